@@ -1,0 +1,52 @@
+package annals
+
+import "time"
+
+// Payload is an encoded value. Once handed over, in either direction, Data is never changed by anybody:
+// store and caller may both keep it.
+type Payload struct {
+	SerializerID int32  // who can read Data; Akka's numbers where they exist. 0 is no payload: ErrInvalid in a write
+	Manifest     string // which type, in which version; chosen by the user, never a Go type name
+	Data         []byte
+}
+
+// NewEvent is an event about to be stored.
+type NewEvent struct {
+	Payload
+	Tags     []string
+	Metadata Payload   // zero = none
+	Time     time.Time // zero = the store's clock; set by importers, kept where the store can
+	Adapter  string    // manifest of an Akka event adapter: carried for its tables, "" for everybody else
+}
+
+// Commit is one atomic write to one entity. The store may keep payloads but does not touch the Events
+// slice after Append returned, not even when ctx ended first: callers reuse it.
+type Commit struct {
+	ID       PersistenceID
+	After    SeqNr      // the last SeqNr the writer knows: the optimistic lock, never optional
+	Events   []NewEvent // stored all or none, numbered After+1 …
+	Snapshot *Snapshot  // optional, of the state behind the last event, stored with the events; see Capabilities
+	WriteID  WriteID    // a new one for every write: sharing one between writes hides a conflict with oneself; zero = the store's
+}
+
+// Receipt says what a write did.
+type Receipt struct {
+	SeqNr    SeqNr     // of the last event, or the new revision: the After of the next write
+	Time     time.Time // as stored
+	Repeated bool      // an earlier try with this WriteID had landed; SeqNr and Time are that one's
+}
+
+// Event is a stored event.
+type Event struct {
+	ID    PersistenceID
+	SeqNr SeqNr
+	Time  time.Time // when it was stored: the store's clock, UTC, microseconds
+	Payload
+	Tags     []string
+	Metadata Payload
+	Adapter  string
+	WriteID  WriteID // zero when the table keeps none
+}
+
+// Offset is the place of e in the order of Query.
+func (e Event) Offset() Offset { return Offset{Time: e.Time, ID: e.ID, SeqNr: e.SeqNr} }

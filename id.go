@@ -1,0 +1,154 @@
+package annals
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// PersistenceID names one entity in a store: "Type|id" by NewPersistenceID, but any non-empty valid UTF-8 without
+// U+0000 is legal, up to Limits.MaxIDBytes.
+type PersistenceID string
+
+// NewPersistenceID joins an entity type and an entity id with "|". A type must not contain "|";
+// entity.New and aggregate.New check that, NewPersistenceID does not.
+func NewPersistenceID(entityType, entityID string) PersistenceID {
+	return PersistenceID(entityType + "|" + entityID)
+}
+
+// Type is the part before the first "|", "" when there is none.
+func (id PersistenceID) Type() string {
+	if t, _, ok := strings.Cut(string(id), "|"); ok {
+		return t
+	}
+	return ""
+}
+
+// EntityID is the part behind the first "|", the whole id when there is none.
+func (id PersistenceID) EntityID() string {
+	if _, e, ok := strings.Cut(string(id), "|"); ok {
+		return e
+	}
+	return string(id)
+}
+
+// validate says what is wrong with id in a store that takes maxBytes, 0 for any length.
+func (id PersistenceID) validate(maxBytes int) error {
+	switch {
+	case id == "":
+		return errors.New("the persistence id is empty")
+	case !utf8.ValidString(string(id)):
+		return errors.New("the persistence id is not valid UTF-8")
+	case strings.ContainsRune(string(id), 0):
+		return errors.New("the persistence id contains U+0000")
+	case maxBytes > 0 && len(id) > maxBytes:
+		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), maxBytes)
+	}
+	return nil
+}
+
+// SliceCount is how many slices the ids of one store fall into. It is part of what is stored and never changes.
+const SliceCount = 1024
+
+// Slice is the unit in which followers share work: |Java's String.hashCode of id| mod SliceCount, as Akka and Pekko
+// compute it (Persistence.sliceForPersistenceId, Akka 2.10). The hash runs over UTF-16 code units.
+func (id PersistenceID) Slice() int {
+	var h int32
+	for _, r := range string(id) {
+		if r > 0xFFFF {
+			r -= 0x10000
+			h = 31*h + (0xD800 + r>>10)
+			r = 0xDC00 + r&0x3FF
+		}
+		h = 31*h + r
+	}
+	s := h % SliceCount
+	if s < 0 {
+		s = -s // after the remainder: -h overflows for the smallest int32
+	}
+	return int(s)
+}
+
+// SliceRange is the slices From ≤ s < To. The zero SliceRange is all of them.
+type SliceRange struct{ From, To int }
+
+// SliceRanges cuts all slices into n ranges of (nearly) equal size; n is held between 1 and SliceCount.
+func SliceRanges(n int) []SliceRange {
+	n = min(max(n, 1), SliceCount)
+	ranges := make([]SliceRange, n)
+	for i := range ranges {
+		ranges[i] = SliceRange{i * SliceCount / n, (i + 1) * SliceCount / n}
+	}
+	return ranges
+}
+
+// Bounds are From and To with the zero SliceRange spelled out: 0 and SliceCount.
+func (r SliceRange) Bounds() (from, to int) {
+	if r == (SliceRange{}) {
+		return 0, SliceCount
+	}
+	return r.From, r.To
+}
+
+// Contains reports whether slice lies in r.
+func (r SliceRange) Contains(slice int) bool {
+	from, to := r.Bounds()
+	return from <= slice && slice < to
+}
+
+// String is "min-max", both inclusive, as the JVM's projection keys are written.
+func (r SliceRange) String() string {
+	from, to := r.Bounds()
+	return strconv.Itoa(from) + "-" + strconv.Itoa(to-1)
+}
+
+// SeqNr numbers the events of one entity, or counts the writes of a durable state. The first is 1; 0 means nothing yet.
+type SeqNr int64
+
+// MaxSeqNr is "to the end" in Replay and "everything" in DeleteTo and SnapshotCriteria.
+const MaxSeqNr SeqNr = 1<<63 - 1
+
+// WriteID makes a write repeatable: the same WriteID with the same After is the same write.
+// The zero WriteID lets the store choose one: then its own retries are safe, the caller's are not.
+type WriteID [16]byte
+
+// NewWriteID returns a random (version 4) WriteID. It is the writer UUID of the JVM's tables.
+func NewWriteID() (w WriteID) {
+	_, _ = rand.Read(w[:]) // never fails, as crypto/rand documents
+	w[6], w[8] = w[6]&0x0f|0x40, w[8]&0x3f|0x80
+	return w
+}
+
+// ParseWriteID reads the UUID text form.
+func ParseWriteID(text string) (w WriteID, err error) {
+	digits := strings.ReplaceAll(text, "-", "")
+	if len(text) != 36 || len(digits) != 32 {
+		return WriteID{}, fmt.Errorf("annals: %q is not a UUID", text)
+	}
+	if _, err := hex.Decode(w[:], []byte(digits)); err != nil {
+		return WriteID{}, fmt.Errorf("annals: %q is not a UUID", text)
+	}
+	return w, nil
+}
+
+// IsZero reports whether w is the zero WriteID.
+func (w WriteID) IsZero() bool { return w == WriteID{} }
+
+// String is the UUID text form.
+func (w WriteID) String() string {
+	var b [36]byte
+	hex.Encode(b[0:], w[0:4])
+	b[8] = '-'
+	hex.Encode(b[9:], w[4:6])
+	b[13] = '-'
+	hex.Encode(b[14:], w[6:8])
+	b[18] = '-'
+	hex.Encode(b[19:], w[8:10])
+	b[23] = '-'
+	hex.Encode(b[24:], w[10:])
+	return string(b[:])
+}

@@ -1,0 +1,101 @@
+package annals_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+)
+
+// The vectors were computed with Java's String.hashCode; see docs/formats/r2dbc.md, "Slices".
+func TestSlice(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[annals.PersistenceID]int{
+		"": 0, "a": 97, "p1": 449, "p2": 450, "p4": 452, "p5": 453, "p10": 655, "p11": 656,
+		"p500": 645, "p621": 645, "p742": 645, "p863": 645, "p984": 645, "p3080": 645, "p4290": 645, "p20180": 645,
+		"p92": 905, "p108": 905, "p229": 905,
+		"p-08071": 101, "p-08072": 102, "p-08073": 103, "p-08074": 104, "p-08076": 106, "p-08192": 101,
+		"p-0960": 576, "p-6009": 640, "p-7219": 640, "p-3039": 832, "p-2049": 896,
+		"test-entity|_hb-26498e81-66ad-4aa9-b985-b34602c5f32d-1": 359,
+		"TestEntity|p-1": 205, "ShoppingCart|cart-1": 392, "Customer|7": 953, "type|entity-1|DC-A": 186, "a|b|c|d": 746,
+		"user-1": 337, "order-123456789": 906, "zzzzzz": 576,
+		"polygenelubricants": 0, // hashes to the smallest int32
+		"M\u00fcller":        772, "user|M\u00fcller": 435, "Cart|caf\u00e9": 675, "Cart|cafe\u0301": 328,
+		"日本": 487, "entity|日本語": 514, "😀": 355, "Cart|😀": 97, "𝒳|𝒴": 189,
+	} {
+		if got := id.Slice(); got != want {
+			t.Errorf("%q: slice %d, want %d", id, got, want)
+		}
+	}
+}
+
+func TestSliceDoesNotAllocate(t *testing.T) {
+	id := annals.PersistenceID("Cart|😀" + strings.Repeat("x", 200))
+	if n := testing.AllocsPerRun(100, func() { id.Slice() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestSliceRanges(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 4, 128, 1024} {
+		ranges := annals.SliceRanges(n)
+		if len(ranges) != n {
+			t.Fatalf("%d ranges, want %d", len(ranges), n)
+		}
+		for slice := range annals.SliceCount {
+			in := 0
+			for _, r := range ranges {
+				if r.Contains(slice) {
+					in++
+				}
+			}
+			if in != 1 {
+				t.Errorf("of %d ranges %d hold slice %d", n, in, slice)
+			}
+		}
+	}
+	if got := annals.SliceRanges(4)[1].String(); got != "256-511" {
+		t.Errorf("second of four ranges is %s", got)
+	}
+	if got := (annals.SliceRange{}).String(); got != "0-1023" {
+		t.Errorf("the zero range is %s", got)
+	}
+	if len(annals.SliceRanges(0)) != 1 || len(annals.SliceRanges(5000)) != annals.SliceCount {
+		t.Error("SliceRanges does not hold n within its bounds")
+	}
+}
+
+func TestPersistenceIDParts(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[annals.PersistenceID][2]string{
+		annals.NewPersistenceID("Cart", "7"): {"Cart", "7"},
+		"type|entity-1|DC-A":                 {"type", "entity-1|DC-A"},
+		"plain":                              {"", "plain"},
+		"|x":                                 {"", "x"},
+	} {
+		if got := [2]string{id.Type(), id.EntityID()}; got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestWriteIDText(t *testing.T) {
+	t.Parallel()
+	w := annals.NewWriteID()
+	text := w.String()
+	if text[14] != '4' || !strings.ContainsRune("89ab", rune(text[19])) {
+		t.Errorf("%s is no version 4 UUID", text)
+	}
+	if back, err := annals.ParseWriteID(text); err != nil || back != w {
+		t.Errorf("%s reads as %s, %v", text, back, err)
+	}
+	if w.IsZero() || !(annals.WriteID{}).IsZero() {
+		t.Error("IsZero is wrong")
+	}
+	for _, bad := range []string{"", "x", strings.Repeat("-", 36), strings.Repeat("z", 32) + "----"} {
+		if _, err := annals.ParseWriteID(bad); err == nil {
+			t.Errorf("%q was read as a UUID", bad)
+		}
+	}
+}

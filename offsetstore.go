@@ -1,0 +1,25 @@
+package annals
+
+import "context"
+
+// Progress is one step of a projection: the newest offset of each entity it handled.
+type Progress struct {
+	Projection string
+	Slices     SliceRange // of the worker
+	Epoch      int64      // of the worker's lease; an older one than the store knows is ErrFenced; 0 = no lease
+	Offsets    []Offset
+}
+
+// OffsetStore remembers what projections have handled, entity by entity. Its methods may be called from many
+// goroutines at once.
+type OffsetStore interface {
+	// Load is where to resume: per slice of r the newest offsets, with all that share their time.
+	Load(ctx context.Context, projection string, r SliceRange) ([]Offset, error)
+	// Handled is the last offset of one entity.
+	Handled(ctx context.Context, projection string, id PersistenceID) (Offset, bool, error)
+	// Save stores p whole or not at all. An offset behind the one already stored for its entity is dropped. ErrFenced
+	// when a save with a higher Epoch was seen for a slice of p.
+	Save(ctx context.Context, p Progress) error
+	// Reset forgets everything at or behind to; the zero Offset forgets all.
+	Reset(ctx context.Context, projection string, r SliceRange, to Offset) error
+}

@@ -1,0 +1,34 @@
+package annals
+
+import (
+	"context"
+	"time"
+)
+
+// Snapshot is an entity's state as of one event.
+type Snapshot struct {
+	ID    PersistenceID
+	SeqNr SeqNr     // of the last event in it
+	Time  time.Time // when it was taken, UTC; zero in Save = the store's clock
+	Payload
+	Tags     []string // of that event, where followers may start from snapshots
+	Metadata Payload
+}
+
+// SnapshotCriteria chooses snapshots by number and time, bounds inclusive. A zero field does not bound.
+type SnapshotCriteria struct {
+	MinSeqNr, MaxSeqNr SeqNr
+	MinTime, MaxTime   time.Time
+}
+
+// SnapshotStore keeps snapshots: one per entity or many, as the store's tables have it. Its methods may be called from
+// many goroutines at once.
+type SnapshotStore interface {
+	// Latest is the snapshot with the highest number that fits c.
+	Latest(ctx context.Context, id PersistenceID, c SnapshotCriteria) (Snapshot, bool, error)
+	// Save stores s, replacing one of the same number. It never makes Latest go back: an older snapshot arriving late is
+	// dropped, without an error, where only one is kept.
+	Save(ctx context.Context, s Snapshot) error
+	// Delete removes what fits c. Repeatable. c must have an upper bound (ErrInvalid), MaxSeqNr for all.
+	Delete(ctx context.Context, id PersistenceID, c SnapshotCriteria) error
+}

@@ -1,0 +1,58 @@
+package annals
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// State is the stored durable state of an entity. A tombstone has Deleted set and no payload.
+type State struct {
+	ID       PersistenceID
+	Revision SeqNr // counts writes, deletes included
+	Time     time.Time
+	Payload
+	Tags    []string
+	Deleted bool
+}
+
+// StateWrite replaces one entity's state, or deletes it.
+type StateWrite struct {
+	ID    PersistenceID
+	After SeqNr // the last revision the writer knows, never optional
+	Payload
+	Tags    []string
+	Event   *NewEvent // optional, stored in the same transaction in the entity's journal, numbered as the revision
+	WriteID WriteID
+}
+
+// StateStore keeps one current value per entity. Its methods may be called from many goroutines at once.
+type StateStore interface {
+	// Get returns false for an entity never written and for a tombstone, whose Revision is filled all the same.
+	Get(ctx context.Context, id PersistenceID) (State, bool, error)
+	// Put stores revision After+1; ErrConflict when the last revision is not After, unless an earlier try with the
+	// same WriteID and After landed: then it succeeds, with Receipt.Repeated, as long as fewer than four other writes
+	// followed. Behind those the outcome is ErrUnknown.
+	Put(ctx context.Context, w StateWrite) (Receipt, error)
+	// Delete leaves a tombstone at revision After+1, so that revisions never repeat. w.Payload is ignored. The errors
+	// are those of Put.
+	Delete(ctx context.Context, w StateWrite) (Receipt, error)
+}
+
+// Columns are values for columns of the user's own beside a state: a key that is absent leaves the column
+// as it is, nil stores NULL. Values are string, int64, float64, bool, []byte or time.Time.
+type Columns map[string]any
+
+// StateFinder is an optional ability of a Store: states by the value of an additional column.
+type StateFinder interface {
+	FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[State, error]
+}
+
+// StateType is what is special about the durable states of one entity type in one store; T is the store's transaction.
+// codec.Columns and codec.OnChange make the two functions from typed ones.
+type StateType[T any] struct {
+	Table    string                                         // custom table, "": the common one
+	Columns  []string                                       // additional columns, checked when the store opens
+	Bind     func(s State) (Columns, error)                 // their values; not called for a delete
+	OnChange func(ctx context.Context, tx T, s State) error // runs in the transaction of every write; an error undoes both
+}

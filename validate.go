@@ -1,0 +1,165 @@
+package annals
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Validate says what is wrong with c for a store with limits l: nil, ErrInvalid or ErrTooLarge. Stores call it before
+// anything else. It reports everything that is wrong at once.
+func (c Commit) Validate(l Limits) error {
+	faults := []error{c.ID.validate(l.MaxIDBytes)}
+	size := 0
+	if c.After < 0 || c.After > MaxSeqNr-SeqNr(len(c.Events)) {
+		faults = append(faults, fmt.Errorf("After is %d", c.After))
+	}
+	if len(c.Events) == 0 {
+		faults = append(faults, errors.New("there are no events"))
+	}
+	for i := range c.Events {
+		e := &c.Events[i]
+		size += e.size()
+		if fault := e.fault(); fault != nil {
+			faults = append(faults, fmt.Errorf("event %d: %w", i+1, fault))
+		}
+	}
+	if s := c.Snapshot; s != nil {
+		size += len(s.Data) + len(s.Metadata.Data)
+		if s.ID != c.ID || s.SeqNr != c.After+SeqNr(len(c.Events)) {
+			faults = append(faults, errors.New("the snapshot is not of the state behind the last event"))
+		}
+		faults = append(faults, s.fault())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &Error{Op: "append", ID: c.ID, Kind: ErrInvalid, Err: err}
+	}
+	if l.FirstSnapshot && c.After == 0 && c.Snapshot == nil {
+		return &Error{Op: "append", ID: c.ID, Kind: ErrInvalid, Err: errors.New("the store wants a snapshot with the first commit")}
+	}
+	return tooLarge("append", c.ID, len(c.Events), size, l)
+}
+
+// Validate says what is wrong with w for a store with limits l: nil, ErrInvalid or ErrTooLarge. A deleting write has no
+// payload; op is "put state" or "delete state".
+func (w StateWrite) Validate(op string, l Limits) error {
+	faults := []error{w.ID.validate(l.MaxIDBytes), validTags(w.Tags)}
+	size, events := len(w.Data), 0
+	if w.After < 0 || w.After == MaxSeqNr {
+		faults = append(faults, fmt.Errorf("After is %d", w.After))
+	}
+	if op != "delete state" {
+		faults = append(faults, w.Payload.fault())
+	}
+	if w.Event != nil {
+		events = 1
+		size += w.Event.size()
+		faults = append(faults, w.Event.fault())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &Error{Op: op, ID: w.ID, Kind: ErrInvalid, Err: err}
+	}
+	return tooLarge(op, w.ID, events, size, l)
+}
+
+// Validate says what is wrong with s for a store with limits l: nil, ErrInvalid or ErrTooLarge.
+func (s Snapshot) Validate(l Limits) error {
+	faults := []error{s.ID.validate(l.MaxIDBytes), s.fault()}
+	if s.SeqNr < 1 {
+		faults = append(faults, fmt.Errorf("SeqNr is %d", s.SeqNr))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &Error{Op: "save snapshot", ID: s.ID, Kind: ErrInvalid, Err: err}
+	}
+	return tooLarge("save snapshot", s.ID, 0, len(s.Data)+len(s.Metadata.Data), l)
+}
+
+// ValidateRead says what is wrong with id for a store with limits l: nil or ErrInvalid. op is the operation that
+// reads or deletes it.
+func (id PersistenceID) ValidateRead(op string, l Limits) error {
+	if err := id.validate(l.MaxIDBytes); err != nil {
+		return &Error{Op: op, ID: id, Kind: ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// ValidateDelete is ValidateRead for SnapshotStore.Delete, which also demands an upper bound.
+func (c SnapshotCriteria) ValidateDelete(id PersistenceID, l Limits) error {
+	if err := id.ValidateRead("delete snapshots", l); err != nil {
+		return err
+	}
+	if c.MaxSeqNr == 0 && c.MaxTime.IsZero() {
+		return &Error{Op: "delete snapshots", ID: id, Kind: ErrInvalid, Err: errors.New("the criteria have no upper bound")}
+	}
+	return nil
+}
+
+func (p Payload) fault() error {
+	switch {
+	case p.SerializerID == 0:
+		return errors.New("the payload has no serializer id")
+	case !validText(p.Manifest):
+		return errors.New("the manifest is not valid UTF-8 without U+0000")
+	}
+	return nil
+}
+
+func (e *NewEvent) fault() error {
+	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags))
+}
+
+func (e *NewEvent) size() int { return len(e.Data) + len(e.Metadata.Data) }
+
+func (s *Snapshot) fault() error {
+	return errors.Join(s.Payload.fault(), metadataFault(s.Metadata), validTags(s.Tags))
+}
+
+func metadataFault(p Payload) error {
+	if p.SerializerID == 0 && p.Manifest == "" && p.Data == nil {
+		return nil
+	}
+	if err := p.fault(); err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	return nil
+}
+
+func validTags(tags []string) error {
+	for _, t := range tags {
+		if t == "" || !validText(t) {
+			return fmt.Errorf("tag %q is not non-empty valid UTF-8 without U+0000", t)
+		}
+	}
+	return nil
+}
+
+func validText(s string) bool {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+func tooLarge(op string, id PersistenceID, events, size int, l Limits) error {
+	var err error
+	if l.MaxEvents > 0 && events > l.MaxEvents {
+		err = fmt.Errorf("%d events, the store takes %d", events, l.MaxEvents)
+	}
+	if limit := orMax(l.MaxBytes); size > limit {
+		err = errors.Join(err, fmt.Errorf("%d bytes of payload, the store takes %d", size, limit))
+	}
+	if err != nil {
+		return &Error{Op: op, ID: id, Kind: ErrTooLarge, Err: err}
+	}
+	return nil
+}
+
+func orMax(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
+}
