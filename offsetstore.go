@@ -18,7 +18,7 @@ type OffsetStore interface {
 	// Handled is the last offset of one entity.
 	Handled(ctx context.Context, projection string, id PersistenceID) (Offset, bool, error)
 	// Save stores p whole or not at all. An offset behind the one already stored for its entity is dropped. ErrFenced
-	// when a save with a higher Epoch was seen for a slice of p.
+	// when a save with a higher Epoch was seen for a slice of p, ErrInvalid when p names no projection or no such slices.
 	Save(ctx context.Context, p Progress) error
 	// Reset forgets everything at or behind to; the zero Offset forgets all.
 	Reset(ctx context.Context, projection string, r SliceRange, to Offset) error

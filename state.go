@@ -16,14 +16,19 @@ type State struct {
 	Deleted bool
 }
 
+// Offset is the place of s in the order of Query.
+func (s State) Offset() Offset { return Offset{Time: s.Time, ID: s.ID, SeqNr: s.Revision} }
+
 // StateWrite replaces one entity's state, or deletes it.
 type StateWrite struct {
 	ID    PersistenceID
 	After SeqNr // the last revision the writer knows, never optional
 	Payload
-	Tags    []string
-	Event   *NewEvent // optional, stored in the same transaction in the entity's journal, numbered as the revision
-	WriteID WriteID
+	Tags []string
+	// Event is optional: stored in the same transaction in the entity's journal, numbered as the revision. Then every
+	// write of the entity must carry one: ErrInvalid when the journal's last number is not After.
+	Event   *NewEvent
+	WriteID WriteID // as in Commit
 }
 
 // StateStore keeps one current value per entity. Its methods may be called from many goroutines at once.
@@ -31,8 +36,8 @@ type StateStore interface {
 	// Get returns false for an entity never written and for a tombstone, whose Revision is filled all the same.
 	Get(ctx context.Context, id PersistenceID) (State, bool, error)
 	// Put stores revision After+1; ErrConflict when the last revision is not After, unless an earlier try with the
-	// same WriteID and After landed: then it succeeds, with Receipt.Repeated, as long as fewer than four other writes
-	// followed. Behind those the outcome is ErrUnknown.
+	// same WriteID and After landed: then it succeeds, with Receipt.Repeated. A store remembers the last four writes of
+	// an entity; one with a WriteID that is older than those is ErrUnknown, for it may have landed.
 	Put(ctx context.Context, w StateWrite) (Receipt, error)
 	// Delete leaves a tombstone at revision After+1, so that revisions never repeat. w.Payload is ignored. The errors
 	// are those of Put.

@@ -95,6 +95,27 @@ func (c SnapshotCriteria) ValidateDelete(id PersistenceID, l Limits) error {
 	return nil
 }
 
+// Validate says what is wrong with p: nil or ErrInvalid.
+func (p Progress) Validate() error {
+	var faults []error
+	if p.Projection == "" || !validText(p.Projection) {
+		faults = append(faults, fmt.Errorf("the projection's name %q is not non-empty valid UTF-8 without U+0000", p.Projection))
+	}
+	if from, to := p.Slices.Bounds(); from < 0 || from >= to || to > SliceCount {
+		faults = append(faults, fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, SliceCount))
+	}
+	if p.Epoch < 0 {
+		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
+	}
+	for _, o := range p.Offsets {
+		faults = append(faults, o.ID.validate(0))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &Error{Op: "save offsets", Kind: ErrInvalid, Err: err}
+	}
+	return nil
+}
+
 func (p Payload) fault() error {
 	switch {
 	case p.SerializerID == 0:

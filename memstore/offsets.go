@@ -1,0 +1,103 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/annals-go/annals"
+)
+
+type offsets struct{ view }
+
+// progress is what is known of one projection.
+type progress struct {
+	offsets map[annals.PersistenceID]annals.Offset
+	epochs  [annals.SliceCount]int64 // the highest seen, slice by slice
+}
+
+func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Offset, error) {
+	d, unlock, err := v.begin(ctx, "load offsets", "")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	bySlice := map[int][]annals.Offset{}
+	for id, o := range d.offsets[projection].offsets {
+		slice := id.Slice()
+		if !r.Contains(slice) {
+			continue
+		}
+		switch newest := bySlice[slice]; {
+		case len(newest) == 0 || o.Time.After(newest[0].Time):
+			bySlice[slice] = []annals.Offset{o}
+		case o.Time.Equal(newest[0].Time):
+			bySlice[slice] = append(newest, o)
+		}
+	}
+	var all []annals.Offset
+	for _, newest := range bySlice {
+		all = append(all, newest...)
+	}
+	return all, nil
+}
+
+func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
+	d, unlock, err := v.begin(ctx, "load offset", id)
+	if err != nil {
+		return annals.Offset{}, false, err
+	}
+	defer unlock()
+	o, ok := d.offsets[projection].offsets[id]
+	return o, ok, nil
+}
+
+func (v offsets) Save(ctx context.Context, p annals.Progress) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	d, unlock, err := v.begin(ctx, "save offsets", "")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known := d.offsets[p.Projection]
+	if p.Epoch != 0 {
+		from, to := p.Slices.Bounds()
+		for slice := from; slice < to; slice++ {
+			if seen := known.epochs[slice]; seen > p.Epoch {
+				return &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
+					Err: fmt.Errorf("projection %q, slices %v: epoch %d, but %d was seen", p.Projection, p.Slices, p.Epoch, seen)}
+			}
+		}
+		for slice := from; slice < to; slice++ {
+			known.epochs[slice] = p.Epoch
+		}
+	}
+	if known.offsets == nil {
+		known.offsets = map[annals.PersistenceID]annals.Offset{}
+	}
+	for _, o := range p.Offsets {
+		if o.Compare(known.offsets[o.ID]) > 0 {
+			known.offsets[o.ID] = o
+		}
+	}
+	if d.offsets == nil {
+		d.offsets = map[string]progress{}
+	}
+	d.offsets[p.Projection] = known
+	return nil
+}
+
+func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	d, unlock, err := v.begin(ctx, "reset offsets", "")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for id, o := range d.offsets[projection].offsets {
+		if r.Contains(id.Slice()) && o.Compare(to) >= 0 {
+			delete(d.offsets[projection].offsets, id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+type snapshots struct{ view }
+
+func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
+	if err := id.ValidateRead("load snapshot", annals.Limits{}); err != nil {
+		return best, false, err
+	}
+	d, unlock, err := v.begin(ctx, "load snapshot", id)
+	if err != nil {
+		return best, false, err
+	}
+	defer unlock()
+	for _, s := range d.snapshots[id] {
+		if fits(s, c) && s.SeqNr > best.SeqNr {
+			best, ok = s, true
+		}
+	}
+	return best, ok, nil
+}
+
+func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
+	if err := s.Validate(annals.Limits{}); err != nil {
+		return err
+	}
+	d, unlock, err := v.begin(ctx, "save snapshot", s.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d.save(s, d.now())
+	return nil
+}
+
+func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	if err := c.ValidateDelete(id, annals.Limits{}); err != nil {
+		return err
+	}
+	d, unlock, err := v.begin(ctx, "delete snapshots", id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if all := d.snapshots[id]; all != nil {
+		d.snapshots[id] = slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) })
+	}
+	return nil
+}
+
+func (d *data) save(s annals.Snapshot, now time.Time) {
+	s.Time = s.Time.UTC().Truncate(time.Microsecond)
+	if s.Time.IsZero() {
+		s.Time = now
+	}
+	s.Tags = slices.Clone(s.Tags)
+	others := slices.DeleteFunc(slices.Clone(d.snapshots[s.ID]), func(o annals.Snapshot) bool { return o.SeqNr == s.SeqNr })
+	if d.snapshots == nil {
+		d.snapshots = map[annals.PersistenceID][]annals.Snapshot{}
+	}
+	d.snapshots[s.ID] = append(others, s)
+}
+
+func fits(s annals.Snapshot, c annals.SnapshotCriteria) bool {
+	return s.SeqNr >= c.MinSeqNr && (c.MaxSeqNr == 0 || s.SeqNr <= c.MaxSeqNr) &&
+		!s.Time.Before(c.MinTime) && (c.MaxTime.IsZero() || !s.Time.After(c.MaxTime))
+}

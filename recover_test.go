@@ -1,0 +1,214 @@
+package annals_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// overtaken is a store without a Recoverer in which another owner acts between the calls of a recovery.
+type overtaken struct {
+	annals.Store
+	between func()
+}
+
+func (o overtaken) Journal() annals.Journal { return overtakenJournal{o.Store.Journal(), o.between} }
+func (o overtaken) Snapshots() annals.SnapshotStore {
+	return overtakenSnapshots{o.Store.Snapshots(), o.between}
+}
+
+type overtakenJournal struct {
+	annals.Journal
+	between func()
+}
+
+// Replay pages, two events at a time, and notices what was deleted between two pages.
+func (o overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		begun := false
+		for {
+			o.between()
+			n := 0
+			for e, err := range o.Journal.Replay(ctx, id, from, to) {
+				if n++; n > 2 {
+					break
+				}
+				if err == nil && begun && e.SeqNr != from {
+					yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrTruncated})
+					return
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				begun, from = true, e.SeqNr+1
+			}
+			if n == 0 {
+				if last, _ := o.Journal.LastSeqNr(ctx, id); begun && last >= from {
+					yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrTruncated})
+				}
+				return
+			}
+		}
+	}
+}
+
+func (o overtakenJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	o.between()
+	return o.Journal.LastSeqNr(ctx, id)
+}
+
+type overtakenSnapshots struct {
+	annals.SnapshotStore
+	between func()
+}
+
+func (o overtakenSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	o.between()
+	return o.SnapshotStore.Latest(ctx, id, c)
+}
+
+// owner writes, snapshots, deletes and prunes one entity as a runtime would: events are deleted and older snapshots
+// pruned only behind a snapshot that was acknowledged. The state is the text of all event numbers.
+type owner struct {
+	t     testing.TB
+	store annals.Store
+	id    annals.PersistenceID
+	last  annals.SeqNr
+	saved annals.SeqNr
+}
+
+func stateAt(n annals.SeqNr) (s string) {
+	for i := range n {
+		s += fmt.Sprint(" ", i+1)
+	}
+	return s
+}
+
+func (o *owner) act(what int) {
+	ctx := o.t.Context()
+	var err error
+	switch what {
+	case 0, 1:
+		n := annals.SeqNr(what*2 + 1)
+		events := make([]annals.NewEvent, n)
+		for i := range events {
+			events[i].Payload = annals.Payload{SerializerID: 4, Data: fmt.Append(nil, " ", o.last+annals.SeqNr(i)+1)}
+		}
+		_, err = o.store.Journal().Append(ctx, annals.Commit{ID: o.id, After: o.last, Events: events, WriteID: annals.NewWriteID()})
+		o.last += n
+	case 2, 3: // also in the middle of a commit
+		if n := o.last - annals.SeqNr(what-2); n > o.saved {
+			err = o.store.Snapshots().Save(ctx, annals.Snapshot{ID: o.id, SeqNr: n, Payload: annals.Payload{SerializerID: 4, Data: []byte(stateAt(n))}})
+			o.saved = n
+		}
+	case 4:
+		err = o.store.Journal().DeleteTo(ctx, o.id, o.saved)
+	case 5:
+		if o.saved > 1 {
+			err = o.store.Snapshots().Delete(ctx, o.id, annals.SnapshotCriteria{MaxSeqNr: o.saved - 1})
+		}
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func TestRecoverBesideAnotherOwner(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		store := memstore.New()
+		o := &owner{t: t, store: store, id: "Thing|1"}
+		for range random.IntN(12) {
+			o.act(random.IntN(6))
+		}
+		budget := 25 // the other owner rests at last
+		between := func() {
+			for budget > 0 && random.IntN(2) == 0 {
+				budget--
+				o.act(random.IntN(6))
+			}
+		}
+		before := o.last
+		state, last, err := fold(t.Context(), overtaken{store, between}, o.id)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if last < before || last > o.last || state != stateAt(last) {
+			t.Fatalf("seed %d: recovered %d %q, want the state of a number from %d to %d", seed, last, state, before, o.last)
+		}
+	}
+}
+
+// fold recovers as a host does.
+func fold(ctx context.Context, s annals.Store, id annals.PersistenceID) (string, annals.SeqNr, error) {
+	for {
+		state := ""
+		last, err := annals.Recover(ctx, s, id, func(s annals.Snapshot) error {
+			state = string(s.Data)
+			return nil
+		}, func(e annals.Event) error {
+			state += string(e.Data)
+			return nil
+		})
+		if !errors.Is(err, annals.ErrTruncated) {
+			return state, last, err
+		}
+	}
+}
+
+func TestRecoverWithoutSnapshotsAndEvents(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	o := &owner{t: t, store: store, id: "Thing|1"}
+	if state, last, err := fold(t.Context(), store, o.id); state != "" || last != 0 || err != nil {
+		t.Errorf("never written: %q, %d, %v", state, last, err)
+	}
+	o.act(1)
+	if err := store.Journal().DeleteTo(t.Context(), o.id, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	if state, last, err := fold(t.Context(), store, o.id); state != "" || last != 3 || err != nil {
+		t.Errorf("all deleted: %q, %d, %v; want last number 3", state, last, err)
+	}
+	o.act(0)
+	if state, last, err := fold(t.Context(), store, o.id); state != " 4" || last != 4 || err != nil {
+		t.Errorf("written behind a delete: %q, %d, %v; want 4", state, last, err)
+	}
+}
+
+func TestRecoverReturnsTheCallersError(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	o := &owner{t: t, store: store, id: "Thing|1"}
+	o.act(1)
+	o.act(3)
+	boom := errors.New("boom")
+	ok := func(annals.Event) error { return nil }
+	if _, err := annals.Recover(t.Context(), store, o.id, func(annals.Snapshot) error { return boom }, ok); err != boom {
+		t.Errorf("snapshot: got %v", err)
+	}
+	none := func(annals.Snapshot) error { return nil }
+	if _, err := annals.Recover(t.Context(), store, o.id, none, func(annals.Event) error { return boom }); err != boom {
+		t.Errorf("event: got %v", err)
+	}
+}
+
+func TestRecoverUsesTheRecoverer(t *testing.T) {
+	t.Parallel()
+	if n, err := annals.Recover(t.Context(), recoverer{}, "Thing|1", nil, nil); n != 7 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+}
+
+type recoverer struct{ annals.Unsupported }
+
+func (recoverer) Recover(context.Context, annals.PersistenceID, func(annals.Snapshot) error, func(annals.Event) error) (annals.SeqNr, error) {
+	return 7, nil
+}
