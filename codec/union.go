@@ -1,0 +1,113 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/annals-go/annals"
+)
+
+// Member is a Type of a Union.
+type Member interface {
+	Validate() error
+	goType() reflect.Type
+	keys() []key
+	encodeAny(v any) (annals.Payload, error)
+	decodeAny(p annals.Payload) (any, error)
+}
+
+func (c *Type[T]) goType() reflect.Type { return reflect.TypeFor[T]() }
+
+func (c *Type[T]) keys() []key {
+	keys := []key{c.key}
+	for _, f := range c.former {
+		keys = append(keys, f.key)
+	}
+	return keys
+}
+
+func (c *Type[T]) encodeAny(v any) (annals.Payload, error) { return c.Encode(v.(T)) }
+func (c *Type[T]) decodeAny(p annals.Payload) (any, error) { return c.Decode(p) }
+
+// UnionCodec is the codec of an interface type: its members tell each other apart by Go type when they are written, by
+// serializer id and manifest when they are read. It is safe for concurrent use.
+type UnionCodec[E any] struct {
+	byType map[reflect.Type]Member
+	byKey  map[key]Member
+	faults []error
+}
+
+// Union is the codec of an E that is an interface. Faults come out of Validate, which entity.New and aggregate.New
+// call, so that a Union can be a package variable.
+func Union[E any](members ...Member) *UnionCodec[E] {
+	u := &UnionCodec[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
+	for _, m := range members {
+		u.add(m)
+	}
+	return u
+}
+
+func (u *UnionCodec[E]) add(m Member) {
+	union, t := reflect.TypeFor[E](), m.goType()
+	switch {
+	case union.Kind() == reflect.Interface && !t.Implements(union):
+		u.fault("%v is no %v", t, union)
+	case t.Kind() == reflect.Interface:
+		u.fault("%v is an interface and cannot be a member", t)
+	}
+	if u.byType[t] != nil {
+		u.fault("%v twice", t)
+	}
+	u.byType[t] = m
+	if err := m.Validate(); err != nil {
+		u.faults = append(u.faults, err)
+	}
+	for _, k := range m.keys() {
+		if other := u.byKey[k]; other != nil && other != m {
+			u.fault("%v for %v and %v", k, other.goType(), t)
+		}
+		u.byKey[k] = m
+	}
+}
+
+func (u *UnionCodec[E]) fault(format string, args ...any) {
+	u.faults = append(u.faults, fmt.Errorf("codec: "+format, args...))
+}
+
+// Validate reports everything that is wrong with the members: one that is no E, a Go type twice, a pair of serializer id
+// and manifest twice.
+func (u *UnionCodec[E]) Validate() error {
+	faults := u.faults
+	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {
+		faults = append(faults[:len(faults):len(faults)], fmt.Errorf("codec: a union of %v, which is no interface", t))
+	}
+	return errors.Join(faults...)
+}
+
+// Encode is e by the member of its Go type.
+func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
+	m, ok := u.byType[reflect.TypeOf(any(e))]
+	if !ok {
+		return annals.Payload{}, fmt.Errorf("codec: %T is not in the union of %v", e, reflect.TypeFor[E]())
+	}
+	return m.encodeAny(e)
+}
+
+// Decode reads p by the member that knows its serializer id and manifest; an *UnknownManifestError when none does.
+func (u *UnionCodec[E]) Decode(p annals.Payload) (E, error) {
+	var zero E
+	m, ok := u.byKey[keyOf(p)]
+	if !ok {
+		return zero, &UnknownManifestError{p.SerializerID, p.Manifest}
+	}
+	v, err := m.decodeAny(p)
+	if err != nil {
+		return zero, err
+	}
+	e, ok := v.(E)
+	if !ok { // only in a union whose Validate was not heeded
+		return zero, fmt.Errorf("codec: %T is no %v", v, reflect.TypeFor[E]())
+	}
+	return e, nil
+}
