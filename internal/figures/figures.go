@@ -1,0 +1,15 @@
+package main
+
+import "slices"
+
+// groups are the figures of the house, one function per part of it.
+var groups = []func() []Figure{}
+
+// all is every figure, in the order of groups.
+func all() []Figure {
+	var figures []Figure
+	for _, group := range groups {
+		figures = slices.Concat(figures, group())
+	}
+	return figures
+}

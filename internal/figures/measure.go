@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// result is what one figure came to.
+type result struct {
+	Name  string    `json:"name"`
+	About string    `json:"about"`
+	Value float64   `json:"value"` // the median of Runs; 0 when there is an error
+	Runs  []float64 `json:"runs"`  // in the order they were taken
+	Goal  string    `json:"goal"`
+	State string    `json:"state"` // "ok", "short" or "error"
+	Error string    `json:"error,omitempty"`
+
+	text string // of Value
+}
+
+// measure runs f count times. Progress goes to log.
+func measure(ctx context.Context, f Figure, count int, log io.Writer) result {
+	r := result{Name: f.Name, About: f.About, Goal: f.Goal.String(), Runs: []float64{}}
+	for i := range count {
+		value, err := f.Run(ctx)
+		if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
+			err = fmt.Errorf("measured %v", value)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			fmt.Fprintf(log, "%s: run %d of %d: %v\n", f.Name, i+1, count, err)
+			r.State, r.Error = "error", err.Error()
+			return r
+		}
+		fmt.Fprintf(log, "%s: run %d of %d: %s\n", f.Name, i+1, count, f.Goal.text(value))
+		r.Runs = append(r.Runs, value)
+	}
+	r.Value = median(r.Runs)
+	r.text = f.Goal.text(r.Value)
+	r.State = "short"
+	if f.Goal.Reached(r.Value) {
+		r.State = "ok"
+	}
+	return r
+}
+
+// line is the result in the form "figure NAME VALUE GOAL ok|short"; one that could not be taken has the value "-" and the
+// state "error".
+func (r result) line() string {
+	text := r.text
+	if r.State == "error" {
+		text = "-"
+	}
+	return fmt.Sprintf("figure %s %s %s %s", r.Name, text, r.Goal, r.State)
+}
+
+// median is the middle of values, the mean of the middle two of an even number. values must not be empty.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
