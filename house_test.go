@@ -1,0 +1,273 @@
+package annals_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/annals-go/annals"
+
+// anything lets a package import whatever it likes.
+const anything = "*"
+
+// rules say which packages of the house, and which of other modules, the non-test files of a package may import, beside the
+// standard library. "x/..." is x and everything below it. The first rule that names a package holds.
+var rules = []struct {
+	pkg  string // "" is the root package
+	may  string
+	libs string
+}{
+	{pkg: ""},
+	{pkg: "behavior", may: "root"},
+
+	{pkg: "codec", may: "root"},
+	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
+	{pkg: "codec/cborcodec", may: "root codec", libs: "github.com/fxamacker/cbor/v2"},
+
+	{pkg: "entity", may: "root codec behavior"},
+	{pkg: "aggregate", may: "root codec behavior"},
+	{pkg: "query", may: "root"},
+	{pkg: "cleanup", may: "root"},
+	{pkg: "projection", may: "root codec query"},
+
+	{pkg: "memstore", may: "root internal/..."},
+	{pkg: "sqlitestore/...", may: "root internal/...", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root internal/... dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+
+	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "entitytest", may: "root codec behavior"},
+
+	{pkg: "internal/figures", may: anything, libs: anything},
+	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
+	{pkg: "cmd/...", may: anything, libs: anything},
+	{pkg: "examples/...", may: anything, libs: anything},
+}
+
+// testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
+var testOnly = []string{
+	module + "/storetest", module + "/entitytest",
+	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	for dir, files := range packages(t) {
+		if !slices.ContainsFunc(files, func(f goFile) bool { return !f.test }) {
+			continue // the tests of a package that is elsewhere
+		}
+		i := slices.IndexFunc(rules, func(r struct{ pkg, may, libs string }) bool { return covers(r.pkg, dir) })
+		if i < 0 {
+			t.Errorf("package %s: say in rules where it belongs", dir)
+			continue
+		}
+		for _, f := range files {
+			if f.test {
+				continue
+			}
+			for _, imported := range f.imports {
+				if !allowed(imported, rules[i].may, rules[i].libs) {
+					t.Errorf("%s imports %s: not for package %q", f.name, imported, dir)
+				}
+				forTests := func(m string) bool { return within(imported, m) }
+				if slices.ContainsFunc(testOnly, forTests) && !within(dir, "storetest") && dir != "entitytest" {
+					t.Errorf("%s imports %s, which is for tests", f.name, imported)
+				}
+			}
+		}
+	}
+}
+
+// covers reports whether the rule for pattern is about the package in dir.
+func covers(pattern, dir string) bool {
+	if below, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return within(dir, below)
+	}
+	return dir == pattern
+}
+
+// within reports whether p is root or below it.
+func within(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+func allowed(imported, may, libs string) bool {
+	dir, ours := "", imported == module
+	if !ours {
+		dir, ours = strings.CutPrefix(imported, module+"/")
+	}
+	switch {
+	case ours && may == anything, !ours && libs == anything:
+		return true
+	case ours:
+		return slices.ContainsFunc(strings.Fields(may), func(m string) bool {
+			return m == "root" && dir == "" || covers(m, dir)
+		})
+	case !strings.Contains(strings.Split(imported, "/")[0], "."):
+		return true // the standard library
+	}
+	return slices.ContainsFunc(strings.Fields(libs), func(lib string) bool { return within(imported, lib) })
+}
+
+// The rules mean what they say: a test of the test.
+func TestImportRules(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		imported, may, libs string
+		want                bool
+	}{
+		{"net/http", "", "", true},
+		{module, "", "", false},
+		{module, "root", "", true},
+		{module + "/codec", "root", "", false},
+		{module + "/codec", "root codec", "", true},
+		{module + "/codec/cborcodec", "root codec", "", false},
+		{module + "/internal/backoff", "root internal/...", "", true},
+		{module + "/entity", "root internal/...", "modernc.org/sqlite", false},
+		{"modernc.org/sqlite", "root", "modernc.org/sqlite", true},
+		{"modernc.org/sqlite/lib", "root", "modernc.org/sqlite", true},
+		{"modernc.org/sqlite3", "root", "modernc.org/sqlite", false},
+		{"github.com/jackc/pgx/v5", "root", "modernc.org/sqlite", false},
+		{module + "/storetest", anything, "", true},
+		{"example.org/x", anything, "", false},
+	} {
+		if got := allowed(c.imported, c.may, c.libs); got != c.want {
+			t.Errorf("%s with %q and %q: allowed is %v", c.imported, c.may, c.libs, got)
+		}
+	}
+}
+
+// A file that passes this many lines probably holds two concepts.
+const maxLines = 500
+
+// longFiles may be longer, for the reason given.
+var longFiles = map[string]string{}
+
+// vague names say nothing about what a package is for.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "manager", "misc", "base", "lib", "shared"}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	for dir, files := range packages(t) {
+		if slices.Contains(vague, path.Base(dir)) {
+			t.Errorf("package %s: name it by what it is for", dir)
+		}
+		for _, f := range files {
+			if f.lines > maxLines && longFiles[f.name] == "" {
+				t.Errorf("%s has %d lines: are these two concepts?", f.name, f.lines)
+			}
+			if slices.Contains(vague, strings.TrimSuffix(strings.TrimSuffix(path.Base(f.name), ".go"), "_test")) {
+				t.Errorf("%s: name it by what it is for", f.name)
+			}
+			for _, fault := range f.faults {
+				t.Error(fault)
+			}
+		}
+	}
+}
+
+// Users build with the versions that we test: go.mod replaces nothing.
+func TestModule(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 0 && (words[0] == "replace" || words[0] == "exclude" || words[0] == "toolchain") {
+			t.Errorf("go.mod says %q", strings.TrimSpace(line))
+		}
+	}
+}
+
+// goFile is what the house wants to know of a file.
+type goFile struct {
+	name    string // from the root of the module
+	test    bool
+	imports []string
+	lines   int
+	faults  []string
+}
+
+// packages reads every Go file of the module, whatever its build constraints, by folder; "" is the root.
+func packages(t *testing.T) map[string][]goFile {
+	t.Helper()
+	found := map[string][]goFile{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if d.IsDir() {
+			_, noModule := os.Stat(path.Join(name, "go.mod"))
+			other := name != "." && (noModule == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata")
+			if other {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		f, err := read(name)
+		if err != nil {
+			return err
+		}
+		dir := path.Dir(name)
+		if dir == "." {
+			dir = ""
+		}
+		found[dir] = append(found[dir], f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found[""]) == 0 {
+		t.Fatal("found no files: where am I?")
+	}
+	return found
+}
+
+func read(name string) (goFile, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return goFile{}, err
+	}
+	set := token.NewFileSet()
+	syntax, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return goFile{}, err
+	}
+	f := goFile{name: name, test: strings.HasSuffix(name, "_test.go")}
+	if !ast.IsGenerated(syntax) {
+		f.lines = bytes.Count(text, []byte("\n"))
+	}
+	for _, spec := range syntax.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return goFile{}, err
+		}
+		f.imports = append(f.imports, imported)
+	}
+	// Inside a synctest bubble a sleep takes no time and waits for everybody; elsewhere it makes a test slow or flaky.
+	if f.test && !slices.Contains(f.imports, "testing/synctest") {
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" {
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == "time" {
+					f.faults = append(f.faults, set.Position(s.Pos()).String()+": a test waits for a signal, it does not sleep")
+				}
+			}
+			return true
+		})
+	}
+	return f, nil
+}
