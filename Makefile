@@ -1,0 +1,30 @@
+# Targets with a ## comment are listed by `make help`.
+
+GO    ?= go
+ONLY  ?= .
+COUNT ?= 5
+
+.PHONY: help run test check lint race figures
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
+
+run: ## the demo: a chat service is killed under load and loses nothing
+	$(GO) run ./examples/groupchat demo
+
+test: ## every test
+	$(GO) test ./...
+
+check: lint race ## what a change has to pass: the linters, then every test under the race detector
+
+lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod), go.mod
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+race: ## every test under the race detector (wants a C compiler)
+	$(GO) test -race ./...
+
+figures: ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
+	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)
