@@ -191,14 +191,17 @@ func TestRecoverReturnsTheCallersError(t *testing.T) {
 	o.act(3)
 	boom := errors.New("boom")
 	ok := func(annals.Event) error { return nil }
-	if _, err := annals.Recover(t.Context(), store, o.id, func(annals.Snapshot) error { return boom }, ok); err != boom {
+	if _, err := annals.Recover(t.Context(), store, o.id, func(annals.Snapshot) error { return boom }, ok); !same(err, boom) {
 		t.Errorf("snapshot: got %v", err)
 	}
 	none := func(annals.Snapshot) error { return nil }
-	if _, err := annals.Recover(t.Context(), store, o.id, none, func(annals.Event) error { return boom }); err != boom {
+	if _, err := annals.Recover(t.Context(), store, o.id, none, func(annals.Event) error { return boom }); !same(err, boom) {
 		t.Errorf("event: got %v", err)
 	}
 }
+
+// same is identity: the caller's error comes back unwrapped.
+func same(a, b any) bool { return a == b }
 
 func TestRecoverUsesTheRecoverer(t *testing.T) {
 	t.Parallel()

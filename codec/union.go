@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/annals-go/annals"
 )
@@ -80,7 +81,7 @@ func (u *UnionCodec[E]) fault(format string, args ...any) {
 func (u *UnionCodec[E]) Validate() error {
 	faults := u.faults
 	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {
-		faults = append(faults[:len(faults):len(faults)], fmt.Errorf("codec: a union of %v, which is no interface", t))
+		faults = append(slices.Clip(faults), fmt.Errorf("codec: a union of %v, which is no interface", t))
 	}
 	return errors.Join(faults...)
 }
