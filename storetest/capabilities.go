@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// capabilityCases look at what a store does not claim: it must refuse or drop it.
+var capabilityCases = []testCase{
+	{id: "CLAIM-1", about: "what is not claimed is refused with ErrUnsupported", run: unclaimedRefused},
+	{id: "CLAIM-2", about: "without CommitSnapshot a commit with one is refused and not written", needs: needs(events), unless: needs(commitSnapshot), run: unclaimedCommitSnapshot},
+	{id: "CLAIM-3", about: "without Tags they are dropped", needs: needs(events), unless: needs(tags), run: unclaimedTags},
+	{id: "CLAIM-4", about: "without Metadata they are dropped", needs: needs(events), unless: needs(metadata), run: unclaimedMetadata},
+	{id: "CLAIM-5", about: "without EventTimes the store's clock is used", needs: needs(events), unless: needs(eventTimes), run: unclaimedTimes},
+	{id: "CLAIM-6", about: "without TagQueries a query by tag is refused", unless: needs(tagQueries), run: unclaimedTagQueries},
+	{id: "CLAIM-7", about: "without StateEvents a write with one is refused and not written", needs: needs(states), unless: needs(stateEvents), run: unclaimedStateEvents},
+	{id: "CLAIM-8", about: "without ManySnapshots the newest is all there is", needs: needs(snapshots), unless: needs(manySnapshots), run: unclaimedManySnapshots},
+	{id: "CLAIM-9", about: "tags come back", needs: needs(events, tags), run: tagsComeBack},
+	{id: "CLAIM-10", about: "claims that need each other", run: claimsFit},
+}
+
+func unclaimedRefused(h *harness) {
+	for _, op := range h.operations("Thing|unclaimed") {
+		if !op.claimed {
+			h.wantKind(op.run(h.ctx), annals.ErrUnsupported, "%s, which the store does not claim", op.name)
+		}
+	}
+}
+
+func unclaimedCommitSnapshot(h *harness) {
+	id := h.id()
+	c := h.commit(id, 0, 1)
+	s := snapshotOf(id, 1)
+	c.Snapshot = &s
+	_, err := h.journal().Append(h.ctx, c)
+	h.wantKind(err, annals.ErrUnsupported, "append a commit with a snapshot where CommitSnapshot is not claimed")
+	h.wantLast(id, 0)
+}
+
+// decorated appends one event with tags and metadata.
+func (h *harness) decorated() annals.Event {
+	h.Helper()
+	id := h.id()
+	c := h.commit(id, 0, 1)
+	c.Events[0].Tags = []string{"green", "with space, and comma", "日本"}
+	c.Events[0].Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
+	h.append(c)
+	es := h.replay(id, 1, annals.MaxSeqNr)
+	if len(es) != 1 {
+		h.Fatalf("replay behind an append of one event: got %s", span(es))
+	}
+	return es[0]
+}
+
+func tagsComeBack(h *harness) {
+	if got, want := h.decorated().Tags, []string{"green", "with space, and comma", "日本"}; !sameTags(got, want) {
+		h.Errorf("tags of an event: got %q, want %q", got, want)
+	}
+}
+
+func unclaimedTags(h *harness) {
+	if got := h.decorated().Tags; len(got) > 0 {
+		h.Errorf("tags of an event where Tags is not claimed: got %q, want none (or the claim)", got)
+	}
+}
+
+func unclaimedMetadata(h *harness) {
+	if got := h.decorated().Metadata; !equal(got, annals.Payload{}) {
+		h.Errorf("metadata of an event where Metadata is not claimed: got %s, want none (or the claim)", show(got))
+	}
+}
+
+func unclaimedTimes(h *harness) {
+	id, past := h.id(), time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := h.commit(id, 0, 1)
+	c.Events[0].Time = past
+	h.append(c)
+	for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
+		if e.Time.Equal(past) {
+			h.Errorf("time of an event where EventTimes is not claimed: got the writer's %v, want the store's clock (or the claim)", past)
+		}
+	}
+}
+
+func unclaimedTagQueries(h *harness) {
+	f := annals.Filter{Tag: "green"}
+	if h.caps.EventQueries {
+		_, err := collect(h.store.Query().Events(h.ctx, f))
+		h.wantKind(err, annals.ErrUnsupported, "query events by tag where TagQueries is not claimed")
+		_, err = h.store.Query().Newest(h.ctx, f)
+		h.wantKind(err, annals.ErrUnsupported, "query the newest offset by tag where TagQueries is not claimed")
+	}
+	if h.caps.StateQueries {
+		_, err := collect(h.store.Query().States(h.ctx, f))
+		h.wantKind(err, annals.ErrUnsupported, "query states by tag where TagQueries is not claimed")
+	}
+}
+
+func unclaimedStateEvents(h *harness) {
+	id := h.id()
+	_, err := h.store.States().Put(h.ctx, withEvent(stateWrite(id, 0)))
+	h.wantKind(err, annals.ErrUnsupported, "put a state with an event where StateEvents is not claimed")
+	_, err = h.store.States().Delete(h.ctx, withEvent(stateWrite(id, 0)))
+	h.wantKind(err, annals.ErrUnsupported, "delete a state with an event where StateEvents is not claimed")
+	h.wantNoState(id, 0)
+}
+
+func unclaimedManySnapshots(h *harness) {
+	id := h.id()
+	h.snapshotFixture(id)
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 13}, 0)
+	h.saveSnapshot(snapshotAt(id, 12)) // dropped, without an error
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+}
+
+// claimsFit demands what a claim or limit takes for granted.
+func claimsFit(h *harness) {
+	c := h.caps
+	var faults []string
+	for fault, is := range map[string]bool{
+		"EventQueries without Events":                      c.EventQueries && !c.Events,
+		"StateQueries without States":                      c.StateQueries && !c.States,
+		"CommitSnapshot without Events and Snapshots":      c.CommitSnapshot && !(c.Events && c.Snapshots),
+		"ManySnapshots without Snapshots":                  c.ManySnapshots && !c.Snapshots,
+		"TagQueries without Tags and queries":              c.TagQueries && !(c.Tags && (c.EventQueries || c.StateQueries)),
+		"StateEvents without Events and States":            c.StateEvents && !(c.Events && c.States),
+		"IdempotentState without States":                   c.IdempotentState && !c.States,
+		"OrderedFeed without EventQueries":                 c.OrderedFeed && !c.EventQueries,
+		"Repeatable without Events":                        c.Repeatable && !c.Events,
+		"FenceAfterDelete without Events":                  c.FenceAfterDelete && !c.Events,
+		"Limits.FirstSnapshot without CommitSnapshot":      c.Limits.FirstSnapshot && !c.CommitSnapshot,
+		"a negative limit":                                 min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes) < 0,
+		"Limits.MaxIDBytes below 200, the least to expect": c.Limits.MaxIDBytes > 0 && c.Limits.MaxIDBytes < 200,
+	} {
+		if is {
+			faults = append(faults, fault)
+		}
+	}
+	if len(faults) > 0 {
+		h.Errorf("capabilities: got %s", strings.Join(faults, "; "))
+	}
+	h.wantEqual(h.store.Capabilities(), c, "capabilities of a second store")
+}

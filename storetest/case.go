@@ -1,0 +1,140 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+)
+
+// testCase is one row of the suite.
+type testCase struct {
+	id     string
+	about  string
+	needs  []need // all must be there, else the case is listed as not claimed
+	unless []need // none may be there: the case checks that they are not claimed in vain
+	serial bool   // not beside other cases, because it counts something of the process
+	run    func(h *harness)
+}
+
+// need is something a case asks of the store or of the Config.
+type need struct {
+	name string
+	met  func(caps annals.Capabilities, c Config) bool
+}
+
+func claims(name string, has func(c annals.Capabilities) bool) need {
+	return need{name, func(caps annals.Capabilities, _ Config) bool { return has(caps) }}
+}
+
+var (
+	events           = claims("Events", func(c annals.Capabilities) bool { return c.Events })
+	snapshots        = claims("Snapshots", func(c annals.Capabilities) bool { return c.Snapshots })
+	states           = claims("States", func(c annals.Capabilities) bool { return c.States })
+	eventQueries     = claims("EventQueries", func(c annals.Capabilities) bool { return c.EventQueries })
+	stateQueries     = claims("StateQueries", func(c annals.Capabilities) bool { return c.StateQueries })
+	offsets          = claims("Offsets", func(c annals.Capabilities) bool { return c.Offsets })
+	commitSnapshot   = claims("CommitSnapshot", func(c annals.Capabilities) bool { return c.CommitSnapshot })
+	manySnapshots    = claims("ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })
+	tags             = claims("Tags", func(c annals.Capabilities) bool { return c.Tags })
+	metadata         = claims("Metadata", func(c annals.Capabilities) bool { return c.Metadata })
+	eventTimes       = claims("EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
+	tagQueries       = claims("TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
+	stateEvents      = claims("StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
+	idempotentState  = claims("IdempotentState", func(c annals.Capabilities) bool { return c.IdempotentState })
+	orderedFeed      = claims("OrderedFeed", func(c annals.Capabilities) bool { return c.OrderedFeed })
+	repeatable       = claims("Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
+	fenceAfterDelete = claims("FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
+	sizeLimit        = claims("Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
+	firstSnapshot    = claims("Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
+
+	reopen     = need{"Config.Reopen", func(_ annals.Capabilities, c Config) bool { return c.Reopen != nil }}
+	loseAnswer = need{"Config.LoseAnswer", func(_ annals.Capabilities, c Config) bool { return c.LoseAnswer != nil }}
+)
+
+func needs(n ...need) []need { return n }
+
+// name is the name of the case's subtest.
+func (tc testCase) name() string { return tc.id + " " + tc.about }
+
+// missing are the names of the needs that are not met.
+func (tc testCase) missing(caps annals.Capabilities, c Config) (names []string) {
+	for _, n := range tc.needs {
+		if !n.met(caps, c) {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// applies is false where what the case expects to be unclaimed is claimed.
+func (tc testCase) applies(caps annals.Capabilities, c Config) bool {
+	return !slices.ContainsFunc(tc.unless, func(n need) bool { return n.met(caps, c) })
+}
+
+// run runs each case as a subtest of t, and lists those that are not claimed.
+func run(t *testing.T, c Config, all []testCase) {
+	t.Helper()
+	if err := c.check(all); err != nil {
+		t.Fatal(err)
+	}
+	caps := capabilitiesOf(t, c)
+	for _, tc := range all {
+		if !tc.applies(caps, c) {
+			continue
+		}
+		if missing := tc.missing(caps, c); len(missing) > 0 {
+			t.Logf("not claimed: %s (needs %s)", tc.name(), strings.Join(missing, ", "))
+			continue
+		}
+		t.Run(tc.name(), func(t *testing.T) {
+			if !tc.serial {
+				t.Parallel()
+			}
+			if reason, ok := c.Except[tc.id]; ok {
+				mustFail(t, c, caps, tc, reason)
+				return
+			}
+			tc.run(newHarness(t, c, caps))
+		})
+	}
+}
+
+// mustFail runs a case that the store is known to fail.
+func mustFail(t *testing.T, c Config, caps annals.Capabilities, tc testCase, reason string) {
+	failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, c, caps)) })
+	if len(failures) == 0 {
+		t.Errorf("%s passes, though Config.Except says that it fails: %s", tc.name(), reason)
+		return
+	}
+	t.Logf("fails, as Config.Except says: %s\n%s", reason, strings.Join(failures, "\n"))
+}
+
+// check says what is wrong with c.
+func (c Config) check(all []testCase) error {
+	if c.Open == nil {
+		return fmt.Errorf("storetest: Config.Open is nil")
+	}
+	known := map[string]bool{}
+	for _, tc := range all {
+		known[tc.id] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Except)) {
+		if !known[id] {
+			return fmt.Errorf("storetest: Config.Except names %q, which is no case of the suite", id)
+		}
+	}
+	return nil
+}
+
+func capabilitiesOf(t testing.TB, c Config) annals.Capabilities {
+	s := c.Open(t)
+	caps := s.Capabilities()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close of a store that did nothing: got %v, want nil", err)
+	}
+	return caps
+}

@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/annals-go/annals"
+)
+
+var idCases = []testCase{
+	{id: "ID-1", about: "journal: ids of all kinds and lengths are kept apart", needs: needs(events), run: legalIDs},
+	{id: "ID-2", about: "snapshots: ids of all kinds and lengths are kept apart", needs: needs(snapshots), run: legalSnapshotIDs},
+	{id: "ID-3", about: "states: ids of all kinds and lengths are kept apart", needs: needs(states), run: legalStateIDs},
+	{id: "ID-4", about: "journal: illegal ids are refused by every operation", needs: needs(events), run: illegalIDs},
+	{id: "ID-5", about: "snapshots: illegal ids are refused by every operation", needs: needs(snapshots), run: illegalSnapshotIDs},
+	{id: "ID-6", about: "states: illegal ids are refused by every operation", needs: needs(states), run: illegalStateIDs},
+	{id: "ID-7", about: "queries yield ids of all kinds, type and slice by the house's rules", needs: needs(events, eventQueries), run: queriedIDs},
+}
+
+// legal are ids that look like keys, patterns and paths of databases, or like each other.
+func (h *harness) legal() []annals.PersistenceID {
+	ids := []annals.PersistenceID{
+		"a", "A", "|", "Thing|", "|a", "Thing|a", "Thing|a|b", "Thing|a-b", "Thing|a/b", "Thing|a b", "Thing|a ", " Thing|a", "Thing-a", "Thing/a",
+		"Thing|a_b", "Thing|a%b", "Thing|a'b", `Thing|a"b`, `Thing|a\b`, "Thing|a;b", "Thing|a,b", "Thing|a:b", "Thing|a#b", "Thing|a$b", "Thing|a?b&c=d", "Thing|a\nb", "Thing|a\tb",
+		"Thing|$${b}", "Thing|1", "Thing|01", "Thing|1.0", "Thing|-1", "Thing|null", "Thing|日本語", "Thing|😀", "😀|𝒳𝒴", "Thing|café", "Thing|cafe\u0301", "Thing|\u200b", "Thing|\x7f", "Thing|\uffff",
+		annals.PersistenceID("Thing|" + strings.Repeat("x", 194)), annals.PersistenceID("Thing|" + strings.Repeat("x", 193)),
+		annals.PersistenceID(strings.Repeat("😀", 50)),
+	}
+	longest := h.caps.Limits.MaxIDBytes
+	if longest == 0 {
+		longest = 1000
+	}
+	ids = append(ids, annals.PersistenceID("Thing|"+strings.Repeat("y", longest-6)), annals.PersistenceID("Thing|"+strings.Repeat("y", longest-7)))
+	fitting := ids[:0]
+	for _, id := range ids {
+		if len(id) <= longest {
+			fitting = append(fitting, id)
+		}
+	}
+	return fitting
+}
+
+// illegal are ids that every store refuses, by what is wrong with them.
+func (h *harness) illegal() map[string]annals.PersistenceID {
+	ids := map[string]annals.PersistenceID{
+		"the empty id":                   "",
+		"an id that is no UTF-8":         "Thing|\xff",
+		"half a rune":                    "Thing|\xf0\x9f",
+		"a surrogate":                    "Thing|\xed\xa0\x80",
+		"U+0000 at the end":              "Thing|a\x00",
+		"U+0000 at the beginning":        "\x00Thing|a",
+		"an overlong encoding of U+0000": "Thing|\xc0\x80",
+	}
+	if limit := h.caps.Limits.MaxIDBytes; limit > 0 {
+		ids[fmt.Sprintf("%d bytes where Limits.MaxIDBytes is %d", limit+1, limit)] = annals.PersistenceID("Thing|" + strings.Repeat("y", limit-5))
+	}
+	return ids
+}
+
+func legalIDs(h *harness) {
+	ids := h.legal()
+	for i, id := range ids {
+		h.write(id, 0, 1+i%3)
+	}
+	for i, id := range ids {
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(1+i%3))
+		h.wantLast(id, annals.SeqNr(1+i%3))
+	}
+	for i, id := range ids {
+		if i%2 == 0 {
+			h.deleteTo(id, annals.MaxSeqNr)
+		}
+	}
+	for i, id := range ids {
+		first := annals.SeqNr(1)
+		if i%2 == 0 {
+			first = annals.SeqNr(2 + i%3)
+		}
+		h.wantReplay(id, 1, annals.MaxSeqNr, first, annals.SeqNr(1+i%3))
+	}
+}
+
+func legalSnapshotIDs(h *harness) {
+	ids := h.legal()
+	for i, id := range ids {
+		h.saveSnapshot(snapshotOf(id, annals.SeqNr(i+1)))
+	}
+	for i, id := range ids {
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, annals.SeqNr(i+1))
+	}
+}
+
+func legalStateIDs(h *harness) {
+	ids := h.legal()
+	for i, id := range ids {
+		for after := range annals.SeqNr(1 + i%3) {
+			h.put(id, after)
+		}
+	}
+	for i, id := range ids {
+		h.wantState(id, annals.SeqNr(1+i%3))
+	}
+}
+
+func illegalIDs(h *harness) {
+	for what, id := range h.illegal() {
+		_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
+		h.wantKind(err, annals.ErrInvalid, "append to %s", what)
+		_, err = collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+		h.wantKind(err, annals.ErrInvalid, "replay of %s", what)
+		_, err = h.journal().LastSeqNr(h.ctx, id)
+		h.wantKind(err, annals.ErrInvalid, "last number of %s", what)
+		h.wantKind(h.journal().DeleteTo(h.ctx, id, 1), annals.ErrInvalid, "delete events of %s", what)
+		for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
+			_, err = annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			h.wantKind(err, annals.ErrInvalid, "recovery of %s", what)
+		}
+	}
+	if h.caps.EventQueries {
+		h.wantIDs("", nil)
+	}
+}
+
+func illegalSnapshotIDs(h *harness) {
+	for what, id := range h.illegal() {
+		h.wantKind(h.store.Snapshots().Save(h.ctx, snapshotOf(id, 1)), annals.ErrInvalid, "save a snapshot of %s", what)
+		_, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+		h.wantKind(err, annals.ErrInvalid, "newest snapshot of %s", what)
+		err = h.store.Snapshots().Delete(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		h.wantKind(err, annals.ErrInvalid, "delete snapshots of %s", what)
+	}
+}
+
+func illegalStateIDs(h *harness) {
+	for what, id := range h.illegal() {
+		_, err := h.store.States().Put(h.ctx, stateWrite(id, 0))
+		h.wantKind(err, annals.ErrInvalid, "put a state of %s", what)
+		_, err = h.store.States().Delete(h.ctx, stateWrite(id, 0))
+		h.wantKind(err, annals.ErrInvalid, "delete a state of %s", what)
+		_, _, err = h.store.States().Get(h.ctx, id)
+		h.wantKind(err, annals.ErrInvalid, "get a state of %s", what)
+	}
+	if h.caps.StateQueries {
+		if got := h.queryStates(annals.Filter{}, 0); len(got) > 0 {
+			h.Errorf("states behind refused writes: got %d, want none", len(got))
+		}
+	}
+}
+
+func queriedIDs(h *harness) {
+	ids := h.legal()
+	for _, id := range ids {
+		h.write(id, 0, 1)
+	}
+	h.wantIDs("", ids)
+	var things []annals.PersistenceID
+	slice := annals.PersistenceID("Thing|😀").Slice()
+	inSlice := 0
+	for _, id := range ids {
+		if id.Type() == "Thing" {
+			things = append(things, id)
+		}
+		if id.Slice() == slice {
+			inSlice++
+		}
+	}
+	h.wantIDs("Thing", things)
+	got := h.queryEvents(annals.Filter{Slices: annals.SliceRange{From: slice, To: slice + 1}}, inSlice)
+	h.wantEqual(len(got), inSlice, "events in the slice of %q", "Thing|😀")
+}

@@ -1,0 +1,417 @@
+package storetest
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// journalCases are the journal cases of the persistence plugins' test kit.
+var journalCases = append(replayTable(), []testCase{
+	{id: "J-O1", about: "an event that cannot be stored refuses its commit and leaves no gap", needs: needs(events), run: refusedEventLeavesNoGap},
+	{id: "J-O2", about: "serializer id, manifest and bytes of a payload come back unchanged", needs: needs(events), run: payloadsComeBack},
+	{id: "J-O4", about: "metadata come back", needs: needs(events, metadata), run: metadataComeBack},
+	{id: "J-P2", about: "a thousand events, each awaited, replay in order", needs: needs(events), run: awaitedOneByOne},
+	{id: "J-P3", about: "ten thousand events replay in order, again and again", needs: needs(events), run: tenThousand},
+	{id: "J-W1", about: "a commit without events is refused", needs: needs(events), run: emptyCommit},
+	{id: "J-W2", about: "the numbers of a commit are After+1 and following", needs: needs(events), run: numbersOfCommits},
+	{id: "J-W4", about: "a refused commit leaves nothing behind and its neighbours alone", needs: needs(events), run: refusedCommitIsAlone},
+	{id: "J-W6", about: "nine concurrent commits to nine entities are all acknowledged and stored", needs: needs(events), run: nineEntities},
+	{id: "J-D2", about: "149 singles are there", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantReplay(h.fixed(), 1, 149, 1, 149) }},
+	{id: "J-D3", about: "a batch behind them is there", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantFixture(1) }},
+	{id: "J-D4", about: "delete to 5", needs: needs(events), run: func(h *harness) { h.deletionFixture(5); h.wantFixture(6) }},
+	{id: "J-D5", about: "a delete behind an earlier one changes nothing", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3); h.wantFixture(6) }},
+	{id: "J-D6", about: "a delete beyond the end deletes all", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3, 210); h.wantFixture(201) }},
+	{id: "J-A1", about: "the first commit ever is a batch", needs: needs(events), run: batchesAt(10)},
+	{id: "J-A2", about: "a batch of 3 ends on 100", needs: needs(events), run: batchesAt(97, 3)},
+	{id: "J-A3", about: "a batch of 3 has 100 in its middle", needs: needs(events), run: batchesAt(98, 3)},
+	{id: "J-A4", about: "a batch of 3 begins with 100", needs: needs(events), run: batchesAt(99, 3)},
+	{id: "J-A5", about: "a batch ends on 99", needs: needs(events), run: batchesAt(96, 3)},
+	{id: "J-R1", about: "a reader beside a batch sees its beginning, behind it all", needs: needs(events), run: readBesideBatch},
+	{id: "J-X1", about: "a delete in the middle of a batch keeps the rest of it", needs: needs(events), run: deleteWithinBatch},
+	{id: "J-X2", about: "a replay from the middle of a batch", needs: needs(events), run: replayFromWithinBatch},
+	{id: "J-X3", about: "windows of 1,000 cut a batch and lose nothing", needs: needs(events), run: windowsCutBatch},
+	{id: "J-X4", about: "the first three of a batch of five", needs: needs(events), run: firstOfBatch},
+	{id: "J-X9", about: "of two writers of the same number the second fails", needs: needs(events), run: secondWriterFails},
+	{id: "J-X11", about: "behind a refused event 100 the numbers go on", needs: needs(events), run: refusedAt(99, 1)},
+	{id: "J-X12", about: "behind a refused batch 99 to 101 the numbers go on", needs: needs(events), run: refusedAt(98, 3)},
+	{id: "J-BR1", about: "a replay can be read step by step", needs: needs(events), run: stepByStep},
+	{id: "J-BR2", about: "a bound of three spans the steps", needs: needs(events), run: boundedSteps},
+	{id: "J-BR3", about: "a deleted beginning is passed over", needs: needs(events), run: steppedBehindDelete},
+}...)
+
+// replayTable are the cases that delete and then read a window of the fixture. A limit of the test kit's Replay is a
+// loop that breaks off.
+func replayTable() (all []testCase) {
+	const end, all5 = annals.MaxSeqNr, -1
+	type row struct {
+		id, about   string
+		del         annals.SeqNr // 0: nothing
+		from, to    annals.SeqNr
+		max         int
+		first, last annals.SeqNr
+	}
+	for _, r := range []row{
+		{"J-01", "replay all", 0, 1, end, all5, 1, 5},
+		{"J-02", "replay from 3", 0, 3, end, all5, 3, 5},
+		{"J-03", "replay to 3", 0, 1, 3, all5, 1, 3},
+		{"J-04", "replay at most 3", 0, 1, end, 3, 1, 3},
+		{"J-05", "replay 2 to 3", 0, 2, 3, all5, 2, 3},
+		{"J-06", "replay 2 to 5, at most 2", 0, 2, 5, 2, 2, 3},
+		{"J-07", "replay 2 to 2", 0, 2, 2, all5, 2, 2},
+		{"J-08", "replay 2 to 4, at most 1", 0, 2, 4, 1, 2, 2},
+		{"J-09", "replay 2 to 4, at most 0", 0, 2, 4, 0, 1, 0},
+		{"J-10", "replay 3 to 2", 0, 3, 2, all5, 1, 0},
+		{"J-12", "delete to 3, replay all", 3, 1, end, all5, 4, 5},
+		{"J-13", "delete to 3, replay from 0", 3, 0, end, all5, 4, 5},
+		{"J-14", "delete all, replay all: the last number stays", end, 0, end, all5, 1, 0},
+		{"J-15", "delete to 3, replay from 3", 3, 3, end, all5, 4, 5},
+		{"J-16", "delete to 3, replay 1 to 2", 3, 1, 2, all5, 1, 0},
+		{"J-17", "delete to 3, replay 1 to 3", 3, 1, 3, all5, 1, 0},
+		{"J-18", "delete to 3, replay from 4", 3, 4, end, all5, 4, 5},
+		{"J-O5", "delete to 3, replay 1 to 4", 3, 1, 4, all5, 4, 4},
+		{"Q-G2", "current events 0 to 2 of five", 0, 0, 2, all5, 1, 2},
+		{"Q-G4", "current events when all are deleted", 5, 0, end, all5, 1, 0},
+		{"Q-G5", "current events 0 to 0 when all are deleted", 5, 0, 0, all5, 1, 0},
+		{"Q-G6", "current events when all but the last are deleted", 4, 0, end, all5, 5, 5},
+		{"Q-G8", "current events 0 to 0", 0, 0, 0, all5, 1, 0},
+		{"Q-G9", "current events 6 to 5", 0, 6, 5, all5, 1, 0},
+	} {
+		all = append(all, testCase{id: r.id, about: r.about, needs: needs(events), run: func(h *harness) {
+			id := h.id()
+			h.fixture(id)
+			if r.del > 0 {
+				h.deleteTo(id, r.del)
+			}
+			h.wantEvents(fmt.Sprintf("replay %q from %d to %d, at most %d", id, r.from, r.to, r.max), h.atMost(id, r.from, r.to, r.max), id, r.first, r.last)
+			h.wantLast(id, 5)
+		}})
+	}
+	never := func(h *harness) {
+		id := h.id()
+		h.fixture(h.id()) // a neighbour
+		h.wantReplay(id, 0, annals.MaxSeqNr, 1, 0)
+		h.wantReplay(id, 0, 0, 1, 0)
+		h.wantLast(id, 0)
+	}
+	return append(all,
+		testCase{id: "J-11", about: "an entity never written has no events and no last number", needs: needs(events), run: never},
+		testCase{id: "Q-G7", about: "current events of an id without events", needs: needs(events), run: never})
+}
+
+// fixture writes five events: three singles and a batch of two.
+func (h *harness) fixture(id annals.PersistenceID) {
+	h.Helper()
+	h.writeSizes(id, 0, 1, 1, 1, 2)
+}
+
+// atMost reads up to limit events and breaks off there; a negative limit is none.
+func (h *harness) atMost(id annals.PersistenceID, from, to annals.SeqNr, limit int) (es []annals.Event) {
+	h.Helper()
+	if limit == 0 {
+		return nil
+	}
+	for e, err := range h.journal().Replay(h.ctx, id, from, to) {
+		if err != nil {
+			h.Fatalf("replay %q from %d to %d: got error %v after %d events, want none", id, from, to, err, len(es))
+		}
+		if es = append(es, e); len(es) == limit {
+			break
+		}
+	}
+	return es
+}
+
+// unstorable is a commit that is refused for its last event.
+func (h *harness) unstorable(id annals.PersistenceID, after annals.SeqNr, n int) annals.Commit {
+	c := h.commit(id, after, n)
+	c.Events[n-1].Payload.SerializerID = 0
+	return c
+}
+
+func refusedEventLeavesNoGap(h *harness) {
+	id := h.id()
+	h.fixture(id)
+	h.write(id, 5, 1)
+	_, err := h.journal().Append(h.ctx, h.unstorable(id, 6, 1))
+	h.wantKind(err, annals.ErrInvalid, "append an event without serializer id after 6")
+	h.write(id, 6, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 7)
+}
+
+func payloadsComeBack(h *harness) {
+	id := h.id()
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	want := []annals.Payload{
+		{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/user/ä")},
+		{SerializerID: 31, Data: every},
+		{SerializerID: -7, Manifest: "日本 😀 | ; , ' \" \\", Data: []byte{0}},
+		{SerializerID: 1<<31 - 1, Manifest: "empty", Data: []byte{}},
+	}
+	var after annals.SeqNr
+	for _, p := range want {
+		after = h.append(h.complete(annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: p}}, WriteID: annals.NewWriteID()})).SeqNr
+	}
+	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
+		if !equal(e.Payload, want[i]) {
+			h.Errorf("replay of number %d: got %s, want %s", e.SeqNr, show(e.Payload), show(want[i]))
+		}
+	}
+	h.wantLast(id, annals.SeqNr(len(want)))
+}
+
+func metadataComeBack(h *harness) {
+	id := h.id()
+	h.fixture(id)
+	meta := annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
+	c := h.commit(id, 5, 1)
+	c.Events[0].Metadata = meta
+	h.append(c)
+	es := h.replay(id, 5, 6)
+	if len(es) != 2 {
+		h.Fatalf("replay 5 to 6: got %s, want two events", span(es))
+	}
+	h.wantEqual(es[0].Metadata, annals.Payload{}, "metadata of an event written without")
+	h.wantEqual(es[1].Metadata, meta, "metadata of number 6")
+}
+
+func awaitedOneByOne(h *harness) {
+	id, n := h.id(), h.volume(1000, 100)
+	for i := range n {
+		h.append(h.commit(id, annals.SeqNr(i), 1))
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(n))
+}
+
+func tenThousand(h *harness) {
+	id, n := h.id(), h.volume(10_000, 1_200)
+	last := h.write(id, 0, n)
+	for range 3 {
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
+	}
+	h.wantLast(id, last)
+}
+
+func emptyCommit(h *harness) {
+	id := h.id()
+	_, err := h.journal().Append(h.ctx, annals.Commit{ID: id, WriteID: annals.NewWriteID()})
+	h.wantKind(err, annals.ErrInvalid, "append no events")
+	h.wantLast(id, 0)
+}
+
+func numbersOfCommits(h *harness) {
+	id := h.id()
+	var after annals.SeqNr
+	for _, n := range []int{1, 2, 3, 1, 5} {
+		after = h.append(h.commit(id, after, h.batch(n))).SeqNr // compares the receipt
+		h.wantLast(id, after)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, after)
+}
+
+func refusedCommitIsAlone(h *harness) {
+	id, neighbour := h.id(), h.id()
+	h.write(id, 0, 1)
+	_, err := h.journal().Append(h.ctx, h.unstorable(id, 1, h.batch(3)))
+	h.wantKind(err, annals.ErrInvalid, "append a batch whose last event has no serializer id")
+	h.write(neighbour, 0, 2)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
+	h.wantReplay(neighbour, 1, annals.MaxSeqNr, 1, 2)
+	h.write(id, 1, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+}
+
+func nineEntities(h *harness) {
+	ids := make([]annals.PersistenceID, 9)
+	errs := make([]error, len(ids))
+	for i := range ids {
+		ids[i] = h.id()
+	}
+	together(len(ids), func(i int) { _, errs[i] = h.send(h.ctx, h.store, h.commit(ids[i], 0, h.batch(3))) })
+	for i, err := range errs {
+		if err != nil {
+			h.Errorf("append to %q beside eight others: got error %v, want none", ids[i], err)
+			continue
+		}
+		h.wantReplay(ids[i], 1, annals.MaxSeqNr, 1, annals.SeqNr(h.batch(3)))
+	}
+}
+
+// fixed is the entity of deletionFixture.
+func (h *harness) fixed() annals.PersistenceID { return annals.NewPersistenceID("Thing", "fixed") }
+
+// deletionFixture writes 149 singles and 51 events behind them, and deletes to each of to.
+func (h *harness) deletionFixture(to ...annals.SeqNr) {
+	h.Helper()
+	for n := range annals.SeqNr(149) {
+		h.append(h.commit(h.fixed(), n, 1))
+	}
+	h.writeSizes(h.fixed(), 149, 51)
+	for _, n := range to {
+		h.deleteTo(h.fixed(), n)
+	}
+}
+
+// wantFixture demands the events first … 200, also from Query where the store has it (Q-P3).
+func (h *harness) wantFixture(first annals.SeqNr) {
+	h.Helper()
+	h.wantReplay(h.fixed(), 0, annals.MaxSeqNr, first, 200)
+	h.wantLast(h.fixed(), 200)
+	if h.caps.EventQueries {
+		h.wantEvents("query all events", h.queryEvents(annals.Filter{}, int(201-first)), h.fixed(), first, 200)
+	}
+}
+
+func batchesAt(sizes ...int) func(h *harness) {
+	return func(h *harness) {
+		id := h.id()
+		last := h.writeSizes(id, 0, sizes...)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
+		h.wantReplay(id, last, annals.MaxSeqNr, last, last)
+		h.wantLast(id, last)
+		last = h.write(id, last, 1)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
+	}
+}
+
+// readBesideBatch allows a reader to see the first events of a batch, as transactions of several items show them, but
+// never a gap; and all of it once the batch is acknowledged.
+func readBesideBatch(h *harness) {
+	n := h.batch(20)
+	for range h.volume(50, 10) {
+		id := h.id()
+		var seen []annals.Event
+		var appendErr, replayErr error
+		together(2, func(i int) {
+			if i == 0 {
+				_, appendErr = h.send(h.ctx, h.store, h.commit(id, 0, n))
+			} else {
+				seen, replayErr = collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+			}
+		})
+		if appendErr != nil || replayErr != nil {
+			h.Fatalf("append %d events beside a replay: got errors %v and %v, want none", n, appendErr, replayErr)
+		}
+		h.wantEvents("replay beside an append", seen, id, 1, annals.SeqNr(len(seen)))
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(n))
+		h.wantLast(id, annals.SeqNr(n))
+		if h.caps.EventQueries && h.caps.OrderedFeed { // Q-P4
+			h.wantEvents("query the events of a type behind an append", h.queryOf(id), id, 1, annals.SeqNr(n))
+		}
+	}
+}
+
+func deleteWithinBatch(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 1, 5, 1)
+	h.deleteTo(id, 3)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 4, 7)
+	h.deleteTo(id, 2) // must not bring 3 back
+	h.wantReplay(id, 1, annals.MaxSeqNr, 4, 7)
+	h.deleteTo(id, 6)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 7, 7)
+	h.wantLast(id, 7)
+}
+
+func replayFromWithinBatch(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 5)
+	for from := range annals.SeqNr(6) {
+		for to := range annals.SeqNr(7) {
+			h.wantReplay(id, from, to, max(from, 1), min(to, 5))
+		}
+	}
+}
+
+func windowsCutBatch(h *harness) {
+	id := h.id()
+	h.write(id, 0, 998)
+	last := h.writeSizes(id, 998, 4, 1)
+	var all []annals.Event
+	for from := annals.SeqNr(1); from <= last; from += 1000 {
+		all = append(all, h.replay(id, from, from+999)...)
+	}
+	h.wantEvents("replay in windows of 1,000", all, id, 1, last)
+}
+
+func firstOfBatch(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 5)
+	h.wantEvents("the first three of five", h.atMost(id, 1, annals.MaxSeqNr, 3), id, 1, 3)
+}
+
+func secondWriterFails(h *harness) {
+	id := h.id()
+	h.write(id, 0, 3)
+	h.append(h.commit(id, 3, 1))
+	other := h.commit(id, 3, 1)
+	other.Events[0].Payload = payload(999)
+	_, err := h.journal().Append(h.ctx, other)
+	h.wantKind(err, annals.ErrConflict, "second append after 3")
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 4)
+}
+
+func refusedAt(after annals.SeqNr, n int) func(h *harness) {
+	return func(h *harness) {
+		id := h.id()
+		h.write(id, 0, int(after))
+		n := h.batch(n)
+		_, err := h.journal().Append(h.ctx, h.unstorable(id, after, n))
+		h.wantKind(err, annals.ErrInvalid, "append %d events after %d, the last without serializer id", n, after)
+		h.wantLast(id, after)
+		last := h.writeSizes(id, after, 1, 2)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
+		h.wantLast(id, last)
+	}
+}
+
+// steps reads the next n events of a pulled replay.
+func (h *harness) steps(next func() (annals.Event, error, bool), n int) (es []annals.Event) {
+	h.Helper()
+	for range n {
+		e, err, ok := next()
+		if err != nil {
+			h.Fatalf("next event of a replay: got error %v after %d events, want none", err, len(es))
+		}
+		if !ok {
+			break
+		}
+		es = append(es, e)
+	}
+	return es
+}
+
+func stepByStep(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 5)
+	next, stop := iter.Pull2(h.journal().Replay(h.ctx, id, 1, 5))
+	defer stop()
+	h.wantEvents("first step", h.steps(next, 2), id, 1, 2)
+	h.write(id, 5, 1) // between the steps the store is free
+	h.wantEvents("second step", h.steps(next, 2), id, 3, 4)
+	h.wantLast(id, 6)
+	h.wantEvents("third step", h.steps(next, 2), id, 5, 5)
+}
+
+func boundedSteps(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 5)
+	next, stop := iter.Pull2(h.journal().Replay(h.ctx, id, 1, 3))
+	defer stop()
+	h.wantEvents("first step", h.steps(next, 2), id, 1, 2)
+	h.wantEvents("second step", h.steps(next, 2), id, 3, 3)
+}
+
+func steppedBehindDelete(h *harness) {
+	id := h.id()
+	h.writeSizes(id, 0, 5)
+	h.deleteTo(id, 3)
+	next, stop := iter.Pull2(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+	defer stop()
+	h.wantEvents("first step", h.steps(next, 1), id, 4, 4)
+	h.wantEvents("second step", h.steps(next, 2), id, 5, 5)
+}

@@ -1,0 +1,456 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+var queryCases = []testCase{
+	{id: "Q-G15", about: "the ids of three entities, once each", needs: needs(events, eventQueries), run: idsOfThree},
+	{id: "Q-G17", about: "events by tag, with id, number and payload", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTag},
+	{id: "Q-G18", about: "events by tag strictly behind an offset", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTagBehind},
+	{id: "Q-G20", about: "a reader slower than the results loses none", needs: needs(events, eventQueries), run: slowReader},
+	{id: "Q-P1", about: "the ids of 101 entities with six events each", needs: needs(events, eventQueries), run: idsOfMany},
+	{id: "Q-P2", about: "ids behind an id, in the store's order", needs: needs(events, eventQueries), run: idsBehind},
+	{id: "QUERY-1", about: "events of all entities in the order of Offset, each once", needs: needs(events, eventQueries), run: eventsInOrder},
+	{id: "QUERY-2", about: "by entity type", needs: needs(events, eventQueries), run: eventsByType},
+	{id: "QUERY-3", about: "by ranges of slices, which put together are all", needs: needs(events, eventQueries), run: eventsBySlices},
+	{id: "QUERY-4", about: "pages of any size, cut between events of the same time, lose nothing", needs: needs(events, eventQueries), run: pagesOfEvents},
+	{id: "QUERY-5", about: "what is younger than Behind is held back", needs: needs(events, eventQueries), run: heldBack},
+	{id: "QUERY-6", about: "KeysOnly has the same events", needs: needs(events, eventQueries), run: keysOnly},
+	{id: "QUERY-7", about: "the newest offset is the last event's", needs: needs(events, eventQueries), run: newestOffset},
+	{id: "QUERY-8", about: "deleted events are gone, the rest is there", needs: needs(events, eventQueries), run: queryBehindDelete},
+	{id: "QUERY-9", about: "the body of a query may append, and break off", needs: needs(events, eventQueries), run: appendWithinQuery},
+	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries), run: newestStates},
+	{id: "QUERY-21", about: "states behind an offset, by type, slices and page", needs: needs(states, stateQueries), run: pagesOfStates},
+	{id: "QUERY-22", about: "states by tag", needs: needs(states, stateQueries, tags, tagQueries), run: statesByTag},
+}
+
+// queryEvents reads what fits f. Where a feed may lag it reads again until want events are there, for a while; a
+// negative want takes what comes.
+func (h *harness) queryEvents(f annals.Filter, want int) []annals.Event {
+	h.Helper()
+	return query(h, fmt.Sprintf("query events %+v", f), want, func() ([]annals.Event, error) { return collect(h.store.Query().Events(h.ctx, f)) })
+}
+
+func (h *harness) queryStates(f annals.Filter, want int) []annals.State {
+	h.Helper()
+	return query(h, fmt.Sprintf("query states %+v", f), want, func() ([]annals.State, error) { return collect(h.store.Query().States(h.ctx, f)) })
+}
+
+func (h *harness) queryIDs(entityType string, after annals.PersistenceID, want int) []annals.PersistenceID {
+	h.Helper()
+	return query(h, fmt.Sprintf("query ids of type %q behind %q", entityType, after), want, func() ([]annals.PersistenceID, error) {
+		return collect(h.store.Query().IDs(h.ctx, entityType, after))
+	})
+}
+
+func query[T any](h *harness, did string, want int, read func() ([]T, error)) []T {
+	h.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
+		found, err := read()
+		if err != nil {
+			h.Fatalf("%s: got error %v after %d, want none", did, err, len(found))
+		}
+		if want < 0 || len(found) == want || h.caps.OrderedFeed || time.Now().After(deadline) {
+			return found
+		}
+	}
+}
+
+// queryOf are the events of one entity, found by query.
+func (h *harness) queryOf(id annals.PersistenceID) (es []annals.Event) {
+	h.Helper()
+	for _, e := range h.queryEvents(annals.Filter{Type: id.Type()}, -1) {
+		if e.ID == id {
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// population writes events of several entities in turn, in commits of several sizes, and returns what a replay shows,
+// in the order of Offset.
+func (h *harness) population(entityTypes []string, entities, rounds int) (all []annals.Event) {
+	h.Helper()
+	last := map[annals.PersistenceID]annals.SeqNr{}
+	var ids []annals.PersistenceID
+	for i := range entities {
+		ids = append(ids, h.idOf(entityTypes[i%len(entityTypes)]))
+	}
+	for round := range rounds {
+		for i, id := range ids {
+			last[id] = h.append(h.commit(id, last[id], h.batch(1+(round*7+i*3)%5))).SeqNr
+		}
+	}
+	for _, id := range ids {
+		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
+	}
+	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
+	return all
+}
+
+// wantOffsets demands the same events in the same order.
+func (h *harness) wantOffsets(did string, got, want []annals.Event) {
+	h.Helper()
+	if len(got) != len(want) {
+		h.Errorf("%s: got %d events, want %d", did, len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		g, w := got[i], want[i]
+		if g.Offset().Compare(w.Offset()) != 0 || !equal(g.Payload, w.Payload) {
+			h.Errorf("%s: got at place %d number %d of %q at %v with %s, want %d of %q at %v with %s", did, i+1, g.SeqNr, g.ID, g.Time, show(g.Payload), w.SeqNr, w.ID, w.Time, show(w.Payload))
+			return
+		}
+	}
+}
+
+func idsOfThree(h *harness) {
+	want := []annals.PersistenceID{h.id(), h.id(), h.id()}
+	for _, id := range want {
+		h.write(id, 0, 1)
+	}
+	h.write(want[1], 1, 3)
+	h.wantIDs("", want)
+}
+
+// wantIDs demands these ids, once each, in any order.
+func (h *harness) wantIDs(entityType string, want []annals.PersistenceID) []annals.PersistenceID {
+	h.Helper()
+	got := h.queryIDs(entityType, "", len(want))
+	h.wantEqual(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)), "ids of type %q", entityType)
+	return got
+}
+
+// manyIDs writes one batch of six to each of n entities.
+func (h *harness) manyIDs(entityType string, n int) (ids []annals.PersistenceID) {
+	h.Helper()
+	for range n {
+		ids = append(ids, h.idOf(entityType))
+		h.writeSizes(ids[len(ids)-1], 0, 6)
+	}
+	return ids
+}
+
+func idsOfMany(h *harness) {
+	things := h.manyIDs("Thing", 101)
+	others := h.manyIDs("Other", 3)
+	h.wantIDs("Thing", things)
+	h.wantIDs("Other", others)
+	h.wantIDs("None", nil)
+	h.wantIDs("", append(things, others...))
+}
+
+func idsBehind(h *harness) {
+	all := h.wantIDs("Thing", h.manyIDs("Thing", 120))
+	for _, i := range []int{0, 19, 118, 119} {
+		got := h.queryIDs("Thing", all[i], len(all)-i-1)
+		h.wantEqual(got, all[i+1:], "ids behind the one at place %d", i+1)
+	}
+}
+
+// tagged writes three entities whose events are green here and there, and returns the green ones.
+func (h *harness) tagged() (green []annals.Event) {
+	h.Helper()
+	for range 3 {
+		id := h.id()
+		for after := range annals.SeqNr(6) {
+			c := h.commit(id, after, 1)
+			switch after % 3 {
+			case 1:
+				c.Events[0].Tags = []string{"green"}
+			case 2:
+				c.Events[0].Tags = []string{"apple", "green", "green apple"}
+			case 0:
+				c.Events[0].Tags = []string{"greenish"}
+			}
+			h.append(c)
+		}
+		for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
+			if slices.Contains(e.Tags, "green") {
+				green = append(green, e)
+			}
+		}
+	}
+	slices.SortFunc(green, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
+	return green
+}
+
+func eventsByTag(h *harness) {
+	green := h.tagged()
+	h.wantEqual(len(green), 12, "green events of three replays")
+	got := h.queryEvents(annals.Filter{Tag: "green"}, len(green))
+	h.wantOffsets("query events tagged green", got, green)
+	for i := range min(len(got), len(green)) {
+		if !sameTags(got[i].Tags, green[i].Tags) {
+			h.Errorf("tags of a queried event: got %q, want %q", got[i].Tags, green[i].Tags)
+		}
+	}
+	h.wantOffsets("query events tagged as none is", h.queryEvents(annals.Filter{Tag: "blue"}, 0), nil)
+}
+
+func eventsByTagBehind(h *harness) {
+	green := h.tagged()
+	for i, e := range green {
+		got := h.queryEvents(annals.Filter{Tag: "green", After: e.Offset()}, len(green)-i-1)
+		h.wantOffsets(fmt.Sprintf("query events tagged green behind the one at place %d", i+1), got, green[i+1:])
+	}
+}
+
+func slowReader(h *harness) {
+	all := h.population([]string{"Thing"}, 3, 20)
+	h.queryEvents(annals.Filter{}, len(all)) // wait for a feed that lags
+	var got []annals.Event
+	for e, err := range h.store.Query().Events(h.ctx, annals.Filter{}) {
+		if err != nil {
+			h.Fatalf("query events: got error %v after %d, want none", err, len(got))
+		}
+		got = append(got, e)
+		runtime.Gosched()
+		if len(got)%10 == 0 {
+			h.wantReplay(e.ID, e.SeqNr, e.SeqNr, e.SeqNr, e.SeqNr)
+		}
+	}
+	h.wantOffsets("query events by a slow reader", got, all)
+}
+
+func eventsInOrder(h *harness) {
+	all := h.population([]string{"Thing", "Other"}, 12, h.volume(20, 5))
+	h.wantOffsets("query all events", h.queryEvents(annals.Filter{}, len(all)), all)
+}
+
+func eventsByType(h *harness) {
+	all := h.population([]string{"Thing", "Other", "Thin"}, 9, 5)
+	for _, typ := range []string{"Thing", "Other", "Thin", "None"} {
+		want := slices.DeleteFunc(slices.Clone(all), func(e annals.Event) bool { return e.ID.Type() != typ })
+		h.wantOffsets("query events of type "+typ, h.queryEvents(annals.Filter{Type: typ}, len(want)), want)
+	}
+}
+
+func eventsBySlices(h *harness) {
+	all := h.population([]string{"Thing", "Other"}, 20, 3)
+	for _, n := range []int{1, 3, 4, 16} {
+		found := 0
+		for _, r := range annals.SliceRanges(n) {
+			want := slices.DeleteFunc(slices.Clone(all), func(e annals.Event) bool { return !r.Contains(e.ID.Slice()) })
+			got := h.queryEvents(annals.Filter{Slices: r}, len(want))
+			h.wantOffsets("query events of slices "+r.String(), got, want)
+			found += len(got)
+		}
+		h.wantEqual(found, len(all), "events found in %d ranges of slices", n)
+	}
+}
+
+// pagesOfEvents reads batches, whose events have the same time, in pages that end in their middle.
+func pagesOfEvents(h *harness) {
+	var all []annals.Event
+	for i := range 4 {
+		id := h.id()
+		h.append(h.commit(id, 0, h.batch(100+i)))
+		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
+	}
+	all = append(all, h.population([]string{"Thing"}, 5, h.volume(30, 6))...)
+	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
+	h.queryEvents(annals.Filter{}, len(all))
+	for _, limit := range []int{1, 7, 100, len(all), len(all) + 1} {
+		if limit == 1 && len(all) > 600 {
+			limit = 3
+		}
+		var got []annals.Event
+		f := annals.Filter{Type: "Thing", Limit: limit}
+		for {
+			page := h.queryEvents(f, -1)
+			if len(page) > limit {
+				h.Fatalf("query events, limit %d: got %d", limit, len(page))
+			}
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+			f.After = page[len(page)-1].Offset()
+		}
+		h.wantOffsets(fmt.Sprintf("query events in pages of %d", limit), got, all)
+	}
+}
+
+func heldBack(h *harness) {
+	all := h.population([]string{"Thing"}, 2, 2)
+	h.wantOffsets("query events held back for no time", h.queryEvents(annals.Filter{}, len(all)), all)
+	h.wantOffsets("query events held back for an hour", h.queryEvents(annals.Filter{Behind: time.Hour}, 0), nil)
+}
+
+func keysOnly(h *harness) {
+	all := h.population([]string{"Thing"}, 3, 4)
+	got := h.queryEvents(annals.Filter{KeysOnly: true}, len(all))
+	if len(got) != len(all) {
+		h.Fatalf("query keys only: got %d events, want %d", len(got), len(all))
+	}
+	for i := range all {
+		if got[i].Offset().Compare(all[i].Offset()) != 0 {
+			h.Errorf("query keys only: got at place %d %+v, want %+v", i+1, got[i].Offset(), all[i].Offset())
+		}
+	}
+}
+
+func newestOffset(h *harness) {
+	newest := func(f annals.Filter, want annals.Offset) {
+		h.Helper()
+		got := query(h, "query the newest offset", 1, func() ([]annals.Offset, error) {
+			o, err := h.store.Query().Newest(h.ctx, f)
+			if err == nil && o.Compare(want) != 0 {
+				return []annals.Offset{o, want}, nil // not yet
+			}
+			return []annals.Offset{o}, err
+		})[0]
+		if got.Compare(want) != 0 {
+			h.Errorf("newest offset that fits %+v: got %+v, want %+v", f, got, want)
+		}
+	}
+	newest(annals.Filter{}, annals.Offset{})
+	all := h.population([]string{"Thing", "Other"}, 6, 3)
+	newest(annals.Filter{}, all[len(all)-1].Offset())
+	for _, typ := range []string{"Thing", "Other"} {
+		last := slices.MaxFunc(all, func(a, b annals.Event) int {
+			return cmp.Or(cmp.Compare(typeRank(a, typ), typeRank(b, typ)), a.Offset().Compare(b.Offset()))
+		})
+		newest(annals.Filter{Type: typ}, last.Offset())
+	}
+	newest(annals.Filter{Type: "None"}, annals.Offset{})
+}
+
+func typeRank(e annals.Event, typ string) int {
+	if e.ID.Type() == typ {
+		return 1
+	}
+	return 0
+}
+
+func queryBehindDelete(h *harness) {
+	a, b := h.id(), h.id()
+	h.writeSizes(a, 0, 4, 4)
+	h.writeSizes(b, 0, 3)
+	h.deleteTo(a, 6) // within a commit
+	h.deleteTo(b, annals.MaxSeqNr)
+	h.wantEvents("query events behind deletes", h.queryEvents(annals.Filter{}, 2), a, 7, 8)
+}
+
+func appendWithinQuery(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, 20)
+	h.queryEvents(annals.Filter{}, int(last))
+	n := 0
+	for e, err := range h.store.Query().Events(h.ctx, annals.Filter{}) {
+		if err != nil {
+			h.Fatalf("query with appends in its body: got error %v after %d events, want none", err, n)
+		}
+		if n++; n == 10 {
+			break
+		}
+		last = h.write(id, last, 1)
+		h.wantEqual(e.SeqNr, annals.SeqNr(n), "number of event %d of a query", n)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
+}
+
+// stateOffset is the place of s in the order of Query.
+func stateOffset(s annals.State) annals.Offset {
+	return annals.Offset{Time: s.Time, ID: s.ID, SeqNr: s.Revision}
+}
+
+// statePopulation writes states of several entities, several times, and deletes some; it returns the newest, in the
+// order of Offset.
+func (h *harness) statePopulation(entityTypes []string, entities int) (all []annals.State) {
+	h.Helper()
+	for i := range entities {
+		id := h.idOf(entityTypes[i%len(entityTypes)])
+		for after := range annals.SeqNr(1 + i%4) {
+			h.put(id, after)
+		}
+		if i%5 == 0 {
+			h.deleteState(id, annals.SeqNr(1+i%4))
+		}
+		s, _, err := h.store.States().Get(h.ctx, id)
+		if err != nil {
+			h.Fatalf("state of %q: got error %v, want none", id, err)
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b annals.State) int { return stateOffset(a).Compare(stateOffset(b)) })
+	return all
+}
+
+func (h *harness) wantStates(did string, got, want []annals.State) {
+	h.Helper()
+	if len(got) != len(want) {
+		h.Errorf("%s: got %d states, want %d", did, len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		g, w := got[i], want[i]
+		if stateOffset(g).Compare(stateOffset(w)) != 0 || g.Deleted != w.Deleted || !equal(g.Payload, w.Payload) {
+			h.Errorf("%s: got at place %d revision %d of %q at %v, deleted %v, want %d of %q at %v, deleted %v", did, i+1, g.Revision, g.ID, g.Time, g.Deleted, w.Revision, w.ID, w.Time, w.Deleted)
+			return
+		}
+	}
+}
+
+func newestStates(h *harness) {
+	all := h.statePopulation([]string{"Thing", "Other"}, 25)
+	h.wantStates("query all states", h.queryStates(annals.Filter{}, len(all)), all)
+	h.put(all[0].ID, all[0].Revision) // moves towards the end
+	s, _, err := h.store.States().Get(h.ctx, all[0].ID)
+	if err != nil {
+		h.Fatalf("state of %q: got error %v, want none", all[0].ID, err)
+	}
+	all[0] = s
+	slices.SortFunc(all, func(a, b annals.State) int { return stateOffset(a).Compare(stateOffset(b)) })
+	h.wantStates("query all states behind a write", h.queryStates(annals.Filter{}, len(all)), all)
+}
+
+func pagesOfStates(h *harness) {
+	all := h.statePopulation([]string{"Thing", "Other"}, 40)
+	for i, s := range all {
+		h.wantStates(fmt.Sprintf("query states behind place %d", i+1), h.queryStates(annals.Filter{After: stateOffset(s)}, len(all)-i-1), all[i+1:])
+	}
+	of := func(keep func(s annals.State) bool) []annals.State {
+		return slices.DeleteFunc(slices.Clone(all), func(s annals.State) bool { return !keep(s) })
+	}
+	other := of(func(s annals.State) bool { return s.ID.Type() == "Other" })
+	h.wantStates("query states of type Other", h.queryStates(annals.Filter{Type: "Other"}, len(other)), other)
+	for _, r := range annals.SliceRanges(3) {
+		want := of(func(s annals.State) bool { return r.Contains(s.ID.Slice()) })
+		h.wantStates("query states of slices "+r.String(), h.queryStates(annals.Filter{Slices: r}, len(want)), want)
+	}
+	var got []annals.State
+	f := annals.Filter{Limit: 7}
+	for {
+		page := h.queryStates(f, -1)
+		if len(page) == 0 || len(page) > 7 {
+			break
+		}
+		got = append(got, page...)
+		f.After = stateOffset(page[len(page)-1])
+	}
+	h.wantStates("query states in pages of 7", got, all)
+}
+
+func statesByTag(h *harness) {
+	var want []annals.PersistenceID
+	for i := range 9 {
+		w := stateWrite(h.id(), 0)
+		if i%3 == 0 {
+			w.Tags = []string{"x", "green"}
+			want = append(want, w.ID)
+		}
+		h.putState(w)
+	}
+	var got []annals.PersistenceID
+	for _, s := range h.queryStates(annals.Filter{Tag: "green"}, len(want)) {
+		got = append(got, s.ID)
+	}
+	h.wantEqual(got, want, "ids of states tagged green")
+}

@@ -1,0 +1,266 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/annals-go/annals"
+)
+
+// recoveryCases run twice: as the store recovers, and through the fallback of annals.Recover.
+var recoveryCases = bothWays([]recoveryCase{
+	{"J-E1", "sixteen singles, then the next number", needs(events), func(h *harness, s annals.Store) {
+		id := h.id()
+		for n := range annals.SeqNr(16) {
+			h.append(h.commit(id, n, 1))
+		}
+		h.wantRecovered(s, id, 16)
+		h.write(id, 16, 1)
+		h.wantRecovered(s, id, 17)
+	}},
+	{"J-E2", "deletes to 3 and to 7", needs(events), func(h *harness, s annals.Store) {
+		id := h.id()
+		for n := range annals.SeqNr(16) {
+			h.append(h.commit(id, n, 1))
+		}
+		h.deleteTo(id, 3)
+		h.wantBehindDelete(s, id, 4, 16)
+		h.deleteTo(id, 7)
+		h.wantBehindDelete(s, id, 8, 16)
+	}},
+	{"J-E3", "a batch of six", needs(events), recoverSizes(6)},
+	{"J-E4", "two batches of three", needs(events), recoverSizes(3, 3)},
+	{"J-E5", "a batch of four", needs(events), recoverSizes(4)},
+	{"J-E6", "six singles, five deleted", needs(events), func(h *harness, s annals.Store) {
+		id := h.id()
+		h.writeSizes(id, 0, 1, 1, 1, 1, 1, 1)
+		h.deleteTo(id, 5)
+		h.wantBehindDelete(s, id, 6, 6)
+	}},
+	{"RECOVER-1", "an entity never written", needs(events), func(h *harness, s annals.Store) {
+		h.write(h.id(), 0, 2)
+		h.wantRecovered(s, h.id(), 0)
+	}},
+	{"RECOVER-2", "all events deleted: the last number is known", needs(events), func(h *harness, s annals.Store) {
+		id := h.id()
+		h.write(id, 0, 7)
+		h.deleteTo(id, annals.MaxSeqNr)
+		h.wantBehindDelete(s, id, 8, 7)
+	}},
+	{"RECOVER-3", "a snapshot and the events behind it", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, 10)
+		for n := range annals.SeqNr(10) { // at every number, so also in the middle of commits
+			h.saveSnapshot(snapshotOf(id, n+1))
+			h.wantRecovered(s, id, last)
+		}
+	}},
+	{"RECOVER-4", "a snapshot in the middle of a commit: its later events count", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.writeSizes(id, 0, 2, 6, 1)
+		for _, n := range []annals.SeqNr{3, 5, 7} {
+			h.saveSnapshot(snapshotOf(id, n))
+			h.wantRecovered(s, id, last)
+			h.deleteTo(id, n-1)
+			h.wantRecovered(s, id, last)
+			h.deleteTo(id, n)
+			h.wantRecovered(s, id, last)
+		}
+	}},
+	{"RECOVER-5", "a snapshot of the last event, with and without events", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, 5)
+		h.saveSnapshot(snapshotOf(id, last))
+		h.wantRecovered(s, id, last)
+		h.deleteTo(id, annals.MaxSeqNr)
+		h.wantRecovered(s, id, last)
+		h.wantRecovered(s, id, h.write(id, last, 2))
+	}},
+	{"RECOVER-6", "an older snapshot saved late is not used", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, 9)
+		h.saveSnapshot(snapshotOf(id, 8))
+		h.deleteTo(id, 8)
+		h.saveSnapshot(snapshotOf(id, 4))
+		h.wantRecovered(s, id, last)
+	}},
+	{"RECOVER-7", "many snapshots, many events", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, h.volume(2_600, 600))
+		for n := annals.SeqNr(100); n <= 500; n += 100 {
+			h.saveSnapshot(snapshotOf(id, n))
+		}
+		h.wantRecovered(s, id, last)
+		h.saveSnapshot(snapshotOf(id, last-1))
+		h.wantRecovered(s, id, last)
+	}},
+	{"RECOVER-8", "events lost for good behind a snapshot: what is left is handed over", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		h.write(id, 0, 9)
+		h.saveSnapshot(snapshotOf(id, 2))
+		h.deleteTo(id, 6)
+		h.wantPieces(s, id, 2, 7, 9)
+		h.deleteTo(id, annals.MaxSeqNr)
+		h.wantPieces(s, id, 2, 10, 9)
+	}},
+	{"RECOVER-9", "an error of the caller's functions comes back unchanged", needs(events), func(h *harness, s annals.Store) {
+		id := h.id()
+		h.write(id, 0, 5)
+		mine := errors.New("mine")
+		seen := 0
+		_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error {
+			if seen++; seen == 2 {
+				return mine
+			}
+			return nil
+		})
+		if h.caps.Limits.FirstSnapshot { // the snapshot may cover the events
+			return
+		}
+		if err != mine || seen != 2 {
+			h.Errorf("recovery whose event function fails at the second event: got error %v after %d events, want %v after 2", err, seen, mine)
+		}
+	}},
+	{"RECOVER-10", "an error of the caller's snapshot function comes back unchanged", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		h.write(id, 0, 5)
+		h.saveSnapshot(snapshotOf(id, 3))
+		mine := errors.New("mine")
+		_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return mine }, func(e annals.Event) error {
+			h.Errorf("recovery whose snapshot function fails: got event %d, want none", e.SeqNr)
+			return nil
+		})
+		if err != mine {
+			h.Errorf("recovery whose snapshot function fails: got error %v, want %v", err, mine)
+		}
+	}},
+	{"RECOVER-11", "a snapshot stored with its commit", needs(events, snapshots, commitSnapshot), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, 3)
+		c := h.commit(id, last, h.batch(3))
+		last += annals.SeqNr(len(c.Events))
+		snap := snapshotOf(id, last)
+		c.Snapshot = &snap
+		h.append(c)
+		h.wantRecovered(s, id, last)
+		h.deleteTo(id, last)
+		h.wantRecovered(s, id, last)
+		h.wantRecovered(s, id, h.write(id, last, 2))
+	}},
+	{"RECOVER-12", "all snapshots deleted: the events are enough", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		last := h.write(id, 0, 6)
+		h.saveSnapshot(snapshotOf(id, 4))
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		h.wantRecovered(s, id, last)
+	}},
+})
+
+type recoveryCase struct {
+	id, about string
+	needs     []need
+	run       func(h *harness, s annals.Store)
+}
+
+// bothWays makes two cases of each.
+func bothWays(cases []recoveryCase) (all []testCase) {
+	for _, rc := range cases {
+		all = append(all,
+			testCase{id: rc.id, about: "recovery: " + rc.about, needs: rc.needs, run: func(h *harness) { rc.run(h, h.store) }},
+			testCase{id: rc.id + "-fallback", about: "recovery without the store's own: " + rc.about, needs: rc.needs, run: func(h *harness) { rc.run(h, withoutAbilities{h.store}) }})
+	}
+	return all
+}
+
+// withoutAbilities hides the optional abilities of a store, as a decorator does that knows none of them.
+type withoutAbilities struct{ annals.Store }
+
+func recoverSizes(sizes ...int) func(h *harness, s annals.Store) {
+	return func(h *harness, s annals.Store) {
+		id := h.id()
+		h.wantRecovered(s, id, h.writeSizes(id, 0, sizes...))
+	}
+}
+
+// recovered is an entity whose state is the sum of the numbers of its events.
+type recovered struct {
+	snapshot, first, seqNr annals.SeqNr // of the snapshot, of the first event, of the last thing handed over; 0 = none
+	sum                    int64
+	hole                   string // behind the first event
+}
+
+// recover brings id back from s.
+func (h *harness) recover(s annals.Store, id annals.PersistenceID) (r recovered, last annals.SeqNr, err error) {
+	last, err = annals.Recover(h.ctx, s, id, func(snap annals.Snapshot) error {
+		sum, err := strconv.ParseInt(string(snap.Data), 10, 64)
+		r = recovered{snapshot: snap.SeqNr, seqNr: snap.SeqNr, sum: sum}
+		if snap.ID != id || !equal(snap.Payload, statePayload(snap.SeqNr)) {
+			r.hole = fmt.Sprintf("snapshot %d of %q with %s", snap.SeqNr, snap.ID, show(snap.Payload))
+		}
+		return err
+	}, func(e annals.Event) error {
+		switch {
+		case e.ID != id || !equal(e.Payload, payload(e.SeqNr)):
+			r.hole = fmt.Sprintf("event %d of %q with %s", e.SeqNr, e.ID, show(e.Payload))
+		case r.first == 0:
+			r.first = e.SeqNr
+		case e.SeqNr != r.seqNr+1:
+			r.hole = fmt.Sprintf("event %d behind %d", e.SeqNr, r.seqNr)
+		}
+		r.seqNr, r.sum = e.SeqNr, r.sum+int64(e.SeqNr)
+		return nil
+	})
+	return r, last, err
+}
+
+// fault is what is wrong with r as a complete state behind number want.
+func (r recovered) fault(want annals.SeqNr) string {
+	switch n := int64(want); {
+	case r.hole != "":
+		return "got " + r.hole
+	case r.seqNr != want:
+		return fmt.Sprintf("got a state behind %d, want %d", r.seqNr, want)
+	case r.first != 0 && r.first != r.snapshot+1:
+		return fmt.Sprintf("got event %d first behind snapshot %d", r.first, r.snapshot)
+	case r.sum != n*(n+1)/2:
+		return fmt.Sprintf("got state %d behind %d, want %d", r.sum, n, n*(n+1)/2)
+	}
+	return ""
+}
+
+// wantRecovered demands the complete state behind number want.
+func (h *harness) wantRecovered(s annals.Store, id annals.PersistenceID, want annals.SeqNr) {
+	h.Helper()
+	r, last, err := h.recover(s, id)
+	if fault := r.fault(want); err != nil || last != want || fault != "" {
+		h.Errorf("recovery of %q: got last number %d, error %v, want %d; %s", id, last, err, want, fault)
+	}
+}
+
+// wantBehindDelete demands the events first … last, and nothing before them: an entity whose events were deleted
+// without a snapshot. Stores that demand one with the first commit have it.
+func (h *harness) wantBehindDelete(s annals.Store, id annals.PersistenceID, first, last annals.SeqNr) {
+	h.Helper()
+	if h.caps.Limits.FirstSnapshot {
+		_, got, err := h.recover(s, id)
+		if err != nil || got != last {
+			h.Errorf("recovery of %q: got last number %d, error %v, want %d", id, got, err, last)
+		}
+		return
+	}
+	h.wantPieces(s, id, 0, first, last)
+}
+
+// wantPieces demands a snapshot (0 = none) and the events first … last.
+func (h *harness) wantPieces(s annals.Store, id annals.PersistenceID, snapshot, first, last annals.SeqNr) {
+	h.Helper()
+	r, got, err := h.recover(s, id)
+	want := recovered{snapshot: snapshot, seqNr: snapshot, sum: int64(snapshot) * (int64(snapshot) + 1) / 2}
+	for n := first; n <= last; n++ {
+		want.first, want.seqNr, want.sum = first, n, want.sum+int64(n)
+	}
+	if err != nil || got != last || r != want {
+		h.Errorf("recovery of %q: got %+v with last number %d, error %v, want %+v with %d", id, r, got, err, want, last)
+	}
+}

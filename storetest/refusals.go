@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/annals-go/annals"
+)
+
+var refusalCases = []testCase{
+	{id: "REFUSE-1", about: "wrong commits are ErrInvalid and nothing is written", needs: needs(events), run: wrongCommits},
+	{id: "REFUSE-2", about: "wrong snapshots are ErrInvalid and nothing is written", needs: needs(snapshots), run: wrongSnapshots},
+	{id: "REFUSE-3", about: "wrong state writes are ErrInvalid and nothing is written", needs: needs(states), run: wrongStateWrites},
+	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state behind its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
+	{id: "REFUSE-5", about: "errors are *annals.Error with the id", needs: needs(events), run: errorsCarryID},
+	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
+	{id: "J-F6", about: "a commit that is too large is refused whole, its neighbours are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
+}
+
+func wrongCommits(h *harness) {
+	id := h.id()
+	h.write(id, 0, 2)
+	for what, change := range map[string]func(c *annals.Commit){
+		"without events":                     func(c *annals.Commit) { c.Events = nil },
+		"with After -1":                      func(c *annals.Commit) { c.After = -1 },
+		"with After MaxSeqNr":                func(c *annals.Commit) { c.After = annals.MaxSeqNr },
+		"without an id":                      func(c *annals.Commit) { c.ID = "" },
+		"without a serializer id":            func(c *annals.Commit) { c.Events[0].SerializerID = 0 },
+		"with a manifest that is no UTF-8":   func(c *annals.Commit) { c.Events[0].Manifest = "\xff" },
+		"with U+0000 in a manifest":          func(c *annals.Commit) { c.Events[0].Manifest = "a\x00b" },
+		"with an empty tag":                  func(c *annals.Commit) { c.Events[0].Tags = []string{"a", ""} },
+		"with a tag that is no UTF-8":        func(c *annals.Commit) { c.Events[0].Tags = []string{"\xc3"} },
+		"with metadata without serializer":   func(c *annals.Commit) { c.Events[0].Metadata = annals.Payload{Data: []byte("x")} },
+		"with a snapshot of another number":  func(c *annals.Commit) { s := snapshotOf(c.ID, 1); c.Snapshot = &s },
+		"with a snapshot of another entity":  func(c *annals.Commit) { s := snapshotOf("Thing|other", 3); c.Snapshot = &s },
+		"with a snapshot without serializer": func(c *annals.Commit) { c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: 3} },
+	} {
+		c := h.commit(id, 2, 1)
+		change(&c)
+		r, err := h.journal().Append(h.ctx, c)
+		h.wantKind(err, annals.ErrInvalid, "append a commit %s (receipt %v)", what, r)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.wantLast(id, 2)
+}
+
+func wrongSnapshots(h *harness) {
+	id := h.id()
+	for what, change := range map[string]func(s *annals.Snapshot){
+		"of number 0":              func(s *annals.Snapshot) { s.SeqNr = 0 },
+		"of number -3":             func(s *annals.Snapshot) { s.SeqNr = -3 },
+		"without an id":            func(s *annals.Snapshot) { s.ID = "" },
+		"without a serializer id":  func(s *annals.Snapshot) { s.SerializerID = 0 },
+		"with U+0000 in its tag":   func(s *annals.Snapshot) { s.Tags = []string{"\x00"} },
+		"with metadata without id": func(s *annals.Snapshot) { s.Metadata = annals.Payload{Manifest: "m"} },
+	} {
+		s := snapshotOf(id, 7)
+		change(&s)
+		h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrInvalid, "save a snapshot %s", what)
+	}
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
+	h.wantKind(h.store.Snapshots().Delete(h.ctx, id, annals.SnapshotCriteria{MinSeqNr: 1}), annals.ErrInvalid, "delete snapshots without an upper bound")
+}
+
+func wrongStateWrites(h *harness) {
+	id := h.id()
+	h.put(id, 0)
+	for what, change := range map[string]func(w *annals.StateWrite){
+		"with After -1":           func(w *annals.StateWrite) { w.After = -1 },
+		"without an id":           func(w *annals.StateWrite) { w.ID = "" },
+		"with an empty tag":       func(w *annals.StateWrite) { w.Tags = []string{""} },
+		"without a serializer id": func(w *annals.StateWrite) { w.SerializerID = 0 },
+	} {
+		w := stateWrite(id, 1)
+		change(&w)
+		_, err := h.store.States().Put(h.ctx, w)
+		h.wantKind(err, annals.ErrInvalid, "put a state %s", what)
+		if w.SerializerID != 0 { // a delete has no payload
+			_, err = h.store.States().Delete(h.ctx, w)
+			h.wantKind(err, annals.ErrInvalid, "delete a state %s", what)
+		}
+	}
+	h.wantState(id, 1)
+	if limit := h.caps.Limits.MaxBytes; limit > 0 {
+		w := stateWrite(id, 1)
+		w.Data = make([]byte, limit+1)
+		_, err := h.store.States().Put(h.ctx, w)
+		h.wantKind(err, annals.ErrTooLarge, "put a state of %d bytes where Limits.MaxBytes is %d", limit+1, limit)
+		h.wantState(id, 1)
+	}
+}
+
+func wrongCommitSnapshot(h *harness) {
+	id := h.id()
+	for _, n := range []annals.SeqNr{0, 1, 3} {
+		c := h.commit(id, 0, h.batch(2))
+		s := snapshotOf(id, n)
+		if n == annals.SeqNr(len(c.Events)) {
+			s.ID = "Thing|other"
+		}
+		c.Snapshot = &s
+		_, err := h.journal().Append(h.ctx, c)
+		h.wantKind(err, annals.ErrInvalid, "append %d events with a snapshot of %q at %d", len(c.Events), s.ID, n)
+	}
+	h.wantLast(id, 0)
+}
+
+// errorsCarryID looks at what a conflict tells: the entity and both numbers, the last one where the store knows it.
+func errorsCarryID(h *harness) {
+	id := h.id()
+	h.write(id, 0, 3)
+	_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
+	h.wantKind(err, annals.ErrConflict, "append after 0 to an entity with three events")
+	var e *annals.Error
+	if !errors.As(err, &e) {
+		h.Fatalf("append after 0: got error %T, want *annals.Error", err)
+	}
+	if e.ID != id || e.Op == "" || e.After != 0 || e.Last != 0 && e.Last != 3 {
+		h.Errorf("conflict: got operation %q, id %q, after %d, last %d, want an operation, %q, 0 and 3 (or 0 for not known)", e.Op, e.ID, e.After, e.Last, id)
+	}
+	_, err = h.journal().Append(h.ctx, h.unstorable(id, 3, 1))
+	if !errors.As(err, &e) || e.ID != id {
+		h.Errorf("append a payload without serializer id: got error %v, want an *annals.Error of %q", err, id)
+	}
+}
+
+func missingFirstSnapshot(h *harness) {
+	id := h.id()
+	c := h.commit(id, 0, 1)
+	c.Snapshot = nil
+	_, err := h.journal().Append(h.ctx, c)
+	h.wantKind(err, annals.ErrInvalid, "first commit of an entity without a snapshot")
+	h.wantLast(id, 0)
+}
+
+func tooLargeAmongOthers(h *harness) {
+	id := h.id()
+	large := func(after annals.SeqNr, n int) {
+		h.Helper()
+		c := h.commit(id, after, n)
+		c.Events[n-1].Data = make([]byte, h.caps.Limits.MaxBytes)
+		c.Events[n-1].Metadata = annals.Payload{SerializerID: 4, Data: []byte("one more")}
+		_, err := h.journal().Append(h.ctx, c)
+		h.wantKind(err, annals.ErrTooLarge, "append %d events, the last too large", n)
+	}
+	h.write(id, 0, 1)
+	large(1, 1)
+	h.write(id, 1, 1)
+	large(2, h.batch(2))
+	h.write(id, 2, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}

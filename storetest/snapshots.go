@@ -1,0 +1,287 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+var snapshotCases = append(snapshotTable(), []testCase{
+	{id: "S-01", about: "no snapshot of an entity that has none", needs: needs(snapshots), run: func(h *harness) {
+		h.snapshotFixture(h.id())
+		h.wantSnapshot(h.id(), annals.SnapshotCriteria{}, 0)
+	}},
+	{id: "S-07", about: "delete 13 alone: 12 is the newest up to 13", needs: needs(snapshots, manySnapshots), run: func(h *harness) {
+		id := h.id()
+		h.snapshotFixture(id)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MinSeqNr: 13, MaxSeqNr: 13})
+		h.wantSnapshot(id, annals.SnapshotCriteria{MinSeqNr: 2, MaxSeqNr: 13}, 12)
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+	}},
+	{id: "S-08", about: "delete up to 13 and its time: 14 is left", needs: needs(snapshots, manySnapshots), run: func(h *harness) {
+		id := h.id()
+		h.snapshotFixture(id)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: 13, MaxTime: takenAt(13)})
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 13, MaxTime: takenAt(13)}, 0)
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 14, MaxTime: takenAt(14)}, 14)
+	}},
+	{id: "S-09", about: "delete up to 14, but before its time: 14 survives", needs: needs(snapshots, manySnapshots), run: func(h *harness) {
+		id := h.id()
+		h.snapshotFixture(id)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: 14, MaxTime: takenAt(14).Add(-time.Millisecond)})
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 14, MaxTime: takenAt(14)}, 14)
+	}},
+	{id: "S-10", about: "a second save of a number replaces the first", needs: needs(snapshots), run: replacedSnapshot},
+	{id: "S-11", about: "a snapshot of ten thousand characters", needs: needs(snapshots), run: longSnapshot},
+	{id: "S-O1", about: "serializer id, manifest and bytes come back unchanged", needs: needs(snapshots), run: func(h *harness) {
+		id := h.id()
+		h.snapshotFixture(id)
+		s := annals.Snapshot{ID: id, SeqNr: 100, Payload: annals.Payload{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")}}
+		h.saveSnapshot(s)
+		got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+		if err != nil || !ok || got.SeqNr != 100 || got.ID != id || !equal(got.Payload, s.Payload) {
+			h.Errorf("newest snapshot: got %v, %d of %q with %s, error %v, want 100 of %q with %s", ok, got.SeqNr, got.ID, show(got.Payload), err, id, show(s.Payload))
+		}
+	}},
+	{id: "S-O2", about: "metadata come back", needs: needs(snapshots, metadata), run: func(h *harness) {
+		id := h.id()
+		s := snapshotOf(id, 100)
+		s.Metadata = annals.Payload{SerializerID: 3, Manifest: "m", Data: []byte("fictional metadata")}
+		h.saveSnapshot(s)
+		got, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+		if err != nil || !equal(got.Metadata, s.Metadata) {
+			h.Errorf("metadata of the newest snapshot: got %s, error %v, want %s", show(got.Metadata), err, show(s.Metadata))
+		}
+	}},
+	{id: "S-D1", about: "a snapshot above the limit is refused", needs: needs(snapshots, sizeLimit), run: largeSnapshot},
+	{id: "SNAPSHOT-1", about: "an older snapshot saved late does not become the newest", needs: needs(snapshots), run: olderSavedLate},
+	{id: "SNAPSHOT-2", about: "racing saves leave the highest number", needs: needs(snapshots), run: racingSaves},
+	{id: "SNAPSHOT-3", about: "the newest snapshot never goes back beside saves", needs: needs(snapshots), run: newestNeverGoesBack},
+	{id: "SNAPSHOT-4", about: "deletes are repeatable, of an unknown entity too", needs: needs(snapshots), run: repeatedSnapshotDeletes},
+	{id: "SNAPSHOT-5", about: "a save without a time gets the store's clock", needs: needs(snapshots), run: snapshotTime},
+	{id: "SNAPSHOT-6", about: "lower bounds of number and time are inclusive", needs: needs(snapshots, manySnapshots), run: lowerBounds},
+	{id: "SNAPSHOT-7", about: "entities do not mix", needs: needs(snapshots), run: snapshotsDoNotMix},
+	{id: "SNAPSHOT-8", about: "a delete up to a number below the newest keeps the newest", needs: needs(snapshots), run: pruneKeepsNewest},
+}...)
+
+// snapshotTable are the cases that only look for a snapshot of the fixture.
+func snapshotTable() (all []testCase) {
+	for _, r := range []struct {
+		id, about string
+		criteria  annals.SnapshotCriteria
+		want      annals.SeqNr
+		needs     []need
+	}{
+		{"S-02", "none as old as that", annals.SnapshotCriteria{MaxTime: time.UnixMilli(100)}, 0, needs(snapshots)},
+		{"S-03", "none up to 7", annals.SnapshotCriteria{MaxSeqNr: 7}, 0, needs(snapshots)},
+		{"S-04", "the newest is 15", annals.SnapshotCriteria{}, 15, needs(snapshots)},
+		{"S-05", "the newest up to 13", annals.SnapshotCriteria{MaxSeqNr: 13}, 13, needs(snapshots, manySnapshots)},
+		{"S-06", "the newest up to 13 and its time", annals.SnapshotCriteria{MaxSeqNr: 13, MaxTime: takenAt(13)}, 13, needs(snapshots, manySnapshots)},
+		{"S-06b", "the newest up to the time of 13", annals.SnapshotCriteria{MaxTime: takenAt(13)}, 13, needs(snapshots, manySnapshots)},
+	} {
+		all = append(all, testCase{id: r.id, about: r.about, needs: r.needs, run: func(h *harness) {
+			id := h.id()
+			h.snapshotFixture(id)
+			h.wantSnapshot(id, r.criteria, r.want)
+		}})
+	}
+	return all
+}
+
+// takenAt is the time of the snapshot of number n in the fixture: a minute apart, in the milliseconds that tables keep.
+func takenAt(n annals.SeqNr) time.Time {
+	return time.Date(2024, 5, 1, 12, int(n), 0, 7_000_000, time.UTC)
+}
+
+func snapshotAt(id annals.PersistenceID, n annals.SeqNr) annals.Snapshot {
+	s := snapshotOf(id, n)
+	s.Time = takenAt(n)
+	return s
+}
+
+// snapshotFixture saves snapshots 11 … 15, one after another.
+func (h *harness) snapshotFixture(id annals.PersistenceID) {
+	h.Helper()
+	for n := annals.SeqNr(11); n <= 15; n++ {
+		h.saveSnapshot(snapshotAt(id, n))
+	}
+}
+
+// wantSnapshot demands the snapshot of a number, with what the suite saves there; 0 is none.
+func (h *harness) wantSnapshot(id annals.PersistenceID, c annals.SnapshotCriteria, want annals.SeqNr) {
+	h.Helper()
+	s, ok, err := h.store.Snapshots().Latest(h.ctx, id, c)
+	switch {
+	case err != nil || ok != (want > 0) || s.SeqNr != want:
+		h.Errorf("newest snapshot of %q that fits %+v: got %v, number %d, error %v, want number %d (0 is none)", id, c, ok, s.SeqNr, err, want)
+	case ok && (s.ID != id || !equal(s.Payload, statePayload(want))):
+		h.Errorf("snapshot %d of %q: got one of %q with %s, want %s", want, id, s.ID, show(s.Payload), show(statePayload(want)))
+	case ok && s.Time.IsZero():
+		h.Errorf("snapshot %d of %q: got no time, want one", want, id)
+	}
+}
+
+func (h *harness) deleteSnapshots(id annals.PersistenceID, c annals.SnapshotCriteria) {
+	h.Helper()
+	if err := h.store.Snapshots().Delete(h.ctx, id, c); err != nil {
+		h.Fatalf("delete snapshots of %q that fit %+v: got error %v, want none", id, c, err)
+	}
+}
+
+func replacedSnapshot(h *harness) {
+	id := h.id()
+	h.snapshotFixture(id)
+	s := snapshotAt(id, 15)
+	s.Payload = payload(77)
+	h.saveSnapshot(s)
+	got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: 15})
+	if err != nil || !ok || got.SeqNr != 15 || !equal(got.Payload, s.Payload) {
+		h.Errorf("newest snapshot behind a second save of 15: got %v, number %d with %s, error %v, want %s", ok, got.SeqNr, show(got.Payload), err, show(s.Payload))
+	}
+}
+
+func longSnapshot(h *harness) {
+	id, n := h.id(), 10_000
+	if limit := h.caps.Limits.MaxBytes; limit > 0 {
+		n = min(n, limit)
+	}
+	s := snapshotOf(id, 100)
+	s.Data = []byte(strings.Repeat("a", n))
+	h.saveSnapshot(s)
+	got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+	if err != nil || !ok || !equal(got.Data, s.Data) {
+		h.Errorf("newest snapshot: got %v with %d bytes, error %v, want the %d bytes saved", ok, len(got.Data), err, n)
+	}
+}
+
+func largeSnapshot(h *harness) {
+	id, limit := h.id(), h.caps.Limits.MaxBytes
+	s := snapshotOf(id, 1)
+	s.Data = make([]byte, limit+1)
+	h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrTooLarge, "save a snapshot of %d bytes where Limits.MaxBytes is %d", limit+1, limit)
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
+	s.Data = make([]byte, limit)
+	h.saveSnapshot(s)
+}
+
+func olderSavedLate(h *harness) {
+	id := h.id()
+	h.saveSnapshot(snapshotAt(id, 20))
+	h.saveSnapshot(snapshotAt(id, 15))
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 20)
+	h.saveSnapshot(snapshotOf(id, 10)) // its time is later than that of 20
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 20)
+	if h.caps.ManySnapshots {
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 19}, 15)
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 14}, 10)
+	}
+}
+
+func racingSaves(h *harness) {
+	for range h.volume(5, 2) {
+		id := h.id()
+		order := shuffled(h.volume(32, 12))
+		errs := make([]error, len(order))
+		together(len(order), func(i int) { errs[i] = h.store.Snapshots().Save(h.ctx, snapshotOf(id, order[i])) })
+		if err := errors.Join(errs...); err != nil {
+			h.Fatalf("%d racing saves: got error %v, want none", len(order), err)
+		}
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, annals.SeqNr(len(order)))
+	}
+}
+
+func newestNeverGoesBack(h *harness) {
+	id := h.id()
+	done := make(chan struct{})
+	errs := make([]error, 3)
+	together(3, func(i int) {
+		switch i {
+		case 0:
+			defer close(done)
+			for n := range annals.SeqNr(h.volume(60, 20)) {
+				if errs[0] = h.store.Snapshots().Save(h.ctx, snapshotOf(id, n+1)); errs[0] != nil {
+					return
+				}
+			}
+		case 1:
+			for n := annals.SeqNr(1); running(done) && errs[1] == nil; n = n%5 + 1 { // late ones
+				errs[1] = h.store.Snapshots().Save(h.ctx, snapshotOf(id, n))
+			}
+		case 2:
+			var seen annals.SeqNr
+			for running(done) && errs[2] == nil {
+				s, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+				if errs[2] = err; err == nil && s.SeqNr < seen {
+					errs[2] = fmt.Errorf("newest snapshot: got %d behind %d, want it never to go back", s.SeqNr, seen)
+				}
+				seen = s.SeqNr
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("saves and reads of snapshots side by side: %v", err)
+	}
+}
+
+func repeatedSnapshotDeletes(h *harness) {
+	id := h.id()
+	everything := annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}
+	h.deleteSnapshots(id, everything)
+	h.snapshotFixture(id)
+	for range 2 {
+		h.deleteSnapshots(id, everything)
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
+	}
+	h.saveSnapshot(snapshotAt(id, 16))
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MaxTime: takenAt(16)}) // a time alone is an upper bound
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
+}
+
+func snapshotTime(h *harness) {
+	id := h.id()
+	h.saveSnapshot(snapshotOf(id, 1))
+	h.saveSnapshot(snapshotAt(id, 2))
+	s, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+	if err != nil || !s.Time.Equal(takenAt(2)) {
+		h.Errorf("time of a snapshot saved with one: got %v, error %v, want %v", s.Time, err, takenAt(2))
+	}
+	h.saveSnapshot(snapshotOf(id, 3))
+	s, _, err = h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+	if err != nil || !s.Time.After(takenAt(2)) {
+		h.Errorf("time of a snapshot saved without one: got %v, error %v, want the store's clock", s.Time, err)
+	}
+}
+
+func lowerBounds(h *harness) {
+	id := h.id()
+	h.snapshotFixture(id)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MinSeqNr: 13, MaxSeqNr: 13}, 13)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MinSeqNr: 16}, 0)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MinTime: takenAt(12), MaxTime: takenAt(12)}, 12)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MinTime: takenAt(16)}, 0)
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MinSeqNr: 14, MaxSeqNr: 15})
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 13)
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MinTime: takenAt(13), MaxTime: takenAt(20)})
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 12)
+}
+
+func snapshotsDoNotMix(h *harness) {
+	a, b := annals.PersistenceID("Thing|a"), annals.PersistenceID("Thing|a1")
+	h.saveSnapshot(snapshotOf(a, 3))
+	h.saveSnapshot(snapshotOf(b, 5))
+	h.wantSnapshot(a, annals.SnapshotCriteria{}, 3)
+	h.deleteSnapshots(a, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+	h.wantSnapshot(a, annals.SnapshotCriteria{}, 0)
+	h.wantSnapshot(b, annals.SnapshotCriteria{}, 5)
+}
+
+func pruneKeepsNewest(h *harness) {
+	id := h.id()
+	h.snapshotFixture(id)
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: 14})
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+	h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 14}, 0)
+}

@@ -1,0 +1,289 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/annals-go/annals"
+)
+
+var stateCases = []testCase{
+	{id: "D-01", about: "no state of an entity never written", needs: needs(states), run: func(h *harness) {
+		h.put(h.id(), 0)
+		h.wantNoState(h.id(), 0)
+	}},
+	{id: "D-02", about: "the first put is revision 1", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		h.wantState(id, 1)
+	}},
+	{id: "D-03", about: "the second put replaces the first", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		h.put(id, 1)
+		h.wantState(id, 2)
+	}},
+	{id: "D-04", about: "a deleted state is gone, its revision is known", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		h.deleteState(id, 1)
+		h.wantNoState(id, 2)
+	}},
+	{id: "D-05", about: "entities with alike ids do not mix", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		h.put(id+"-2", 0)
+		h.put(id+"-2", 1)
+		h.wantState(id, 1)
+		h.wantState(id+"-2", 2)
+	}},
+	{id: "D-06", about: "a put behind a delete is the next revision", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		h.deleteState(id, 1)
+		h.put(id, 2)
+		h.wantState(id, 3)
+	}},
+	{id: "D-O1", about: "a delete after another revision is a conflict", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		for _, after := range []annals.SeqNr{0, 98} {
+			_, err := h.store.States().Delete(h.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
+			h.wantKind(err, annals.ErrConflict, "delete state after %d at revision 1", after)
+		}
+		h.wantState(id, 1)
+	}},
+	{id: "D-O2", about: "a put after another revision is a conflict", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		h.put(id, 0)
+		for _, after := range []annals.SeqNr{0, 2, 98} {
+			_, err := h.store.States().Put(h.ctx, stateWrite(id, after))
+			h.wantKind(err, annals.ErrConflict, "put state after %d at revision 1", after)
+		}
+		h.wantState(id, 1)
+		_, err := h.store.States().Put(h.ctx, stateWrite(h.id(), 1))
+		h.wantKind(err, annals.ErrConflict, "put state after 1 of an entity never written")
+	}},
+	{id: "D-O3", about: "serializer id, manifest and bytes come back unchanged", needs: needs(states), run: func(h *harness) {
+		for _, p := range []annals.Payload{
+			{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")},
+			{SerializerID: -3, Manifest: "日本 😀", Data: []byte(strings.Repeat("x", 10_000))},
+			{SerializerID: 1, Data: []byte{}},
+		} {
+			w := stateWrite(h.id(), 0)
+			if limit := h.caps.Limits.MaxBytes; limit > 0 {
+				p.Data = p.Data[:min(len(p.Data), limit)]
+			}
+			w.Payload = p
+			h.putState(w)
+			s, ok, err := h.store.States().Get(h.ctx, w.ID)
+			if err != nil || !ok || !equal(s.Payload, p) {
+				h.Errorf("state: got %v with %s, error %v, want %s", ok, show(s.Payload), err, show(p))
+			}
+		}
+	}},
+	{id: "STATE-1", about: "revisions go on behind deletes and never repeat", needs: needs(states), run: revisionsGoOn},
+	{id: "STATE-2", about: "a delete of an entity never written leaves a tombstone", needs: needs(states), run: tombstoneOfUnknown},
+	{id: "STATE-3", about: "of eight writers with the same After one wins, revision after revision", needs: needs(states), run: oneStateWinner},
+	{id: "STATE-4", about: "a writer behind a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
+	{id: "STATE-5", about: "tags come back", needs: needs(states, tags), run: stateTags},
+	{id: "STATE-6", about: "an event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
+	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
+	{id: "STATE-8", about: "racing writes with events: one event for every revision", needs: needs(states, stateEvents, events), run: racingStateEvents},
+}
+
+// stateWrite is a write of the state behind revision after+1, with an id of its own.
+func stateWrite(id annals.PersistenceID, after annals.SeqNr) annals.StateWrite {
+	return annals.StateWrite{ID: id, After: after, Payload: statePayload(after + 1), WriteID: annals.NewWriteID()}
+}
+
+func (h *harness) put(id annals.PersistenceID, after annals.SeqNr) annals.Receipt {
+	h.Helper()
+	return h.putState(stateWrite(id, after))
+}
+
+func (h *harness) putState(w annals.StateWrite) annals.Receipt {
+	h.Helper()
+	r, err := h.store.States().Put(h.ctx, w)
+	if err != nil || r.SeqNr != w.After+1 || r.Repeated || r.Time.IsZero() {
+		h.Fatalf("put state of %q after %d: got %+v, error %v, want revision %d with a time, not Repeated", w.ID, w.After, r, err, w.After+1)
+	}
+	return r
+}
+
+func (h *harness) deleteState(id annals.PersistenceID, after annals.SeqNr) {
+	h.Helper()
+	r, err := h.store.States().Delete(h.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
+	if err != nil || r.SeqNr != after+1 {
+		h.Fatalf("delete state of %q after %d: got %+v, error %v, want revision %d", id, after, r, err, after+1)
+	}
+}
+
+// wantState demands the state that put wrote as revision want.
+func (h *harness) wantState(id annals.PersistenceID, want annals.SeqNr) {
+	h.Helper()
+	s, ok, err := h.store.States().Get(h.ctx, id)
+	if err != nil || !ok || s.ID != id || s.Revision != want || s.Deleted || s.Time.IsZero() || !equal(s.Payload, statePayload(want)) {
+		h.Errorf("state of %q: got %v, revision %d of %q at %v, deleted %v, with %s, error %v, want revision %d with %s",
+			id, ok, s.Revision, s.ID, s.Time, s.Deleted, show(s.Payload), err, want, show(statePayload(want)))
+	}
+}
+
+// wantNoState demands no state; revision is that of the tombstone, 0 where there never was a state.
+func (h *harness) wantNoState(id annals.PersistenceID, revision annals.SeqNr) {
+	h.Helper()
+	s, ok, err := h.store.States().Get(h.ctx, id)
+	if err != nil || ok || s.Revision != revision || s.Deleted != (revision > 0) || len(s.Data) > 0 {
+		h.Errorf("state of %q: got %v, revision %d, deleted %v, %s, error %v, want none, revision %d", id, ok, s.Revision, s.Deleted, show(s.Payload), err, revision)
+	}
+}
+
+func revisionsGoOn(h *harness) {
+	id := h.id()
+	var after annals.SeqNr
+	for range 3 {
+		h.put(id, after)
+		h.wantState(id, after+1)
+		h.deleteState(id, after+1)
+		h.wantNoState(id, after+2)
+		h.deleteState(id, after+2)
+		h.wantNoState(id, after+3)
+		after += 3
+		_, err := h.store.States().Put(h.ctx, stateWrite(id, 0))
+		h.wantKind(err, annals.ErrConflict, "put state after 0 behind the delete of revision %d", after)
+	}
+}
+
+func tombstoneOfUnknown(h *harness) {
+	id := h.id()
+	h.deleteState(id, 0)
+	h.wantNoState(id, 1)
+	h.put(id, 1)
+	h.wantState(id, 2)
+}
+
+func oneStateWinner(h *harness) {
+	h.oneStateWinnerOf(h.store)
+}
+
+func (h *harness) oneStateWinnerOf(stores ...annals.Store) {
+	h.Helper()
+	const writers = 8
+	id := h.id()
+	for after := range annals.SeqNr(h.volume(30, 8)) {
+		errs := make([]error, writers)
+		together(writers, func(i int) {
+			w := stateWrite(id, after)
+			w.Manifest = string(rune('a' + i))
+			_, errs[i] = stores[i%len(stores)].States().Put(h.ctx, w)
+		})
+		winner := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && winner >= 0:
+				h.Fatalf("%d state writers after %d: got writers %d and %d as winners, want one", writers, after, winner, i)
+			case err == nil:
+				winner = i
+			case !isConflict(err):
+				h.Fatalf("state writer %d after %d: got error %v, want none or a conflict", i, after, err)
+			}
+		}
+		s, ok, err := h.store.States().Get(h.ctx, id)
+		if want := string(rune('a' + winner)); winner < 0 || err != nil || !ok || s.Revision != after+1 || s.Manifest != want {
+			h.Fatalf("state behind %d racing writers after %d, won by %d: got %v, revision %d by %q, error %v", writers, after, winner, ok, s.Revision, s.Manifest, err)
+		}
+	}
+}
+
+func pausedStateWriter(h *harness) {
+	id := h.id()
+	h.put(id, 0)
+	h.put(id, 1)
+	h.deleteState(id, 2)
+	for after := range annals.SeqNr(3) {
+		_, err := h.store.States().Put(h.ctx, stateWrite(id, after))
+		h.wantKind(err, annals.ErrConflict, "put state after %d behind a delete that left revision 3", after)
+		_, err = h.store.States().Delete(h.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
+		h.wantKind(err, annals.ErrConflict, "delete state after %d behind a delete that left revision 3", after)
+	}
+	h.wantNoState(id, 3)
+}
+
+func stateTags(h *harness) {
+	w := stateWrite(h.id(), 0)
+	w.Tags = []string{"green", "with space, and comma", "日本"}
+	h.putState(w)
+	s, _, err := h.store.States().Get(h.ctx, w.ID)
+	if err != nil || !sameTags(s.Tags, w.Tags) {
+		h.Errorf("tags of a state: got %q, error %v, want %q", s.Tags, err, w.Tags)
+	}
+	h.put(w.ID, 1)
+	if s, _, err = h.store.States().Get(h.ctx, w.ID); err != nil || len(s.Tags) != 0 {
+		h.Errorf("tags of a state written without: got %q, error %v, want none", s.Tags, err)
+	}
+}
+
+// withEvent is w with an event that tells its revision.
+func withEvent(w annals.StateWrite) annals.StateWrite {
+	w.Event = &annals.NewEvent{Payload: payload(w.After + 1)}
+	return w
+}
+
+func eventsOfStates(h *harness) {
+	id := h.id()
+	h.putState(withEvent(stateWrite(id, 0)))
+	h.putState(withEvent(stateWrite(id, 1)))
+	r, err := h.store.States().Delete(h.ctx, withEvent(annals.StateWrite{ID: id, After: 2, WriteID: annals.NewWriteID()}))
+	if err != nil || r.SeqNr != 3 {
+		h.Fatalf("delete state after 2 with an event: got %+v, error %v, want revision 3", r, err)
+	}
+	h.putState(withEvent(stateWrite(id, 3)))
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 4)
+	h.wantLast(id, 4)
+	h.wantState(id, 4)
+}
+
+func noEventOfConflict(h *harness) {
+	id := h.id()
+	h.putState(withEvent(stateWrite(id, 0)))
+	for _, after := range []annals.SeqNr{0, 5} {
+		_, err := h.store.States().Put(h.ctx, withEvent(stateWrite(id, after)))
+		h.wantKind(err, annals.ErrConflict, "put state with an event after %d at revision 1", after)
+	}
+	w := withEvent(stateWrite(id, 1))
+	w.Event.SerializerID = 0
+	_, err := h.store.States().Put(h.ctx, w)
+	h.wantKind(err, annals.ErrInvalid, "put state with an event without serializer id")
+	h.wantState(id, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
+}
+
+func racingStateEvents(h *harness) {
+	id, rounds := h.id(), h.volume(20, 6)
+	for after := range annals.SeqNr(rounds) {
+		errs := make([]error, 4)
+		together(len(errs), func(i int) { _, errs[i] = h.store.States().Put(h.ctx, withEvent(stateWrite(id, after))) })
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else if !isConflict(err) {
+				h.Fatalf("put state with an event after %d: got error %v, want none or a conflict", after, err)
+			}
+		}
+		h.wantEqual(won, 1, "winners of four state writes with events after %d", after)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(rounds))
+	h.wantState(id, annals.SeqNr(rounds))
+}
+
+// sameTags compares tags as a set.
+func sameTags(a, b []string) bool {
+	set := func(tags []string) map[string]bool {
+		m := map[string]bool{}
+		for _, t := range tags {
+			m[t] = true
+		}
+		return m
+	}
+	return equal(set(a), set(b))
+}

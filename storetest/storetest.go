@@ -1,0 +1,59 @@
+// Package storetest is the conformance suite: any store, ours or a third party's, runs it with one call.
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, storetest.Config{Open: func(tb testing.TB) annals.Store { return openEmpty(tb) }})
+//	}
+//
+// The suite asks the store for its Capabilities and holds it to them both ways: what is claimed must hold, what is not
+// claimed must be refused with ErrUnsupported, or dropped where the contract says dropped. Cases that need a capability
+// the store does not claim are listed by name in the output of go test -v.
+//
+// A case is a subtest named by its id and what it shows: go test -run 'TestConformance/J-12' runs one. The ids J-01, S-04,
+// D-06, Q-G1, … are those of the conformance cases of the Akka and Pekko persistence plugins; the others are named after
+// their topic.
+package storetest
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals"
+)
+
+// Config tells the suite how to get at a store. Open is required.
+type Config struct {
+	// Open returns an empty store. It is called once for every case, from parallel subtests; the suite closes the store.
+	Open func(tb testing.TB) annals.Store
+
+	// Reopen returns another annals.Store on the data of s, as a second process would. s is still open, or has been
+	// closed. nil: the cases that need it are listed as left out.
+	Reopen func(tb testing.TB, s annals.Store) annals.Store
+
+	// LoseAnswer makes the next write of s reach the server and its answer get lost on the way back, so that the store's
+	// own retries are tested too. nil: as above. Answers lost above the store are always tested.
+	LoseAnswer func(tb testing.TB, s annals.Store)
+
+	// Short cuts volumes, rounds and random histories down, for stores on slow servers.
+	Short bool
+
+	// Except names cases by id that a store is known to fail, each with the reason. They run, and a pass is a failure.
+	Except map[string]string
+}
+
+// Run holds a store to the contracts of package annals and to its Capabilities.
+func Run(t *testing.T, c Config) {
+	t.Helper()
+	run(t, c, cases())
+}
+
+// cases are all cases of the suite but those of RunTransactor.
+func cases() []testCase {
+	var all []testCase
+	for _, topic := range [][]testCase{
+		leakCases, journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases,
+		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, followCases, offsetCases, idCases,
+		timeCases, contextCases, closeCases, reopenCases, capabilityCases, historyCases, linearizableCases,
+	} {
+		all = append(all, topic...)
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/annals-go/annals"
+)
+
+var truncationCases = []testCase{
+	{id: "TRUNCATE-1", about: "a delete of all in the body of a replay: complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr)},
+	{id: "TRUNCATE-2", about: "a delete of the middle in the body of a replay: complete, or ErrTruncated", needs: needs(events), run: deleteInBody(0)},
+	{id: "TRUNCATE-3", about: "a delete of all but the last event in the body of a replay", needs: needs(events), run: deleteInBody(-1)},
+	{id: "TRUNCATE-4", about: "replays beside appends and deletes never end early in silence", needs: needs(events), run: replaysBesideDeletes},
+	{id: "TRUNCATE-5", about: "a delete of what a replay has passed does not disturb it", needs: needs(events), run: deleteBehindReader},
+}
+
+// deleteInBody deletes once the first event is there: to a number, to the middle (0) or to the last but one (-1). A
+// store that reads from one moment goes on; a store that reads pages must notice.
+func deleteInBody(to annals.SeqNr) func(h *harness) {
+	return func(h *harness) {
+		id := h.id()
+		last := h.write(id, 0, h.volume(2_500, 1_100))
+		to := to
+		switch to {
+		case 0:
+			to = last - 400
+		case -1:
+			to = last - 1
+		}
+		var got []annals.Event
+		var end error
+		for e, err := range h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr) {
+			if end = err; err != nil {
+				break
+			}
+			if got = append(got, e); len(got) == 1 {
+				h.deleteTo(id, to)
+			}
+		}
+		did := fmt.Sprintf("replay of %d events with a delete to %d in its body", last, to)
+		if end == nil {
+			h.wantEvents(did, got, id, 1, last)
+		} else {
+			h.wantKind(end, annals.ErrTruncated, "%s, behind %d events", did, len(got))
+			h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
+		}
+		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, last)+1, last)
+	}
+}
+
+// replaysBesideDeletes lets one goroutine append, one delete most of what is there, and two replay. A replay without
+// an error must have everything that was acknowledged before it began and not deleted before it ended.
+func replaysBesideDeletes(h *harness) {
+	id, rounds := h.id(), h.volume(150, 30)
+	var acked, deleting atomic.Int64
+	done := make(chan struct{})
+	errs := make([]error, 4)
+	together(4, func(i int) {
+		switch i {
+		case 0:
+			defer close(done)
+			var after annals.SeqNr
+			for round := range rounds {
+				r, err := h.send(h.ctx, h.store, h.commit(id, after, h.batch(1+round%4)))
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				after = r.SeqNr
+				acked.Store(int64(after))
+			}
+		case 1:
+			for round := 0; running(done) && errs[i] == nil; round++ {
+				to := acked.Load() - int64(round%5)
+				deleting.Store(max(to, deleting.Load()))
+				errs[i] = h.journal().DeleteTo(h.ctx, id, annals.SeqNr(to))
+			}
+		default:
+			for running(done) && errs[i] == nil {
+				errs[i] = h.replayBesideDelete(id, &acked, &deleting)
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("append, delete and replay side by side: got error %v", err)
+	}
+}
+
+func (h *harness) replayBesideDelete(id annals.PersistenceID, acked, deleting *atomic.Int64) error {
+	before := annals.SeqNr(acked.Load())
+	es, err := collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+	if err != nil && !errors.Is(err, annals.ErrTruncated) {
+		return err
+	}
+	gone := annals.SeqNr(deleting.Load())
+	if len(es) == 0 {
+		if err == nil && gone < before {
+			return fmt.Errorf("got no events, want those up to %d: deletes went to %d only", before, gone)
+		}
+		return nil
+	}
+	first, last := es[0].SeqNr, es[len(es)-1].SeqNr
+	if fault := eventsFault(es, id, first, last); fault != "" {
+		return fmt.Errorf("got %s, want no hole: %s", span(es), fault)
+	}
+	if err == nil && (first > gone+1 || last < before) {
+		return fmt.Errorf("got %s without an error, want at least %d to %d", span(es), gone+1, before)
+	}
+	return nil
+}
+
+func deleteBehindReader(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, h.volume(1_200, 300))
+	var got []annals.Event
+	for e, err := range h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr) {
+		if err != nil {
+			h.Fatalf("replay whose body deletes what it has seen: got error %v behind %d events, want none", err, len(got))
+		}
+		if got = append(got, e); e.SeqNr%200 == 0 {
+			h.deleteTo(id, e.SeqNr)
+		}
+	}
+	h.wantEvents("replay whose body deletes what it has seen", got, id, 1, last)
+	h.wantReplay(id, 1, annals.MaxSeqNr, last/200*200+1, last)
+}
