@@ -19,6 +19,7 @@ var offsetCases = []testCase{
 	{id: "OFFSET-8", about: "Reset forgets everything", needs: needs(offsets), run: resetAll},
 	{id: "OFFSET-9", about: "Reset forgets what is at or behind an offset, in its slices", needs: needs(offsets), run: resetTo},
 	{id: "OFFSET-10", about: "racing saves leave the newest offset", needs: needs(offsets), run: racingOffsets},
+	{id: "OFFSET-12", about: "wrong saves are ErrInvalid and nothing is stored", needs: needs(offsets), run: wrongProgress},
 	{id: "OFFSET-11", about: "many offsets in one save", needs: needs(offsets), run: manyOffsets},
 }
 
@@ -201,6 +202,20 @@ func racingOffsets(h *harness) {
 	n := annals.SeqNr(len(order))
 	h.wantHandled("p", offsetAt("Thing|a", n, int(n)))
 	h.wantHandled("p", offsetAt("Thing|b", n, int(n)))
+}
+
+func wrongProgress(h *harness) {
+	o := offsetAt("Thing|a", 1, 1)
+	for what, p := range map[string]annals.Progress{
+		"without a projection":     {Offsets: []annals.Offset{o}},
+		"with slices beyond 1,024": {Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}, Offsets: []annals.Offset{o}},
+		"with no slices":           {Projection: "p", Slices: annals.SliceRange{From: 5, To: 5}, Offsets: []annals.Offset{o}},
+		"with epoch -1":            {Projection: "p", Epoch: -1, Offsets: []annals.Offset{o}},
+		"with an offset of no id":  {Projection: "p", Offsets: []annals.Offset{o, {Time: o.Time, SeqNr: 1}}},
+	} {
+		h.wantKind(h.store.Offsets().Save(h.ctx, p), annals.ErrInvalid, "save offsets %s", what)
+	}
+	h.wantNotHandled("p", o.ID)
 }
 
 func manyOffsets(h *harness) {

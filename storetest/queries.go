@@ -337,6 +337,7 @@ func queryBehindDelete(h *harness) {
 	h.deleteTo(a, 6) // within a commit
 	h.deleteTo(b, annals.MaxSeqNr)
 	h.wantEvents("query events behind deletes", h.queryEvents(annals.Filter{}, 2), a, 7, 8)
+	h.wantIDs("", []annals.PersistenceID{a, b}) // deleted events count
 }
 
 func appendWithinQuery(h *harness) {
@@ -357,11 +358,6 @@ func appendWithinQuery(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
 }
 
-// stateOffset is the place of s in the order of Query.
-func stateOffset(s annals.State) annals.Offset {
-	return annals.Offset{Time: s.Time, ID: s.ID, SeqNr: s.Revision}
-}
-
 // statePopulation writes states of several entities, several times, and deletes some; it returns the newest, in the
 // order of Offset.
 func (h *harness) statePopulation(entityTypes []string, entities int) (all []annals.State) {
@@ -380,7 +376,7 @@ func (h *harness) statePopulation(entityTypes []string, entities int) (all []ann
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b annals.State) int { return stateOffset(a).Compare(stateOffset(b)) })
+	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
 	return all
 }
 
@@ -391,7 +387,7 @@ func (h *harness) wantStates(did string, got, want []annals.State) {
 	}
 	for i := range min(len(got), len(want)) {
 		g, w := got[i], want[i]
-		if stateOffset(g).Compare(stateOffset(w)) != 0 || g.Deleted != w.Deleted || !equal(g.Payload, w.Payload) {
+		if g.Offset().Compare(w.Offset()) != 0 || g.Deleted != w.Deleted || !equal(g.Payload, w.Payload) {
 			h.Errorf("%s: got at place %d revision %d of %q at %v, deleted %v, want %d of %q at %v, deleted %v", did, i+1, g.Revision, g.ID, g.Time, g.Deleted, w.Revision, w.ID, w.Time, w.Deleted)
 			return
 		}
@@ -407,14 +403,14 @@ func newestStates(h *harness) {
 		h.Fatalf("state of %q: got error %v, want none", all[0].ID, err)
 	}
 	all[0] = s
-	slices.SortFunc(all, func(a, b annals.State) int { return stateOffset(a).Compare(stateOffset(b)) })
+	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
 	h.wantStates("query all states behind a write", h.queryStates(annals.Filter{}, len(all)), all)
 }
 
 func pagesOfStates(h *harness) {
 	all := h.statePopulation([]string{"Thing", "Other"}, 40)
 	for i, s := range all {
-		h.wantStates(fmt.Sprintf("query states behind place %d", i+1), h.queryStates(annals.Filter{After: stateOffset(s)}, len(all)-i-1), all[i+1:])
+		h.wantStates(fmt.Sprintf("query states behind place %d", i+1), h.queryStates(annals.Filter{After: s.Offset()}, len(all)-i-1), all[i+1:])
 	}
 	of := func(keep func(s annals.State) bool) []annals.State {
 		return slices.DeleteFunc(slices.Clone(all), func(s annals.State) bool { return !keep(s) })
@@ -433,7 +429,7 @@ func pagesOfStates(h *harness) {
 			break
 		}
 		got = append(got, page...)
-		f.After = stateOffset(page[len(page)-1])
+		f.After = page[len(page)-1].Offset()
 	}
 	h.wantStates("query states in pages of 7", got, all)
 }

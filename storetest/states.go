@@ -88,6 +88,7 @@ var stateCases = []testCase{
 	{id: "STATE-5", about: "tags come back", needs: needs(states, tags), run: stateTags},
 	{id: "STATE-6", about: "an event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
 	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
+	{id: "STATE-9", about: "an event whose number the journal does not wait for is refused", needs: needs(states, stateEvents, events), run: eventOutOfStep},
 	{id: "STATE-8", about: "racing writes with events: one event for every revision", needs: needs(states, stateEvents, events), run: racingStateEvents},
 }
 
@@ -148,7 +149,9 @@ func revisionsGoOn(h *harness) {
 		h.deleteState(id, after+2)
 		h.wantNoState(id, after+3)
 		after += 3
-		_, err := h.store.States().Put(h.ctx, stateWrite(id, 0))
+		w := stateWrite(id, 0)
+		w.WriteID = annals.WriteID{} // with one, the outcome of so old a write would be unknown
+		_, err := h.store.States().Put(h.ctx, w)
 		h.wantKind(err, annals.ErrConflict, "put state after 0 behind the delete of revision %d", after)
 	}
 }
@@ -255,6 +258,22 @@ func noEventOfConflict(h *harness) {
 	h.wantKind(err, annals.ErrInvalid, "put state with an event without serializer id")
 	h.wantState(id, 1)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
+}
+
+// eventOutOfStep is about states that were written without an event before, and entities with events of their own.
+func eventOutOfStep(h *harness) {
+	id := h.id()
+	h.put(id, 0)
+	_, err := h.store.States().Put(h.ctx, withEvent(stateWrite(id, 1)))
+	h.wantKind(err, annals.ErrInvalid, "put revision 2 with an event, when revision 1 had none")
+	h.wantState(id, 1)
+	h.wantLast(id, 0)
+	other := h.id()
+	h.write(other, 0, 2)
+	_, err = h.store.States().Put(h.ctx, withEvent(stateWrite(other, 0)))
+	h.wantKind(err, annals.ErrInvalid, "put revision 1 with an event, when the journal has two")
+	h.wantNoState(other, 0)
+	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 2)
 }
 
 func racingStateEvents(h *harness) {
