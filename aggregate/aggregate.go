@@ -1,0 +1,193 @@
+// Package aggregate offers behaviors to stateless services: load, decide, write, and once more when somebody else was
+// first. Nothing stays in memory between calls, so any number of processes may serve the same entities.
+//
+// It reads and writes exactly what package entity does; both may be used on one entity.
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/host"
+)
+
+// Options tune a Repository. The zero Options are right for most.
+type Options struct {
+	MaxRetries   int           // of a command after conflicts; 0: 10
+	WriteTimeout time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
+
+	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it is stored
+
+	Metadata func(ctx context.Context) annals.Payload // of the events of a command; nil: none
+	Logger   *slog.Logger                             // for failed snapshots and stacks of panics; nil: slog.Default()
+}
+
+func (o *Options) setDefaults() {
+	if o.MaxRetries == 0 {
+		o.MaxRetries = 10
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 10 * time.Second
+	}
+	if o.KeepSnapshots == 0 {
+		o.KeepSnapshots = 1
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+func (o *Options) config() host.Config {
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Metadata: o.Metadata, Logger: o.Logger}
+}
+
+func (o *Options) faults() error {
+	if o.MaxRetries < 0 || o.WriteTimeout < 0 || o.KeepSnapshots < 0 {
+		return fmt.Errorf("an option is below zero: MaxRetries %d, WriteTimeout %v, KeepSnapshots %d", o.MaxRetries, o.WriteTimeout, o.KeepSnapshots)
+	}
+	return nil
+}
+
+// Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
+type Repository[C, S, R any] struct {
+	store  annals.Store
+	model  host.Model[C, S, R]
+	limits annals.Limits
+	o      Options
+}
+
+// Result is what a command did.
+type Result[R any] struct {
+	Reply R
+	SeqNr annals.SeqNr // the entity's last number, or revision, now: an ETag
+}
+
+// New is a repository of event-sourced entities. All faults of b and o are reported at once, as ErrInvalid; a store that
+// lacks what b needs is ErrUnsupported.
+func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Repository[C, S, R], error) {
+	wiring := host.Wiring{Op: "aggregate.New", Store: store}
+	wiring.Fault(b.Validate())
+	wiring.Fault(o.faults())
+	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents)
+	if err := wiring.Err(); err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	return &Repository[C, S, R]{store, host.NewSourced(store, b, o.config()), store.Capabilities().Limits, o}, nil
+}
+
+// NewState is New for durable-state entities. KeepSnapshots and DeleteEvents mean nothing to them.
+func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
+	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
+	wiring.Fault(b.Validate())
+	wiring.Fault(o.faults())
+	wiring.NeedsStates()
+	if err := wiring.Err(); err != nil {
+		return nil, err
+	}
+	o.setDefaults()
+	return &Repository[C, S, R]{store, host.NewDurable(store, b, o.config()), store.Capabilities().Limits, o}, nil
+}
+
+// Load is the entity's state and its last number or revision: 0 when it was never written. The state is the caller's.
+func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, at annals.SeqNr, err error) {
+	e, err := r.load(ctx, id)
+	if err != nil {
+		return s, 0, err
+	}
+	return e.State(), e.Last(), nil
+}
+
+// Ask decides c on the newest state, stores what it decided and returns the reply: the same shape as Ask of an
+// entity.Runtime. A rejection is Decide's own error, unchanged. ErrUnknown means that what c decided may have been stored;
+// after any other *annals.Error nothing was.
+func (r *Repository[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
+	result, err := r.Do(ctx, id, c)
+	return result.Reply, err
+}
+
+// Do is Ask with the entity's new number.
+func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (Result[R], error) {
+	for try := 0; ; try++ {
+		result, overtaken, err := r.once(ctx, id, c, newest)
+		if !overtaken || try == r.o.MaxRetries {
+			return result, err
+		}
+		if try > 0 && backoff.Wait(ctx, try-1) != nil {
+			return result, err
+		}
+	}
+}
+
+// DoAt is Do for an entity that must be exactly at number at, as in If-Match: ErrConflict otherwise, without another try.
+func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (Result[R], error) {
+	if at < 0 {
+		return Result[R]{}, &annals.Error{Op: "ask", ID: r.model.ID(id), Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
+	}
+	result, _, err := r.once(ctx, id, c, at)
+	return result, err
+}
+
+// newest is the at of a command that takes the entity as it is.
+const newest annals.SeqNr = -1
+
+func (r *Repository[C, S, R]) load(ctx context.Context, id string) (host.Entity[C, S, R], error) {
+	pid := r.model.ID(id)
+	if err := pid.ValidateRead("load", r.limits); err != nil {
+		return nil, err
+	}
+	e := r.model.New(id, pid)
+	return e, e.Load(ctx)
+}
+
+// once runs c once. It reports whether another owner wrote between the load and the write.
+func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annals.SeqNr) (result Result[R], overtaken bool, err error) {
+	e, err := r.load(ctx, id)
+	if err != nil {
+		return result, false, err
+	}
+	if at != newest && at != e.Last() {
+		return result, false, &annals.Error{Op: "ask", ID: r.model.ID(id), After: at, Last: e.Last(), Kind: annals.ErrConflict}
+	}
+	d := e.Decide(ctx, c)
+	if d.Err != nil {
+		return result, false, d.Err
+	}
+	var w host.Write
+	if err := e.Seal(&w, true); err != nil {
+		return result, false, err
+	}
+	if !w.Empty {
+		if err := r.send(ctx, &w); err != nil {
+			return result, errors.Is(err, annals.ErrConflict), err
+		}
+	}
+	if w.Snapshot != nil {
+		r.save(ctx, *w.Snapshot)
+	}
+	return Result[R]{d.Reply, e.Last()}, false, nil
+}
+
+func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) error {
+	ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
+	defer cancel()
+	_, err := host.Send(ctx, r.model, w)
+	return err
+}
+
+// save never fails the command: what it decided is stored, and the next snapshot does this one's work.
+func (r *Repository[C, S, R]) save(ctx context.Context, s annals.Snapshot) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
+	defer cancel()
+	if err := host.SaveSnapshot(ctx, r.store, r.o.config(), s); err != nil {
+		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
+			slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
+	}
+}

@@ -1,0 +1,174 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/host"
+)
+
+// batch is the commands that share the fate of one write: those that decided it, and those that were rejected by or only
+// read a state that is not stored before it is.
+type batch[C, R any] struct {
+	commands []*command[C, R]
+	writers  int  // commands that decided something
+	full     bool // nothing may join
+
+	write host.Write
+	err   error // of the write, once it has ended
+}
+
+func (b *batch[C, R]) add(c *command[C, R], wrote bool) {
+	b.commands = append(b.commands, c)
+	if wrote {
+		b.writers++
+	}
+}
+
+// room reports whether another command may join, of at most so many.
+func (b *batch[C, R]) room(limit int) bool {
+	n := len(b.commands)
+	return n == 0 || n < limit && !b.full
+}
+
+// reset empties b. It keeps its memory, but no payloads, and not what a rare large batch took: idle entities hold one too.
+func (b *batch[C, R]) reset() {
+	commands, events := b.commands[:0], b.write.Commit.Events[:0]
+	clear(b.commands)
+	clear(b.write.Commit.Events)
+	*b = batch[C, R]{}
+	if cap(commands) <= keptCapacity {
+		b.commands = commands
+	}
+	if cap(events) <= keptCapacity {
+		b.write.Commit.Events = events
+	}
+}
+
+const keptCapacity = 64
+
+// write sends the next batch, without the turn, so that commands can be decided meanwhile. It reports whether it has the
+// turn again afterwards.
+func (e *entity[C, S, R]) write(snapshot bool) bool {
+	b := e.next
+	e.current, e.next = b, e.engine.newBatch()
+	b.err = e.state.Seal(&b.write, snapshot)
+	if b.write.Empty {
+		b.answerStored()
+	}
+	if b.err != nil || len(b.commands) == 0 {
+		e.settle()
+		return true
+	}
+
+	e.mu.Lock()
+	e.writing, e.turn = true, false
+	if e.takeTurn() {
+		go e.work()
+	}
+	e.mu.Unlock()
+
+	b.err = e.engine.send(b)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writing, e.written = false, true
+	return e.takeTurn()
+}
+
+// answerStored answers the commands of a batch that writes nothing: all that they were decided on is stored by now. Those
+// that must not miss what others wrote still have to ask the store.
+func (b *batch[C, R]) answerStored() {
+	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
+		if !c.fresh {
+			c.answer()
+		}
+		return !c.fresh
+	})
+}
+
+// send writes b, or looks whether somebody else has written.
+func (g *engine[C, S, R]) send(b *batch[C, R]) error {
+	ctx, cancel := context.WithTimeout(g.base, g.o.WriteTimeout)
+	defer cancel()
+	w := &b.write
+	if w.Empty {
+		return g.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, g.model, w) })
+	}
+	if g.o.Observer == nil {
+		_, err := host.Send(ctx, g.model, w)
+		return err
+	}
+	return g.observe(ctx, w.Op(), w.ID(), len(w.Commit.Events), func(ctx context.Context) error {
+		_, err := host.Send(ctx, g.model, w)
+		return err
+	})
+}
+
+// settle tells the commands of the current batch what became of it.
+func (e *entity[C, S, R]) settle() {
+	b := e.current
+	e.current = nil
+	switch err := b.err; {
+	case err == nil:
+		e.conflicts = 0
+		for _, c := range b.commands {
+			c.answer()
+		}
+		if b.write.Snapshot != nil {
+			e.save(*b.write.Snapshot)
+		}
+	case errors.Is(err, annals.ErrUnknown):
+		// What these commands decided may be stored: they are not decided again, only those behind them are.
+		e.reload(e.next.commands)
+		failAll(b.commands, err)
+	case errors.Is(err, annals.ErrConflict):
+		e.overtaken(b, err)
+	case len(b.commands) > 1 && blamesOne(err):
+		e.single = len(b.commands) // one by one they show whose fault it is
+		e.reload(b.commands, e.next.commands)
+	default:
+		e.reload(e.next.commands)
+		failAll(b.commands, err)
+	}
+	if b.err != nil {
+		e.next.reset()
+	}
+	b.reset()
+	e.engine.batches.Put(b)
+}
+
+// overtaken has the commands of b decided again, on what another owner has written.
+func (e *entity[C, S, R]) overtaken(b *batch[C, R], err error) {
+	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
+		c.tries++
+		give := c.tries > e.engine.o.MaxRetries
+		if give {
+			c.fail(err)
+		}
+		return give
+	})
+	e.reload(b.commands, e.next.commands)
+	if e.conflicts > 0 {
+		_ = backoff.Wait(e.engine.base, e.conflicts-1) // cut short by Shutdown: the commands see that themselves
+	}
+	e.conflicts++
+}
+
+// blamesOne reports whether err is about what was written, so that one of several commands may be to blame.
+func blamesOne(err error) bool {
+	e := (*annals.Error)(nil)
+	if !errors.As(err, &e) {
+		return false
+	}
+	return slices.Contains([]error{annals.ErrInvalid, annals.ErrTooLarge, annals.ErrConstraint, annals.ErrPanic, nil}, e.Kind)
+}
+
+func failAll[C, R any](commands []*command[C, R], err error) {
+	for _, c := range commands {
+		c.fail(err)
+	}
+}

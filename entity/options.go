@@ -1,0 +1,67 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/host"
+)
+
+// Options tune a Runtime. The zero Options are right for most.
+type Options struct {
+	MaxEntities int           // in memory at once; 0: 100,000. When all are busy, commands to others wait
+	IdleAfter   time.Duration // passivate an entity that has had nothing to do for so long; 0: 2 minutes
+
+	MaxBatch        int           // commands decided together into one write; 0: 256, 1: never batch
+	MaxRetries      int           // of a command after conflicts; 0: 10
+	WriteTimeout    time.Duration // of one write with all its tries, whatever the callers' contexts say; 0: 10 s
+	RecoveryTimeout time.Duration // of reading an entity from the store; 0: 1 minute
+
+	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it is stored
+
+	Metadata func(ctx context.Context) annals.Payload // of the events of a command, from its caller's context; nil: none
+	Observer annals.Observer                          // is told of recoveries, batches and snapshots, with Store "entity"; may be nil
+	Logger   *slog.Logger                             // for what no caller can be told: failed snapshots, stacks of panics; nil: slog.Default()
+}
+
+func (o *Options) setDefaults() {
+	o.MaxEntities = or(o.MaxEntities, 100_000)
+	o.IdleAfter = or(o.IdleAfter, 2*time.Minute)
+	o.MaxBatch = or(o.MaxBatch, 256)
+	o.MaxRetries = or(o.MaxRetries, 10)
+	o.WriteTimeout = or(o.WriteTimeout, 10*time.Second)
+	o.RecoveryTimeout = or(o.RecoveryTimeout, time.Minute)
+	o.KeepSnapshots = or(o.KeepSnapshots, 1)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+func (o *Options) config() host.Config {
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Metadata: o.Metadata, Logger: o.Logger}
+}
+
+func (o *Options) faults() error {
+	return errors.Join(notNegative("MaxEntities", o.MaxEntities), notNegative("IdleAfter", o.IdleAfter),
+		notNegative("MaxBatch", o.MaxBatch), notNegative("MaxRetries", o.MaxRetries), notNegative("WriteTimeout", o.WriteTimeout),
+		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
+}
+
+func or[T int | time.Duration](n, otherwise T) T {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+func notNegative[T int | time.Duration](name string, n T) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %v", name, n)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package entity
+
+import (
+	"context"
+	"slices"
+)
+
+// load reads the entity from the store for the commands that wait. When that fails they fail with it; the next command
+// tries again.
+func (e *entity[C, S, R]) load() {
+	if !e.wanted() {
+		return
+	}
+	g := e.engine
+	ctx, cancel := context.WithTimeout(g.base, g.o.RecoveryTimeout)
+	defer cancel()
+	err := g.observe(ctx, "recover", e.pid, 0, e.state.Load)
+	if err == nil {
+		e.loaded = true
+		return
+	}
+	if g.base.Err() != nil {
+		err = g.closedError(e.pid)
+	}
+	e.mu.Lock()
+	commands := e.mailbox.takeAll()
+	e.mu.Unlock()
+	for _, c := range commands {
+		c.refuse(err)
+	}
+}
+
+// wanted drops the commands whose callers have given up and reports whether others are left. For those a load that
+// begins now is fresh enough.
+func (e *entity[C, S, R]) wanted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, R]) bool {
+		c.fresh = false
+		return c.ctx.Err() != nil
+	})
+	e.mailbox.pushFront(commands...)
+	return len(commands) > 0
+}

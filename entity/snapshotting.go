@@ -1,0 +1,37 @@
+package entity
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/host"
+)
+
+// save stores s and deletes what it makes superfluous, beside whatever the entity does meanwhile. No command depends on
+// it: when it fails, the snapshot SnapshotEvery events later does its work.
+func (e *entity[C, S, R]) save(s annals.Snapshot) {
+	e.mu.Lock()
+	e.saving = true
+	e.mu.Unlock()
+	go func() {
+		g := e.engine
+		ctx, cancel := context.WithTimeout(g.base, g.o.WriteTimeout)
+		defer cancel()
+		err := g.observe(ctx, "save snapshot", s.ID, 0, func(ctx context.Context) error {
+			return host.SaveSnapshot(ctx, g.store, g.o.config(), s)
+		})
+		if err != nil {
+			g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
+				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
+		}
+		e.mu.Lock()
+		e.saving = false
+		rest := !e.turn && !e.writing
+		e.turn = e.turn || rest
+		e.mu.Unlock()
+		if rest {
+			e.work()
+		}
+	}()
+}

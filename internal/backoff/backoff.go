@@ -1,0 +1,35 @@
+// Package backoff says how long to wait before trying again.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	first   = time.Millisecond
+	longest = 500 * time.Millisecond
+)
+
+// Delay is a random time below a bound that doubles with each try, from 1 ms at try 0 up to 500 ms. Random, so that
+// those who failed together do not come back together.
+func Delay(try int) time.Duration {
+	bound := longest
+	if try < 10 {
+		bound = min(first<<max(try, 0), longest)
+	}
+	return rand.N(bound) + 1
+}
+
+// Wait waits for Delay(try). When ctx ends first it returns ctx's error.
+func Wait(ctx context.Context, try int) error {
+	t := time.NewTimer(Delay(try))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

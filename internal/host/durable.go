@@ -1,0 +1,140 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+)
+
+// Durable is the Model of a durable-state behavior.
+type Durable[C, S, R any] struct {
+	states annals.StateStore
+	b      behavior.DurableState[C, S, R]
+	c      Config
+	caps   annals.Capabilities
+}
+
+// NewDurable needs a valid b. A missing codec is JSON.
+func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) *Durable[C, S, R] {
+	if b.States == nil {
+		b.States = codec.JSON[S](b.Type)
+	}
+	return &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
+}
+
+// ID implements Model.
+func (m *Durable[C, S, R]) ID(id string) annals.PersistenceID { return m.b.ID(id) }
+
+// Send implements Model.
+func (m *Durable[C, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {
+	if w.Delete {
+		return m.states.Delete(ctx, w.State)
+	}
+	return m.states.Put(ctx, w.State)
+}
+
+// Last implements Model.
+func (m *Durable[C, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error) {
+	s, _, err := m.states.Get(ctx, pid)
+	return s.Revision, err
+}
+
+// Repeatable implements Model.
+func (m *Durable[C, S, R]) Repeatable() bool { return m.caps.IdempotentState }
+
+// New implements Model.
+func (m *Durable[C, S, R]) New(id string, pid annals.PersistenceID) Entity[C, S, R] {
+	return &durable[C, S, R]{m: m, id: id, pid: pid}
+}
+
+type durable[C, S, R any] struct {
+	m     *Durable[C, S, R]
+	id    string
+	pid   annals.PersistenceID
+	state S
+	last  annals.SeqNr // revision of the newest sealed write
+
+	dirty, deleted bool // what was decided since the last Seal
+}
+
+func (e *durable[C, S, R]) State() S { return e.state }
+
+func (e *durable[C, S, R]) Last() annals.SeqNr { return e.last }
+
+func (e *durable[C, S, R]) Load(ctx context.Context) error {
+	var zero S
+	e.state, e.last, e.dirty = zero, 0, false
+	stored, ok, err := e.m.states.Get(ctx, e.pid)
+	if err != nil {
+		return loadFailed(e.pid, err)
+	}
+	return guard(e.m.c.Logger, "recover", e.pid, func() error {
+		if e.last = stored.Revision; !ok {
+			e.state = first(e.m.b.Init, e.id)
+			return nil
+		}
+		if e.state, err = e.m.b.States.Decode(stored.Payload); err != nil {
+			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
+		}
+		return nil
+	})
+}
+
+func (e *durable[C, S, R]) Decide(_ context.Context, c C) (d Decision[R]) {
+	before := e.state // Decide must not change it, so a panic behind the decision can be undone
+	defer func() {
+		if p := recover(); p != nil {
+			e.state = before
+			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, p)}
+		}
+	}()
+	effect, err := e.m.b.Decide(e.state, c)
+	if err != nil {
+		return Decision[R]{Err: err}
+	}
+	next, save, del := effect.Outcome()
+	switch {
+	case save:
+		e.state = next
+	case del:
+		e.state = first(e.m.b.Init, e.id)
+	}
+	if e.m.b.Reply != nil {
+		d.Reply = e.m.b.Reply(e.state, c)
+	}
+	if save || del {
+		d.Wrote, e.dirty, e.deleted = true, true, del
+	}
+	return d
+}
+
+// Seal encodes once what may be the outcome of many commands. When that fails it is the host that finds out which
+// of them is to blame.
+func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
+	*w = Write{Empty: !e.dirty, Delete: e.deleted, State: annals.StateWrite{ID: e.pid, After: e.last}}
+	if w.Empty {
+		return nil
+	}
+	w.State.WriteID = annals.NewWriteID()
+	e.dirty = false
+	e.last++
+	if w.Delete {
+		return w.State.Validate(w.Op(), e.m.caps.Limits)
+	}
+	err := guard(e.m.c.Logger, "encode state", e.pid, func() (err error) {
+		if w.State.Payload, err = e.m.b.States.Encode(e.state); err != nil {
+			return &annals.Error{Op: "encode state", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
+		}
+		if e.m.b.Tags != nil {
+			w.State.Tags = e.m.b.Tags(e.state)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.State.Validate(w.Op(), e.m.caps.Limits)
+}

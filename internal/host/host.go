@@ -1,0 +1,89 @@
+// Package host is what the hosts of behaviors share: package entity keeps entities in memory, package aggregate does
+// not, but both load, decide, write and keep snapshots in the same way. Sourced and Durable are the two strategies.
+package host
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/annals-go/annals"
+)
+
+// Model is one behavior on one store. It is safe for concurrent use.
+type Model[C, S, R any] interface {
+	// ID is the persistence id of the entity named id, not checked.
+	ID(id string) annals.PersistenceID
+	// New is the entity named id, not loaded.
+	New(id string, pid annals.PersistenceID) Entity[C, S, R]
+	// Send tries once to write w.
+	Send(ctx context.Context, w *Write) (annals.Receipt, error)
+	// Last is the number of the entity's newest event or revision in the store.
+	Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error)
+	// Repeatable reports whether the store recognises a write that it has seen before.
+	Repeatable() bool
+}
+
+// Entity is one entity in memory: what is stored and what has been decided on top of it. It belongs to one goroutine
+// at a time.
+type Entity[C, S, R any] interface {
+	// Load reads the entity from the store in place of everything that was there. After an error it must be loaded again.
+	Load(ctx context.Context) error
+	// Decide runs c against the newest decided state.
+	Decide(ctx context.Context, c C) Decision[R]
+	// Seal moves what has been decided since the last Seal into w, whose memory it reuses; with a snapshot behind it
+	// when one is due and wanted. After an error the entity must be loaded again.
+	Seal(w *Write, snapshot bool) error
+	// State is the newest decided state.
+	State() S
+	// Last is the number that the newest sealed write ends at.
+	Last() annals.SeqNr
+}
+
+// Decision is what became of a command.
+type Decision[R any] struct {
+	Reply  R
+	Err    error // the domain's rejection, unchanged, or an *annals.Error about this command alone
+	Wrote  bool  // the next Seal holds something of this command
+	Full   bool  // did nothing: what is decided must be sealed first
+	Broken bool  // Err, and the state is no longer sound: load again
+}
+
+// Write is what one or more commands decided, ready to be sent any number of times.
+type Write struct {
+	Empty  bool
+	Commit annals.Commit     // of an event-sourced entity
+	State  annals.StateWrite // of a durable state
+	Delete bool              // State is a delete
+
+	Snapshot *annals.Snapshot // to be saved once the write is acknowledged, may be nil
+}
+
+// ID is the entity that w writes to.
+func (w *Write) ID() annals.PersistenceID {
+	if w.State.ID != "" {
+		return w.State.ID
+	}
+	return w.Commit.ID
+}
+
+// After is the number that w expects, and for an empty w the number of the state that its commands saw.
+func (w *Write) After() annals.SeqNr { return max(w.Commit.After, w.State.After) }
+
+// Op is w's operation as in annals.Error.
+func (w *Write) Op() string {
+	switch {
+	case w.State.ID == "":
+		return "append"
+	case w.Delete:
+		return "delete state"
+	}
+	return "put state"
+}
+
+// Config is what both strategies need beside behavior and store. All fields are required but Metadata.
+type Config struct {
+	KeepSnapshots int
+	DeleteEvents  bool
+	Metadata      func(ctx context.Context) annals.Payload
+	Logger        *slog.Logger
+}

@@ -1,0 +1,254 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// Sourced is the Model of an event-sourced behavior.
+type Sourced[C, E, S, R any] struct {
+	store     annals.Store
+	journal   annals.Journal
+	b         behavior.EventSourced[C, E, S, R]
+	c         Config
+	caps      annals.Capabilities
+	perCommit annals.Limits // of the events of one command
+}
+
+// NewSourced needs a valid b. Missing codecs are JSON.
+func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) *Sourced[C, E, S, R] {
+	if b.Events == nil {
+		b.Events = codec.JSON[E](b.Type)
+	}
+	if b.States == nil {
+		b.States = codec.JSON[S](b.Type)
+	}
+	m := &Sourced[C, E, S, R]{store: store, journal: store.Journal(), b: b, c: c, caps: store.Capabilities()}
+	m.perCommit = m.caps.Limits
+	m.perCommit.FirstSnapshot = false // Seal adds it
+	return m
+}
+
+// ID implements Model.
+func (m *Sourced[C, E, S, R]) ID(id string) annals.PersistenceID { return m.b.ID(id) }
+
+// Send implements Model.
+func (m *Sourced[C, E, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {
+	return m.journal.Append(ctx, w.Commit)
+}
+
+// Last implements Model.
+func (m *Sourced[C, E, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error) {
+	return m.journal.LastSeqNr(ctx, pid)
+}
+
+// Repeatable implements Model.
+func (m *Sourced[C, E, S, R]) Repeatable() bool { return m.caps.Repeatable }
+
+// New implements Model.
+func (m *Sourced[C, E, S, R]) New(id string, pid annals.PersistenceID) Entity[C, S, R] {
+	return &sourced[C, E, S, R]{m: m, id: id, pid: pid}
+}
+
+type sourced[C, E, S, R any] struct {
+	m        *Sourced[C, E, S, R]
+	id       string
+	pid      annals.PersistenceID
+	state    S
+	last     annals.SeqNr // of the newest event decided
+	snapshot annals.SeqNr // of the newest snapshot stored or tried
+
+	events []annals.NewEvent // decided since the last Seal
+	bytes  int               // their size
+}
+
+func (e *sourced[C, E, S, R]) State() S { return e.state }
+
+func (e *sourced[C, E, S, R]) Last() annals.SeqNr { return e.last - annals.SeqNr(len(e.events)) }
+
+func (e *sourced[C, E, S, R]) Load(ctx context.Context) error {
+	for try := 0; ; try++ {
+		err := e.load(ctx)
+		// Deletes and snapshots of another owner overtook the read: what was built is thrown away, and read again.
+		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, try) != nil {
+			return loadFailed(e.pid, err)
+		}
+	}
+}
+
+func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
+	var zero S
+	e.state, e.last, e.snapshot = zero, 0, 0
+	e.drop()
+	if err := e.guard("recover", func() error { e.state = first(e.m.b.Init, e.id); return nil }); err != nil {
+		return err
+	}
+	last, err := annals.Recover(ctx, e.m.store, e.pid, e.restore, e.replay)
+	if err != nil {
+		return err
+	}
+	e.last = last
+	return nil
+}
+
+func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) error {
+	return e.guard("recover", func() (err error) {
+		if e.state, err = e.m.b.States.Decode(s.Payload); err != nil {
+			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
+		}
+		e.snapshot = s.SeqNr
+		return nil
+	})
+}
+
+func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
+	return e.guard("recover", func() error {
+		v, err := e.m.b.Events.Decode(ev.Payload)
+		if err != nil {
+			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", ev.SeqNr, err)}
+		}
+		e.state = e.m.b.Evolve(e.state, v)
+		return nil
+	})
+}
+
+func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
+	mark, bytes, evolving := len(e.events), e.bytes, false
+	defer func() {
+		if p := recover(); p != nil {
+			e.events, e.bytes = e.events[:mark], bytes
+			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, p), Broken: evolving}
+		}
+	}()
+	b := &e.m.b
+	events, err := b.Decide(e.state, c)
+	if err != nil {
+		return Decision[R]{Err: err}
+	}
+	if len(events) > 0 {
+		if err := e.stage(ctx, events); err != nil {
+			e.events, e.bytes = e.events[:mark], bytes
+			return Decision[R]{Err: err}
+		}
+		if mark > 0 && !e.fits() {
+			e.events, e.bytes = e.events[:mark], bytes
+			return Decision[R]{Full: true}
+		}
+		evolving, d.Wrote = true, true
+		for _, v := range events {
+			e.state = b.Evolve(e.state, v)
+		}
+		e.last += annals.SeqNr(len(events))
+	}
+	if b.Reply != nil {
+		d.Reply = b.Reply(e.state, c, events)
+	}
+	return d
+}
+
+// stage encodes the events of one command behind those already decided and demands that they could be written alone.
+func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) error {
+	mark, b := len(e.events), &e.m.b
+	var metadata annals.Payload
+	if e.m.c.Metadata != nil {
+		metadata = e.m.c.Metadata(ctx)
+	}
+	for i := range events {
+		p, err := b.Events.Encode(events[i])
+		if err != nil {
+			return &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("event %d of the command: %w", i+1, err)}
+		}
+		n := annals.NewEvent{Payload: p, Metadata: metadata}
+		if b.Tags != nil {
+			n.Tags = b.Tags(events[i])
+		}
+		e.events = append(e.events, n)
+		e.bytes += len(p.Data) + len(metadata.Data)
+	}
+	own := annals.Commit{ID: e.pid, After: e.last, Events: e.events[mark:]}
+	return own.Validate(e.m.perCommit)
+}
+
+// fits reports whether all that is decided is within the limits of one commit.
+func (e *sourced[C, E, S, R]) fits() bool {
+	l := &e.m.caps.Limits
+	if l.FirstSnapshot && e.Last() == 0 {
+		return false // the first commit carries one command and its snapshot, so that a fault of either is that command's
+	}
+	return (l.MaxEvents == 0 || len(e.events) <= l.MaxEvents) && (l.MaxBytes == 0 || e.bytes <= l.MaxBytes)
+}
+
+func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
+	reuse := w.Commit.Events[:0]
+	*w = Write{Empty: len(e.events) == 0, Commit: annals.Commit{ID: e.pid, After: e.Last(), Events: e.events}}
+	e.events, e.bytes = reuse, 0
+	if w.Empty {
+		return nil
+	}
+	w.Commit.WriteID = annals.NewWriteID()
+	if e.m.caps.Limits.FirstSnapshot && w.Commit.After == 0 {
+		s, err := e.take()
+		if err != nil {
+			return err
+		}
+		w.Commit.Snapshot = s
+		return w.Commit.Validate(e.m.caps.Limits)
+	}
+	every := annals.SeqNr(e.m.b.SnapshotEvery)
+	if !snapshot || every == 0 || e.last-e.snapshot < every {
+		return nil
+	}
+	s, err := e.take()
+	if err != nil { // never the commands' fault
+		e.m.c.Logger.LogAttrs(context.Background(), slog.LevelError, "annals: no snapshot taken", slog.Any("error", err))
+		return nil
+	}
+	w.Snapshot = s
+	return nil
+}
+
+// take encodes the state now: the next command may change it in place.
+func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
+	e.snapshot = e.last // also when it fails: the next try is SnapshotEvery events away
+	err = e.guard("encode snapshot", func() error {
+		p, err := e.m.b.States.Encode(e.state)
+		if err != nil {
+			return &annals.Error{Op: "encode snapshot", ID: e.pid, Last: e.last, Kind: annals.ErrInvalid, Err: err}
+		}
+		s = &annals.Snapshot{ID: e.pid, SeqNr: e.last, Payload: p}
+		return nil
+	})
+	return s, err
+}
+
+// drop forgets what is decided and not sealed.
+func (e *sourced[C, E, S, R]) drop() {
+	clear(e.events)
+	e.events, e.bytes = e.events[:0], 0
+}
+
+func (e *sourced[C, E, S, R]) guard(op string, fn func() error) error {
+	return guard(e.m.c.Logger, op, e.pid, fn)
+}
+
+func first[S any](init func(id string) S, id string) (s S) {
+	if init != nil {
+		s = init(id)
+	}
+	return s
+}
+
+// loadFailed gives err a kind: nothing was written, whatever it was.
+func loadFailed(pid annals.PersistenceID, err error) error {
+	if e := (*annals.Error)(nil); err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &annals.Error{Op: "recover", ID: pid, Kind: annals.ErrUnavailable, Err: err}
+}
