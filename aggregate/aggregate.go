@@ -139,8 +139,8 @@ func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.Seq
 const newest annals.SeqNr = -1
 
 func (r *Repository[C, S, R]) load(ctx context.Context, id string) (host.Entity[C, S, R], error) {
-	pid := r.model.ID(id)
-	if err := pid.ValidateRead("load", r.limits); err != nil {
+	pid, err := host.Identify(r.model, "load", id, r.limits)
+	if err != nil {
 		return nil, err
 	}
 	e := r.model.New(id, pid)

@@ -91,8 +91,8 @@ func (g *engine[C, S, R]) deliver(id string, c *command[C, R]) error {
 	e := g.live[id]
 	if e == nil {
 		g.mu.Unlock()
-		pid := g.model.ID(id)
-		if err := pid.ValidateRead("ask", g.limits); err != nil {
+		pid, err := host.Identify(g.model, "ask", id, g.limits)
+		if err != nil {
 			return err
 		}
 		g.mu.Lock()

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/annals-go/annals"
@@ -78,6 +79,15 @@ func (w *Write) Op() string {
 		return "delete state"
 	}
 	return "put state"
+}
+
+// Identify is the persistence id of the entity named id, or what is wrong with it.
+func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (annals.PersistenceID, error) {
+	pid := m.ID(id)
+	if id == "" {
+		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
+	}
+	return pid, pid.ValidateRead(op, l)
 }
 
 // Config is what both strategies need beside behavior and store. All fields are required but Metadata.
