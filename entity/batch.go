@@ -83,18 +83,17 @@ func (e *entity[C, S, R]) write(snapshot bool) bool {
 // that must not miss what others wrote still have to ask the store.
 func (b *batch[C, R]) answerStored() {
 	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
-		if !c.fresh {
-			c.answer()
+		if c.fresh {
+			return false
 		}
-		return !c.fresh
+		c.answer()
+		return true
 	})
 }
 
 // send writes b, or looks whether somebody else has written.
 func (g *engine[C, S, R]) send(b *batch[C, R]) error {
-	ctx, cancel := context.WithTimeout(g.base, g.o.WriteTimeout)
-	defer cancel()
-	w := &b.write
+	ctx, w := g.writes.context(), &b.write
 	if w.Empty {
 		return g.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, g.model, w) })
 	}

@@ -25,6 +25,8 @@ type gate struct{ open chan struct{} }
 
 func gated(s *hooked) gate {
 	g := gate{make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
 		<-g.open
 		return next()
@@ -238,7 +240,7 @@ func TestConflictsEndAtMaxRetries(t *testing.T) {
 			if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, annals.ErrConflict) || s.writes.Load() != 4 {
 				t.Errorf("%v after %d tries, want a conflict after 4", err, s.writes.Load())
 			}
-			s.write = nil
+			s.heal()
 			mustAsk(t, rt, 1, 1)
 		})
 	})
@@ -332,7 +334,7 @@ func TestUnknownIsNotDecidedAgain(t *testing.T) {
 				if !errors.Is(a.err, annals.ErrUnknown) || a.reply != 0 || time.Since(began) > 4*time.Second {
 					t.Errorf("answered %d, %v after %v", a.reply, a.err, time.Since(began))
 				}
-				s.write = nil
+				s.heal()
 				want := 7
 				if landed {
 					want = 12
@@ -364,7 +366,7 @@ func TestConflictWithOneselfIsUnknown(t *testing.T) {
 			if !errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrConflict) {
 				t.Errorf("%v, want unknown and no conflict", err)
 			}
-			s.write = nil
+			s.heal()
 			mustAsk(t, rt, 0, 5)
 		})
 	})

@@ -18,6 +18,7 @@ type engine[C, S, R any] struct {
 	o        Options
 	base     context.Context // of all calls to the store; ends with the runtime, and not with a caller
 	stop     context.CancelFunc
+	writes   deadlines
 	commands sync.Pool // of *command
 	batches  sync.Pool // of *batch
 
@@ -43,6 +44,7 @@ func newEngine[C, S, R any](store annals.Store, model host.Model[C, S, R], o Opt
 	g := &engine[C, S, R]{store: store, model: model, limits: store.Capabilities().Limits, o: o,
 		live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
 	g.base, g.stop = context.WithCancel(context.Background())
+	g.writes = deadlines{base: g.base, timeout: o.WriteTimeout}
 	g.commands.New = func() any { return &command[C, R]{done: make(chan struct{}, 1)} }
 	g.batches.New = func() any { return new(batch[C, R]) }
 	return g

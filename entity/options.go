@@ -18,7 +18,7 @@ type Options struct {
 
 	MaxBatch        int           // commands decided together into one write; 0: 256, 1: never batch
 	MaxRetries      int           // of a command after conflicts; 0: 10
-	WriteTimeout    time.Duration // of one write with all its tries, whatever the callers' contexts say; 0: 10 s
+	WriteTimeout    time.Duration // of one write with all its tries, whatever the callers' contexts say, or up to an eighth less; 0: 10 s
 	RecoveryTimeout time.Duration // of reading an entity from the store; 0: 1 minute
 
 	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -54,7 +55,9 @@ var errPoor = errors.New("the balance is too low")
 
 // kinds are the two strategies: what holds for one has to hold for the other.
 var kinds = map[string]func(store annals.Store, o entity.Options) (*entity.Runtime[int, int], error){
-	"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) { return entity.New(s, account, o) },
+	"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+		return entity.New(s, account, o)
+	},
 	"durable": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
 		return entity.NewState(s, accountState, o)
 	},
@@ -92,6 +95,7 @@ type hooked struct {
 	event    func(e annals.Event) (annals.Event, error)
 
 	writes, looks atomic.Int64
+	mu            sync.Mutex // guards write once a runtime is at work
 }
 
 // written is one call of Append, Put or Delete.
@@ -113,10 +117,20 @@ func (s *hooked) Snapshots() annals.SnapshotStore   { return hookedSnapshots{s.S
 
 func (s *hooked) call(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
 	w.n = s.writes.Add(1)
-	if s.write == nil {
+	s.mu.Lock()
+	hook := s.write
+	s.mu.Unlock()
+	if hook == nil {
 		return next()
 	}
-	return s.write(ctx, w, next)
+	return hook(ctx, w, next)
+}
+
+// heal takes the write hook away.
+func (s *hooked) heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write = nil
 }
 
 type hookedJournal struct {

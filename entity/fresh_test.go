@@ -1,0 +1,78 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/entity"
+)
+
+// Guards host.Check and the c.fresh of entity.decide.
+func TestFreshSeesWhatOthersWrote(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		s := newHooked()
+		rt, other := start(s, entity.Options{}), start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		mustAsk(t, other, 10, 15)
+		if got, err := rt.Ask(t.Context(), "a", 0); got != 5 || err != nil {
+			t.Errorf("Ask: %d, %v, want 5 from memory", got, err)
+		}
+		for range 2 {
+			if got, err := rt.Ref("a").Fresh(t.Context(), 0); got != 15 || err != nil {
+				t.Errorf("Fresh: %d, %v, want 15", got, err)
+			}
+		}
+		if _, err := other.Ask(t.Context(), "a", -15); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rt.Ask(t.Context(), "a", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rt.Fresh(t.Context(), "a", -1); !errors.Is(err, errPoor) {
+			t.Errorf("Fresh: %v, want the rejection by the newest state", err)
+		}
+	})
+}
+
+// Guards c.fresh = false in entity.wanted, and that a write is a check in itself.
+func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		rt, _ := entity.New(s, account, entity.Options{})
+		fresh := func(amount, want int, looks int64) {
+			t.Helper()
+			s.looks.Store(0)
+			if got, err := rt.Fresh(t.Context(), "a", amount); got != want || err != nil || s.looks.Load() != looks {
+				t.Errorf("%d, %v after %d looks at the store, want %d after %d", got, err, s.looks.Load(), want, looks)
+			}
+		}
+		mustAsk(t, rt, 5, 5)
+		fresh(0, 5, 1)
+		fresh(1, 6, 0)
+		_ = rt.Shutdown(t.Context())
+		rt, _ = entity.New(s, account, entity.Options{})
+		fresh(0, 6, 0) // has just been loaded
+	})
+}
+
+// A look at the store that fails is certain: nothing was to be written.
+func TestFreshFailsWhenTheStoreCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	s := newHooked()
+	rt, err := entity.NewState(s, accountState, entity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, rt, 5, 5)
+	down := errors.New("connection refused")
+	s.read = func(context.Context, annals.PersistenceID) error { return down }
+	if _, err := rt.Fresh(t.Context(), "a", 0); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, down) {
+		t.Errorf("%v, want unavailable", err)
+	}
+	s.read = nil
+	mustAsk(t, rt, 1, 6)
+}
