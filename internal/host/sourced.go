@@ -137,7 +137,8 @@ func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Err: err}
 		}
-		if mark > 0 && !e.fits() {
+		first := e.last == annals.SeqNr(mark) // nothing is sealed yet
+		if mark > 0 && !e.fits(first) {
 			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Full: true}
 		}
@@ -176,11 +177,11 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) error {
 	return own.Validate(e.m.perCommit)
 }
 
-// fits reports whether all that is decided is within the limits of one commit.
-func (e *sourced[C, E, S, R]) fits() bool {
+// fits reports whether all that is decided is within the limits of one commit, the entity's first or a later one.
+func (e *sourced[C, E, S, R]) fits(first bool) bool {
 	l := &e.m.caps.Limits
-	if l.FirstSnapshot && e.Last() == 0 {
-		return false // the first commit carries one command and its snapshot, so that a fault of either is that command's
+	if l.FirstSnapshot && first {
+		return false // it carries one command and its snapshot, so that a fault of either is that command's
 	}
 	return (l.MaxEvents == 0 || len(e.events) <= l.MaxEvents) && (l.MaxBytes == 0 || e.bytes <= l.MaxBytes)
 }
