@@ -49,6 +49,7 @@ func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 			if err := <-down; err != nil {
 				t.Error(err)
 			}
+			synctest.Wait()
 			answered(t, first, 1, nil)
 			answered(t, queued, 2, nil)
 			answered(t, crowded, 1, nil)

@@ -1,0 +1,127 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/entity"
+)
+
+// unreliable makes the writes of s fail in every way that leaves the truth open: answers get lost after the write landed,
+// writes are refused before it did, and errors come that say nothing.
+func unreliable(s *hooked) {
+	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		switch rand.IntN(8) {
+		case 0:
+			_, _ = next()
+			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+		case 1:
+			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+		case 2:
+			_, _ = next()
+			return annals.Receipt{}, errors.New("connection reset")
+		case 3:
+			return annals.Receipt{}, errors.New("connection refused")
+		}
+		return next()
+	}
+}
+
+// Two runtimes and a repository run one entity on an unreliable store. Every command adds 1, so the replies of commands
+// that happened exactly once, each on the state that the one before left, are the numbers from 1 to their count: that is
+// what a linearizable counter replies.
+func TestTwoHostsOneEntity(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sourced", "durable"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { twoHostsOneEntity(t, kind) }) // waits between tries take no time
+		})
+	}
+}
+
+func twoHostsOneEntity(t *testing.T, kind string) {
+	s := newHooked()
+	unreliable(s)
+	hosts := threeHosts(t, s, kind)
+	const clients, each = 30, 20
+	var (
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+		seen    = map[int]bool{}
+		unknown int
+	)
+	for i := range clients {
+		wg.Go(func() {
+			for range each {
+				n, err := hosts[i%3](t.Context(), "a", 1)
+				for errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnavailable) {
+					n, err = hosts[i%3](t.Context(), "a", 1)
+				}
+				mu.Lock()
+				switch {
+				case errors.Is(err, annals.ErrUnknown) && kind == "durable":
+					unknown++ // a state store recognises a write only while fewer than four others followed
+				case err != nil:
+					t.Error(err)
+				case seen[n]:
+					t.Errorf("reply %d twice", n)
+				default:
+					seen[n] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	total, err := hosts[2](t.Context(), "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen)+unknown != clients*each || total < len(seen) || total > len(seen)+unknown {
+		t.Errorf("%d replies, %d unknown, %d stored", len(seen), unknown, total)
+	}
+	for n := range seen {
+		if n < 1 || n > total {
+			t.Errorf("reply %d, and %d is the total", n, total)
+		}
+	}
+	t.Logf("%d writes for %d commands, %d outcomes unknown", s.writes.Load(), clients*each, unknown)
+}
+
+type asker func(ctx context.Context, id string, amount int) (int, error)
+
+func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
+	t.Helper()
+	var a, b *entity.Runtime[int, int]
+	var c *aggregate.Repository[int, int, int]
+	var errs [3]error
+	o, ao := entity.Options{MaxRetries: 1000, Logger: quiet}, aggregate.Options{MaxRetries: 1000, Logger: quiet}
+	if kind == "sourced" {
+		b10 := account
+		b10.SnapshotEvery = 10
+		o.DeleteEvents, ao.DeleteEvents = true, true
+		a, errs[0] = entity.New(s, b10, o)
+		b, errs[1] = entity.New(s, b10, o)
+		c, errs[2] = aggregate.New(s, b10, ao)
+	} else {
+		a, errs[0] = entity.NewState(s, accountState, o)
+		b, errs[1] = entity.NewState(s, accountState, o)
+		c, errs[2] = aggregate.NewState(s, accountState, ao)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(a.Shutdown(context.Background()), b.Shutdown(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	return [3]asker{a.Ask, b.Ask, c.Ask}
+}
