@@ -34,29 +34,33 @@ var rules = []struct {
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
 	{pkg: "codec/cborcodec", may: "root codec", libs: "github.com/fxamacker/cbor/v2"},
 
-	{pkg: "entity", may: "root codec behavior"},
-	{pkg: "aggregate", may: "root codec behavior"},
+	{pkg: "entity", may: "root codec behavior internal/host internal/backoff"},
+	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff"},
 	{pkg: "query", may: "root"},
 	{pkg: "cleanup", may: "root"},
 	{pkg: "projection", may: "root codec query"},
 
-	{pkg: "memstore", may: "root internal/..."},
-	{pkg: "sqlitestore/...", may: "root internal/...", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root internal/... dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "memstore", may: "root"},
+	{pkg: "sqlitestore/...", may: "root internal/sqlrow internal/backoff", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root internal/sqlrow internal/backoff", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root internal/akkawire internal/backoff dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
-	{pkg: "internal/figures", may: anything, libs: anything},
+	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/backoff", may: "root"},
+	{pkg: "internal/sqlrow", may: "root"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
+	{pkg: "internal/testenv", may: "root", libs: anything}, // servers for tests
+	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest",
+	module + "/storetest", module + "/entitytest", module + "/internal/testenv",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 
@@ -79,13 +83,16 @@ func TestImports(t *testing.T) {
 				if !allowed(imported, rules[i].may, rules[i].libs) {
 					t.Errorf("%s imports %s: not for package %q", f.name, imported, dir)
 				}
-				forTests := func(m string) bool { return within(imported, m) }
-				if slices.ContainsFunc(testOnly, forTests) && !within(dir, "storetest") && dir != "entitytest" {
+				if forTests(imported) && !forTests(module+"/"+dir) {
 					t.Errorf("%s imports %s, which is for tests", f.name, imported)
 				}
 			}
 		}
 	}
+}
+
+func forTests(imported string) bool {
+	return slices.ContainsFunc(testOnly, func(p string) bool { return within(imported, p) })
 }
 
 // covers reports whether the rule for pattern is about the package in dir.
