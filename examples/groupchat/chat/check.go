@@ -1,0 +1,65 @@
+package chat
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of what users may write.
+const (
+	maxIDBytes   = 100
+	maxNameBytes = 100
+	maxTextBytes = 4000
+)
+
+// Check says what is wrong with c whatever the thread: nil or a Rejection.
+func Check(c Command) error {
+	if !ValidID(c.executor()) {
+		return ErrBadID
+	}
+	switch c := c.(type) {
+	case Create:
+		return unless(validText(c.Name, maxNameBytes), ErrBadName)
+	case Rename:
+		return unless(validText(c.Name, maxNameBytes), ErrBadName)
+	case AddMember:
+		if !ValidID(c.Account) {
+			return ErrBadID
+		}
+		return unless(c.Role == Member || c.Role == Admin, ErrBadRole)
+	case RemoveMember:
+		return unless(ValidID(c.Account), ErrBadID)
+	case Post:
+		if !ValidID(c.ID) {
+			return ErrBadID
+		}
+		return unless(validText(c.Text, maxTextBytes), ErrBadText)
+	case Edit:
+		if !ValidID(c.ID) {
+			return ErrBadID
+		}
+		return unless(validText(c.Text, maxTextBytes), ErrBadText)
+	case DeleteMessage:
+		return unless(ValidID(c.ID), ErrBadID)
+	case List:
+		return unless(c.After >= 0 && c.Limit >= 1, ErrBadPage)
+	}
+	return nil
+}
+
+// ValidID reports whether s can name a thread, an account or a message.
+func ValidID(s string) bool {
+	return validText(s, maxIDBytes) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func validText(s string, most int) bool {
+	return strings.TrimSpace(s) != "" && len(s) <= most && utf8.ValidString(s)
+}
+
+func unless(ok bool, rejection *Rejection) error {
+	if ok {
+		return nil
+	}
+	return rejection
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/annals-go/annals/examples/groupchat/chat"
+)
+
+// client speaks to the service.
+type client struct {
+	url  string
+	http *http.Client
+}
+
+// newClient is for so many callers at once.
+func newClient(url string, callers int) *client {
+	return &client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: time.Minute}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+func (c *client) create(ctx context.Context, id, executor, name string) error {
+	return c.do(ctx, http.MethodPost, "/threads", map[string]string{"id": id, "executor": executor, "name": name}, nil)
+}
+
+func (c *client) addMember(ctx context.Context, thread, executor, account string) error {
+	body := chat.AddMember{Executor: executor, Account: account, Role: chat.Member}
+	return c.do(ctx, http.MethodPost, "/threads/"+url.PathEscape(thread)+"/members", body, nil)
+}
+
+func (c *client) post(ctx context.Context, thread string, m chat.Post) error {
+	return c.do(ctx, http.MethodPost, "/threads/"+url.PathEscape(thread)+"/messages", m, nil)
+}
+
+// show is how a thread is.
+func (c *client) show(ctx context.Context, thread, executor string) (s summary, err error) {
+	query := url.Values{"executor": {executor}}
+	err = c.do(ctx, http.MethodGet, "/threads/"+url.PathEscape(thread)+"?"+query.Encode(), nil, &s)
+	return s, err
+}
+
+// messages is every message of a thread, page by page.
+func (c *client) messages(ctx context.Context, thread, executor string) (all []chat.Listed, err error) {
+	query := url.Values{"executor": {executor}, "limit": {strconv.Itoa(chat.MaxPage)}}
+	for {
+		var p page
+		if err := c.do(ctx, http.MethodGet, "/threads/"+url.PathEscape(thread)+"/messages?"+query.Encode(), nil, &p); err != nil {
+			return nil, err
+		}
+		all = append(all, p.Messages...)
+		if p.More == 0 {
+			return all, nil
+		}
+		query.Set("after", strconv.Itoa(p.More))
+	}
+}
+
+// refusal is an answer that is no success.
+type refusal struct {
+	code int // of HTTP
+	problem
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("the server answers %d: %s", r.code, r.Text) }
+
+// do sends one request. An answer that is no success is a refusal.
+func (c *client) do(ctx context.Context, method, path string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		r := &refusal{code: answer.StatusCode}
+		_ = json.NewDecoder(answer.Body).Decode(&r.problem) // the status says enough
+		return r
+	}
+	if into == nil {
+		_, err = io.Copy(io.Discard, answer.Body) // so that the connection can be used again
+		return err
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// host is the account that creates the threads of the demo.
+const host = "host"
+
+// story is one run of the demo.
+type story struct {
+	out     io.Writer
+	began   time.Time
+	store   string // URL
+	threads []string
+	posters []*poster
+	load    time.Duration
+}
+
+// demo serves in a child process, posts under load, kills the process in the middle, starts it again, and shows that every
+// acknowledged message is there, once. It is an error if one is not.
+func demo(ctx context.Context, args []string, out, log io.Writer) (err error) {
+	flags := flag.NewFlagSet("groupchat demo", flag.ContinueOnError)
+	threads := flags.Int("threads", 8, "`number` of threads")
+	clients := flags.Int("clients", 64, "`number` of clients that post at the same time")
+	load := flags.Duration("load", 2*time.Second, "how long they post before the server is killed")
+	store := flags.String("store", "", "`url` of the store; a temporary SQLite file by default, mem: shows what loss looks like")
+	if err := parse(flags, args, log); err != nil {
+		return err
+	}
+	if *threads < 1 || *clients < *threads {
+		return errors.New("a demo wants a thread, and a client for every thread")
+	}
+	if *store == "" {
+		dir, err := os.MkdirTemp("", "groupchat-")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		*store = (&url.URL{Scheme: "sqlite", Path: filepath.ToSlash(filepath.Join(dir, "groupchat.db"))}).String()
+	}
+	s := &story{out: out, began: time.Now(), store: *store, load: *load}
+	for i := range *threads {
+		s.threads = append(s.threads, fmt.Sprintf("thread-%d", i+1))
+	}
+	for i := range *clients {
+		s.posters = append(s.posters, &poster{thread: s.threads[i%*threads], account: fmt.Sprintf("client-%d", i+1)})
+	}
+	return s.tell(ctx)
+}
+
+func (s *story) tell(ctx context.Context) error {
+	if err := s.crash(ctx); err != nil {
+		return err
+	}
+	return s.recover(ctx)
+}
+
+// crash posts under load and kills the server in the middle.
+func (s *story) crash(ctx context.Context) error {
+	server, err := start(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	defer server.end()
+	s.say("start", "a chat server, process %d, store %s", server.cmd.Process.Pid, s.store)
+	c := newClient(server.url, len(s.posters))
+	defer c.close()
+	for _, thread := range s.threads {
+		if err := c.create(ctx, thread, host, "all about "+thread); err != nil {
+			return err
+		}
+	}
+	for _, p := range s.posters {
+		if err := c.addMember(ctx, p.thread, host, p.account); err != nil {
+			return err
+		}
+	}
+	s.say("create", "%d threads, %d members", len(s.threads), len(s.posters))
+
+	begin := time.Now()
+	wait := s.post(ctx, c)
+	select {
+	case <-time.After(s.load):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	took := time.Since(begin)
+	if err := server.kill(); err != nil {
+		return errors.Join(err, wait())
+	}
+	if err := wait(); errors.As(err, new(*refusal)) {
+		return err
+	}
+	acknowledged, pending := s.promised()
+	s.say("post", "%d messages acknowledged in %.1f s: %.0f events per second from %d clients",
+		acknowledged, took.Seconds(), float64(acknowledged)/took.Seconds(), len(s.posters))
+	s.say("kill -9", "process %d, in the middle of %d posts", server.cmd.Process.Pid, pending)
+	return nil
+}
+
+// recover starts the server again and takes stock, before and after the clients go on.
+func (s *story) recover(ctx context.Context) error {
+	begin := time.Now()
+	server, err := start(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	defer server.end()
+	up := time.Since(begin)
+	c := newClient(server.url, len(s.posters))
+	defer c.close()
+	messages := 0
+	for _, thread := range s.threads {
+		shown, err := c.show(ctx, thread, host)
+		if err != nil && !missing(err) {
+			return err
+		}
+		messages += shown.Messages
+	}
+	s.say("start", "process %d listens after %d ms; %d ms later all %d threads with %d messages are back",
+		server.cmd.Process.Pid, up.Milliseconds(), (time.Since(begin) - up).Milliseconds(), len(s.threads), messages)
+
+	t, err := count(ctx, c, s.threads, s.posters)
+	if err != nil {
+		return err
+	}
+	_, pending := s.promised()
+	s.say("check", "%d acknowledged, %d lost, %d doubled; of the %d without an answer %d were stored",
+		t.acknowledged, t.lost, t.doubled, pending, t.landed)
+	if err := t.err(); err != nil {
+		return err
+	}
+
+	stop, cancel := context.WithTimeout(ctx, s.load/2)
+	defer cancel()
+	if err := s.post(stop, c)(); err != nil {
+		return err
+	}
+	s.say("go on", "the %d are sent again under their ids, and more behind them", pending)
+	if t, err = count(ctx, c, s.threads, s.posters); err != nil {
+		return err
+	}
+	s.say("check", "%d acknowledged, %d stored, %d lost, %d doubled", t.acknowledged, t.stored, t.lost, t.doubled)
+	c.close() // the server would wait for connections that were opened and never used
+	if err := errors.Join(t.err(), server.stop()); err != nil {
+		return err
+	}
+	s.say("done", "nothing that was acknowledged was lost")
+	return nil
+}
+
+// post lets every poster begin, until ctx ends or the server does. The function it returns waits for all of them.
+func (s *story) post(ctx context.Context, c *client) (wait func() error) {
+	var posting sync.WaitGroup
+	errs := make([]error, len(s.posters))
+	for i, p := range s.posters {
+		posting.Go(func() { errs[i] = p.run(ctx, c) })
+	}
+	return func() error {
+		posting.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// promised is what the posters know: how many messages were acknowledged, how many are without an answer.
+func (s *story) promised() (acknowledged, pending int) {
+	for _, p := range s.posters {
+		acknowledged += p.acknowledged
+		if p.pending {
+			pending++
+		}
+	}
+	return acknowledged, pending
+}
+
+func (s *story) say(what, format string, args ...any) {
+	fmt.Fprintf(s.out, "%5.1f s  %-8s %s\n", time.Since(s.began).Seconds(), what, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/examples/groupchat/chat"
+)
+
+// problem is the body of every answer that is no success.
+type problem struct {
+	Code string `json:"error"`   // for programs
+	Text string `json:"message"` // for people
+}
+
+// badRequest is a request that never became a command.
+type badRequest struct{ err error }
+
+func (b *badRequest) Error() string { return b.err.Error() }
+func (b *badRequest) Unwrap() error { return b.err }
+
+// statuses of the rejections that are no violation of a rule of the domain (422).
+var statuses = map[*chat.Rejection]int{
+	chat.ErrBadID:   http.StatusBadRequest,
+	chat.ErrBadName: http.StatusBadRequest,
+	chat.ErrBadText: http.StatusBadRequest,
+	chat.ErrBadRole: http.StatusBadRequest,
+	chat.ErrBadPage: http.StatusBadRequest,
+
+	chat.ErrNoThread:      http.StatusNotFound,
+	chat.ErrThreadDeleted: http.StatusNotFound,
+	chat.ErrNoMember:      http.StatusNotFound,
+	chat.ErrNoMessage:     http.StatusNotFound,
+
+	chat.ErrThreadExists:  http.StatusConflict,
+	chat.ErrAlreadyMember: http.StatusConflict,
+	chat.ErrSameName:      http.StatusConflict,
+	chat.ErrMessageExists: http.StatusConflict,
+}
+
+// explain says what err means to a client.
+func explain(err error) (status int, p problem) {
+	if rejection := (*chat.Rejection)(nil); errors.As(err, &rejection) {
+		if status, ok := statuses[rejection]; ok {
+			return status, problem{rejection.Code, rejection.Text}
+		}
+		return http.StatusUnprocessableEntity, problem{rejection.Code, rejection.Text}
+	}
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return http.StatusRequestEntityTooLarge, problem{"too-large", fmt.Sprintf("a body has at most %d bytes", tooLong.Limit)}
+	}
+	if bad := (*badRequest)(nil); errors.As(err, &bad) {
+		return http.StatusBadRequest, problem{"bad-request", bad.Error()}
+	}
+	switch {
+	case errors.Is(err, annals.ErrConflict):
+		return http.StatusConflict, problem{"conflict", "somebody else wrote first"}
+	case errors.Is(err, annals.ErrUnknown):
+		return http.StatusServiceUnavailable, problem{"unknown", "it may have been stored: look, or repeat it with the same id"}
+	case errors.Is(err, annals.ErrUnavailable), errors.Is(err, annals.ErrClosed):
+		return http.StatusServiceUnavailable, problem{"unavailable", "nothing was stored: try again"}
+	}
+	return http.StatusInternalServerError, problem{"internal", "the server's log says more"}
+}
+
+// refuse answers with what is wrong. What is the server's fault is logged, too.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	status, p := explain(err)
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		a.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", err)
+	}
+	answer(w, status, p)
+}
