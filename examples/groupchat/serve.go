@@ -43,7 +43,8 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	threads, err := entity.New(store, chat.Behavior, entity.Options{})
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	threads, err := entity.New(store, chat.Behavior, entity.Options{Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,6 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewTextHandler(log, nil))
 	server := &http.Server{
 		Handler:           newAPI(threads, logger),
 		ReadHeaderTimeout: 5 * time.Second,

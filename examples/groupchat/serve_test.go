@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/examples/groupchat/chat"
+)
+
+// serving runs serve until stop is called, which returns what serve returned.
+func serving(t *testing.T, store string) (url string, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"serve", "-listen", "127.0.0.1:0", "-store", store}, in, io.Discard)
+		in.Close()
+		served <- err
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		cancel()
+		t.Fatalf("no line of output: %v", errors.Join(err, <-served))
+	}
+	return strings.TrimPrefix(strings.TrimSpace(line), "listening on "), func() error {
+		cancel()
+		return <-served
+	}
+}
+
+// What a stopped server was told is there when it starts again.
+func TestServeAgain(t *testing.T) {
+	t.Parallel()
+	store := "sqlite://" + t.TempDir() + "/chat.db"
+	url, stop := serving(t, store)
+	c := newClient(url, 1)
+	if err := c.create(t.Context(), "t", "ann", "go"); err != nil {
+		t.Error(err)
+	}
+	if err := c.post(t.Context(), "t", chat.Post{Executor: "ann", ID: "m-1", Text: "hi"}); err != nil {
+		t.Error(err)
+	}
+	c.close()
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+
+	url, stop = serving(t, store)
+	c = newClient(url, 1)
+	messages, err := c.messages(t.Context(), "t", "ann")
+	if err != nil || len(messages) != 1 || messages[0].Text != "hi" {
+		t.Errorf("messages %+v, %v", messages, err)
+	}
+	c.close()
+	if err := stop(); err != nil {
+		t.Errorf("stopping again: %v", err)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	busy, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for name, args := range map[string][]string{
+		"a store it does not know": {"-store", "paper:chat"},
+		"a URL that is none":       {"-store", "%zz"},
+		"an address in use":        {"-store", "mem:", "-listen", busy.Addr().String()},
+	} {
+		var out strings.Builder
+		if err := run(t.Context(), append([]string{"serve"}, args...), &out, io.Discard); err == nil || out.Len() > 0 {
+			t.Errorf("%s: error %v, output %q", name, err, out.String())
+		}
+	}
+	err = run(t.Context(), []string{"serve", "-store", "paper:chat"}, io.Discard, io.Discard)
+	if !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), "sqlite") {
+		t.Errorf("an unknown store is %v", err)
+	}
+}
