@@ -48,12 +48,12 @@ var rules = []struct {
 	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
-	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
-	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/sqlrow", may: "root"},
-	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
-	{pkg: "internal/testenv", may: "root", libs: anything}, // servers for tests
 	{pkg: "internal/figures", may: anything, libs: anything},
+	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
+	{pkg: "internal/backoff", may: "root"},
+	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/testenv", may: "root", libs: anything},              // servers for tests
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }
