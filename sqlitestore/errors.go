@@ -1,0 +1,86 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/annals-go/annals"
+)
+
+// translate makes err an *annals.Error. What the driver reports before a COMMIT is certain: nothing was written.
+func translate(op string, id annals.PersistenceID, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ours := err.(*annals.Error); ours {
+		if e.Op == "" {
+			return &annals.Error{Op: op, ID: id, Kind: e.Kind, Err: e.Err}
+		}
+		return err
+	}
+	return &annals.Error{Op: op, ID: id, Kind: kindOf(err), Err: err}
+}
+
+// translateOpen is translate for Open: a file that is no database is the caller's mistake.
+func translateOpen(err error) error {
+	if code(err)&0xff == lib.SQLITE_NOTADB {
+		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	return translate("open", "", err)
+}
+
+func kindOf(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return annals.ErrUnavailable
+	case errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone):
+		return annals.ErrClosed
+	}
+	switch code(err) & 0xff {
+	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
+		return annals.ErrConstraint
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return annals.ErrCorrupt
+	case lib.SQLITE_TOOBIG:
+		return annals.ErrTooLarge
+	}
+	return annals.ErrUnavailable
+}
+
+// uncertain reports whether a COMMIT that failed with err may have reached the disk all the same: the frames of a
+// failed write or sync can be found whole by the recovery after a crash.
+func uncertain(err error) bool {
+	switch code(err) & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_CONSTRAINT:
+		return false
+	}
+	return true
+}
+
+// busy reports whether err says that another connection holds the lock: try again.
+func busy(err error) bool {
+	switch code(err) & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+func code(err error) int {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+func withdrawn(op string, id annals.PersistenceID, ctx context.Context) error {
+	return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: ctx.Err()}
+}
+
+func invalid(op string, id annals.PersistenceID, reason string) error {
+	return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errors.New(reason)}
+}

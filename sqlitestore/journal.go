@@ -1,0 +1,199 @@
+package sqlitestore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// journal is the annals.Journal on one session.
+type journal struct{ *contracts }
+
+const (
+	lastSeqNr = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
+
+	insertEvent = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
+		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+	// The first event of a commit goes in where After is the last number.
+	insertFirst = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
+		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload)
+		SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+		WHERE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?) = ?`
+)
+
+// Append implements annals.Journal. Appends that wait at the same time share one transaction.
+func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	call := annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)}
+	ctx, o := j.observe(ctx, call)
+	receipt, bytes, err := j.append(ctx, call, c)
+	if err == nil {
+		o.moved(len(c.Events), bytes)
+	}
+	o.requests(1)
+	return receipt, o.end(ctx, err)
+}
+
+func (j journal) append(ctx context.Context, call annals.Call, c annals.Commit) (annals.Receipt, int, error) {
+	if err := c.Validate(limits); err != nil {
+		return annals.Receipt{}, 0, err
+	}
+	c.Events = slices.Clone(c.Events) // a caller whose context ends may use its slice again while we write
+	if c.Snapshot != nil {
+		snapshot := *c.Snapshot
+		c.Snapshot = &snapshot
+	}
+	if c.WriteID.IsZero() {
+		c.WriteID = annals.NewWriteID()
+	}
+	bytes := 0
+	for i := range c.Events {
+		bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
+	}
+	var receipt annals.Receipt
+	err := j.write(ctx, call, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) (err error) {
+		receipt, err = t.append(ctx, &c)
+		return err
+	}})
+	if err != nil {
+		return annals.Receipt{}, 0, err
+	}
+	return receipt, bytes, nil
+}
+
+func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Receipt, error) {
+	now, err := t.date(ctx)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	writer := c.WriteID.String()
+	args := append(eventArgs(c.ID, c.After+1, now, writer, &c.Events[0]), string(c.ID), int64(c.After))
+	won, err := t.exec(ctx, insertFirst, args...)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	if won == 0 {
+		return t.lost(ctx, c, writer)
+	}
+	for i := range c.Events[1:] {
+		n := c.After + 2 + annals.SeqNr(i)
+		if _, err := t.exec(ctx, insertEvent, eventArgs(c.ID, n, now, writer, &c.Events[i+1])...); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	if c.Snapshot != nil {
+		if err := t.saveSnapshot(ctx, c.Snapshot); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: fromMicros(now)}, nil
+}
+
+// lost decides about a commit whose After is not the last number: a repetition, or a conflict.
+func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string) (annals.Receipt, error) {
+	// All events of a commit have one time, and no other commit has it. Those at its beginning may be gone, the one
+	// before it tells where it began.
+	const find = `SELECT max(seq_nr), db_timestamp FROM event_journal
+		WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 AND writer = ?4 AND db_timestamp NOT IN
+			(SELECT db_timestamp FROM event_journal WHERE persistence_id = ?1 AND seq_nr = ?2)
+		GROUP BY db_timestamp ORDER BY db_timestamp LIMIT 1`
+	var seqNr annals.SeqNr
+	var micros int64
+	found, err := t.row(ctx, find, []any{string(c.ID), int64(c.After), int64(c.After) + int64(len(c.Events)), writer}, &seqNr, &micros)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	if found {
+		return annals.Receipt{SeqNr: seqNr, Time: fromMicros(micros), Repeated: true}, nil
+	}
+	var last annals.SeqNr
+	if _, err := t.row(ctx, lastSeqNr, []any{string(c.ID)}, &last); err != nil {
+		return annals.Receipt{}, err
+	}
+	return annals.Receipt{}, &annals.Error{Op: "append", ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
+}
+
+func eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, writer string, e *annals.NewEvent) []any {
+	metaID, metaManifest, metaData := metadataArgs(e.Metadata)
+	args := make([]any, 0, 16)
+	return append(args, int64(id.Slice()), id.Type(), string(id), int64(n), micros, int64(e.SerializerID), e.Manifest, blob(e.Data), writer,
+		e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData)
+}
+
+// LastSeqNr implements annals.Journal.
+func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	call := annals.Call{Op: "last", ID: id}
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return 0, err
+	}
+	ctx, o := j.observe(ctx, call)
+	err = j.read(ctx, call, func(ctx context.Context, q *statements) error {
+		_, err := q.row(ctx, lastSeqNr, []any{string(id)}, &last)
+		return err
+	})
+	o.requests(1)
+	return last, o.end(ctx, err)
+}
+
+// A retry must find its row for as long as it may come: rows younger than this keep their place without content.
+const keepDeleted = 15 * time.Minute
+
+// deleteBatch is how many rows one transaction of DeleteTo visits: other writers get their turn in between.
+const deleteBatch = 256
+
+// DeleteTo implements annals.Journal. Younger rows are emptied and stay as a fence, older ones go, the newest row of an
+// entity always stays: it holds the last number. The events go in ascending order in several transactions; a DeleteTo
+// that fails on its way is completed by repeating it.
+func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	call := annals.Call{Op: "delete events", ID: id}
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return err
+	}
+	ctx, o := j.observe(ctx, call)
+	var from annals.SeqNr
+	for from <= to {
+		batch := deletion{id: id, from: from, to: to}
+		o.requests(1)
+		if err := j.write(ctx, call, &write{apply: batch.apply}); err != nil {
+			return o.end(ctx, err)
+		}
+		from, to = batch.next, batch.to
+	}
+	return o.end(ctx, nil)
+}
+
+// deletion is one transaction of DeleteTo. Once applied, to is held to the last number and next is where to go on.
+type deletion struct {
+	id             annals.PersistenceID
+	from, to, next annals.SeqNr
+}
+
+func (d *deletion) apply(ctx context.Context, t *transaction) error {
+	const (
+		extent = `SELECT ifnull((SELECT min(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
+			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0)`
+		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND db_timestamp < ?`
+		strip  = `UPDATE event_journal SET deleted = 1, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
+			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL
+			WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND deleted = 0`
+	)
+	var first, last annals.SeqNr
+	if _, err := t.row(ctx, extent, []any{string(d.id)}, &first, &last); err != nil {
+		return err
+	}
+	from, to := max(d.from, first), min(d.to, last)
+	until := min(to, from+deleteBatch-1)
+	d.to, d.next = to, until+1
+	if from > until {
+		return nil
+	}
+	old := time.Now().Add(-keepDeleted).UnixMicro()
+	if _, err := t.exec(ctx, remove, string(d.id), int64(from), int64(min(until, last-1)), old); err != nil {
+		return err
+	}
+	_, err := t.exec(ctx, strip, string(d.id), int64(from), int64(until))
+	return err
+}

@@ -1,0 +1,161 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// offsets is the annals.OffsetStore on one session: one row per projection and entity.
+type offsets struct{ *contracts }
+
+// Load implements annals.OffsetStore.
+func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (newest []annals.Offset, err error) {
+	const text = `SELECT o.persistence_id, o.seq_nr, o.timestamp_offset
+		FROM (SELECT slice, max(timestamp_offset) AS newest FROM offsets
+			WHERE projection_name = ?1 AND slice >= ?2 AND slice < ?3 GROUP BY slice) AS n
+		JOIN offsets AS o ON o.projection_name = ?1 AND o.slice = n.slice AND o.timestamp_offset = n.newest
+		ORDER BY o.timestamp_offset, o.seq_nr, o.persistence_id`
+	call := annals.Call{Op: "load offsets"}
+	if err := validProjection(call, projection, r); err != nil {
+		return nil, err
+	}
+	ctx, o := s.observe(ctx, call)
+	from, to := r.Bounds()
+	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
+		newest = nil
+		return q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(r *sql.Rows) (bool, error) {
+			var offset annals.Offset
+			var micros int64
+			if err := r.Scan(&offset.ID, &offset.SeqNr, &micros); err != nil {
+				return false, err
+			}
+			offset.Time = fromMicros(micros)
+			newest = append(newest, offset)
+			return true, nil
+		})
+	})
+	o.requests(1)
+	return newest, o.end(ctx, err)
+}
+
+// Handled implements annals.OffsetStore.
+func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
+	const text = `SELECT seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
+	call := annals.Call{Op: "load offset", ID: id}
+	if err := validProjection(call, projection, annals.SliceRange{}); err != nil {
+		return annals.Offset{}, false, err
+	}
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return annals.Offset{}, false, err
+	}
+	ctx, o := s.observe(ctx, call)
+	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+		var micros int64
+		found, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, &offset.SeqNr, &micros)
+		if found {
+			offset.ID, offset.Time = id, fromMicros(micros)
+		}
+		return err
+	})
+	o.requests(1)
+	return offset, found, o.end(ctx, err)
+}
+
+// Save implements annals.OffsetStore.
+func (s offsets) Save(ctx context.Context, p annals.Progress) error {
+	call := annals.Call{Op: "save offsets"}
+	if err := validProgress(call, p); err != nil {
+		return err
+	}
+	p.Offsets = slices.Clone(p.Offsets)
+	ctx, o := s.observe(ctx, call)
+	err := s.write(ctx, call, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {
+		return t.saveProgress(ctx, call, p)
+	}})
+	o.requests(1)
+	return o.end(ctx, err)
+}
+
+func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p annals.Progress) error {
+	const (
+		newestEpoch = `SELECT ifnull(max(epoch), 0) FROM offset_epochs WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
+		saveEpoch   = `INSERT INTO offset_epochs (projection_name, slice_from, slice_to, epoch) VALUES (?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > offset_epochs.epoch`
+		saveOffset = `INSERT INTO offsets (projection_name, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+			VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET seq_nr = excluded.seq_nr, timestamp_offset = excluded.timestamp_offset,
+				timestamp_consumed = excluded.timestamp_consumed
+			WHERE (excluded.timestamp_offset, excluded.seq_nr) > (offsets.timestamp_offset, offsets.seq_nr)`
+	)
+	from, to := p.Slices.Bounds()
+	var newest int64
+	if _, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, &newest); err != nil {
+		return err
+	}
+	if p.Epoch < newest {
+		return &annals.Error{Op: call.Op, Kind: annals.ErrFenced, Err: fmt.Errorf("epoch %d of %q, slices %s, is over: there is %d",
+			p.Epoch, p.Projection, p.Slices, newest)}
+	}
+	if p.Epoch > 0 {
+		if _, err := t.exec(ctx, saveEpoch, p.Projection, int64(from), int64(to), p.Epoch); err != nil {
+			return err
+		}
+	}
+	now := time.Now().UnixMicro()
+	for _, o := range p.Offsets {
+		_, err := t.exec(ctx, saveOffset, p.Projection, int64(o.ID.Slice()), string(o.ID), int64(o.SeqNr), o.Time.UnixMicro(), now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reset implements annals.OffsetStore: it forgets what is not in front of to.
+func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?
+		AND (timestamp_offset, seq_nr, persistence_id) >= (?, ?, ?)`
+	call := annals.Call{Op: "reset offsets"}
+	if err := validProjection(call, projection, r); err != nil {
+		return err
+	}
+	ctx, o := s.observe(ctx, call)
+	first, end := r.Bounds()
+	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+		_, err := t.exec(ctx, text, projection, int64(first), int64(end), ceilMicros(to.Time), int64(to.SeqNr), string(to.ID))
+		return err
+	}})
+	o.requests(1)
+	return o.end(ctx, err)
+}
+
+func validProjection(c annals.Call, projection string, r annals.SliceRange) error {
+	from, to := r.Bounds()
+	if projection == "" || from < 0 || from >= to || to > annals.SliceCount {
+		return invalid(c.Op, c.ID, "the projection has no name, or its slices are none")
+	}
+	return nil
+}
+
+func validProgress(c annals.Call, p annals.Progress) error {
+	if err := validProjection(c, p.Projection, p.Slices); err != nil {
+		return err
+	}
+	if p.Epoch < 0 {
+		return invalid(c.Op, "", "the epoch is below zero")
+	}
+	for _, o := range p.Offsets {
+		if err := o.ID.ValidateRead(c.Op, limits); err != nil {
+			return err
+		}
+		if !p.Slices.Contains(o.ID.Slice()) {
+			return invalid(c.Op, o.ID, "the entity is not in the slices of the worker")
+		}
+	}
+	return nil
+}

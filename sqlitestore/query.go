@@ -1,0 +1,195 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// query is the annals.Query on one session. Times rise with every commit, so a follower that goes on behind the last
+// offset it saw misses nothing.
+type query struct{ *contracts }
+
+// Events implements annals.Query.
+func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	call := annals.Call{Op: "query events"}
+	return func(yield func(annals.Event, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := validFilter(call, f)
+		if err == nil {
+			until := heldBack(f)
+			err = pages(ctx, q.contracts, o, call, page[annals.Event]{
+				limit:  f.Limit,
+				passed: func(e annals.Event) { f.After = e.Offset() },
+				read: func(ctx context.Context, q *statements, p *buffer[annals.Event]) error {
+					return scanEvents(ctx, q, p, f, until)
+				},
+			}, yield)
+		}
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield(annals.Event{}, err)
+		}
+	}
+}
+
+func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f annals.Filter, until int64) error {
+	columns := `persistence_id, ` + eventColumns
+	if f.KeysOnly {
+		columns = strings.Replace(columns, `event_payload`, `x''`, 1)
+	}
+	where, args := filterEvents(f, until)
+	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?`
+	var row eventRow
+	dest := append([]any{&row.id}, row.dest()...)
+	return q.rows(ctx, text, append(args, pageRows), func(r *sql.Rows) (bool, error) {
+		if err := r.Scan(dest...); err != nil {
+			return false, err
+		}
+		e, err := row.event()
+		if err != nil {
+			return false, err
+		}
+		return p.add(e, len(e.Data)+len(e.Metadata.Data)), nil
+	})
+}
+
+// States implements annals.Query.
+func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	call := annals.Call{Op: "query states"}
+	return func(yield func(annals.State, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := validFilter(call, f)
+		if err == nil {
+			until, tables := heldBack(f), q.types.tables(f.Type)
+			err = pages(ctx, q.contracts, o, call, page[annals.State]{
+				limit:  f.Limit,
+				passed: func(s annals.State) { f.After = annals.Offset{Time: s.Time, ID: s.ID, SeqNr: s.Revision} },
+				read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
+					text, args := stateQuery(f, until, tables)
+					return scanStates(ctx, q, p, text, args...)
+				},
+			}, yield)
+		}
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield(annals.State{}, err)
+		}
+	}
+}
+
+// stateQuery reads one page from all tables, each in order.
+func stateQuery(f annals.Filter, until int64, tables []string) (text string, args []any) {
+	columns := stateRowColumns
+	if f.KeysOnly {
+		columns = strings.Replace(columns, `state_payload`, `x''`, 1)
+	}
+	where, one := filter(f, until, `revision`)
+	parts := make([]string, len(tables))
+	for i, table := range tables {
+		parts[i] = `SELECT ` + columns + ` FROM ` + table + ` WHERE ` + where
+		args = append(args, one...)
+	}
+	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision, persistence_id LIMIT ?`, append(args, pageRows)
+}
+
+// IDs implements annals.Query: the ids of the journal in the order of their bytes, deleted events or not.
+func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	// Each step seeks the next id, however many events lie between.
+	const text = `WITH RECURSIVE ids (id) AS (
+			SELECT min(persistence_id) FROM event_journal WHERE persistence_id > ?1 AND persistence_id < ?2
+			UNION ALL
+			SELECT (SELECT min(persistence_id) FROM event_journal WHERE persistence_id > ids.id AND persistence_id < ?2)
+			FROM ids WHERE ids.id IS NOT NULL
+		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
+	call := annals.Call{Op: "query ids"}
+	from, to := string(after), "\xff" // above every UTF-8 text
+	if entityType != "" {
+		from, to = max(from, entityType+"|"), entityType+"}" // "}" follows "|"
+	}
+	return func(yield func(annals.PersistenceID, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := pages(ctx, q.contracts, o, call, page[annals.PersistenceID]{
+			passed: func(id annals.PersistenceID) { from = string(id) },
+			read: func(ctx context.Context, q *statements, p *buffer[annals.PersistenceID]) error {
+				var id annals.PersistenceID
+				return q.rows(ctx, text, []any{from, to, pageRows}, func(r *sql.Rows) (bool, error) {
+					if err := r.Scan(&id); err != nil {
+						return false, err
+					}
+					return p.add(id, len(id)), nil
+				})
+			},
+		}, yield)
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield("", err)
+		}
+	}
+}
+
+// Newest implements annals.Query.
+func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
+	call := annals.Call{Op: "query newest"}
+	if err := validFilter(call, f); err != nil {
+		return annals.Offset{}, err
+	}
+	ctx, o := q.observe(ctx, call)
+	where, args := filterEvents(f, heldBack(f))
+	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
+	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
+		var micros int64
+		found, err := q.row(ctx, text, args, &micros, &newest.SeqNr, &newest.ID)
+		if found {
+			newest.Time = fromMicros(micros)
+		}
+		return err
+	})
+	o.requests(1)
+	return newest, o.end(ctx, err)
+}
+
+func validFilter(c annals.Call, f annals.Filter) error {
+	from, to := f.Slices.Bounds()
+	if from < 0 || from >= to || to > annals.SliceCount || f.Limit < 0 || f.Behind < 0 {
+		return invalid(c.Op, "", "the filter has slices that are none, or a Limit or Behind below zero")
+	}
+	return nil
+}
+
+// heldBack is the newest time that f lets through.
+func heldBack(f annals.Filter) int64 { return time.Now().Add(-f.Behind).UnixMicro() }
+
+func filterEvents(f annals.Filter, until int64) (where string, args []any) {
+	where, args = filter(f, until, `seq_nr`)
+	return `deleted = 0 AND ` + where, args
+}
+
+// filter is f as conditions on a table whose numbers are in column number.
+func filter(f annals.Filter, until int64, number string) (where string, args []any) {
+	after := f.After
+	micros := after.Time.UnixMicro()
+	if ceil := ceilMicros(after.Time); ceil != micros {
+		micros, after = ceil, annals.Offset{} // between two microseconds: everything at the later one is behind it
+	}
+	where = `(db_timestamp, ` + number + `, persistence_id) > (?, ?, ?)`
+	args = []any{micros, int64(after.SeqNr), string(after.ID)}
+	add := func(condition string, values ...any) {
+		where, args = where+` AND `+condition, append(args, values...)
+	}
+	if f.Behind > 0 {
+		add(`db_timestamp <= ?`, until)
+	}
+	if from, to := f.Slices.Bounds(); from > 0 || to < annals.SliceCount {
+		add(`slice >= ? AND slice < ?`, int64(from), int64(to))
+	}
+	if f.Type != "" {
+		add(`entity_type = ?`, f.Type)
+	}
+	if f.Tag != "" {
+		add(`EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)`, f.Tag)
+	}
+	return where, args
+}

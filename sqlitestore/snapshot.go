@@ -1,0 +1,120 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// snapshots is the annals.SnapshotStore on one session: one row per entity.
+type snapshots struct{ *contracts }
+
+// Latest implements annals.SnapshotStore.
+func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, found bool, err error) {
+	call := annals.Call{Op: "load snapshot", ID: id}
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	ctx, o := s.observe(ctx, call)
+	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+		newest, found, err = latestSnapshot(ctx, q, id, c)
+		return err
+	})
+	o.requests(1)
+	o.moved(0, len(newest.Data)+len(newest.Metadata.Data))
+	return newest, found, o.end(ctx, err)
+}
+
+func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	where, args := criteria(id, c)
+	text := `SELECT seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload
+		FROM snapshot WHERE ` + where
+	s := annals.Snapshot{ID: id}
+	var (
+		micros   int64
+		tags     sql.NullString
+		metadata metadataRow
+	)
+	found, err := q.row(ctx, text, args, &s.SeqNr, &micros, &s.SerializerID, &s.Manifest, &s.Data, &tags,
+		&metadata.serializerID, &metadata.manifest, &metadata.data)
+	if err != nil || !found {
+		return annals.Snapshot{}, false, err
+	}
+	s.Time, s.Metadata = fromMicros(micros), metadata.payload()
+	if s.Tags, err = parseTags(tags); err != nil {
+		return annals.Snapshot{}, false, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: err}
+	}
+	return s, true, nil
+}
+
+// Save implements annals.SnapshotStore.
+func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
+	call := annals.Call{Op: "save snapshot", ID: snapshot.ID}
+	if err := snapshot.Validate(limits); err != nil {
+		return err
+	}
+	ctx, o := s.observe(ctx, call)
+	bytes := len(snapshot.Data) + len(snapshot.Metadata.Data)
+	err := s.write(ctx, call, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
+		return t.saveSnapshot(ctx, &snapshot)
+	}})
+	o.requests(1)
+	o.moved(0, bytes)
+	return o.end(ctx, err)
+}
+
+func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot) error {
+	const upsert = `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, db_timestamp, write_timestamp,
+			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload)
+		VALUES (?1, ?2, ?3, ?4, (SELECT db_timestamp FROM event_journal WHERE persistence_id = ?3 AND seq_nr = ?4),
+			?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, db_timestamp = excluded.db_timestamp,
+			write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id, ser_manifest = excluded.ser_manifest,
+			snapshot = excluded.snapshot, tags = excluded.tags, meta_ser_id = excluded.meta_ser_id,
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload
+		WHERE excluded.seq_nr >= snapshot.seq_nr`
+	taken := s.Time
+	if taken.IsZero() {
+		taken = time.Now()
+	}
+	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
+	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), taken.UnixMicro(),
+		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData)
+	return err
+}
+
+// Delete implements annals.SnapshotStore.
+func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	call := annals.Call{Op: "delete snapshots", ID: id}
+	if err := c.ValidateDelete(id, limits); err != nil {
+		return err
+	}
+	ctx, o := s.observe(ctx, call)
+	where, args := criteria(id, c)
+	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+where, args...)
+		return err
+	}})
+	o.requests(1)
+	return o.end(ctx, err)
+}
+
+// criteria are the conditions that c stands for.
+func criteria(id annals.PersistenceID, c annals.SnapshotCriteria) (where string, args []any) {
+	where, args = `persistence_id = ?`, []any{string(id)}
+	if c.MinSeqNr != 0 {
+		where, args = where+` AND seq_nr >= ?`, append(args, int64(c.MinSeqNr))
+	}
+	if c.MaxSeqNr != 0 {
+		where, args = where+` AND seq_nr <= ?`, append(args, int64(c.MaxSeqNr))
+	}
+	if !c.MinTime.IsZero() {
+		where, args = where+` AND write_timestamp >= ?`, append(args, ceilMicros(c.MinTime))
+	}
+	if !c.MaxTime.IsZero() {
+		where, args = where+` AND write_timestamp <= ?`, append(args, c.MaxTime.UnixMicro())
+	}
+	return where, args
+}

@@ -1,0 +1,273 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"strings"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/sqlrow"
+)
+
+// states is the annals.StateStore on one session.
+type states struct{ *contracts }
+
+const stateRowColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags`
+
+// stateRow scans stateRowColumns. A tombstone has serializer 0.
+type stateRow struct {
+	state  annals.State
+	micros int64
+	tags   sql.NullString
+}
+
+func (r *stateRow) dest() []any {
+	return []any{&r.state.ID, &r.state.Revision, &r.micros, &r.state.SerializerID, &r.state.Manifest, &r.state.Data, &r.tags}
+}
+
+func (r *stateRow) value() (annals.State, error) {
+	s := r.state
+	s.Time, s.Deleted = fromMicros(r.micros), s.SerializerID == 0
+	if s.Deleted {
+		s.Payload = annals.Payload{}
+	}
+	var err error
+	if s.Tags, err = parseTags(r.tags); err != nil {
+		return annals.State{}, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: err}
+	}
+	return s, nil
+}
+
+// Get implements annals.StateStore.
+func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, there bool, err error) {
+	call := annals.Call{Op: "get state", ID: id}
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return annals.State{}, false, err
+	}
+	ctx, o := s.observe(ctx, call)
+	text := `SELECT ` + stateRowColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
+	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
+		var row stateRow
+		found, err := q.row(ctx, text, []any{string(id)}, row.dest()...)
+		if err != nil || !found {
+			return err
+		}
+		state, err = row.value()
+		return err
+	})
+	o.requests(1)
+	o.moved(0, len(state.Data))
+	if err = o.end(ctx, err); err != nil {
+		return annals.State{}, false, err
+	}
+	return state, state.Revision > 0 && !state.Deleted, nil
+}
+
+// Put implements annals.StateStore.
+func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return s.change(ctx, annals.Call{Op: "put state", ID: w.ID}, w)
+}
+
+// Delete implements annals.StateStore. Tags and additional columns stay as they are.
+func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	w.Payload = annals.Payload{}
+	return s.change(ctx, annals.Call{Op: "delete state", ID: w.ID}, w)
+}
+
+func (s states) change(ctx context.Context, call annals.Call, w annals.StateWrite) (annals.Receipt, error) {
+	if err := w.Validate(call.Op, limits); err != nil {
+		return annals.Receipt{}, err
+	}
+	if w.Event != nil {
+		event := *w.Event
+		w.Event, call.Events = &event, 1
+	}
+	ctx, o := s.observe(ctx, call)
+	change := stateChange{StateWrite: w, call: call, t: s.types.of(w.ID.Type())}
+	var (
+		receipt annals.Receipt
+		err     error
+	)
+	apply := func(ctx context.Context, t *transaction) (err error) {
+		receipt, err = change.apply(ctx, t)
+		return err
+	}
+	if change.t.OnChange != nil {
+		err = s.alone(ctx, call, apply)
+	} else {
+		err = s.write(ctx, call, &write{bytes: len(w.Data), apply: apply})
+	}
+	o.requests(1)
+	o.moved(call.Events, len(w.Data))
+	if err = o.end(ctx, err); err != nil {
+		return annals.Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// stateChange is one Put or Delete.
+type stateChange struct {
+	annals.StateWrite
+	call annals.Call
+	t    *stateType
+}
+
+// apply checks everything, then writes the event, the row, and what the change handler writes.
+func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt, error) {
+	var (
+		last annals.SeqNr
+		text sql.NullString
+	)
+	find := `SELECT revision, writes FROM ` + c.t.table + ` WHERE persistence_id = ?`
+	if _, err := t.row(ctx, find, []any{string(c.ID)}, &last, &text); err != nil {
+		return annals.Receipt{}, err
+	}
+	writes, err := sqlrow.ParseWrites(text.String)
+	if err != nil {
+		return annals.Receipt{}, &annals.Error{Op: c.call.Op, ID: c.ID, Kind: annals.ErrCorrupt, Err: err}
+	}
+	switch earlier, err := writes.Check(c.call.Op, c.StateWrite, last); {
+	case err != nil:
+		return annals.Receipt{}, err
+	case earlier != nil:
+		return annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}, nil
+	}
+	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Deleted: c.SerializerID == 0}
+	if c.Event != nil {
+		if err := c.checkJournal(ctx, t); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	micros, err := t.date(ctx)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	state.Time = fromMicros(micros)
+	columns, values, err := c.t.bind(c.call, state)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+
+	id := c.WriteID
+	if id.IsZero() {
+		id = annals.NewWriteID()
+	}
+	if c.Event != nil {
+		if err := t.insertStateEvent(ctx, state, id, c.Event); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	writes = writes.With(sqlrow.Write{Revision: state.Revision, Time: state.Time, WriteID: id})
+	if err := c.t.store(ctx, t, state, writes.String(), columns, values); err != nil {
+		return annals.Receipt{}, err
+	}
+	if c.t.OnChange != nil {
+		if err := contained(c.call, func() error { return c.t.OnChange(ctx, t.tx, state) }); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	return annals.Receipt{SeqNr: state.Revision, Time: state.Time}, nil
+}
+
+// store writes the row of s. A column that is not named keeps its value; a tombstone names none, nor the tags.
+func (st *stateType) store(ctx context.Context, t *transaction, s annals.State, writes string, columns []string, values []any) error {
+	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "writes"}
+	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), writes}
+	if !s.Deleted {
+		names, args = append(names, "tags"), append(args, tagsArg(s.Tags))
+	}
+	names, args = append(names, columns...), append(args, values...)
+	var text string
+	if s.Revision > 1 {
+		text = `UPDATE ` + st.table + ` SET ` + strings.Join(names, ` = ?, `) + ` = ? WHERE persistence_id = ?`
+		args = append(args, string(s.ID))
+	} else {
+		text = `INSERT INTO ` + st.table + ` (` + strings.Join(names, `, `) + `, persistence_id, slice, entity_type)
+			VALUES (` + strings.Repeat(`?, `, len(names)) + `?, ?, ?)`
+		args = append(args, string(s.ID), int64(s.ID.Slice()), s.ID.Type())
+	}
+	_, err := t.exec(ctx, text, args...)
+	return err
+}
+
+// checkJournal refuses an event whose number the entity's journal has passed: somebody appended to it.
+func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
+	var last annals.SeqNr
+	if _, err := t.row(ctx, lastSeqNr, []any{string(c.ID)}, &last); err != nil {
+		return err
+	}
+	if last > c.After {
+		return &annals.Error{Op: c.call.Op, ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
+	}
+	return nil
+}
+
+// insertStateEvent stores e under the state's revision. Revisions without an event leave numbers that no event has:
+// one deleted row in front says so, and a replay knows that nothing is missing.
+func (t *transaction) insertStateEvent(ctx context.Context, s annals.State, id annals.WriteID, e *annals.NewEvent) error {
+	const skip = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
+			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
+		SELECT ?1, ?2, ?3, ?4, ?5, 0, '', x'', 1, ?6
+		WHERE ?4 > (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?3)`
+	micros, writer := s.Time.UnixMicro(), id.String()
+	if _, err := t.exec(ctx, skip, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision-1), micros, writer); err != nil {
+		return err
+	}
+	_, err := t.exec(ctx, insertEvent, eventArgs(s.ID, s.Revision, micros, writer, e)...)
+	return err
+}
+
+// FindStates implements annals.StateFinder: the states of entityType whose column has value, nil for NULL, tombstones
+// left out, by id.
+func (c *contracts) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	call := annals.Call{Op: "find states"}
+	return func(yield func(annals.State, error) bool) {
+		ctx, o := c.observe(ctx, call)
+		err := c.findStates(ctx, o, call, entityType, column, value, yield)
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield(annals.State{}, err)
+		}
+	}
+}
+
+func (c *contracts) findStates(ctx context.Context, o *observed, call annals.Call, entityType, column string, value any,
+	yield func(annals.State, error) bool,
+) error {
+	t := c.types.of(entityType)
+	known := false
+	for _, name := range t.Columns {
+		known = known || name == column
+	}
+	if !known {
+		return invalid(call.Op, "", "the state type has no additional column of that name")
+	}
+	arg, err := columnArg(value)
+	if err != nil {
+		return invalid(call.Op, "", err.Error())
+	}
+	text := `SELECT ` + stateRowColumns + ` FROM ` + t.table + ` WHERE ` + quote(column) + ` IS ? AND entity_type = ?
+		AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
+	last := annals.PersistenceID("")
+	return pages(ctx, c, o, call, page[annals.State]{
+		read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
+			return scanStates(ctx, q, p, text, arg, entityType, string(last), pageRows)
+		},
+		passed: func(s annals.State) { last = s.ID },
+	}, yield)
+}
+
+func scanStates(ctx context.Context, q *statements, p *buffer[annals.State], text string, args ...any) error {
+	var row stateRow
+	dest := row.dest()
+	return q.rows(ctx, text, args, func(r *sql.Rows) (bool, error) {
+		if err := r.Scan(dest...); err != nil {
+			return false, err
+		}
+		s, err := row.value()
+		if err != nil {
+			return false, err
+		}
+		return p.add(s, len(s.Data)), nil
+	})
+}

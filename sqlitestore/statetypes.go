@@ -1,0 +1,172 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// stateType is an annals.StateType with what its statements need.
+type stateType struct {
+	annals.StateType[*sql.Tx]
+	entityType string
+	table      string // quoted
+}
+
+// stateTypes are the entity types that Options.StateTypes names; all others are in the common table.
+type stateTypes map[string]*stateType
+
+const commonTable = "durable_state"
+
+var common = &stateType{table: commonTable}
+
+// compileTypes says everything that can be said without looking at the tables.
+func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
+	var faults []error
+	compiled := stateTypes{}
+	for _, entityType := range slices.Sorted(maps.Keys(types)) {
+		t := types[entityType]
+		if strings.ContainsRune(t.Table, 0) || strings.ContainsRune(entityType, '|') {
+			faults = append(faults, fmt.Errorf("state type %q: the type or its table has a character that it cannot have", entityType))
+		}
+		if (len(t.Columns) > 0) != (t.Bind != nil) {
+			faults = append(faults, fmt.Errorf("state type %q: Columns and Bind go together", entityType))
+		}
+		for _, column := range t.Columns {
+			if slices.Contains(stateColumns, strings.ToLower(column)) || column == "" {
+				faults = append(faults, fmt.Errorf("state type %q: column %q is the store's own", entityType, column))
+			}
+		}
+		s := &stateType{StateType: t, entityType: entityType, table: commonTable}
+		if t.Table != "" {
+			s.table = quote(t.Table)
+		}
+		compiled[entityType] = s
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	return compiled, nil
+}
+
+var stateColumns = []string{"slice", "entity_type", "persistence_id", "revision", "db_timestamp", "state_ser_id",
+	"state_ser_manifest", "state_payload", "tags", "writes"}
+
+// check looks for the tables and columns.
+func (ts stateTypes) check(ctx context.Context, conn *sql.Conn) error {
+	var faults []error
+	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
+		t := ts[entityType]
+		table := t.Table
+		if table == "" {
+			table = commonTable
+		}
+		there, err := tableColumns(ctx, conn, table)
+		if err != nil {
+			return err
+		}
+		if len(there) == 0 {
+			faults = append(faults, fmt.Errorf("state type %q: there is no table %q; create it in Options.Init, with StateTable", entityType, table))
+			continue
+		}
+		for _, column := range slices.Concat(stateColumns, t.Columns) {
+			if !slices.Contains(there, strings.ToLower(column)) {
+				faults = append(faults, fmt.Errorf("state type %q: table %q has no column %q", entityType, table, column))
+			}
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+func tableColumns(ctx context.Context, conn *sql.Conn, table string) (names []string, err error) {
+	rows, err := conn.QueryContext(ctx, `SELECT lower(name) FROM pragma_table_info(?)`, table)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		name := ""
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+func (ts stateTypes) of(entityType string) *stateType {
+	if t, ok := ts[entityType]; ok {
+		return t
+	}
+	return common
+}
+
+// tables are all tables that may hold states of entityType, "" for any.
+func (ts stateTypes) tables(entityType string) []string {
+	if entityType != "" {
+		return []string{ts.of(entityType).table}
+	}
+	tables := []string{commonTable}
+	for _, t := range ts {
+		tables = append(tables, t.table)
+	}
+	slices.Sort(tables)
+	return slices.Compact(tables)
+}
+
+// bind asks the user's function for the additional columns of s, in the order of t.Columns.
+func (t *stateType) bind(c annals.Call, s annals.State) (columns []string, values []any, err error) {
+	if t.Bind == nil || s.Deleted {
+		return nil, nil, nil
+	}
+	var bound annals.Columns
+	err = contained(c, func() (err error) {
+		bound, err = t.Bind(s)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for name := range bound {
+		if !slices.Contains(t.Columns, name) {
+			return nil, nil, invalid(c.Op, c.ID, fmt.Sprintf("Bind returned column %q, which StateType.Columns does not name", name))
+		}
+	}
+	for _, name := range t.Columns {
+		value, there := bound[name]
+		if !there {
+			continue
+		}
+		arg, err := columnArg(value)
+		if err != nil {
+			return nil, nil, invalid(c.Op, c.ID, fmt.Sprintf("column %q: %v", name, err))
+		}
+		columns, values = append(columns, quote(name)), append(values, arg)
+	}
+	return columns, values, nil
+}
+
+// columnArg is a column's value as SQLite keeps it: a time is microseconds, a bool 0 or 1.
+func columnArg(value any) (any, error) {
+	switch v := value.(type) {
+	case nil, string, int64, float64, bool:
+		return v, nil
+	case []byte:
+		return blob(v), nil
+	case time.Time:
+		return v.UnixMicro(), nil
+	}
+	return nil, fmt.Errorf("a value of type %T cannot be stored: string, int64, float64, bool, []byte and time.Time can", value)
+}
+
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -1,0 +1,251 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/annals-go/annals"
+)
+
+// Limits of every Store. A group of writes is one transaction, so they are set where one write would hold up the others.
+const (
+	MaxEvents  = 10_000
+	MaxBytes   = 64 << 20
+	MaxIDBytes = 1024
+)
+
+// Options of a Store; the zero Options work.
+type Options struct {
+	// StateTypes says what is special about the durable states of an entity type. Their tables and columns must be
+	// there when Init has run.
+	StateTypes map[string]annals.StateType[*sql.Tx]
+	// Init runs each time the store opens, in the transaction that creates the store's tables when they are missing:
+	// the place for tables, columns and indexes of the user's own. It must bear repetition. An error undoes all of it.
+	Init func(ctx context.Context, tx *sql.Tx) error
+	// Observer is told of every call; nil is nobody.
+	Observer annals.Observer
+}
+
+// OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. It takes no host,
+// query or fragment.
+func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
+	path := u.Path
+	if u.Opaque != "" {
+		var err error
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		}
+	}
+	if u.Host != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, invalid("open", "", "the URL of a file is sqlite:relative/path or sqlite:///absolute/path, and nothing else")
+	}
+	s, err := Open(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, StateFinder and
+// Watcher.
+type Store struct {
+	contracts
+	path     string
+	writerDB *sql.DB
+	conn     *sql.Conn // the only one of writerDB
+	readerDB *sql.DB
+	reader   *statements
+	userDB   *sql.DB
+	writer   *writer
+	watchers watchers
+
+	closing sync.Once
+	mu      sync.RWMutex // held for reading by every read; Close takes it whole
+	closed  bool
+}
+
+var (
+	_ annals.Store               = (*Store)(nil)
+	_ annals.Transactor[*sql.Tx] = (*Store)(nil)
+	_ annals.Recoverer           = (*Store)(nil)
+	_ annals.StateFinder         = (*Store)(nil)
+	_ annals.Watcher             = (*Store)(nil)
+)
+
+// Open opens the database file at path and creates it when it is missing; its folder must exist. Errors are ErrInvalid
+// (no usable path, no database file, StateTypes that the tables do not fit), ErrUnsupported (a newer release wrote the
+// file) and ErrUnavailable; an error of Options.Init comes without a Kind.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
+		return nil, invalid("open", "", "the path must name a file; for a store in memory there is memstore")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	types, err := compileTypes(o.StateTypes)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path}
+	s.contracts = contracts{session: s, shared: &shared{types: types, observer: o.Observer}}
+	if err := s.open(ctx, o); err != nil {
+		_ = s.release()
+		return nil, translateOpen(err)
+	}
+	s.writer = newWriter(s.conn, s.watchers.wake)
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o Options) (err error) {
+	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)")); err != nil {
+		return err
+	}
+	s.writerDB.SetMaxOpenConns(1)
+	if s.conn, err = s.writerDB.Conn(ctx); err != nil {
+		return err
+	}
+	if err := prepareFile(ctx, s.conn, o.Init); err != nil {
+		return err
+	}
+	if err := s.types.check(ctx, s.conn); err != nil {
+		return err
+	}
+	// A reader waits only for the recovery after a crash, and its context ends that wait.
+	readOnly := dsn(s.path, "mode=ro", "_pragma=busy_timeout(3600000)")
+	if s.readerDB, err = sql.Open("sqlite", readOnly); err != nil {
+		return err
+	}
+	if s.userDB, err = sql.Open("sqlite", readOnly); err != nil {
+		return err
+	}
+	readers := max(4, 2*runtime.GOMAXPROCS(0))
+	s.readerDB.SetMaxOpenConns(readers)
+	s.readerDB.SetMaxIdleConns(readers)
+	s.reader = &statements{prepare: s.readerDB.PrepareContext}
+	return nil
+}
+
+// prepareFile refuses what is no database or too new before it changes anything, then turns on the write-ahead log and
+// creates what is missing.
+func prepareFile(ctx context.Context, conn *sql.Conn, init func(context.Context, *sql.Tx) error) error {
+	err := patiently(ctx, func() error { _, err := checkVersion(ctx, conn); return err })
+	if err != nil {
+		return err
+	}
+	mode := ""
+	err = patiently(ctx, func() error { return conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode) })
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return &annals.Error{Op: "open", Kind: annals.ErrUnsupported, Err: errors.New("the file system does not bear a write-ahead log")}
+	}
+	return patiently(ctx, func() error {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if err := createSchema(ctx, tx, init); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// patiently repeats fn while another process holds the lock, until ctx ends.
+func patiently(ctx context.Context, fn func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := fn()
+		if !busy(err) {
+			return err
+		}
+		select {
+		case <-time.After(jitter(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
+func (s *Store) DB() *sql.DB { return s.userDB }
+
+// Close waits for the writes that are queued and for the reads that are under way; later calls answer ErrClosed. It
+// must not be called within InTx.
+func (s *Store) Close() error {
+	var err error
+	s.closing.Do(func() {
+		s.writer.close()
+		s.watchers.stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
+		err = translate("close", "", s.release())
+	})
+	return err
+}
+
+// release closes the connections: the writer's last, since SQLite folds the log into the file when the last one goes.
+func (s *Store) release() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.userDB, s.readerDB} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	if s.writerDB != nil {
+		errs = append(errs, s.writerDB.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) read(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
+	}
+	if ctx.Err() != nil {
+		return withdrawn(c.Op, c.ID, ctx)
+	}
+	return translate(c.Op, c.ID, fn(ctx, s.reader))
+}
+
+func (s *Store) readTx(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
+	return s.read(ctx, c, func(ctx context.Context, q *statements) error {
+		tx, err := s.readerDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		return fn(ctx, q.within(tx))
+	})
+}
+
+func (s *Store) write(ctx context.Context, c annals.Call, j *write) error {
+	if ctx.Value(insideKey{s}) != nil {
+		return errInside(c)
+	}
+	return translate(c.Op, c.ID, s.writer.submit(ctx, c, j))
+}
+
+// dsn is a file: URI, in which the path may hold any character.
+func dsn(path string, query ...string) string {
+	path = "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")
+	u := url.URL{Scheme: "file", Path: path, RawQuery: strings.Join(query, "&")}
+	return u.String()
+}
