@@ -16,7 +16,7 @@ func translate(op string, id annals.PersistenceID, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ours := err.(*annals.Error); ours {
+	if e := (*annals.Error)(nil); errors.As(err, &e) {
 		if e.Op == "" {
 			return &annals.Error{Op: op, ID: id, Kind: e.Kind, Err: e.Err}
 		}
@@ -77,7 +77,7 @@ func code(err error) int {
 	return 0
 }
 
-func withdrawn(op string, id annals.PersistenceID, ctx context.Context) error {
+func withdrawn(ctx context.Context, op string, id annals.PersistenceID) error {
 	return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: ctx.Err()}
 }
 

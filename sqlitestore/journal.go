@@ -85,7 +85,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 		}
 	}
 	if c.Snapshot != nil {
-		if err := t.saveSnapshot(ctx, c.Snapshot); err != nil {
+		if err := t.saveSnapshot(ctx, c.Snapshot, fromMicros(now)); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -125,7 +125,7 @@ func eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, writer str
 
 // LastSeqNr implements annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	call := annals.Call{Op: "last", ID: id}
+	call := annals.Call{Op: "last number", ID: id}
 	if err := id.ValidateRead(call.Op, limits); err != nil {
 		return 0, err
 	}

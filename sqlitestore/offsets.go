@@ -21,9 +21,6 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 		JOIN offsets AS o ON o.projection_name = ?1 AND o.slice = n.slice AND o.timestamp_offset = n.newest
 		ORDER BY o.timestamp_offset, o.seq_nr, o.persistence_id`
 	call := annals.Call{Op: "load offsets"}
-	if err := validProjection(call, projection, r); err != nil {
-		return nil, err
-	}
 	ctx, o := s.observe(ctx, call)
 	from, to := r.Bounds()
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
@@ -47,12 +44,6 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
 	const text = `SELECT seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
 	call := annals.Call{Op: "load offset", ID: id}
-	if err := validProjection(call, projection, annals.SliceRange{}); err != nil {
-		return annals.Offset{}, false, err
-	}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return annals.Offset{}, false, err
-	}
 	ctx, o := s.observe(ctx, call)
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
 		var micros int64
@@ -69,7 +60,7 @@ func (s offsets) Handled(ctx context.Context, projection string, id annals.Persi
 // Save implements annals.OffsetStore.
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 	call := annals.Call{Op: "save offsets"}
-	if err := validProgress(call, p); err != nil {
+	if err := p.Validate(); err != nil {
 		return err
 	}
 	p.Offsets = slices.Clone(p.Offsets)
@@ -93,15 +84,15 @@ func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p anna
 			WHERE (excluded.timestamp_offset, excluded.seq_nr) > (offsets.timestamp_offset, offsets.seq_nr)`
 	)
 	from, to := p.Slices.Bounds()
-	var newest int64
-	if _, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, &newest); err != nil {
-		return err
-	}
-	if p.Epoch < newest {
-		return &annals.Error{Op: call.Op, Kind: annals.ErrFenced, Err: fmt.Errorf("epoch %d of %q, slices %s, is over: there is %d",
-			p.Epoch, p.Projection, p.Slices, newest)}
-	}
 	if p.Epoch > 0 {
+		var newest int64
+		if _, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, &newest); err != nil {
+			return err
+		}
+		if newest > p.Epoch {
+			return &annals.Error{Op: call.Op, Kind: annals.ErrFenced, Err: fmt.Errorf("projection %q, slices %s: epoch %d, but %d was seen",
+				p.Projection, p.Slices, p.Epoch, newest)}
+		}
 		if _, err := t.exec(ctx, saveEpoch, p.Projection, int64(from), int64(to), p.Epoch); err != nil {
 			return err
 		}
@@ -121,9 +112,6 @@ func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?
 		AND (timestamp_offset, seq_nr, persistence_id) >= (?, ?, ?)`
 	call := annals.Call{Op: "reset offsets"}
-	if err := validProjection(call, projection, r); err != nil {
-		return err
-	}
 	ctx, o := s.observe(ctx, call)
 	first, end := r.Bounds()
 	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
@@ -132,30 +120,4 @@ func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	}})
 	o.requests(1)
 	return o.end(ctx, err)
-}
-
-func validProjection(c annals.Call, projection string, r annals.SliceRange) error {
-	from, to := r.Bounds()
-	if projection == "" || from < 0 || from >= to || to > annals.SliceCount {
-		return invalid(c.Op, c.ID, "the projection has no name, or its slices are none")
-	}
-	return nil
-}
-
-func validProgress(c annals.Call, p annals.Progress) error {
-	if err := validProjection(c, p.Projection, p.Slices); err != nil {
-		return err
-	}
-	if p.Epoch < 0 {
-		return invalid(c.Op, "", "the epoch is below zero")
-	}
-	for _, o := range p.Offsets {
-		if err := o.ID.ValidateRead(c.Op, limits); err != nil {
-			return err
-		}
-		if !p.Slices.Contains(o.ID.Slice()) {
-			return invalid(c.Op, o.ID, "the entity is not in the slices of the worker")
-		}
-	}
-	return nil
 }

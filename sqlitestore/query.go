@@ -67,7 +67,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 			until, tables := heldBack(f), q.types.tables(f.Type)
 			err = pages(ctx, q.contracts, o, call, page[annals.State]{
 				limit:  f.Limit,
-				passed: func(s annals.State) { f.After = annals.Offset{Time: s.Time, ID: s.ID, SeqNr: s.Revision} },
+				passed: func(s annals.State) { f.After = s.Offset() },
 				read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
 					text, args := stateQuery(f, until, tables)
 					return scanStates(ctx, q, p, text, args...)
@@ -95,20 +95,14 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision, persistence_id LIMIT ?`, append(args, pageRows)
 }
 
-// IDs implements annals.Query: the ids of the journal in the order of their bytes, deleted events or not.
+// IDs implements annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	// Each step seeks the next id, however many events lie between.
-	const text = `WITH RECURSIVE ids (id) AS (
-			SELECT min(persistence_id) FROM event_journal WHERE persistence_id > ?1 AND persistence_id < ?2
-			UNION ALL
-			SELECT (SELECT min(persistence_id) FROM event_journal WHERE persistence_id > ids.id AND persistence_id < ?2)
-			FROM ids WHERE ids.id IS NOT NULL
-		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
 	call := annals.Call{Op: "query ids"}
 	from, to := string(after), "\xff" // above every UTF-8 text
 	if entityType != "" {
 		from, to = max(from, entityType+"|"), entityType+"}" // "}" follows "|"
 	}
+	text := idQuery(q.types.tables(entityType))
 	return func(yield func(annals.PersistenceID, error) bool) {
 		ctx, o := q.observe(ctx, call)
 		err := pages(ctx, q.contracts, o, call, page[annals.PersistenceID]{
@@ -127,6 +121,20 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 			yield("", err)
 		}
 	}
+}
+
+// idQuery seeks one id after the other, however many events lie between.
+func idQuery(stateTables []string) string {
+	behind := func(id string) string {
+		next := `SELECT min(persistence_id) AS id FROM event_journal WHERE persistence_id > ` + id + ` AND persistence_id < ?2`
+		for _, table := range stateTables {
+			next += ` UNION ALL SELECT min(persistence_id) FROM ` + table + ` WHERE persistence_id > ` + id + ` AND persistence_id < ?2`
+		}
+		return `(SELECT min(id) FROM (` + next + `))`
+	}
+	return `WITH RECURSIVE ids (id) AS (
+			SELECT ` + behind(`?1`) + ` UNION ALL SELECT ` + behind(`ids.id`) + ` FROM ids WHERE ids.id IS NOT NULL
+		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
 }
 
 // Newest implements annals.Query.
@@ -159,7 +167,7 @@ func validFilter(c annals.Call, f annals.Filter) error {
 	return nil
 }
 
-// heldBack is the newest time that f lets through.
+// heldBack is the first time that f.Behind holds back.
 func heldBack(f annals.Filter) int64 { return time.Now().Add(-f.Behind).UnixMicro() }
 
 func filterEvents(f annals.Filter, until int64) (where string, args []any) {
@@ -180,7 +188,7 @@ func filter(f annals.Filter, until int64, number string) (where string, args []a
 		where, args = where+` AND `+condition, append(args, values...)
 	}
 	if f.Behind > 0 {
-		add(`db_timestamp <= ?`, until)
+		add(`db_timestamp < ?`, until)
 	}
 	if from, to := f.Slices.Bounds(); from > 0 || to < annals.SliceCount {
 		add(`slice >= ? AND slice < ?`, int64(from), int64(to))

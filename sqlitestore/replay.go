@@ -100,12 +100,15 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 			return false, s.truncated()
 		}
 		anchored = true
-		if row.deleted != 0 { // in front of the first event; or a number that was never given to one
+		begun := s.anchor > 0 || len(s.events) > 0
+		switch {
+		case row.deleted != 0 && !begun:
 			next = row.seqNr + 1
 			return true, nil
-		}
-		if row.seqNr != next && (s.anchor > 0 || len(s.events) > 0) {
-			return false, row.corrupt(errors.New("the event before it is missing"))
+		case row.deleted != 0:
+			return false, row.corrupt(errors.New("it is deleted, the one before it is not"))
+		case row.seqNr != next && begun:
+			return false, row.corrupt(errors.New("the one before it is missing"))
 		}
 		e, err := row.event()
 		if err != nil {

@@ -58,14 +58,15 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 	ctx, o := s.observe(ctx, call)
 	bytes := len(snapshot.Data) + len(snapshot.Metadata.Data)
 	err := s.write(ctx, call, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
-		return t.saveSnapshot(ctx, &snapshot)
+		return t.saveSnapshot(ctx, &snapshot, time.Now())
 	}})
 	o.requests(1)
 	o.moved(0, bytes)
 	return o.end(ctx, err)
 }
 
-func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot) error {
+// saveSnapshot keeps the newest snapshot; now is when it was taken, where it does not say.
+func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now time.Time) error {
 	const upsert = `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, db_timestamp, write_timestamp,
 			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload)
 		VALUES (?1, ?2, ?3, ?4, (SELECT db_timestamp FROM event_journal WHERE persistence_id = ?3 AND seq_nr = ?4),
@@ -77,7 +78,7 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot) erro
 		WHERE excluded.seq_nr >= snapshot.seq_nr`
 	taken := s.Time
 	if taken.IsZero() {
-		taken = time.Now()
+		taken = now
 	}
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
 	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), taken.UnixMicro(),

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -69,7 +70,7 @@ func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 	return s.change(ctx, annals.Call{Op: "put state", ID: w.ID}, w)
 }
 
-// Delete implements annals.StateStore. Tags and additional columns stay as they are.
+// Delete implements annals.StateStore. Additional columns stay as they are.
 func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	w.Payload = annals.Payload{}
 	return s.change(ctx, annals.Call{Op: "delete state", ID: w.ID}, w)
@@ -154,7 +155,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		id = annals.NewWriteID()
 	}
 	if c.Event != nil {
-		if err := t.insertStateEvent(ctx, state, id, c.Event); err != nil {
+		if _, err := t.exec(ctx, insertEvent, eventArgs(c.ID, state.Revision, micros, id.String(), c.Event)...); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -170,13 +171,10 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	return annals.Receipt{SeqNr: state.Revision, Time: state.Time}, nil
 }
 
-// store writes the row of s. A column that is not named keeps its value; a tombstone names none, nor the tags.
+// store writes the row of s. A column that is not named keeps its value; a tombstone names none.
 func (st *stateType) store(ctx context.Context, t *transaction, s annals.State, writes string, columns []string, values []any) error {
-	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "writes"}
-	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), writes}
-	if !s.Deleted {
-		names, args = append(names, "tags"), append(args, tagsArg(s.Tags))
-	}
+	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "tags", "writes"}
+	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), writes}
 	names, args = append(names, columns...), append(args, values...)
 	var text string
 	if s.Revision > 1 {
@@ -191,31 +189,17 @@ func (st *stateType) store(ctx context.Context, t *transaction, s annals.State, 
 	return err
 }
 
-// checkJournal refuses an event whose number the entity's journal has passed: somebody appended to it.
+// checkJournal refuses an event that would not be the next of the entity's journal.
 func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
 	var last annals.SeqNr
 	if _, err := t.row(ctx, lastSeqNr, []any{string(c.ID)}, &last); err != nil {
 		return err
 	}
-	if last > c.After {
-		return &annals.Error{Op: c.call.Op, ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
+	if last != c.After {
+		return invalid(c.call.Op, c.ID, fmt.Sprintf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one",
+			c.After+1, last))
 	}
 	return nil
-}
-
-// insertStateEvent stores e under the state's revision. Revisions without an event leave numbers that no event has:
-// one deleted row in front says so, and a replay knows that nothing is missing.
-func (t *transaction) insertStateEvent(ctx context.Context, s annals.State, id annals.WriteID, e *annals.NewEvent) error {
-	const skip = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
-			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
-		SELECT ?1, ?2, ?3, ?4, ?5, 0, '', x'', 1, ?6
-		WHERE ?4 > (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?3)`
-	micros, writer := s.Time.UnixMicro(), id.String()
-	if _, err := t.exec(ctx, skip, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision-1), micros, writer); err != nil {
-		return err
-	}
-	_, err := t.exec(ctx, insertEvent, eventArgs(s.ID, s.Revision, micros, writer, e)...)
-	return err
 }
 
 // FindStates implements annals.StateFinder: the states of entityType whose column has value, nil for NULL, tombstones

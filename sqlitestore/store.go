@@ -220,7 +220,7 @@ func (s *Store) read(ctx context.Context, c annals.Call, fn func(context.Context
 		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
 	}
 	if ctx.Err() != nil {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	return translate(c.Op, c.ID, fn(ctx, s.reader))
 }

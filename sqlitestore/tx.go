@@ -47,7 +47,7 @@ type insideKey struct{ s *Store }
 // everything was written, ErrConstraint when the user's own tables refuse at the COMMIT, and ErrUnknown when the
 // COMMIT failed in the file system.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
-	c := annals.Call{Op: "run transaction"}
+	c := annals.Call{Op: "transaction"}
 	ctx, o := s.observe(ctx, c)
 	err := s.alone(ctx, c, func(ctx context.Context, t *transaction) error {
 		in := &inside{t: t}
@@ -81,7 +81,7 @@ func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Co
 		return translate(c.Op, c.ID, err)
 	}
 	if ctx.Err() != nil {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	if err := tx.Commit(); err != nil {
 		if uncertain(err) {
@@ -156,7 +156,7 @@ func (in *inside) read(ctx context.Context, c annals.Call, fn func(context.Conte
 		return err
 	}
 	if ctx.Err() != nil {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	return translate(c.Op, c.ID, fn(ctx, in.t.statements))
 }
@@ -173,7 +173,7 @@ func (in *inside) write(ctx context.Context, c annals.Call, j *write) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is.
 	uninterrupted := context.WithoutCancel(ctx)

@@ -21,7 +21,7 @@ func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, er
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, withdrawn(call.Op, "", ctx)
+		return nil, withdrawn(ctx, call.Op, "")
 	}
 	ch := make(chan struct{}, 1)
 	w := &s.watchers

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -73,7 +74,7 @@ func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
 	case <-ctx.Done():
 	}
 	if j.state.CompareAndSwap(waiting, taken) {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	select {
 	case err := <-j.done:
@@ -99,7 +100,7 @@ func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), 
 		<-j.granted
 		release()
 	}
-	return nil, withdrawn(c.Op, c.ID, ctx)
+	return nil, withdrawn(ctx, c.Op, c.ID)
 }
 
 // close lets the queue run empty and ends the goroutine.
@@ -113,7 +114,7 @@ func (w *writer) close() {
 
 func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) error {
 	if ctx.Err() != nil {
-		return withdrawn(c.Op, c.ID, ctx)
+		return withdrawn(ctx, c.Op, c.ID)
 	}
 	w.mu.Lock()
 	if w.closing {
@@ -231,8 +232,8 @@ func refused(err error) bool {
 	if err == nil {
 		return true
 	}
-	_, ours := err.(*annals.Error)
-	return ours
+	e := (*annals.Error)(nil)
+	return errors.As(err, &e)
 }
 
 // undone answers a group that was rolled back because of err. When the fault may be one member's, they all go again,
