@@ -67,6 +67,9 @@ func bytesAboveLimit(h *harness) {
 	}
 }
 
+// mostTries ends a writer that meets nothing but conflicts, though each is somebody's success.
+const mostTries = 10_000
+
 // racingBatches lets writers append batches of different sizes behind the last number they know. Every batch must
 // be found whole: its manifest names writer and batch, its payloads count.
 func racingBatches(h *harness) {
@@ -76,7 +79,7 @@ func racingBatches(h *harness) {
 	together(writers, func(w int) {
 		for round := range rounds {
 			size := h.batch(1 + (w+round)%5)
-			for {
+			for try := 0; ; try++ {
 				var after annals.SeqNr
 				if after, errs[w] = h.journal().LastSeqNr(h.ctx, id); errs[w] != nil {
 					return
@@ -89,7 +92,7 @@ func racingBatches(h *harness) {
 				if err == nil {
 					break
 				}
-				if !isConflict(err) {
+				if !isConflict(err) || try == mostTries {
 					errs[w] = err
 					return
 				}

@@ -16,7 +16,6 @@ type testCase struct {
 	about  string
 	needs  []need // all must be there, else the case is listed as not claimed
 	unless []need // none may be there: the case checks that they are not claimed in vain
-	serial bool   // not beside other cases, because it counts something of the process
 	run    func(h *harness)
 }
 
@@ -78,7 +77,7 @@ func (tc testCase) applies(caps annals.Capabilities, c Config) bool {
 // run runs each case as a subtest of t, and lists those that are not claimed.
 func run(t *testing.T, c Config, all []testCase) {
 	t.Helper()
-	if err := c.check(all); err != nil {
+	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
 	caps := capabilitiesOf(t, c)
@@ -91,9 +90,7 @@ func run(t *testing.T, c Config, all []testCase) {
 			continue
 		}
 		t.Run(tc.name(), func(t *testing.T) {
-			if !tc.serial {
-				t.Parallel()
-			}
+			t.Parallel()
 			if reason, ok := c.Except[tc.id]; ok {
 				mustFail(t, c, caps, tc, reason)
 				return
@@ -104,7 +101,7 @@ func run(t *testing.T, c Config, all []testCase) {
 }
 
 // mustFail runs a case that the store is known to fail.
-func mustFail(t *testing.T, c Config, caps annals.Capabilities, tc testCase, reason string) {
+func mustFail(t testing.TB, c Config, caps annals.Capabilities, tc testCase, reason string) {
 	failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, c, caps)) })
 	if len(failures) == 0 {
 		t.Errorf("%s passes, though Config.Except says that it fails: %s", tc.name(), reason)
@@ -114,12 +111,12 @@ func mustFail(t *testing.T, c Config, caps annals.Capabilities, tc testCase, rea
 }
 
 // check says what is wrong with c.
-func (c Config) check(all []testCase) error {
+func (c Config) check() error {
 	if c.Open == nil {
 		return fmt.Errorf("storetest: Config.Open is nil")
 	}
 	known := map[string]bool{}
-	for _, tc := range all {
+	for _, tc := range append(cases(), transactorCases[struct{}]()...) {
 		known[tc.id] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Except)) {

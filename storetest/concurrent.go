@@ -17,30 +17,30 @@ var concurrentRecoveryCases = []testCase{
 // deletes what they cover and prunes older ones. Every recovery must be the complete state behind a number that is not
 // below what had been acknowledged when it began.
 func (h *harness) recoverBesideOwner(s annals.Store) {
-	id, rounds := h.id(), h.volume(200, 40)
+	const readers = 2
+	id, rounds := h.id(), h.volume(150, 40)
 	var acked atomic.Int64
-	done := make(chan struct{})
-	errs := make([]error, 4)
-	together(4, func(i int) {
+	var reading atomic.Int32
+	reading.Store(readers)
+	errs := make([]error, 2+readers)
+	together(len(errs), func(i int) {
 		switch i {
 		case 0:
-			defer close(done)
-			for round := range rounds {
-				r, err := h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%3)))
-				if err != nil {
-					errs[i] = err
-					return
+			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				var r annals.Receipt
+				if r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%3))); errs[i] == nil {
+					acked.Store(int64(r.SeqNr))
 				}
-				acked.Store(int64(r.SeqNr))
 			}
 		case 1:
-			for running(done) && errs[i] == nil {
+			for reading.Load() > 0 && errs[i] == nil {
 				if n := annals.SeqNr(acked.Load()); n > 0 {
 					errs[i] = h.snapshotAndDelete(id, n)
 				}
 			}
 		default:
-			for running(done) && errs[i] == nil {
+			defer reading.Add(-1)
+			for round := 0; round < rounds && errs[i] == nil; round++ {
 				errs[i] = h.recoverOnce(s, id, &acked)
 			}
 		}

@@ -37,7 +37,7 @@ type stateCall struct {
 // more often.
 func (h *harness) histories(actions ...func(tw *twin)) {
 	h.Helper()
-	steps := h.volume(40, 12)
+	steps := h.volume(40, 20)
 	rapid.Check(h.TB, func(t *rapid.T) {
 		model := memstore.New()
 		defer model.Close()

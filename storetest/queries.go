@@ -251,16 +251,13 @@ func pagesOfEvents(h *harness) {
 	var all []annals.Event
 	for i := range 4 {
 		id := h.id()
-		h.append(h.commit(id, 0, h.batch(100+i)))
+		h.append(h.commit(id, 0, h.batch(30+i)))
 		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
 	}
-	all = append(all, h.population([]string{"Thing"}, 5, h.volume(30, 6))...)
+	all = append(all, h.population([]string{"Thing"}, 5, h.volume(8, 3))...)
 	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
 	h.queryEvents(annals.Filter{}, len(all))
 	for _, limit := range []int{1, 7, 100, len(all), len(all) + 1} {
-		if limit == 1 && len(all) > 600 {
-			limit = 3
-		}
 		var got []annals.Event
 		f := annals.Filter{Type: "Thing", Limit: limit}
 		for {

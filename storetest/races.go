@@ -153,42 +153,36 @@ func firstWriters(h *harness) {
 	}
 }
 
-// writersBesideDeletes counts the receipts for every number: a number that was deleted must not be given again to a
-// writer that read the last one before.
+// writersBesideDeletes lets writers delete everything now and then, and counts the receipts for every number: one that
+// was deleted must not be given again to a writer that read the last number before.
 func writersBesideDeletes(h *harness) {
 	const writers = 4
 	id, rounds := h.id(), h.volume(40, 10)
 	given := make([]atomic.Int32, writers*rounds+1)
-	errs := make([]error, writers+1)
-	var running atomic.Int32
-	running.Store(writers)
-	together(writers+1, func(w int) {
-		if w == writers {
-			for running.Load() > 0 && errs[w] == nil {
-				errs[w] = h.journal().DeleteTo(h.ctx, id, annals.MaxSeqNr)
-			}
-			return
-		}
-		defer running.Add(-1)
-		for landed := 0; landed < rounds; {
+	errs := make([]error, writers)
+	together(writers, func(w int) {
+		for landed, try := 0, 0; landed < rounds; try++ {
 			after, err := h.journal().LastSeqNr(h.ctx, id)
 			if err == nil {
 				_, err = h.send(h.ctx, h.store, h.commit(id, after, 1))
 			}
-			switch {
-			case err == nil:
+			if err == nil {
 				landed++
 				if n := int(after) + 1; n < len(given) {
 					given[n].Add(1)
 				}
-			case !isConflict(err):
-				errs[w] = err
+				if landed%3 == w%3 {
+					err = h.journal().DeleteTo(h.ctx, id, annals.MaxSeqNr)
+				}
+			}
+			if err != nil && !isConflict(err) || try == mostTries {
+				errs[w] = fmt.Errorf("writer %d behind %d tries: %w", w, try, err)
 				return
 			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
-		h.Fatalf("%d writers beside deletes: got error %v, want none but conflicts", writers, err)
+		h.Fatalf("%d writers that delete now and then: got error %v, want none but conflicts", writers, err)
 	}
 	h.wantLast(id, annals.SeqNr(writers*rounds))
 	for n := 1; n <= writers*rounds; n++ {

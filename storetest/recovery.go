@@ -97,7 +97,7 @@ var recoveryCases = bothWays([]recoveryCase{
 	}},
 	{"RECOVER-8", "events lost for good behind a snapshot: what is left is handed over", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
-		h.write(id, 0, 9)
+		h.writeSizes(id, 0, 1, 8)
 		h.saveSnapshot(snapshotOf(id, 2))
 		h.deleteTo(id, 6)
 		h.wantPieces(s, id, 2, 7, 9)

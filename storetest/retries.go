@@ -165,7 +165,7 @@ func lostAnswers(h *harness) {
 	landed, errs := make([]map[annals.SeqNr]annals.WriteID, writers), make([]error, writers)
 	together(writers, func(w int) {
 		landed[w] = map[annals.SeqNr]annals.WriteID{}
-		for len(landed[w]) < rounds {
+		for try := 0; len(landed[w]) < rounds; try++ {
 			after, err := s.Journal().LastSeqNr(h.ctx, id)
 			if err != nil {
 				errs[w] = err
@@ -176,7 +176,7 @@ func lostAnswers(h *harness) {
 			switch {
 			case err == nil:
 				landed[w][r.SeqNr] = c.WriteID
-			case !isConflict(err):
+			case !isConflict(err) || try == mostTries:
 				errs[w] = err
 				return
 			}

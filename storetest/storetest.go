@@ -49,7 +49,7 @@ func Run(t *testing.T, c Config) {
 func cases() []testCase {
 	var all []testCase
 	for _, topic := range [][]testCase{
-		leakCases, journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases,
+		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases,
 		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, followCases, offsetCases, idCases,
 		timeCases, contextCases, closeCases, reopenCases, capabilityCases, historyCases, linearizableCases,
 	} {

@@ -1,14 +1,142 @@
-package storetest_test
+package storetest
 
 import (
+	"flag"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
-	"github.com/annals-go/annals/storetest"
 )
+
+// Stores that fail on purpose must not leave files of failing histories behind, nor take long to shrink them.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "0s"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func openMem(testing.TB) annals.Store { return memstore.New() }
 
 func TestMemstore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, storetest.Config{Open: func(testing.TB) annals.Store { return memstore.New() }})
+	Run(t, Config{Open: openMem})
+	RunTransactor[memstore.Tx](t, Config{Open: openMem})
 }
+
+// A store whose limits are low, and that demands a snapshot with the first commit.
+func TestLimitedStore(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store {
+		return limited{memstore.New(), annals.Limits{MaxEvents: 7, MaxBytes: 64 << 10, MaxIDBytes: 255, FirstSnapshot: true}}
+	}})
+}
+
+// A store that keeps as little as the contracts allow.
+func TestModestStore(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store { return modest{Store: memstore.New()} }})
+}
+
+// A journal and nothing else, as somebody outside this repository may write it.
+type journalOnly struct {
+	annals.Unsupported
+	mem *memstore.Store
+}
+
+func (s journalOnly) Journal() annals.Journal { return modestJournal{s.mem.Journal()} }
+func (s journalOnly) Close() error            { return s.mem.Close() }
+func (s journalOnly) Capabilities() annals.Capabilities {
+	return annals.Capabilities{Events: true, Tags: true, FenceAfterDelete: true}
+}
+
+func TestJournalOnly(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store { return journalOnly{mem: memstore.New()} }})
+}
+
+// What a store does not claim is listed by name, and every case is either run or listed.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalOnly$", "-test.v").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"not claimed: S-04 the newest is 15 (needs Snapshots)",
+		"not claimed: D-06 a put behind a delete is the next revision (needs States)",
+		"not claimed: J-O4 metadata come back (needs Metadata)",
+		"not claimed: REOPEN-1 a second store sees the events, numbers and deletes of the first at once (needs Config.Reopen)",
+		"=== RUN   TestJournalOnly/J-12_delete_to_3,_replay_all",
+		"=== RUN   TestJournalOnly/CLAIM-1_what_is_not_claimed_is_refused_with_ErrUnsupported",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("output of the suite lacks %q", want)
+		}
+	}
+	for _, tc := range cases() {
+		run, listed := strings.Contains(string(out), "RUN   TestJournalOnly/"+tc.id+"_"), strings.Contains(string(out), "not claimed: "+tc.id+" ")
+		if run == listed && tc.applies(journalOnly{}.Capabilities(), Config{}) {
+			t.Errorf("%s: run %v, listed %v", tc.id, run, listed)
+		}
+	}
+}
+
+// Two handles on one memstore stand for two processes.
+func TestReopen(t *testing.T) {
+	t.Parallel()
+	run(t, Config{
+		Open:   func(testing.TB) annals.Store { return handle{memstore.New()} },
+		Reopen: func(_ testing.TB, s annals.Store) annals.Store { return s },
+	}, append(reopenCases, testCase{id: "CLOSE-3", about: "close, then reopen", run: closeThenReopen}))
+}
+
+type handle struct{ *memstore.Store }
+
+func (handle) Close() error { return nil }
+
+// Answers lost between store and server.
+func TestLoseAnswer(t *testing.T) {
+	t.Parallel()
+	run(t, Config{
+		Open:       func(testing.TB) annals.Store { return &unlucky{Store: memstore.New()} },
+		LoseAnswer: func(_ testing.TB, s annals.Store) { s.(*unlucky).lose.Store(true) },
+	}, retryCases)
+}
+
+func TestExcept(t *testing.T) {
+	t.Parallel()
+	broken := Config{Open: func(testing.TB) annals.Store { return noConflicts{memstore.New()} }, Except: map[string]string{"J-X9": "it drops the conflict check"}}
+	run(t, broken, []testCase{caseOf(t, "J-X9"), caseOf(t, "J-01")})
+
+	failures := record(t, func(tb testing.TB) {
+		r := tb.(*recorder)
+		mustFail(r, Config{Open: openMem}, memstore.New().Capabilities(), caseOf(t, "J-X9"), "it drops the conflict check")
+	})
+	if len(failures) != 1 || !strings.Contains(failures[0], "passes, though") {
+		t.Errorf("an excepted case that passes: got %q, want a failure", failures)
+	}
+	if err := (Config{Open: openMem, Except: map[string]string{"J-99": "?"}}).check(); err == nil {
+		t.Error("an excepted case that does not exist: got no error")
+	}
+}
+
+// Ids are what Except and -run choose by.
+func TestIDsAreUnique(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, tc := range append(cases(), transactorCases[memstore.Tx]()...) {
+		if seen[tc.id] || tc.about == "" {
+			t.Errorf("%s %q: twice, or without words", tc.id, tc.about)
+		}
+		seen[tc.id] = true
+	}
+}
+
+func BenchmarkMemstore(b *testing.B) { Bench(b, Config{Open: openMem}) }

@@ -53,32 +53,30 @@ func deleteInBody(to annals.SeqNr) func(h *harness) {
 // replaysBesideDeletes lets one goroutine append, one delete most of what is there, and two replay. A replay without
 // an error must have everything that was acknowledged before it began and not deleted before it ended.
 func replaysBesideDeletes(h *harness) {
-	id, rounds := h.id(), h.volume(150, 30)
+	const readers = 2
+	id, rounds := h.id(), h.volume(150, 40)
 	var acked, deleting atomic.Int64
-	done := make(chan struct{})
-	errs := make([]error, 4)
-	together(4, func(i int) {
+	var reading atomic.Int32
+	reading.Store(readers)
+	errs := make([]error, 2+readers)
+	together(len(errs), func(i int) {
 		switch i {
 		case 0:
-			defer close(done)
-			var after annals.SeqNr
-			for round := range rounds {
-				r, err := h.send(h.ctx, h.store, h.commit(id, after, h.batch(1+round%4)))
-				if err != nil {
-					errs[i] = err
-					return
+			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				var r annals.Receipt
+				if r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%4))); errs[i] == nil {
+					acked.Store(int64(r.SeqNr))
 				}
-				after = r.SeqNr
-				acked.Store(int64(after))
 			}
 		case 1:
-			for round := 0; running(done) && errs[i] == nil; round++ {
+			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
 				to := acked.Load() - int64(round%5)
 				deleting.Store(max(to, deleting.Load()))
-				errs[i] = h.journal().DeleteTo(h.ctx, id, annals.SeqNr(to))
+				errs[i] = h.journal().DeleteTo(h.ctx, id, annals.SeqNr(max(to, 0)))
 			}
 		default:
-			for running(done) && errs[i] == nil {
+			defer reading.Add(-1)
+			for round := 0; round < rounds && errs[i] == nil; round++ {
 				errs[i] = h.replayBesideDelete(id, &acked, &deleting)
 			}
 		}

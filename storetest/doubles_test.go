@@ -1,0 +1,261 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// limited is a store with limits.
+type limited struct {
+	annals.Store
+	limits annals.Limits
+}
+
+func (s limited) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	c.Limits = s.limits
+	return c
+}
+func (s limited) Journal() annals.Journal { return limitedJournal{s.Store.Journal(), s.limits} }
+func (s limited) Snapshots() annals.SnapshotStore {
+	return limitedSnapshots{s.Store.Snapshots(), s.limits}
+}
+func (s limited) States() annals.StateStore { return limitedStates{s.Store.States(), s.limits} }
+
+type limitedJournal struct {
+	annals.Journal
+	limits annals.Limits
+}
+
+func (j limitedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if err := c.Validate(j.limits); err != nil {
+		return annals.Receipt{}, err
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+func (j limitedJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if err := id.ValidateRead("replay", j.limits); err != nil {
+		return func(yield func(annals.Event, error) bool) { yield(annals.Event{}, err) }
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+func (j limitedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	if err := id.ValidateRead("last number", j.limits); err != nil {
+		return 0, err
+	}
+	return j.Journal.LastSeqNr(ctx, id)
+}
+
+func (j limitedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	if err := id.ValidateRead("delete events", j.limits); err != nil {
+		return err
+	}
+	return j.Journal.DeleteTo(ctx, id, to)
+}
+
+type limitedSnapshots struct {
+	annals.SnapshotStore
+	limits annals.Limits
+}
+
+func (s limitedSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	if err := id.ValidateRead("load snapshot", s.limits); err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	return s.SnapshotStore.Latest(ctx, id, c)
+}
+
+func (s limitedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
+	if err := snap.Validate(s.limits); err != nil {
+		return err
+	}
+	return s.SnapshotStore.Save(ctx, snap)
+}
+
+func (s limitedSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	if err := c.ValidateDelete(id, s.limits); err != nil {
+		return err
+	}
+	return s.SnapshotStore.Delete(ctx, id, c)
+}
+
+type limitedStates struct {
+	annals.StateStore
+	limits annals.Limits
+}
+
+func (s limitedStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	if err := id.ValidateRead("get state", s.limits); err != nil {
+		return annals.State{}, false, err
+	}
+	return s.StateStore.Get(ctx, id)
+}
+
+func (s limitedStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	if err := w.Validate("put state", s.limits); err != nil {
+		return annals.Receipt{}, err
+	}
+	return s.StateStore.Put(ctx, w)
+}
+
+func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	if err := w.Validate("delete state", s.limits); err != nil {
+		return annals.Receipt{}, err
+	}
+	return s.StateStore.Delete(ctx, w)
+}
+
+// modest is a store that has every contract, and none of what is said of them in further capabilities.
+type modest struct{ *memstore.Store }
+
+func (modest) Capabilities() annals.Capabilities {
+	return annals.Capabilities{Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true}
+}
+func (s modest) Journal() annals.Journal         { return plainJournal{modestJournal{s.Store.Journal()}} }
+func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
+func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
+func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
+
+func unsupported(op string) error { return &annals.Error{Op: op, Kind: annals.ErrUnsupported} }
+
+// modestJournal keeps no metadata and no WriteID, and takes no snapshots.
+type modestJournal struct{ annals.Journal }
+
+func (j modestJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if err := c.Validate(annals.Limits{}); err != nil {
+		return annals.Receipt{}, err
+	}
+	if c.Snapshot != nil {
+		return annals.Receipt{}, unsupported("append")
+	}
+	c.WriteID = annals.WriteID{}
+	c.Events = append([]annals.NewEvent(nil), c.Events...)
+	for i := range c.Events {
+		c.Events[i].Metadata = annals.Payload{}
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+// plainJournal keeps no tags.
+type plainJournal struct{ annals.Journal }
+
+func (j plainJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if err := c.Validate(annals.Limits{}); err != nil {
+		return annals.Receipt{}, err
+	}
+	c.Events = append([]annals.NewEvent(nil), c.Events...)
+	for i := range c.Events {
+		c.Events[i].Tags = nil
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+// modestSnapshots keeps the newest snapshot only, and no metadata.
+type modestSnapshots struct{ annals.SnapshotStore }
+
+func (s modestSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	newest, ok, err := s.SnapshotStore.Latest(ctx, id, annals.SnapshotCriteria{})
+	if err != nil || !ok {
+		return newest, ok, err
+	}
+	fitting, ok, err := s.SnapshotStore.Latest(ctx, id, c)
+	if fitting.SeqNr != newest.SeqNr {
+		return annals.Snapshot{}, false, err
+	}
+	return fitting, ok, err
+}
+
+func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	if err := c.ValidateDelete(id, annals.Limits{}); err != nil {
+		return err
+	}
+	if _, ok, err := s.Latest(ctx, id, c); err != nil || !ok {
+		return err
+	}
+	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+}
+
+// modestStates recognises no write, and takes no events.
+type modestStates struct{ annals.StateStore }
+
+func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	if w.Event != nil {
+		return annals.Receipt{}, unsupported("put state")
+	}
+	if err := w.Validate("put state", annals.Limits{}); err != nil {
+		return annals.Receipt{}, err
+	}
+	w.WriteID, w.Tags = annals.WriteID{}, nil
+	return s.StateStore.Put(ctx, w)
+}
+
+func (s modestStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	if w.Event != nil {
+		return annals.Receipt{}, unsupported("delete state")
+	}
+	w.WriteID = annals.WriteID{}
+	return s.StateStore.Delete(ctx, w)
+}
+
+type modestQuery struct{ annals.Query }
+
+func (q modestQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	if f.Tag != "" {
+		return func(yield func(annals.Event, error) bool) { yield(annals.Event{}, unsupported("query events")) }
+	}
+	return q.Query.Events(ctx, f)
+}
+
+func (q modestQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	if f.Tag != "" {
+		return func(yield func(annals.State, error) bool) { yield(annals.State{}, unsupported("query states")) }
+	}
+	return q.Query.States(ctx, f)
+}
+
+func (q modestQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
+	if f.Tag != "" {
+		return annals.Offset{}, unsupported("query newest")
+	}
+	return q.Query.Newest(ctx, f)
+}
+
+// unlucky loses the answer of one write when it is told to.
+type unlucky struct {
+	annals.Store
+	lose atomic.Bool
+}
+
+func (s *unlucky) Journal() annals.Journal   { return unluckyJournal{s.Store.Journal(), s} }
+func (s *unlucky) States() annals.StateStore { return unluckyStates{s.Store.States(), s} }
+
+func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
+	if err == nil && s.lose.CompareAndSwap(true, false) {
+		return annals.Receipt{}, &annals.Error{Op: "write", Kind: annals.ErrUnknown}
+	}
+	return r, err
+}
+
+type unluckyJournal struct {
+	annals.Journal
+	s *unlucky
+}
+
+func (j unluckyJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	return j.s.answer(j.Journal.Append(ctx, c))
+}
+
+type unluckyStates struct {
+	annals.StateStore
+	s *unlucky
+}
+
+func (st unluckyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return st.s.answer(st.StateStore.Put(ctx, w))
+}

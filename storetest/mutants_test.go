@@ -1,0 +1,488 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// The suite finds stores that break a promise. Each mutant must fail the cases named beside it; it may fail others.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range []struct {
+		name   string
+		open   func() annals.Store
+		caught []string
+	}{
+		{"drops the conflict check", func() annals.Store { return noConflicts{memstore.New()} },
+			[]string{"J-X9", "RACE-1", "RACE-2", "RACE-3", "HISTORY-1", "LINEAR-1"}},
+		{"truncates at a page", func() annals.Store { return onePage{memstore.New()} },
+			[]string{"J-P3", "PAGE-1", "J-X3"}},
+		{"forgets WriteIDs", func() annals.Store { return noWriteIDs{memstore.New()} },
+			[]string{"RETRY-1", "RETRY-2", "RETRY-4", "RETRY-7"}},
+		{"reuses numbers behind a delete", func() annals.Store { return &reusing{Store: memstore.New()} },
+			[]string{"J-14", "DELETE-1", "RACE-5", "RECOVER-2", "HISTORY-1", "LINEAR-2"}},
+		{"frees a deleted number to a stale writer", func() annals.Store { return &freeing{Store: memstore.New()} },
+			[]string{"RACE-3", "RACE-4", "HISTORY-1"}},
+
+		{"stores the first event of a batch only", func() annals.Store { return halfBatches{memstore.New()} },
+			[]string{"J-01", "J-A1", "BATCH-3"}},
+		{"ends a replay in silence when its pages are deleted", func() annals.Store { return silentPages{memstore.New()} },
+			[]string{"TRUNCATE-1", "TRUNCATE-2"}},
+		{"recovers without looking again", func() annals.Store { return hastyRecovery{memstore.New()} },
+			[]string{"RECOVER-20"}},
+		{"lets an older snapshot replace a newer one", func() annals.Store { return lastSaved{memstore.New()} },
+			[]string{"SNAPSHOT-1", "SNAPSHOT-2", "RECOVER-6"}},
+		{"says conflict where it cannot know", func() annals.Store { return surePuts{memstore.New()} },
+			[]string{"STATE-22", "STATE-23"}},
+		{"forgets revisions behind a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
+			[]string{"D-04", "D-06", "STATE-1", "HISTORY-2"}},
+		{"cuts pages between events of one time", func() annals.Store { return tiesLost{memstore.New()} },
+			[]string{"QUERY-4"}},
+		{"ignores contexts", func() annals.Store { return deaf{memstore.New()} },
+			[]string{"CONTEXT-1"}},
+		{"leaves a goroutine behind every replay broken off", func() annals.Store { return leaking{memstore.New()} },
+			[]string{"REPLAY-1"}},
+		{"claims Metadata and drops them", func() annals.Store { return dropping{memstore.New()} },
+			[]string{"J-O4"}},
+		{"keeps Tags without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Tags, c.TagQueries = false, false }}
+		},
+			[]string{"CLAIM-3", "CLAIM-6"}},
+		{"has states without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
+		},
+			[]string{"CLAIM-1", "CLAIM-10"}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			c := Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true}
+			caps := capabilitiesOf(t, c)
+			for _, id := range m.caught {
+				tc := caseOf(t, id)
+				failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, c, caps)) })
+				if len(failures) == 0 || !tc.applies(caps, c) || len(tc.missing(caps, c)) > 0 {
+					t.Errorf("%s: passes or does not apply, want it to fail", id)
+				}
+			}
+		})
+	}
+}
+
+func caseOf(t *testing.T, id string) testCase {
+	all := cases()
+	i := slices.IndexFunc(all, func(tc testCase) bool { return tc.id == id })
+	if i < 0 {
+		t.Fatalf("there is no case %s", id)
+	}
+	return all[i]
+}
+
+// mutantJournal is a journal with some operations replaced.
+type mutantJournal struct {
+	annals.Journal
+	append func(ctx context.Context, c annals.Commit) (annals.Receipt, error)
+	replay func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error]
+	last   func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error)
+	delete func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error
+}
+
+func (j mutantJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if j.append != nil {
+		return j.append(ctx, c)
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+func (j mutantJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if j.replay != nil {
+		return j.replay(ctx, id, from, to)
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+func (j mutantJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	if j.last != nil {
+		return j.last(ctx, id)
+	}
+	return j.Journal.LastSeqNr(ctx, id)
+}
+
+func (j mutantJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	if j.delete != nil {
+		return j.delete(ctx, id, to)
+	}
+	return j.Journal.DeleteTo(ctx, id, to)
+}
+
+type noConflicts struct{ annals.Store }
+
+func (s noConflicts) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		for {
+			r, err := j.Append(ctx, c)
+			e := (*annals.Error)(nil)
+			if !errors.As(err, &e) || e.Kind != annals.ErrConflict {
+				return r, err
+			}
+			c.After, c.Snapshot = e.Last, nil
+		}
+	}}
+}
+
+type onePage struct{ annals.Store }
+
+func (s onePage) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			n := 0
+			for e, err := range j.Replay(ctx, id, from, to) {
+				if n++; n > 500 || !yield(e, err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+type noWriteIDs struct{ annals.Store }
+
+func (s noWriteIDs) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.WriteID = annals.WriteID{}
+		return j.Append(ctx, c)
+	}}
+}
+
+// reusing begins again with 1 when all events of an entity have been deleted: each time under another id inside.
+type reusing struct {
+	annals.Store
+	mu    sync.Mutex
+	lives map[annals.PersistenceID]int
+}
+
+func (s *reusing) inside(id annals.PersistenceID) annals.PersistenceID {
+	if n := s.lives[id]; n > 0 {
+		return annals.PersistenceID(fmt.Sprintf("%s life %d", id, n))
+	}
+	return id
+}
+
+func (s *reusing) Journal() annals.Journal {
+	j := s.Store.Journal()
+	locked := func(id annals.PersistenceID) (annals.PersistenceID, func()) {
+		s.mu.Lock()
+		return s.inside(id), s.mu.Unlock
+	}
+	return mutantJournal{
+		Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			id, unlock := locked(c.ID)
+			defer unlock()
+			if id != c.ID {
+				c.Snapshot = nil
+			}
+			c.ID = id
+			return j.Append(ctx, c)
+		},
+		replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+			inside, unlock := locked(id)
+			unlock()
+			return func(yield func(annals.Event, error) bool) {
+				for e, err := range j.Replay(ctx, inside, from, to) {
+					if err == nil {
+						e.ID = id
+					}
+					if !yield(e, err) {
+						return
+					}
+				}
+			}
+		},
+		last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+			id, unlock := locked(id)
+			defer unlock()
+			return j.LastSeqNr(ctx, id)
+		},
+		delete: func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+			inside, unlock := locked(id)
+			defer unlock()
+			last, err := j.LastSeqNr(ctx, inside)
+			if err == nil && last > 0 && to >= last {
+				if s.lives == nil {
+					s.lives = map[annals.PersistenceID]int{}
+				}
+				s.lives[id]++
+			}
+			return j.DeleteTo(ctx, inside, to)
+		},
+	}
+}
+
+// freeing takes an append behind numbers that are deleted: their rows are gone, and so is the fence.
+type freeing struct {
+	annals.Store
+	mu      sync.Mutex
+	deleted map[annals.PersistenceID]annals.SeqNr
+}
+
+func (s *freeing) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{
+		Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			r, err := j.Append(ctx, c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if end := c.After + annals.SeqNr(len(c.Events)); errors.Is(err, annals.ErrConflict) && end <= s.deleted[c.ID] {
+				return annals.Receipt{SeqNr: end, Time: r.Time}, nil
+			}
+			return r, err
+		},
+		delete: func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+			last, err := j.LastSeqNr(ctx, id)
+			if err != nil {
+				return err
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.deleted == nil {
+				s.deleted = map[annals.PersistenceID]annals.SeqNr{}
+			}
+			s.deleted[id] = max(s.deleted[id], min(to, last))
+			return j.DeleteTo(ctx, id, to)
+		},
+	}
+}
+
+type halfBatches struct{ annals.Store }
+
+func (s halfBatches) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		if err := c.Validate(annals.Limits{}); err != nil {
+			return annals.Receipt{}, err
+		}
+		n := annals.SeqNr(len(c.Events))
+		c.Events, c.Snapshot = c.Events[:1], nil
+		r, err := j.Append(ctx, c)
+		r.SeqNr += n - 1
+		return r, err
+	}}
+}
+
+// silentPages reads page by page and takes an empty page, or one that begins later, as it comes.
+type silentPages struct{ annals.Store }
+
+func (s silentPages) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			for page := 100; page == 100; {
+				page = 0
+				for e, err := range j.Replay(ctx, id, from, to) {
+					if !yield(e, err) {
+						return
+					}
+					from = e.SeqNr + 1
+					if page++; page == 100 {
+						break
+					}
+				}
+			}
+		}
+	}}
+}
+
+// hastyRecovery reads the snapshot, then the events, and takes both for one moment.
+type hastyRecovery struct{ *memstore.Store }
+
+func (s hastyRecovery) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	snap, ok, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
+	if err != nil {
+		return 0, err
+	}
+	if ok {
+		if err := snapshot(snap); err != nil {
+			return 0, err
+		}
+	}
+	for range 100 {
+		runtime.Gosched() // as a network would
+	}
+	for e, err := range s.Journal().Replay(ctx, id, snap.SeqNr+1, annals.MaxSeqNr) {
+		if err != nil {
+			return 0, err
+		}
+		if err := event(e); err != nil {
+			return 0, err
+		}
+	}
+	return s.Journal().LastSeqNr(ctx, id)
+}
+
+type lastSaved struct{ *memstore.Store }
+
+func (s lastSaved) Snapshots() annals.SnapshotStore { return lastSavedSnapshots{s.Store.Snapshots()} }
+
+type lastSavedSnapshots struct{ annals.SnapshotStore }
+
+func (s lastSavedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
+	if err := snap.Validate(annals.Limits{}); err != nil {
+		return err
+	}
+	if err := s.Delete(ctx, snap.ID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {
+		return err
+	}
+	return s.SnapshotStore.Save(ctx, snap)
+}
+
+type surePuts struct{ *memstore.Store }
+
+func (s surePuts) States() annals.StateStore { return sureStates{s.Store.States()} }
+
+type sureStates struct{ annals.StateStore }
+
+func (s sureStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	r, err := s.StateStore.Put(ctx, w)
+	if errors.Is(err, annals.ErrUnknown) {
+		err = &annals.Error{Op: "put state", ID: w.ID, Kind: annals.ErrConflict}
+	}
+	return r, err
+}
+
+// freshStates removes a state for good: under another id inside, the next put begins with revision 1.
+type freshStates struct {
+	annals.Store
+	lives sync.Map
+}
+
+func (s *freshStates) States() annals.StateStore { return freshStateStore{s.Store.States(), s} }
+
+func (s *freshStates) inside(id annals.PersistenceID) annals.PersistenceID {
+	if n, ok := s.lives.Load(id); ok {
+		return annals.PersistenceID(fmt.Sprintf("%s life %d", id, n))
+	}
+	return id
+}
+
+type freshStateStore struct {
+	annals.StateStore
+	s *freshStates
+}
+
+func (st freshStateStore) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	state, ok, err := st.StateStore.Get(ctx, st.s.inside(id))
+	state.ID = id
+	return state, ok, err
+}
+
+func (st freshStateStore) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	w.ID = st.s.inside(w.ID)
+	return st.StateStore.Put(ctx, w)
+}
+
+func (st freshStateStore) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	outside := w.ID
+	w.ID = st.s.inside(w.ID)
+	r, err := st.StateStore.Delete(ctx, w)
+	if err == nil {
+		st.s.lives.Store(outside, annals.NewWriteID())
+	}
+	return r, err
+}
+
+type tiesLost struct{ annals.Store }
+
+func (s tiesLost) Query() annals.Query { return tiesLostQuery{s.Store.Query()} }
+
+type tiesLostQuery struct{ annals.Query }
+
+func (q tiesLostQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		for e, err := range q.Query.Events(ctx, f) {
+			if err == nil && !e.Time.After(f.After.Time) {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+type deaf struct{ annals.Store }
+
+func (s deaf) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			return j.Append(context.WithoutCancel(ctx), c)
+		},
+	}
+}
+
+type leaking struct{ annals.Store }
+
+func (s leaking) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			type item struct {
+				e   annals.Event
+				err error
+			}
+			items := make(chan item)
+			go func() {
+				defer close(items)
+				for e, err := range j.Replay(ctx, id, from, to) {
+					select {
+					case items <- item{e, err}:
+					case <-ctx.Done(): // the suite's context ends with the test
+						return
+					}
+				}
+			}()
+			for i := range items {
+				if !yield(i.e, i.err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+type dropping struct{ annals.Store }
+
+func (s dropping) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			c.Events[i].Metadata = annals.Payload{}
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
+type claiming struct {
+	annals.Store
+	change func(c *annals.Capabilities)
+}
+
+func (s claiming) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	s.change(&c)
+	return c
+}

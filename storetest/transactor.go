@@ -1,0 +1,240 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/annals-go/annals"
+)
+
+// RunTransactor holds a store that is an annals.Transactor[T] to that contract; Config.Open returns such stores.
+// What the caller writes through the transaction T itself is tested by the store's own package.
+func RunTransactor[T any](t *testing.T, c Config) {
+	t.Helper()
+	run(t, c, transactorCases[T]())
+}
+
+func transactorCases[T any]() []testCase {
+	return []testCase{
+		{id: "TX-1", about: "what fn wrote is stored when it returns nil", needs: needs(events), run: txCommits[T]},
+		{id: "TX-2", about: "an error of fn undoes everything and comes back", needs: needs(events), run: txRollsBack[T]},
+		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
+		{id: "TX-4", about: "a conflict undoes what else was written", needs: needs(events), run: txConflicts[T]},
+		{id: "TX-5", about: "the inner store is dead behind InTx", needs: needs(events), run: txEnds[T]},
+		{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore[T]},
+		{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace[T]},
+		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
+		{id: "TX-9", about: "a context that ends in fn: all or nothing", needs: needs(events), run: txCancelled[T]},
+		{id: "TX-10", about: "states and offsets are part of it", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
+	}
+}
+
+// inTx runs fn once in a transaction of the store.
+func inTx[T any](ctx context.Context, h *harness, fn func(ctx context.Context, in annals.Store) error) error {
+	h.Helper()
+	s, ok := h.store.(annals.Transactor[T])
+	if !ok {
+		h.Fatalf("store: got a %T, want an annals.Transactor[%T]", h.store, *new(T))
+	}
+	runs := 0
+	err := s.InTx(ctx, func(ctx context.Context, _ T, in annals.Store) error {
+		if runs++; runs > 1 {
+			return fmt.Errorf("fn runs for the %dth time, want once", runs)
+		}
+		return fn(ctx, in)
+	})
+	if runs > 1 {
+		h.Errorf("InTx: got %d runs of its function, want at most one", runs)
+	}
+	return err
+}
+
+func txCommits[T any](h *harness) {
+	a, b := h.id(), h.id()
+	h.write(a, 0, 2)
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		ra, errA := in.Journal().Append(ctx, h.commit(a, 2, h.batch(2)))
+		rb, errB := in.Journal().Append(ctx, h.commit(b, 0, 1))
+		if ra.SeqNr != annals.SeqNr(2+h.batch(2)) || rb.SeqNr != 1 {
+			h.Errorf("receipts within a transaction: got %d and %d, want %d and 1", ra.SeqNr, rb.SeqNr, 2+h.batch(2))
+		}
+		return errors.Join(errA, errB)
+	})
+	if err != nil {
+		h.Fatalf("transaction that appends to two entities: got error %v, want none", err)
+	}
+	h.wantReplay(a, 1, annals.MaxSeqNr, 1, annals.SeqNr(2+h.batch(2)))
+	h.wantReplay(b, 1, annals.MaxSeqNr, 1, 1)
+	h.write(b, 1, 1)
+}
+
+func txRollsBack[T any](h *harness) {
+	id, mine := h.id(), errors.New("mine")
+	h.write(id, 0, 2)
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
+			return err
+		}
+		return mine
+	})
+	h.wantKind(err, mine, "transaction whose function fails")
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.wantLast(id, 2)
+	h.write(id, 2, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}
+
+func txPanics[T any](h *harness) {
+	id := h.id()
+	h.write(id, 0, 2)
+	var err error
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v", r)
+			}
+		}()
+		err = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
+				return err
+			}
+			panic("of the suite")
+		})
+	}()
+	if err == nil {
+		h.Errorf("transaction whose function panics: got neither panic nor error")
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.write(id, 2, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}
+
+// txConflicts lets the conflict show at once or when InTx returns.
+func txConflicts[T any](h *harness) {
+	id, other := h.id(), h.id()
+	h.write(id, 0, 2)
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		if _, err := in.Journal().Append(ctx, h.commit(other, 0, 1)); err != nil {
+			return err
+		}
+		_, err := in.Journal().Append(ctx, h.commit(id, 0, 1))
+		return err
+	})
+	h.wantKind(err, annals.ErrConflict, "transaction with an append after 0 to an entity with two events")
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 0)
+	h.wantLast(other, 0)
+}
+
+func txEnds[T any](h *harness) {
+	id := h.id()
+	for _, fail := range []bool{false, true} {
+		var dead annals.Store
+		_ = inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
+			dead = in
+			if fail {
+				return errors.New("rolled back")
+			}
+			return nil
+		})
+		if dead == nil {
+			h.Fatalf("transaction: got no inner store")
+		}
+		_, err := dead.Journal().Append(h.ctx, h.commit(id, 0, 1))
+		h.wantKind(err, annals.ErrClosed, "append to the inner store behind InTx (rolled back %v)", fail)
+	}
+	h.wantLast(id, 0)
+}
+
+func txOuterStore[T any](h *harness) {
+	id, outer := h.id(), h.id()
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		_, err := h.journal().Append(ctx, h.commit(outer, 0, 1))
+		h.wantKind(err, annals.ErrInvalid, "append to the outer store with the transaction's context")
+		_, err = in.Journal().Append(ctx, h.commit(id, 0, 1))
+		return err
+	})
+	if err != nil {
+		h.Errorf("transaction behind a refused write to the outer store: got error %v, want none", err)
+	}
+	h.wantLast(outer, 0)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
+}
+
+func txRace[T any](h *harness) {
+	id := h.id()
+	for after := range annals.SeqNr(h.volume(20, 5)) {
+		errs := make([]error, 6)
+		together(len(errs), func(i int) {
+			errs[i] = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+				_, err := in.Journal().Append(ctx, h.commit(id, after, 1))
+				return err
+			})
+		})
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else if !isConflict(err) && !errors.Is(err, annals.ErrUnavailable) {
+				h.Fatalf("transaction with an append after %d: got error %v, want none, a conflict or ErrUnavailable", after, err)
+			}
+		}
+		if won != 1 {
+			h.Fatalf("six transactions with an append after %d: got %d winners, want one", after, won)
+		}
+		h.wantLast(id, after+1)
+	}
+}
+
+func txEndedContext[T any](h *harness) {
+	for want, ctx := range h.endedContexts() {
+		err := inTx[T](ctx, h, func(context.Context, annals.Store) error {
+			h.Errorf("transaction with an ended context: got its function run, want not")
+			return nil
+		})
+		h.wantKind(err, want, "transaction with an ended context")
+	}
+}
+
+func txCancelled[T any](h *harness) {
+	a, b := h.id(), h.id()
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	err := inTx[T](ctx, h, func(ctx context.Context, in annals.Store) error {
+		_, errA := in.Journal().Append(ctx, h.commit(a, 0, 1))
+		_, errB := in.Journal().Append(ctx, h.commit(b, 0, 1))
+		cancel()
+		return errors.Join(errA, errB)
+	})
+	na, nb := h.last(a), h.last(b)
+	if na != nb || err == nil && na != 1 || err != nil && !errors.Is(err, annals.ErrUnknown) && na != 0 {
+		h.Errorf("transaction whose context ended in its function: got error %v, last numbers %d and %d, want both writes or none", err, na, nb)
+	}
+}
+
+func txStatesAndOffsets[T any](h *harness) {
+	id, o, mine := h.id(), offsetAt("Thing|followed", 3, 3), errors.New("mine")
+	for _, fail := range []bool{true, false} {
+		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			_, errState := in.States().Put(ctx, stateWrite(id, 0))
+			errOffset := in.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{o}})
+			if fail {
+				return errors.Join(errState, errOffset, mine)
+			}
+			return errors.Join(errState, errOffset)
+		})
+		if fail {
+			h.wantKind(err, mine, "transaction whose function fails")
+			h.wantNoState(id, 0)
+			h.wantNotHandled("p", o.ID)
+			continue
+		}
+		if err != nil {
+			h.Fatalf("transaction with a state and an offset: got error %v, want none", err)
+		}
+		h.wantState(id, 1)
+		h.wantHandled("p", o)
+	}
+}
