@@ -3,7 +3,9 @@ package main
 import "slices"
 
 // groups are the figures of the house, one function per part of it.
-var groups = []func() []Figure{}
+var groups = []func() []Figure{
+	runtimeFigures,
+}
 
 // all is every figure, in the order of groups.
 func all() []Figure {
