@@ -1,0 +1,139 @@
+package entitytest_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/entitytest"
+)
+
+var errEmpty, errOther = errors.New("empty"), errors.New("other")
+
+// cart adds words; "" is rejected, "sneak" changes the state in Decide.
+var cart = behavior.EventSourced[string, string, map[string]int, int]{
+	Type: "Cart",
+	Init: func(string) map[string]int { return map[string]int{} },
+	Decide: func(s map[string]int, word string) ([]string, error) {
+		switch word {
+		case "":
+			return nil, errEmpty
+		case "nothing":
+			return nil, nil
+		case "sneak":
+			s["sneaked"]++
+		}
+		return []string{word}, nil
+	},
+	Evolve: func(s map[string]int, word string) map[string]int { s[word]++; return s },
+	Reply:  func(s map[string]int, word string, _ []string) int { return s[word] },
+	Events: codec.JSON[string]("added"),
+	Tags:   func(word string) []string { return []string{word} },
+}
+
+func TestScenario(t *testing.T) {
+	t.Parallel()
+	entitytest.New(t, cart, "1").
+		Given("apple", "apple").
+		When("apple").Then("apple").Reply(3).
+		When("").Rejected(errEmpty).
+		When("nothing").Then().Reply(0).
+		State(func(s map[string]int) {
+			if len(s) != 1 || s["apple"] != 3 {
+				t.Errorf("state %v", s)
+			}
+		})
+}
+
+// note is a text; "delete" deletes it, "same" leaves it alone, "" is rejected.
+var note = behavior.DurableState[string, string, int]{
+	Type: "Note",
+	Init: func(id string) string { return "new " + id },
+	Decide: func(_, text string) (behavior.Effect[string], error) {
+		switch text {
+		case "":
+			return behavior.Effect[string]{}, errEmpty
+		case "same":
+			return behavior.Effect[string]{}, nil
+		case "delete":
+			return behavior.Delete[string](), nil
+		}
+		return behavior.Save(text), nil
+	},
+	Reply:  func(s, _ string) int { return len(s) },
+	States: codec.JSON[string]("note"),
+}
+
+func TestStateScenario(t *testing.T) {
+	t.Parallel()
+	entitytest.NewState(t, note, "1").
+		When("same").ThenNothing().Reply(len("new 1")).
+		Given("hello").
+		When("hello world").Then("hello world").Reply(11).
+		When("").Rejected(errEmpty).
+		When("delete").ThenDeleted().
+		State(func(s string) {
+			if s != "new 1" {
+				t.Errorf("state %q", s)
+			}
+		})
+}
+
+// failing is a testing.TB that keeps the failure to itself.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatal(args ...any) { f.end(fmt.Sprint(args...)) }
+
+func (f *failing) Fatalf(format string, args ...any) { f.end(fmt.Sprintf(format, args...)) }
+
+func (f *failing) end(text string) {
+	f.text = text
+	runtime.Goexit()
+}
+
+// A test tool that cannot fail proves nothing.
+func TestUnmetDemandsFail(t *testing.T) {
+	t.Parallel()
+	unreadable := cart
+	unreadable.Events = codec.Of(31, "added", func(string) ([]byte, error) { return nil, nil }, func([]byte) (string, error) { return "", errOther })
+	faulty := cart
+	faulty.Type = ""
+	for want, scenario := range map[string]func(t testing.TB){
+		"Type":                     func(t testing.TB) { entitytest.New(t, faulty, "1") },
+		"rejected: empty":          func(t testing.TB) { entitytest.New(t, cart, "1").When("").Then() },
+		"events: got [a], want []": func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then() },
+		"events: got [a]":          func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then("a", "b") },
+		"reply: got 1, want 2":     func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Reply(2) },
+		"rejected: empty ":         func(t testing.TB) { entitytest.New(t, cart, "1").When("").Reply(0) },
+		"got empty, want other":    func(t testing.TB) { entitytest.New(t, cart, "1").When("").Rejected(errOther) },
+		"got <nil>, want empty":    func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Rejected(errEmpty) },
+		"changed the state":        func(t testing.TB) { entitytest.New(t, cart, "1").When("sneak") },
+		"decode":                   func(t testing.TB) { entitytest.New(t, unreadable, "1").Given("a") },
+		"nothing was saved":        func(t testing.TB) { entitytest.NewState(t, note, "1").When("same").Then("same") },
+		"saved: got a, want b":     func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then("b") },
+		"was not deleted":          func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").ThenDeleted() },
+		"saved or deleted":         func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").ThenNothing() },
+		"rejected: empty  ":        func(t testing.TB) { entitytest.NewState(t, note, "1").When("").ThenNothing() },
+		"reply: got 1, want 2 ":    func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Reply(2) },
+	} {
+		f := &failing{}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			scenario(f)
+		}()
+		<-done
+		if !strings.Contains(f.text, strings.TrimSpace(want)) {
+			t.Errorf("failed with %q, want %q", f.text, want)
+		}
+	}
+}
