@@ -1,0 +1,389 @@
+package aggregate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
+)
+
+// Amounts with a meaning of their own.
+const (
+	panics = 10_000 + iota
+	unencodable
+)
+
+var errPoor = errors.New("the balance is too low")
+
+// account adds amounts; 0 reads, and what would make the balance negative is rejected.
+var account = behavior.EventSourced[int, int, int, int]{
+	Type: "Account",
+	Decide: func(balance, amount int) ([]int, error) {
+		switch {
+		case amount == 0:
+			return nil, nil
+		case amount == panics:
+			panic("sprung")
+		case balance+amount < 0:
+			return nil, errPoor
+		}
+		return []int{amount}, nil
+	},
+	Evolve: func(balance, amount int) int { return balance + amount },
+	Reply:  func(balance, _ int, _ []int) int { return balance },
+	Events: encoder{codec.JSON[int]("moved")},
+}
+
+type encoder struct{ behavior.Codec[int] }
+
+func (c encoder) Encode(amount int) (annals.Payload, error) {
+	if amount == unencodable {
+		return annals.Payload{}, errors.New("no way to encode it")
+	}
+	return c.Codec.Encode(amount)
+}
+
+// accountState is account as a durable state. -1000 deletes it.
+var accountState = behavior.DurableState[int, int, int]{
+	Type: "Account",
+	Decide: func(balance, amount int) (none behavior.Effect[int], err error) {
+		if amount == -1000 {
+			return behavior.Delete[int](), nil
+		}
+		events, err := account.Decide(balance, amount)
+		if err != nil || len(events) == 0 {
+			return none, err
+		}
+		return behavior.Save(balance + amount), nil
+	},
+	Reply:  func(balance, _ int) int { return balance },
+	States: encoder{codec.JSON[int]("balance")},
+}
+
+type repository = aggregate.Repository[int, int, int]
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// eachKind runs test for both kinds of behavior.
+func eachKind(t *testing.T, test func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository)) {
+	t.Parallel()
+	for name, open := range map[string]func(s annals.Store, o aggregate.Options) (*repository, error){
+		"sourced": func(s annals.Store, o aggregate.Options) (*repository, error) { return aggregate.New(s, account, o) },
+		"durable": func(s annals.Store, o aggregate.Options) (*repository, error) {
+			return aggregate.NewState(s, accountState, o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(s annals.Store, o aggregate.Options) *repository {
+				o.Logger = quiet
+				r, err := open(s, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			})
+		})
+	}
+}
+
+type opener = func(s annals.Store, o aggregate.Options) *repository
+
+// flaky is a memstore with a hook around every write.
+type flaky struct {
+	annals.Store
+	caps  annals.Capabilities
+	write func(id annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error)
+	save  func() error
+}
+
+func newFlaky() *flaky {
+	m := memstore.New()
+	return &flaky{Store: m, caps: m.Capabilities(),
+		write: func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) { return next() },
+		save:  func() error { return nil }}
+}
+
+func (s *flaky) Capabilities() annals.Capabilities { return s.caps }
+func (s *flaky) Journal() annals.Journal           { return flakyJournal{s.Store.Journal(), s} }
+func (s *flaky) States() annals.StateStore         { return flakyStates{s.Store.States(), s} }
+func (s *flaky) Snapshots() annals.SnapshotStore   { return flakySnapshots{s.Store.Snapshots(), s} }
+
+type flakyJournal struct {
+	annals.Journal
+	s *flaky
+}
+
+func (j flakyJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	return j.s.write(c.WriteID, func() (annals.Receipt, error) { return j.Journal.Append(ctx, c) })
+}
+
+type flakyStates struct {
+	annals.StateStore
+	s *flaky
+}
+
+func (h flakyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return h.s.write(w.WriteID, func() (annals.Receipt, error) { return h.StateStore.Put(ctx, w) })
+}
+
+type flakySnapshots struct {
+	annals.SnapshotStore
+	s *flaky
+}
+
+func (h flakySnapshots) Save(ctx context.Context, s annals.Snapshot) error {
+	if err := h.s.save(); err != nil {
+		return err
+	}
+	return h.SnapshotStore.Save(ctx, s)
+}
+
+func TestDo(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		r := open(memstore.New(), aggregate.Options{})
+		for i, c := range []struct {
+			amount, reply int
+			seqNr         annals.SeqNr
+			err           error
+		}{
+			{0, 0, 0, nil}, {5, 5, 1, nil}, {7, 12, 2, nil}, {0, 12, 2, nil}, {-13, 0, 0, errPoor},
+			{panics, 0, 0, annals.ErrPanic}, {-10, 2, 3, nil},
+		} {
+			got, err := r.Do(t.Context(), "a", c.amount)
+			if got.Reply != c.reply || got.SeqNr != c.seqNr || !errors.Is(err, c.err) || c.err == nil && err != nil {
+				t.Errorf("%d: %+v, %v", i, got, err)
+			}
+		}
+		if s, at, err := r.Load(t.Context(), "a"); s != 2 || at != 3 || err != nil {
+			t.Errorf("Load: %d at %d, %v", s, at, err)
+		}
+		if s, at, err := r.Load(t.Context(), "never written"); s != 0 || at != 0 || err != nil {
+			t.Errorf("Load: %d at %d, %v", s, at, err)
+		}
+	})
+}
+
+func TestDoAt(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		s := newFlaky()
+		r := open(s, aggregate.Options{})
+		if got, err := r.DoAt(t.Context(), "a", 0, 5); got.SeqNr != 1 || err != nil {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for _, at := range []annals.SeqNr{0, 2} {
+			_, err := r.DoAt(t.Context(), "a", at, 5)
+			e := (*annals.Error)(nil)
+			if !errors.Is(err, annals.ErrConflict) || !errors.As(err, &e) || e.After != at || e.Last != 1 {
+				t.Errorf("at %d: %v, want a conflict with 1", at, err)
+			}
+		}
+		if _, err := r.DoAt(t.Context(), "a", -1, 5); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("at -1: %v", err)
+		}
+		// Overtaken between load and write: no second try.
+		tries := 0
+		s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
+			tries++
+			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+		}
+		if _, err := r.DoAt(t.Context(), "a", 1, 5); !errors.Is(err, annals.ErrConflict) || tries != 1 {
+			t.Errorf("%v after %d tries", err, tries)
+		}
+	})
+}
+
+func TestDeletedState(t *testing.T) {
+	t.Parallel()
+	r, err := aggregate.NewState(memstore.New(), accountState, aggregate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		amount, reply int
+		seqNr         annals.SeqNr
+	}{{5, 5, 1}, {-1000, 0, 2}, {0, 0, 2}, {3, 3, 3}} {
+		if got, err := r.Do(t.Context(), "a", c.amount); got.Reply != c.reply || got.SeqNr != c.seqNr || err != nil {
+			t.Errorf("%d: %+v, %v", i, got, err)
+		}
+	}
+}
+
+// Guards the loop of Do: every command counts once, whoever is first.
+func TestRacingRepositories(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		s := memstore.New()
+		var wg sync.WaitGroup
+		for range 8 {
+			r := open(s, aggregate.Options{MaxRetries: 1000})
+			wg.Go(func() {
+				for range 20 {
+					if _, err := r.Ask(t.Context(), "a", 1); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n, at, err := open(s, aggregate.Options{}).Load(t.Context(), "a"); n != 160 || at != 160 || err != nil {
+			t.Errorf("%d at %d, %v, want 160", n, at, err)
+		}
+	})
+}
+
+// Guards the bound of Do.
+func TestConflictsEndAtMaxRetries(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		synctest.Test(t, func(t *testing.T) {
+			s, tries := newFlaky(), 0
+			s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
+				tries++
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			}
+			r := open(s, aggregate.Options{MaxRetries: 3})
+			if _, err := r.Do(t.Context(), "a", 1); !errors.Is(err, annals.ErrConflict) || tries != 4 {
+				t.Errorf("%v after %d tries, want a conflict after 4", err, tries)
+			}
+		})
+	})
+}
+
+// Guards host.Send: a lost answer is found out with the identical write; when it cannot be, the error says so, in time.
+func TestLostAnswers(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newFlaky()
+			var ids []annals.WriteID
+			lost := 2
+			s.write = func(id annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				ids = append(ids, id)
+				r, err := next()
+				if lost > 0 {
+					lost--
+					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+				}
+				return r, err
+			}
+			r := open(s, aggregate.Options{WriteTimeout: time.Second})
+			if got, err := r.Do(t.Context(), "a", 5); got.Reply != 5 || got.SeqNr != 1 || err != nil {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if len(ids) != 3 || ids[0] != ids[1] || ids[1] != ids[2] || ids[0].IsZero() {
+				t.Errorf("write ids %v, want one three times", ids)
+			}
+			lost = 1 << 30
+			began := time.Now()
+			if _, err := r.Do(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnknown) || time.Since(began) > 2*time.Second {
+				t.Errorf("%v after %v, want unknown after 1 s", err, time.Since(began))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/10)
+			defer cancel()
+			if _, err := r.Do(ctx, "a", 5); !errors.Is(err, annals.ErrUnknown) || ctx.Err() == nil {
+				t.Errorf("%v, want unknown when the caller's context ended", err)
+			}
+		})
+	})
+}
+
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	s := newFlaky()
+	b := account
+	b.SnapshotEvery = 3
+	var log bytes.Buffer
+	r, err := aggregate.New(s, b, aggregate.Options{DeleteEvents: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.save = func() error { return errors.New("disk full") }
+	do := func(want int) {
+		t.Helper()
+		if got, err := r.Do(t.Context(), "a", 1); got.Reply != want || err != nil {
+			t.Fatalf("%+v, %v, want %d", got, err, want)
+		}
+	}
+	for i := range 3 {
+		do(i + 1) // the snapshot behind the third fails, the command does not
+	}
+	if !bytes.Contains(log.Bytes(), []byte("disk full")) {
+		t.Errorf("not reported: %s", log.String())
+	}
+	s.save = func() error { return nil }
+	for i := range 5 {
+		do(i + 4)
+	}
+	snap, ok, err := s.Snapshots().Latest(t.Context(), "Account|a", annals.SnapshotCriteria{})
+	if !ok || err != nil || snap.SeqNr != 7 {
+		t.Errorf("snapshot %d, %v, %v, want 7", snap.SeqNr, ok, err)
+	}
+	for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, annals.MaxSeqNr) {
+		if e.SeqNr != 8 || err != nil {
+			t.Errorf("event %d is left, %v, want 8 only", e.SeqNr, err)
+		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	type user struct{}
+	users := codec.JSON[string]("user")
+	r, err := aggregate.New(s, account, aggregate.Options{Metadata: func(ctx context.Context) annals.Payload {
+		name, _ := ctx.Value(user{}).(string)
+		p, _ := users.Encode(name)
+		return p
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Do(context.WithValue(t.Context(), user{}, "ann"), "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, 1) {
+		if name, decodeErr := users.Decode(e.Metadata); name != "ann" || err != nil || decodeErr != nil {
+			t.Errorf("%q, %v, %v", name, err, decodeErr)
+		}
+	}
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		s := newFlaky()
+		s.caps.Limits.MaxIDBytes = 20
+		s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
+			t.Error("something was written")
+			return annals.Receipt{}, nil
+		}
+		r := open(s, aggregate.Options{})
+		for _, id := range []string{"", "a\x00b", "a\xff", "twelve bytes and more"} {
+			if _, err := r.Do(t.Context(), id, 1); !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("id %q: %v, want invalid", id, err)
+			}
+			if _, _, err := r.Load(t.Context(), id); !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("id %q: %v, want invalid", id, err)
+			}
+		}
+		if _, err := r.Do(t.Context(), "a", unencodable); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%v, want invalid", err)
+		}
+	})
+	bad := account
+	bad.Type, bad.Evolve = "", nil
+	_, err := aggregate.New(annals.Unsupported{}, bad, aggregate.Options{MaxRetries: -1})
+	if !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, annals.ErrUnsupported) {
+		t.Errorf("%v, want invalid and not supported", err)
+	}
+	if _, err := aggregate.NewState(annals.Unsupported{}, accountState, aggregate.Options{}); !errors.Is(err, annals.ErrUnsupported) {
+		t.Errorf("%v, want not supported", err)
+	}
+}
