@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,19 +225,24 @@ func TestRacingRepositories(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
 		s := memstore.New()
 		var wg sync.WaitGroup
+		var unknown atomic.Int64
 		for range 8 {
 			r := open(s, aggregate.Options{MaxRetries: 1000})
 			wg.Go(func() {
 				for range 20 {
-					if _, err := r.Ask(t.Context(), "a", 1); err != nil {
+					_, err := r.Ask(t.Context(), "a", 1)
+					if errors.Is(err, annals.ErrUnknown) {
+						unknown.Add(1) // a state store cannot tell whether a write behind four others is one that comes again
+					} else if err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		if n, at, err := open(s, aggregate.Options{}).Load(t.Context(), "a"); n != 160 || at != 160 || err != nil {
-			t.Errorf("%d at %d, %v, want 160", n, at, err)
+		n, at, err := open(s, aggregate.Options{}).Load(t.Context(), "a")
+		if int64(n) != 160-unknown.Load() || int(at) != n || err != nil {
+			t.Errorf("%d at %d, %v, want 160 but for %d unknown", n, at, err, unknown.Load())
 		}
 	})
 }

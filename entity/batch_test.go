@@ -468,3 +468,30 @@ func TestCommandThatCannotBeStoredFailsAlone(t *testing.T) {
 		}
 	})
 }
+
+// Guards forgotten in host.Send: a write of which the store has forgotten who made it is not sent until WriteTimeout.
+func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		other, _ := entity.NewState(s.Store, accountState, entity.Options{})
+		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			if w.n == 1 {
+				_, _ = next()
+				for range 5 {
+					if _, err := other.Ask(t.Context(), "a", 1); err != nil {
+						t.Error(err)
+					}
+				}
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+			}
+			return next()
+		}
+		rt, _ := entity.NewState(s, accountState, entity.Options{})
+		began := time.Now()
+		if _, err := rt.Ask(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnknown) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v, want unknown at once", err, time.Since(began))
+		}
+		mustAsk(t, rt, 0, 10)
+	})
+}

@@ -18,7 +18,7 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (annals.
 			return r, nil
 		}
 		doubt = doubt || !certain(err)
-		again := !certain(err) || annals.SafeToRetry(err)
+		again := (!certain(err) || annals.SafeToRetry(err)) && !forgotten(err)
 		// After a doubtful try only a store that knows its writes again can say that none of them landed: for any
 		// other the conflict may be with ourselves.
 		if doubt && !(errors.Is(err, annals.ErrConflict) && m.Repeatable()) {
@@ -47,6 +47,12 @@ func Check[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) error {
 func certain(err error) bool {
 	e := (*annals.Error)(nil)
 	return errors.As(err, &e) && !errors.Is(err, annals.ErrUnknown)
+}
+
+// forgotten reports whether the store no longer remembers who wrote what follows w.After: it will not remember later.
+func forgotten(err error) bool {
+	e := (*annals.Error)(nil)
+	return errors.As(err, &e) && e.Kind == annals.ErrUnknown && e.Last > e.After
 }
 
 // unknown is err with the kind that the whole of the tries has. A store's own error goes in as text: its kind was that
