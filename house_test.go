@@ -181,16 +181,39 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Users build with the versions that we test: go.mod replaces nothing.
+// go.mod says what users get: it replaces nothing, and marks as indirect what the house does not import itself, and only that.
+// (go mod tidy knows this too, but wants to download the tests of every dependency.)
 func TestModule(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
+	direct := map[string]bool{} // by module
 	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) > 0 && (words[0] == "replace" || words[0] == "exclude" || words[0] == "toolchain") {
+		words := strings.Fields(strings.TrimPrefix(line, "require "))
+		switch {
+		case len(words) > 0 && slices.Contains([]string{"replace", "exclude", "toolchain"}, words[0]):
 			t.Errorf("go.mod says %q", strings.TrimSpace(line))
+		case len(words) >= 2 && strings.HasPrefix(words[1], "v"):
+			direct[words[0]] = !strings.HasSuffix(strings.TrimSpace(line), "// indirect")
+		}
+	}
+	imported := map[string]bool{} // by module
+	for _, files := range packages(t) {
+		for _, f := range files {
+			for _, i := range f.imports {
+				for m := range direct {
+					if within(i, m) {
+						imported[m] = true
+					}
+				}
+			}
+		}
+	}
+	for m, is := range direct {
+		if is != imported[m] {
+			t.Errorf("go.mod: %s is imported here: %v; it is listed as direct: %v", m, imported[m], is)
 		}
 	}
 }
@@ -266,7 +289,8 @@ func read(name string) (goFile, error) {
 		f.imports = append(f.imports, imported)
 	}
 	// Inside a synctest bubble a sleep takes no time and waits for everybody; elsewhere it makes a test slow or flaky.
-	if f.test && !slices.Contains(f.imports, "testing/synctest") {
+	// A benchmark may stand in for a slow server.
+	if f.test && !slices.Contains(f.imports, "testing/synctest") && path.Base(name) != "bench_test.go" {
 		ast.Inspect(syntax, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" {
 				if p, ok := s.X.(*ast.Ident); ok && p.Name == "time" {
