@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 )
@@ -55,10 +56,11 @@ func (c *child) kill() error {
 	if err := c.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	if err := c.cmd.Wait(); errors.As(err, new(*exec.ExitError)) {
-		return nil
+	err := c.cmd.Wait()
+	if c.cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // where a killed process looks like one that ended
+		return fmt.Errorf("the server had ended by itself: %w\n%s", err, c.log)
 	}
-	return errors.New("the server was gone before it was killed")
+	return nil
 }
 
 // stop lets the child finish what it has begun.

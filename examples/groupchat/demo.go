@@ -41,9 +41,9 @@ func demo(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		return errors.New("a demo wants a thread, and a client for every thread")
 	}
 	if *store == "" {
-		dir, err := os.MkdirTemp("", "groupchat-")
-		if err != nil {
-			return err
+		dir, failed := os.MkdirTemp("", "groupchat-")
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		*store = (&url.URL{Scheme: "sqlite", Path: filepath.ToSlash(filepath.Join(dir, "groupchat.db"))}).String()
@@ -102,6 +102,9 @@ func (s *story) crash(ctx context.Context) error {
 		return err
 	}
 	acknowledged, pending := s.promised()
+	if acknowledged == 0 {
+		return fmt.Errorf("nothing was acknowledged in %v: there is nothing to lose", s.load)
+	}
 	s.say("post", "%d messages acknowledged in %.1f s: %.0f events per second from %d clients",
 		acknowledged, took.Seconds(), float64(acknowledged)/took.Seconds(), len(s.posters))
 	s.say("kill -9", "process %d, in the middle of %d posts", server.cmd.Process.Pid, pending)
