@@ -11,7 +11,7 @@ import (
 
 // A page is read whole before the first of it is yielded, so nothing is held while the body runs.
 const (
-	pageRows  = 512
+	pageRows  = 1000
 	pageBytes = 1 << 20
 )
 

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 )
 
@@ -67,6 +68,16 @@ func (s *statements) rows(ctx context.Context, text string, args []any, each fun
 		}
 	}
 	return rows.Err()
+}
+
+// close ends all statements. Those of a connection outlive it otherwise, and the file's log with them.
+func (s *statements) close() error {
+	var errs []error
+	s.known.Range(func(_, stmt any) bool {
+		errs = append(errs, stmt.(*sql.Stmt).Close())
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 // within is s inside a transaction of the same pool; it must not outlive tx.

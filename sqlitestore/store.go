@@ -191,7 +191,7 @@ func (s *Store) Close() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.closed = true
-		err = translate("close", "", s.release())
+		err = translate("close", "", errors.Join(s.writer.statements.close(), s.release()))
 	})
 	return err
 }

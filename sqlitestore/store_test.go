@@ -2,10 +2,13 @@ package sqlitestore_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -31,10 +34,41 @@ func openAt(tb testing.TB, path string, o sqlitestore.Options) *sqlitestore.Stor
 	return s
 }
 
+// raw is a connection of somebody else to the same file.
+func raw(tb testing.TB, path string) *sql.DB {
+	tb.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	tb.Cleanup(func() { db.Close() })
+	return db
+}
+
+func mustExec(tb testing.TB, db interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, text string, args ...any,
+) {
+	tb.Helper()
+	if _, err := db.ExecContext(context.Background(), text, args...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func count(tb testing.TB, db *sql.DB, text string, args ...any) (n int) {
+	tb.Helper()
+	if err := db.QueryRowContext(context.Background(), text, args...).Scan(&n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
 func payload(text string) annals.Payload {
 	return annals.Payload{SerializerID: 1, Manifest: "text.v1", Data: []byte(text)}
 }
 
+// commit holds events whose payloads are their numbers.
 func commit(id annals.PersistenceID, after annals.SeqNr, n int) annals.Commit {
 	c := annals.Commit{ID: id, After: after, WriteID: annals.NewWriteID()}
 	for i := range n {
@@ -52,6 +86,7 @@ func mustAppend(tb testing.TB, s annals.Store, c annals.Commit) annals.Receipt {
 	return r
 }
 
+// numbers replays everything and checks the payloads of commit.
 func numbers(tb testing.TB, s annals.Store, id annals.PersistenceID) (got []annals.SeqNr) {
 	tb.Helper()
 	for e, err := range s.Journal().Replay(context.Background(), id, 1, annals.MaxSeqNr) {
@@ -66,67 +101,198 @@ func numbers(tb testing.TB, s annals.Store, id annals.PersistenceID) (got []anna
 	return got
 }
 
-func TestSmoke(t *testing.T) {
-	s := open(t, sqlitestore.Options{})
-	ctx := t.Context()
-	c := commit("T|1", 0, 3)
-	r := mustAppend(t, s, c)
-	r2 := mustAppend(t, s, c)
-	if !r2.Repeated || r2.SeqNr != 3 || !r2.Time.Equal(r.Time) {
-		t.Fatal(r, r2)
+func wantKind(tb testing.TB, err, kind error) {
+	tb.Helper()
+	e := (*annals.Error)(nil)
+	if !errors.Is(err, kind) || !errors.As(err, &e) || e.Op == "" {
+		tb.Errorf("got %v, want an *annals.Error with an Op: %v", err, kind)
 	}
-	mustAppend(t, s, commit("T|1", 3, 2000))
-	if n := numbers(t, s, "T|1"); len(n) != 2003 {
-		t.Fatal(len(n))
-	}
-	if _, err := s.Journal().Append(ctx, commit("T|1", 3, 1)); !errors.Is(err, annals.ErrConflict) {
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	for w := range 64 {
-		wg.Go(func() {
-			for i := range 20 {
-				mustAppend(t, s, commit(annals.PersistenceID(fmt.Sprintf("T|w%d", w)), annals.SeqNr(i), 1))
+	newer := filepath.Join(dir, "newer.db")
+	db := raw(t, newer)
+	mustExec(t, db, `CREATE TABLE annals (version INTEGER NOT NULL, clock INTEGER NOT NULL)`)
+	mustExec(t, db, `INSERT INTO annals VALUES (7, 0)`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path string
+		kind       error
+		says       string
+	}{
+		{"empty path", "", annals.ErrInvalid, "memstore"},
+		{"memory", ":memory:", annals.ErrInvalid, "memstore"},
+		{"not a database", text, annals.ErrInvalid, "not a database"},
+		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 1"},
+		{"folder", dir, annals.ErrUnavailable, ""},
+		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrUnavailable, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			before, _ := os.ReadFile(c.path)
+			s, err := sqlitestore.Open(t.Context(), c.path, sqlitestore.Options{})
+			if err == nil {
+				s.Close()
+			}
+			wantKind(t, err, c.kind)
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+				t.Error("the file was changed")
 			}
 		})
 	}
-	wg.Wait()
-	n := 0
-	var last annals.Offset
-	for e, err := range s.Query().Events(ctx, annals.Filter{Type: "T"}) {
+}
+
+func TestOpenURL(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	openers := annals.Openers{"sqlite": sqlitestore.Options{}.OpenURL}
+	for rawURL, file := range map[string]string{
+		"sqlite:chat.db":                   "chat.db",
+		"sqlite:with%20blank%3F%23.db":     "with blank?#.db",
+		"sqlite://" + dir + "/absolute.db": "absolute.db",
+	} {
+		s, err := openers.Open(t.Context(), rawURL)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", rawURL, err)
+			continue
 		}
-		if e.Offset().Compare(last) <= 0 {
-			t.Fatal("order")
+		mustAppend(t, s, commit("T|1", 0, 1))
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-		last = e.Offset()
-		n++
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			t.Errorf("%s: %v", rawURL, err)
+		}
 	}
-	if n != 2003+64*20 {
-		t.Fatal(n)
+	for _, bad := range []string{"sqlite:", "sqlite:x.db?mode=ro", "sqlite://host/x.db", "sqlite:x.db#1", "sqlite:%zz"} {
+		if _, err := openers.Open(t.Context(), bad); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", bad, err)
+		}
 	}
-	if err := s.Journal().DeleteTo(ctx, "T|1", 1500); err != nil {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3 {
+		t.Errorf("files left: %v, %v", entries, err)
+	}
+}
+
+var _ func(context.Context, *url.URL) (annals.Store, error) = sqlitestore.Options{}.OpenURL
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s := openAt(t, path, sqlitestore.Options{})
+	mustAppend(t, s, commit("T|1", 0, 3))
+	watched, err := s.Watch(ctx, annals.Filter{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if n := numbers(t, s, "T|1"); len(n) != 503 {
-		t.Fatal(len(n))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
-	for id, err := range s.Query().IDs(ctx, "T", "T|w50") {
-		if err != nil {
-			t.Fatal(err)
+	if _, open := <-watched; open {
+		t.Error("a watcher was not told that the store closed")
+	}
+	_, err = s.Journal().Append(ctx, commit("T|1", 3, 1))
+	wantKind(t, err, annals.ErrClosed)
+	_, err = s.Journal().LastSeqNr(ctx, "T|1")
+	wantKind(t, err, annals.ErrClosed)
+	_, _, err = s.Snapshots().Latest(ctx, "T|1", annals.SnapshotCriteria{})
+	wantKind(t, err, annals.ErrClosed)
+	_, err = annals.Recover(ctx, s, "T|1", nil, nil)
+	wantKind(t, err, annals.ErrClosed)
+	wantKind(t, s.InTx(ctx, nil), annals.ErrClosed)
+	_, err = s.Watch(ctx, annals.Filter{})
+	wantKind(t, err, annals.ErrClosed)
+	for _, err := range s.Query().Events(ctx, annals.Filter{}) {
+		wantKind(t, err, annals.ErrClosed)
+	}
+	if err := s.Close(); err != nil {
+		t.Error("closing twice:", err)
+	}
+	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the log was not folded into the file:", err)
+	}
+	if got := numbers(t, openAt(t, path, sqlitestore.Options{}), "T|1"); len(got) != 3 {
+		t.Error("after opening again there are", got)
+	}
+}
+
+// Close lets writes that were accepted finish.
+func TestCloseWaitsForWrites(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s := openAt(t, path, sqlitestore.Options{})
+	other := raw(t, path)
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.Journal().Append(context.WithoutCancel(t.Context()), commit("T|1", 0, 1))
+		appended <- err
+	}()
+	sqlitestore.AwaitQueue(s, 1)
+	go func() { closed <- s.Close() }()
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-appended; err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDBIsReadOnly(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	mustAppend(t, s, commit("T|1", 0, 2))
+	if n := count(t, s.DB(), `SELECT count(*) FROM event_journal`); n != 2 {
+		t.Errorf("%d rows", n)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `DELETE FROM event_journal`); err == nil {
+		t.Error("the pool for reading deletes")
+	}
+}
+
+// Times rise with every commit, also when the clock stands, goes back, or another process had a clock ahead of ours.
+func TestTimesRise(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, other := openAt(t, path, sqlitestore.Options{}), openAt(t, path, sqlitestore.Options{})
+	first := mustAppend(t, s, commit("T|1", 0, 2)).Time
+	mustExec(t, raw(t, path), `UPDATE annals SET clock = clock + 3600000000`) // an hour ahead
+	ahead := mustAppend(t, other, commit("T|2", 0, 1)).Time
+	if ahead.Sub(first).Hours() < 1 {
+		t.Fatalf("%v is not an hour behind %v", ahead, first)
+	}
+	if err := other.Journal().DeleteTo(t.Context(), "T|2", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	last := ahead
+	for i := range 10 {
+		r := mustAppend(t, s, commit("T|1", annals.SeqNr(2+i), 1))
+		if !r.Time.After(last) {
+			t.Fatalf("%v is not behind %v", r.Time, last)
 		}
-		fmt.Print(id, " ")
+		last = r.Time
 	}
-	off, err := s.Query().Newest(ctx, annals.Filter{})
-	fmt.Println(off, last, err)
-	fmt.Println(sqlitestore.Commits(s))
-	rr, err := s.States().Put(ctx, annals.StateWrite{ID: "S|1", Payload: payload("x"), Event: &annals.NewEvent{Payload: payload("1")}, Tags: []string{"a"}})
-	fmt.Println(rr, err)
-	rr, err = s.States().Put(ctx, annals.StateWrite{ID: "S|1", After: 1, Payload: payload("x")})
-	fmt.Println(rr, err)
-	rr, err = s.States().Put(ctx, annals.StateWrite{ID: "S|1", After: 2, Payload: payload("x"), Event: &annals.NewEvent{Payload: payload("3")}, Tags: []string{"a"}})
-	fmt.Println(rr, err)
-	fmt.Println(numbers(t, s, "S|1"))
-	fmt.Println(s.States().Get(ctx, "S|1"))
+	put, err := other.States().Put(t.Context(), annals.StateWrite{ID: "S|1", Payload: payload("x")})
+	if err != nil || !put.Time.After(last) {
+		t.Errorf("the state has %v, %v; the event before it %v", put.Time, err, last)
+	}
 }

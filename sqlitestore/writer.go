@@ -30,6 +30,9 @@ type writer struct {
 	queue   []*write
 	closing bool
 
+	lastGroup  int // writes in the group just committed
+	lastCommit time.Duration
+
 	wake    chan struct{} // the queue is no longer empty, or closing
 	stopped chan struct{}
 
@@ -140,8 +143,7 @@ func (w *writer) signal() {
 func (w *writer) run() {
 	defer close(w.stopped)
 	for {
-		// Those who have just been answered come back with their next write: let them, or groups halve.
-		runtime.Gosched()
+		w.gather()
 		head, closing := w.head()
 		switch {
 		case head == nil && closing:
@@ -154,6 +156,25 @@ func (w *writer) run() {
 			w.turn()
 		}
 	}
+}
+
+// gather lets those who have just been answered come back with their next write, or groups would halve: one fsync for
+// the first to come, one for all others. It waits for as many as there were, and at most half as long as their COMMIT
+// took. Where one was alone it does not wait.
+func (w *writer) gather() {
+	if w.lastGroup < 2 {
+		return
+	}
+	for end := time.Now().Add(w.lastCommit / 2); w.waiting() < w.lastGroup && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	w.lastGroup = 0
+}
+
+func (w *writer) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
 }
 
 // head is the first write that still waits; it drops those withdrawn before it.
@@ -214,11 +235,13 @@ func (w *writer) turn() {
 			return
 		}
 	}
+	syncing := time.Now()
 	if _, err := w.statements.exec(ctx, `COMMIT`); err != nil {
 		w.rollback()
 		w.undone(group, err, uncertain(err))
 		return
 	}
+	w.lastGroup, w.lastCommit = len(group), time.Since(syncing)
 	w.commits.Add(1)
 	w.grouped.Add(int64(len(group)))
 	w.committed()

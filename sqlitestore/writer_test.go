@@ -1,0 +1,206 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// held is a store whose writer has to wait until release is called.
+func held(t *testing.T, o sqlitestore.Options) (s *sqlitestore.Store, release func()) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s = openAt(t, path, o)
+	tx, err := raw(t, path).BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// All that waits is one transaction, and one fsync.
+func TestGroupSharesOneCommit(t *testing.T) {
+	t.Parallel()
+	s, release := held(t, sqlitestore.Options{})
+	const writers = 64
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			if _, err := s.Journal().Append(t.Context(), commit(annals.PersistenceID(fmt.Sprintf("T|%d", w)), 0, 2)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sqlitestore.AwaitQueue(s, writers)
+	release()
+	wg.Wait()
+	if groups, writes := sqlitestore.Commits(s); groups != 1 || writes != writers {
+		t.Errorf("%d commits for %d writes, want 1 for %d", groups, writes, writers)
+	}
+}
+
+// A lone writer's appends are not held up to become groups.
+func TestLoneWriterCommitsEach(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	for i := range 10 {
+		mustAppend(t, s, commit("T|1", annals.SeqNr(i), 1))
+	}
+	if groups, writes := sqlitestore.Commits(s); groups != 10 || writes != 10 {
+		t.Errorf("%d commits for %d writes", groups, writes)
+	}
+}
+
+// Members of a group that conflict, repeat, or break a constraint leave their neighbours alone.
+func TestGroupIsolatesMembers(t *testing.T) {
+	t.Parallel()
+	s, release := held(t, sqlitestore.Options{
+		Init: func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, sqlitestore.StateTable("carts", "amount INTEGER CHECK (amount > 0)")); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `CREATE TRIGGER IF NOT EXISTS harsh BEFORE INSERT ON carts WHEN new.amount = 13
+				BEGIN SELECT raise(ROLLBACK, 'unlucky'); END`)
+			return err
+		},
+		StateTypes: map[string]annals.StateType[*sql.Tx]{"Cart": {Table: "carts", Columns: []string{"amount"},
+			Bind: func(s annals.State) (annals.Columns, error) { return annals.Columns{"amount": int64(s.Data[0])}, nil }}},
+	})
+	var wg sync.WaitGroup
+	queued := 0
+	write := func(want error, do func() error) {
+		wg.Go(func() {
+			if err := do(); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		})
+		queued++
+		sqlitestore.AwaitQueue(s, queued)
+	}
+	appendOf := func(c annals.Commit) func() error {
+		return func() error { _, err := s.Journal().Append(t.Context(), c); return err }
+	}
+	putOf := func(id annals.PersistenceID, amount byte) func() error {
+		return func() error {
+			w := annals.StateWrite{ID: id, Payload: annals.Payload{SerializerID: 1, Data: []byte{amount}}, Event: &annals.NewEvent{Payload: payload("1")}}
+			_, err := s.States().Put(t.Context(), w)
+			return err
+		}
+	}
+	again := commit("T|1", 0, 2)
+	write(nil, appendOf(again))
+	write(annals.ErrConflict, appendOf(commit("T|1", 0, 3)))
+	write(nil, appendOf(again)) // the same write once more
+	write(annals.ErrConflict, appendOf(commit("T|1", 5, 1)))
+	write(nil, putOf("Cart|1", 7))
+	write(annals.ErrConstraint, putOf("Cart|2", 0))
+	write(annals.ErrConstraint, putOf("Cart|3", 13)) // its trigger rolls the transaction back, with the neighbours
+	write(nil, appendOf(commit("T|1", 2, 1)))
+	write(nil, appendOf(commit("T|2", 0, 100)))
+	release()
+	wg.Wait()
+	for id, want := range map[annals.PersistenceID]int{"T|1": 3, "T|2": 100, "Cart|1": 1, "Cart|2": 0, "Cart|3": 0} {
+		if got := len(numbers(t, s, id)); got != want {
+			t.Errorf("%s has %d events, want %d", id, got, want)
+		}
+	}
+	if n := count(t, s.DB(), `SELECT count(*) FROM carts`); n != 1 {
+		t.Errorf("%d carts", n)
+	}
+}
+
+// What a write cannot put on the disk fails alone, and the store goes on.
+func TestFullDatabase(t *testing.T) {
+	t.Parallel()
+	s, release := held(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `PRAGMA max_page_count = 64`)
+		return err
+	}})
+	large := annals.Commit{ID: "T|large", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: make([]byte, 1<<20)}}}}
+	var wg sync.WaitGroup
+	wg.Go(func() { mustAppend(t, s, commit("T|1", 0, 2)) })
+	wg.Go(func() {
+		_, err := s.Journal().Append(t.Context(), large)
+		wantKind(t, err, annals.ErrUnavailable)
+	})
+	wg.Go(func() { mustAppend(t, s, commit("T|2", 0, 2)) })
+	sqlitestore.AwaitQueue(s, 3)
+	release()
+	wg.Wait()
+	for _, id := range []annals.PersistenceID{"T|1", "T|2"} {
+		if got := numbers(t, s, id); len(got) != 2 {
+			t.Errorf("%s has %v", id, got)
+		}
+	}
+	if got := numbers(t, s, large.ID); got != nil {
+		t.Errorf("the large one left %v", got)
+	}
+}
+
+// A write whose caller leaves while it waits is not made.
+func TestWithdrawnWrite(t *testing.T) {
+	t.Parallel()
+	s, release := held(t, sqlitestore.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 2)
+	go func() { _, err := s.Journal().Append(ctx, commit("T|1", 0, 1)); left <- err }()
+	sqlitestore.AwaitQueue(s, 1)
+	go func() {
+		left <- s.InTx(ctx, func(context.Context, *sql.Tx, annals.Store) error { return errors.New("must not run") })
+	}()
+	sqlitestore.AwaitQueue(s, 2)
+	cancel()
+	for range 2 {
+		err := <-left
+		wantKind(t, err, annals.ErrUnavailable)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v does not wrap the context's error", err)
+		}
+	}
+	release()
+	mustAppend(t, s, commit("T|2", 0, 1))
+	if last, err := s.Journal().LastSeqNr(t.Context(), "T|1"); last != 0 || err != nil {
+		t.Errorf("the withdrawn write left number %d, %v", last, err)
+	}
+	_, err := s.Journal().Append(ctx, commit("T|3", 0, 1))
+	wantKind(t, err, annals.ErrUnavailable)
+}
+
+// A caller whose context ends may use its slice again at once, whatever became of the write.
+func TestEventsAreCopied(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	events := commit("", 0, 1).Events
+	landed := 0
+	for i := range 200 {
+		id := annals.PersistenceID(fmt.Sprintf("T|%d", i))
+		ctx, cancel := context.WithCancel(t.Context())
+		if i%2 == 0 {
+			go cancel()
+		}
+		events[0].Payload = payload("1")
+		_, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: events})
+		events[0].Payload = payload("overwritten") // the race detector watches
+		if err != nil && !annals.SafeToRetry(err) {
+			t.Fatal(err)
+		}
+		got := numbers(t, s, id) // checks the payload
+		if err == nil && len(got) != 1 {
+			t.Fatalf("%s was acknowledged and is not there", id)
+		}
+		landed += len(got)
+		cancel()
+	}
+	t.Log(landed, "of 200 landed")
+}
