@@ -19,3 +19,6 @@ const (
 	PageRows    = pageRows
 	KeepDeleted = keepDeleted
 )
+
+// Path is the file of s.
+func Path(s *Store) string { return s.path }

@@ -98,9 +98,13 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 // IDs implements annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	call := annals.Call{Op: "query ids"}
-	from, to := string(after), "\xff" // above every UTF-8 text
+	// No id holds the byte 0xff: it stands above every text, here behind the last "Type{…" and before the first "Type|".
+	from, to := string(after), "\xff"
 	if entityType != "" {
-		from, to = max(from, entityType+"|"), entityType+"}" // "}" follows "|"
+		from, to = max(from, entityType+"{\xff"), entityType+"|\xff"
+	}
+	if strings.Contains(entityType, "|") {
+		to = "" // the type of no id
 	}
 	text := idQuery(q.types.tables(entityType))
 	return func(yield func(annals.PersistenceID, error) bool) {

@@ -111,7 +111,11 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	s.writerDB.SetMaxOpenConns(1)
-	if s.conn, err = s.writerDB.Conn(ctx); err != nil {
+	err = patiently(ctx, func() (err error) {
+		s.conn, err = s.writerDB.Conn(ctx)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if err := prepareFile(ctx, s.conn, o.Init); err != nil {
