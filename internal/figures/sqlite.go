@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// sqliteFigures compare sqlitestore with the bare driver: the same rows, the same table, the same pragmas, the same
+// file system, both through database/sql.
+func sqliteFigures() []Figure {
+	return []Figure{
+		{
+			Name:  "sqlite-group-commit-64",
+			About: "durable appends a second of 64 concurrent writers, divided by one transaction per INSERT on the bare driver",
+			Goal:  AtLeast(8),
+			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 64, 40) },
+		},
+		{
+			Name:  "sqlite-append-1",
+			About: "durable appends a second of one writer, divided by one transaction per INSERT on the bare driver",
+			Goal:  AtLeast(0.9),
+			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 1, 100) },
+		},
+		{
+			Name:  "sqlite-replay-10000",
+			About: "a replay of 10,000 events, its speed divided by that of a SELECT of the same rows on the bare driver",
+			Goal:  AtLeast(0.7),
+			Run:   replayFigure,
+		},
+	}
+}
+
+const slicesPerRun = 6
+
+// appendFigure takes turns between writers that append to entities of their own, each times, and one that inserts.
+func appendFigure(ctx context.Context, writers, each int) (ratio float64, err error) {
+	b, err := openBench(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	const inserts = 100
+	last := make([]annals.SeqNr, writers)
+	var ours, theirs time.Duration
+	for range slicesPerRun {
+		begun := time.Now()
+		if err := b.appendFrom(ctx, last, each); err != nil {
+			return 0, err
+		}
+		ours += time.Since(begun)
+		begun = time.Now()
+		for range inserts {
+			if err := b.insert(ctx); err != nil {
+				return 0, err
+			}
+		}
+		theirs += time.Since(begun)
+	}
+	return float64(writers*each) / ours.Seconds() / (inserts / theirs.Seconds()), nil
+}
+
+func replayFigure(ctx context.Context) (ratio float64, err error) {
+	b, err := openBench(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	const events = 10_000
+	for last := annals.SeqNr(0); last < events; {
+		c := benchCommit(0, last)
+		for len(c.Events) < 100 {
+			c.Events = append(c.Events, c.Events[0])
+		}
+		r, err := b.store.Journal().Append(ctx, c)
+		if err != nil {
+			return 0, err
+		}
+		last = r.SeqNr
+	}
+	var ours, theirs time.Duration
+	for range slicesPerRun {
+		begun, n := time.Now(), 0
+		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
+			if err != nil {
+				return 0, err
+			}
+			n++
+		}
+		ours += time.Since(begun)
+		begun = time.Now()
+		m, err := b.selectAll(ctx, benchID(0))
+		if err != nil {
+			return 0, err
+		}
+		theirs += time.Since(begun)
+		if n != events || m != events {
+			return 0, fmt.Errorf("of %d events %d were replayed and %d selected", events, n, m)
+		}
+	}
+	return theirs.Seconds() / ours.Seconds(), nil
+}
+
+// sqliteBench is a store, and beside it a table like its journal that the bare driver writes.
+type sqliteBench struct {
+	dir      string
+	store    *sqlitestore.Store
+	plain    *sql.DB
+	inserts  *sql.Stmt
+	inserted int
+}
+
+func openBench(ctx context.Context) (_ *sqliteBench, err error) {
+	b := &sqliteBench{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "annals-figures-"); err != nil {
+		return nil, err
+	}
+	if b.store, err = sqlitestore.Open(ctx, filepath.Join(b.dir, "annals.db"), sqlitestore.Options{}); err != nil {
+		return nil, err
+	}
+	const pragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"
+	if b.plain, err = sql.Open("sqlite", "file:"+filepath.Join(b.dir, "plain.db")+pragmas); err != nil {
+		return nil, err
+	}
+	b.plain.SetMaxOpenConns(1)
+	for _, name := range []string{"event_journal", "event_journal_time_idx"} {
+		text := ""
+		if err := b.store.DB().QueryRowContext(ctx, `SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&text); err != nil {
+			return nil, err
+		}
+		if _, err := b.plain.ExecContext(ctx, text); err != nil {
+			return nil, err
+		}
+	}
+	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
+		event_ser_id, event_ser_manifest, event_payload, writer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	if b.inserts, err = b.plain.PrepareContext(ctx, insert); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *sqliteBench) close() error {
+	var errs []error
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	if b.plain != nil {
+		errs = append(errs, b.plain.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}
+
+// appendFrom appends on one goroutine per entry of last.
+func (b *sqliteBench) appendFrom(ctx context.Context, last []annals.SeqNr, each int) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(last))
+	for w := range last {
+		wg.Go(func() {
+			for range each {
+				r, err := b.store.Journal().Append(ctx, benchCommit(w, last[w]))
+				if err != nil {
+					errs[w] = err
+					return
+				}
+				last[w] = r.SeqNr
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+var benchPayload = make([]byte, 128)
+
+func benchID(w int) annals.PersistenceID {
+	return annals.PersistenceID(fmt.Sprintf("Bench|%d", w))
+}
+
+func benchCommit(w int, after annals.SeqNr) annals.Commit {
+	return annals.Commit{
+		ID: benchID(w), After: after, WriteID: annals.NewWriteID(),
+		Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Manifest: "posted.v1", Data: benchPayload}}},
+	}
+}
+
+// insert is one transaction with one row, by a prepared statement.
+func (b *sqliteBench) insert(ctx context.Context) (err error) {
+	b.inserted++
+	id := benchID(b.inserted % 64)
+	tx, err := b.plain.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.StmtContext(ctx, b.inserts).ExecContext(ctx, id.Slice(), id.Type(), string(id), b.inserted, time.Now().UnixMicro(),
+		1, "posted.v1", benchPayload, annals.NewWriteID().String()); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// selectAll scans the rows of one entity, column by column as a program without a store would.
+func (b *sqliteBench) selectAll(ctx context.Context, id annals.PersistenceID) (n int, err error) {
+	const text = `SELECT seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
+		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload
+		FROM event_journal WHERE persistence_id = ? ORDER BY seq_nr`
+	rows, err := b.store.DB().QueryContext(ctx, text, string(id))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	var (
+		seqNr, micros, serializerID, deleted int64
+		manifest, writer, adapter            string
+		data, metaData                       []byte
+		tags, metaManifest                   sql.NullString
+		metaID                               sql.NullInt64
+	)
+	for rows.Next() {
+		err := rows.Scan(&seqNr, &micros, &serializerID, &manifest, &data, &deleted, &writer, &adapter, &tags, &metaID, &metaManifest, &metaData)
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, rows.Err()
+}
