@@ -133,8 +133,8 @@ func openPlain(b *testing.B) *plainDriver {
 			persistence_id TEXT NOT NULL, seq_nr INTEGER NOT NULL, db_timestamp INTEGER NOT NULL, event_ser_id INTEGER NOT NULL,
 			event_ser_manifest TEXT NOT NULL, event_payload BLOB NOT NULL, deleted INTEGER NOT NULL DEFAULT 0, writer TEXT NOT NULL,
 			adapter_manifest TEXT NOT NULL, tags TEXT, meta_ser_id INTEGER, meta_ser_manifest TEXT, meta_payload BLOB,
-			PRIMARY KEY (persistence_id, seq_nr)) STRICT, WITHOUT ROWID`,
-		`CREATE INDEX event_journal_time_idx ON event_journal (db_timestamp, seq_nr, persistence_id, slice, entity_type) WHERE deleted = 0`} {
+			PRIMARY KEY (persistence_id, seq_nr)) STRICT`,
+		`CREATE INDEX event_journal_time_idx ON event_journal (db_timestamp, seq_nr, slice, entity_type) WHERE deleted = 0`} {
 		if _, err := db.Exec(text); err != nil {
 			b.Fatal(err)
 		}

@@ -190,6 +190,11 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	if from > until {
 		return nil
 	}
+	if until == last {
+		if err := t.keepClock(ctx); err != nil {
+			return err
+		}
+	}
 	old := time.Now().Add(-keepDeleted).UnixMicro()
 	if _, err := t.exec(ctx, remove, string(d.id), int64(from), int64(min(until, last-1)), old); err != nil {
 		return err

@@ -42,7 +42,7 @@ func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f a
 		columns = strings.Replace(columns, `event_payload`, `x''`, 1)
 	}
 	where, args := filterEvents(f, until)
-	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?`
+	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr LIMIT ?`
 	var row eventRow
 	dest := append([]any{&row.id}, row.dest()...)
 	return q.rows(ctx, text, append(args, pageRows), func(r *sql.Rows) (bool, error) {
@@ -92,7 +92,7 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 		parts[i] = `SELECT ` + columns + ` FROM ` + table + ` WHERE ` + where
 		args = append(args, one...)
 	}
-	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision, persistence_id LIMIT ?`, append(args, pageRows)
+	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision LIMIT ?`, append(args, pageRows)
 }
 
 // IDs implements annals.Query, in the order of the ids' bytes.
@@ -150,7 +150,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	ctx, o := q.observe(ctx, call)
 	where, args := filterEvents(f, heldBack(f))
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
+		ORDER BY db_timestamp DESC, seq_nr DESC LIMIT 1`
 	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
 		var micros int64
 		found, err := q.row(ctx, text, args, &micros, &newest.SeqNr, &newest.ID)

@@ -59,8 +59,8 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 var stateColumns = []string{"slice", "entity_type", "persistence_id", "revision", "db_timestamp", "state_ser_id",
 	"state_ser_manifest", "state_payload", "tags", "writes"}
 
-// check looks for the tables and columns.
-func (ts stateTypes) check(ctx context.Context, conn *sql.Conn) error {
+// check looks for the tables and columns, and adds the index by which followers read.
+func (ts stateTypes) check(ctx context.Context, tx *sql.Tx) error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
 		t := ts[entityType]
@@ -68,7 +68,7 @@ func (ts stateTypes) check(ctx context.Context, conn *sql.Conn) error {
 		if table == "" {
 			table = commonTable
 		}
-		there, err := tableColumns(ctx, conn, table)
+		there, err := tableColumns(ctx, tx, table)
 		if err != nil {
 			return err
 		}
@@ -85,11 +85,19 @@ func (ts stateTypes) check(ctx context.Context, conn *sql.Conn) error {
 	if err := errors.Join(faults...); err != nil {
 		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
+	for _, t := range ts {
+		if t.Table == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, stateIndex(t.Table)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-func tableColumns(ctx context.Context, conn *sql.Conn, table string) (names []string, err error) {
-	rows, err := conn.QueryContext(ctx, `SELECT lower(name) FROM pragma_table_info(?)`, table)
+func tableColumns(ctx context.Context, tx *sql.Tx, table string) (names []string, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT lower(name) FROM pragma_table_info(?)`, table)
 	if err != nil {
 		return nil, err
 	}

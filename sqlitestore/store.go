@@ -102,7 +102,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		_ = s.release()
 		return nil, translateOpen(err)
 	}
-	s.writer = newWriter(s.conn, s.watchers.wake)
+	s.writer = newWriter(s.conn, newClock(types.tables("")), s.watchers.wake)
 	return s, nil
 }
 
@@ -118,10 +118,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := prepareFile(ctx, s.conn, o.Init); err != nil {
-		return err
-	}
-	if err := s.types.check(ctx, s.conn); err != nil {
+	if err := prepareFile(ctx, s.conn, s.types, o.Init); err != nil {
 		return err
 	}
 	// A reader waits only for the recovery after a crash, and its context ends that wait.
@@ -141,7 +138,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 
 // prepareFile refuses what is no database or too new before it changes anything, then turns on the write-ahead log and
 // creates what is missing.
-func prepareFile(ctx context.Context, conn *sql.Conn, init func(context.Context, *sql.Tx) error) error {
+func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, init func(context.Context, *sql.Tx) error) error {
 	err := patiently(ctx, func() error { _, err := checkVersion(ctx, conn); return err })
 	if err != nil {
 		return err
@@ -160,7 +157,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, init func(context.Context,
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if err := createSchema(ctx, tx, init); err != nil {
+		if err := createSchema(ctx, tx, types, init); err != nil {
 			return err
 		}
 		return tx.Commit()

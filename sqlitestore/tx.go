@@ -14,28 +14,21 @@ import (
 // transaction is an open write transaction: statements that run in it, and the clock for what they write.
 type transaction struct {
 	*statements
-	tx          *sql.Tx // nil in a group
-	dates       int     // how many writes may ask for a date
-	next, limit int64   // dates reserved: next ≤ date < limit
+	clock *clock
+	tx    *sql.Tx // nil in a group
+	dated bool    // the clock has seen what other processes wrote
 }
 
-// date is the time of one write in microseconds: the clock's, and above every date given before in this file, by any
-// process. The transaction reserves what it may need at once.
+// date is the time of one write in microseconds: above every date that this file has seen, by any process.
 func (t *transaction) date(ctx context.Context) (int64, error) {
-	if t.next == t.limit {
-		const advance = `UPDATE annals SET clock = max(clock, ?) + ? RETURNING clock`
-		n := int64(max(t.dates, 1))
-		found, err := t.row(ctx, advance, []any{time.Now().UnixMicro() - n, n}, &t.limit)
-		if err == nil && !found {
-			err = &annals.Error{Kind: annals.ErrCorrupt, Err: errors.New("the table annals has no row")}
-		}
-		if err != nil {
+	if !t.dated {
+		if err := t.clock.catchUp(ctx, t.statements); err != nil {
 			return 0, err
 		}
-		t.next, t.limit = t.limit-n+1, t.limit+1
+		t.dated = true
 	}
-	t.next++
-	return t.next - 1, nil
+	t.clock.last = max(time.Now().UnixMicro(), t.clock.last+1)
+	return t.clock.last, nil
 }
 
 // insideKey marks a context that was handed to a function running inside a transaction of this store.
@@ -76,7 +69,7 @@ func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Co
 		return translate(c.Op, c.ID, err)
 	}
 	defer func() { _ = tx.Rollback() }() // without effect behind a Commit; for errors, panics and Goexit
-	t := &transaction{tx: tx, dates: 1, statements: &statements{prepare: tx.PrepareContext}}
+	t := &transaction{tx: tx, clock: &s.writer.clock, statements: &statements{prepare: tx.PrepareContext}}
 	if err := fn(context.WithValue(ctx, insideKey{s}, true), t); err != nil {
 		return translate(c.Op, c.ID, err)
 	}

@@ -24,6 +24,7 @@ const (
 type writer struct {
 	conn       *sql.Conn
 	statements *statements
+	clock      clock
 	committed  func() // called behind every COMMIT
 
 	mu      sync.Mutex
@@ -57,8 +58,8 @@ const (
 	taken         // by the writer, or by its caller's end
 )
 
-func newWriter(conn *sql.Conn, committed func()) *writer {
-	w := &writer{conn: conn, committed: committed, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+func newWriter(conn *sql.Conn, c clock, committed func()) *writer {
+	w := &writer{conn: conn, clock: c, committed: committed, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 		statements: &statements{prepare: conn.PrepareContext}}
 	go w.run()
 	return w
@@ -225,7 +226,7 @@ func (w *writer) turn() {
 		w.rollback()
 		return
 	}
-	t := &transaction{statements: w.statements, dates: len(group)}
+	t := &transaction{statements: w.statements, clock: &w.clock}
 	answers := make([]error, len(group))
 	for i, j := range group {
 		answers[i] = j.apply(ctx, t)

@@ -22,13 +22,13 @@ func sqliteFigures() []Figure {
 			Name:  "sqlite-group-commit-64",
 			About: "durable appends a second of 64 concurrent writers, divided by one transaction per INSERT on the bare driver",
 			Goal:  AtLeast(8),
-			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 64, 40) },
+			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 64, 10) },
 		},
 		{
 			Name:  "sqlite-append-1",
 			About: "durable appends a second of one writer, divided by one transaction per INSERT on the bare driver",
 			Goal:  AtLeast(0.9),
-			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 1, 100) },
+			Run:   func(ctx context.Context) (float64, error) { return appendFigure(ctx, 1, 10) },
 		},
 		{
 			Name:  "sqlite-replay-10000",
@@ -39,7 +39,11 @@ func sqliteFigures() []Figure {
 	}
 }
 
-const slicesPerRun = 6
+// Short turns, so that a disturbance meets both sides.
+const (
+	appendTurns = 40
+	replayTurns = 6
+)
 
 // appendFigure takes turns between writers that append to entities of their own, each times, and one that inserts.
 func appendFigure(ctx context.Context, writers, each int) (ratio float64, err error) {
@@ -48,10 +52,10 @@ func appendFigure(ctx context.Context, writers, each int) (ratio float64, err er
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	const inserts = 100
+	const inserts = 10
 	last := make([]annals.SeqNr, writers)
 	var ours, theirs time.Duration
-	for range slicesPerRun {
+	for range appendTurns {
 		begun := time.Now()
 		if err := b.appendFrom(ctx, last, each); err != nil {
 			return 0, err
@@ -87,7 +91,7 @@ func replayFigure(ctx context.Context) (ratio float64, err error) {
 		last = r.SeqNr
 	}
 	var ours, theirs time.Duration
-	for range slicesPerRun {
+	for range replayTurns {
 		begun, n := time.Now(), 0
 		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
 			if err != nil {

@@ -1,0 +1,42 @@
+package sqlitestore
+
+import "context"
+
+// clock is the newest date given, in microseconds. It belongs to whoever holds the writing connection.
+type clock struct {
+	last    int64
+	version int64  // of the file, as this connection saw it when last was right
+	newest  string // the query for the newest date in the file
+}
+
+// newClock reads the dates of events and states. Where the newest events have been deleted, the table annals knows.
+func newClock(stateTables []string) clock {
+	newest := `SELECT max(clock, ifnull((SELECT max(db_timestamp) FROM event_journal WHERE deleted = 0), 0)`
+	for _, table := range stateTables {
+		newest += `, ifnull((SELECT max(db_timestamp) FROM ` + table + `), 0)`
+	}
+	return clock{newest: newest + `) FROM annals`}
+}
+
+// catchUp reads the newest date again when another connection has written since. SQLite counts that.
+func (c *clock) catchUp(ctx context.Context, q *statements) error {
+	var version, newest int64
+	if _, err := q.row(ctx, `PRAGMA data_version`, nil, &version); err != nil || version == c.version {
+		return err
+	}
+	if _, err := q.row(ctx, c.newest, nil, &newest); err != nil {
+		return err
+	}
+	c.last, c.version = max(c.last, newest), version
+	return nil
+}
+
+// keepClock stores the newest date, for when the events that have it are deleted.
+func (t *transaction) keepClock(ctx context.Context) error {
+	now, err := t.date(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, `UPDATE annals SET clock = ?`, now)
+	return err
+}
