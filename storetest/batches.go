@@ -27,11 +27,11 @@ func batchTable() (all []testCase) {
 	return all
 }
 
-// batchAboveLimit holds a store without a limit to a batch of 5,000.
+// batchAboveLimit holds a store without a limit to a batch of 2,000.
 func batchAboveLimit(h *harness) {
 	id, limit := h.id(), h.caps.Limits.MaxEvents
 	if limit == 0 {
-		last := h.append(h.commit(id, 0, h.volume(5_000, 2_000))).SeqNr
+		last := h.append(h.commit(id, 0, 2_000)).SeqNr
 		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
 		return
 	}

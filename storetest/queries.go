@@ -63,15 +63,21 @@ func query[T any](h *harness, did string, want int, read func() ([]T, error)) []
 	}
 }
 
-// queryOf are the events of one entity, found by query.
-func (h *harness) queryOf(id annals.PersistenceID) (es []annals.Event) {
+// queryOf are the events of one entity, of want, found by query.
+func (h *harness) queryOf(id annals.PersistenceID, want int) []annals.Event {
 	h.Helper()
-	for _, e := range h.queryEvents(annals.Filter{Type: id.Type()}, -1) {
-		if e.ID == id {
-			es = append(es, e)
+	slice := annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}
+	return query(h, fmt.Sprintf("query events of slices %s", slice), want, func() (es []annals.Event, err error) {
+		for e, err := range h.store.Query().Events(h.ctx, annals.Filter{Slices: slice}) {
+			if err != nil {
+				return es, err
+			}
+			if e.ID == id {
+				es = append(es, e)
+			}
 		}
-	}
-	return es
+		return es, nil
+	})
 }
 
 // population writes events of several entities in turn, in commits of several sizes, and returns what a replay shows,
@@ -254,10 +260,10 @@ func pagesOfEvents(h *harness) {
 		h.append(h.commit(id, 0, h.batch(30+i)))
 		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
 	}
-	all = append(all, h.population([]string{"Thing"}, 5, h.volume(8, 3))...)
+	all = append(all, h.population([]string{"Thing"}, 5, h.volume(5, 3))...)
 	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
 	h.queryEvents(annals.Filter{}, len(all))
-	for _, limit := range []int{1, 7, 100, len(all), len(all) + 1} {
+	for _, limit := range []int{3, 7, 100, len(all), len(all) + 1} {
 		var got []annals.Event
 		f := annals.Filter{Type: "Thing", Limit: limit}
 		for {
