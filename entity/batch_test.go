@@ -228,6 +228,33 @@ func TestConflictDecidesAgain(t *testing.T) {
 	})
 }
 
+// Guards the same for a rejection within the batch that meets the conflict.
+func TestConflictDecidesRejectionsAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			other := start(s.Store, entity.Options{})
+			g := gated(s)
+			rt := start(s, entity.Options{})
+			first := ask(t.Context(), rt, 5)
+			synctest.Wait()
+			second := ask(t.Context(), rt, 1)
+			synctest.Wait()
+			withdrawal := ask(t.Context(), rt, -50) // rejected, together with the second
+			synctest.Wait()
+			g.pass()
+			answered(t, first, 5, nil)
+			unanswered(t, withdrawal)
+			mustAsk(t, other, 100, 105)
+			g.pass()
+			unanswered(t, withdrawal)
+			g.pass()
+			answered(t, second, 106, nil)
+			answered(t, withdrawal, 56, nil)
+		})
+	})
+}
+
 // Guards the bound in entity.overtaken.
 func TestConflictsEndAtMaxRetries(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
@@ -465,6 +492,9 @@ func TestCommandThatCannotBeStoredFailsAlone(t *testing.T) {
 		}
 		if n, err := rt.Ask(t.Context(), "a", nil); n != 4 || err != nil {
 			t.Errorf("%d words stored, %v, want 4", n, err)
+		}
+		if s.refused.Load() != 0 {
+			t.Errorf("the store had to refuse %d writes", s.refused.Load())
 		}
 	})
 }

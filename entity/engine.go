@@ -170,7 +170,6 @@ func (g *engine[C, S, R]) abandon(c *command[C, R]) {
 	if c.place != nil {
 		g.crowd.Remove(c.place)
 		c.place = nil
-		g.checkDrained()
 	}
 }
 

@@ -25,9 +25,9 @@ func (g *engine[C, S, R]) shutdown(ctx context.Context) error {
 	}
 }
 
-// checkDrained ends the runtime when it is closed and has nothing left to do. g.mu is held.
+// checkDrained ends the runtime when it is closed and no entity is at work: then nobody waits for room either. g.mu is held.
 func (g *engine[C, S, R]) checkDrained() {
-	if !g.closed || g.active > 0 || g.crowd.Len() > 0 || g.live == nil {
+	if !g.closed || g.active > 0 || g.live == nil {
 		return
 	}
 	g.stop()

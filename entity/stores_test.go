@@ -94,8 +94,8 @@ type hooked struct {
 	deleteTo func(id annals.PersistenceID, to annals.SeqNr)
 	event    func(e annals.Event) (annals.Event, error)
 
-	writes, looks atomic.Int64
-	mu            sync.Mutex // guards write once a runtime is at work
+	writes, looks, refused atomic.Int64
+	mu                     sync.Mutex // guards write once a runtime is at work
 }
 
 // written is one call of Append, Put or Delete.
@@ -140,6 +140,7 @@ type hookedJournal struct {
 
 func (j hookedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	if err := c.Validate(j.s.caps.Limits); err != nil {
+		j.s.refused.Add(1)
 		return annals.Receipt{}, err
 	}
 	return j.s.call(ctx, written{commit: c}, func() (annals.Receipt, error) { return j.Journal.Append(ctx, c) })
