@@ -1,0 +1,148 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/memstore"
+)
+
+// A counter: its commands, events, state and replies are all ints.
+var counter = behavior.EventSourced[int, int, int, int]{
+	Type:   "Counter",
+	Decide: func(total, add int) ([]int, error) { return []int{add}, nil },
+	Evolve: func(total, added int) int { return total + added },
+	Reply:  func(total, _ int, _ []int) int { return total },
+}
+
+func Example() {
+	ctx := context.Background()
+
+	counters, err := entity.New(memstore.New(), counter, entity.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	total, err := counters.Ask(ctx, "c-1", 5)
+	fmt.Println(total, err)
+	total, err = counters.Ref("c-1").Ask(ctx, 2)
+	fmt.Println(total, err)
+	fmt.Println(counters.Shutdown(ctx))
+	// Output:
+	// 5 <nil>
+	// 7 <nil>
+	// <nil>
+}
+
+// Deposit is a command that carries its id: the caller chooses it, and sends the same again when in doubt.
+type Deposit struct {
+	ID     string
+	Amount int
+}
+
+// Deposited carries the id of its command.
+type Deposited struct {
+	ID     string
+	Amount int
+}
+
+// Wallet knows the newest commands that it has done.
+type Wallet struct {
+	Balance int
+	Done    []string
+}
+
+var wallet = behavior.EventSourced[Deposit, Deposited, Wallet, int]{
+	Type: "Wallet",
+	Decide: func(w Wallet, d Deposit) ([]Deposited, error) {
+		if slices.Contains(w.Done, d.ID) {
+			return nil, nil // done before: the reply says how things are
+		}
+		return []Deposited{Deposited(d)}, nil
+	},
+	Evolve: func(w Wallet, d Deposited) Wallet {
+		w.Balance += d.Amount
+		w.Done = append(w.Done, d.ID)
+		w.Done = w.Done[max(0, len(w.Done)-100):] // as many as can be in doubt at once
+		return w
+	},
+	Reply:         func(w Wallet, _ Deposit, _ []Deposited) int { return w.Balance },
+	SnapshotEvery: 100,
+}
+
+// A command is sent again after ErrUnknown, and counts once.
+func Example_unknown() {
+	ctx := context.Background()
+	store := newHooked()
+	store.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		_, _ = next() // what was sent is stored, and every answer gets lost
+		return annals.Receipt{}, &annals.Error{Op: "append", Kind: annals.ErrUnknown}
+	}
+	wallets, err := entity.New(store, wallet, entity.Options{WriteTimeout: 10 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	deposit := Deposit{ID: "d-1", Amount: 50}
+	balance, err := wallets.Ask(ctx, "w-1", deposit)
+	for errors.Is(err, annals.ErrUnknown) {
+		fmt.Println("outcome unknown")
+		store.heal()
+		balance, err = wallets.Ask(ctx, "w-1", deposit)
+	}
+	fmt.Println(balance, err)
+	// Output:
+	// outcome unknown
+	// 50 <nil>
+}
+
+// Two runtimes have the same entity in memory.
+func ExampleRuntime_Fresh() {
+	ctx := context.Background()
+	store := memstore.New()
+	here, err := entity.New(store, account, entity.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	there, err := entity.New(store, account, entity.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const read = 0
+	fmt.Println(here.Ask(ctx, "a-1", 5))
+	fmt.Println(there.Ask(ctx, "a-1", 10))
+
+	fmt.Println(here.Ask(ctx, "a-1", read))   // from memory
+	fmt.Println(here.Fresh(ctx, "a-1", read)) // asks the store first
+	// Output:
+	// 5 <nil>
+	// 15 <nil>
+	// 5 <nil>
+	// 15 <nil>
+}
+
+// Of a wallet the store keeps two snapshots and the events behind the older one.
+func ExampleOptions() {
+	wallets, err := entity.New(memstore.New(), wallet, entity.Options{
+		MaxEntities:   10_000,
+		IdleAfter:     time.Minute,
+		KeepSnapshots: 2,
+		DeleteEvents:  true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	balance, err := wallets.Ask(context.Background(), "w-1", Deposit{"d-1", 50})
+	fmt.Println(balance, err)
+	// Output: 50 <nil>
+}
