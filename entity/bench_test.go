@@ -56,7 +56,7 @@ func BenchmarkAskHotEntity(b *testing.B) {
 func BenchmarkAskHotEntityWithLatency(b *testing.B) {
 	s := newHooked()
 	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 		return next()
 	}
 	rt, err := entity.New(s, account, entity.Options{})

@@ -1,0 +1,241 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/entity"
+)
+
+// Guards the requeueing of a batch's commands, all of them, in entity.overtaken: a rejection and a read that saw what was
+// not stored are decided again on what another owner wrote.
+func TestConflictDecidesAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			other := start(s.Store, entity.Options{})
+			rt := start(s, entity.Options{})
+			mustAsk(t, rt, 5, 5)
+			g := gated(s)
+			mustAsk(t, other, 100, 105)
+
+			deposit := ask(t.Context(), rt, 1)
+			synctest.Wait()
+			read := ask(t.Context(), rt, 0)
+			withdrawal := ask(t.Context(), rt, -50)
+			synctest.Wait()
+			g.pass() // meets the conflict; deposit and the others go out again
+			unanswered(t, deposit)
+			unanswered(t, read)
+			g.pass()
+			balances := []int{(<-deposit).reply, (<-read).reply, (<-withdrawal).reply}
+			if balances[0] != 106 || !slices.Contains([]int{106, 56}, balances[1]) || balances[2] != 56 {
+				t.Errorf("replies %v, want 106, 106 or 56, 56", balances)
+			}
+		})
+	})
+}
+
+// Guards the same for a rejection within the batch that meets the conflict.
+func TestConflictDecidesRejectionsAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			other := start(s.Store, entity.Options{})
+			g := gated(s)
+			rt := start(s, entity.Options{})
+			first := ask(t.Context(), rt, 5)
+			synctest.Wait()
+			second := ask(t.Context(), rt, 1)
+			synctest.Wait()
+			withdrawal := ask(t.Context(), rt, -50) // rejected, together with the second
+			synctest.Wait()
+			g.pass()
+			answered(t, first, 5, nil)
+			unanswered(t, withdrawal)
+			mustAsk(t, other, 100, 105)
+			g.pass()
+			unanswered(t, withdrawal)
+			g.pass()
+			answered(t, second, 106, nil)
+			answered(t, withdrawal, 56, nil)
+		})
+	})
+}
+
+// Guards the bound in entity.overtaken.
+func TestConflictsEndAtMaxRetries(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			s.write = func(context.Context, written, func() (annals.Receipt, error)) (annals.Receipt, error) {
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			}
+			rt := start(s, entity.Options{MaxRetries: 3})
+			if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, annals.ErrConflict) || s.writes.Load() != 4 {
+				t.Errorf("%v after %d tries, want a conflict after 4", err, s.writes.Load())
+			}
+			s.heal()
+			mustAsk(t, rt, 1, 1)
+		})
+	})
+}
+
+// Guards failAll and the reload behind it: the commands of a failed write fail, those behind them are decided again.
+func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			result := make(chan error)
+			s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				if err := <-result; err != nil {
+					return annals.Receipt{}, err
+				}
+				return next()
+			}
+			rt := start(s, entity.Options{})
+			first := ask(t.Context(), rt, 5)
+			synctest.Wait()
+			second := ask(t.Context(), rt, 6)
+			synctest.Wait()
+			result <- &annals.Error{Op: "test", Kind: annals.ErrFenced}
+			synctest.Wait()
+			answered(t, first, 0, annals.ErrFenced)
+			unanswered(t, second)
+			result <- nil
+			synctest.Wait()
+			answered(t, second, 6, nil)
+		})
+	})
+}
+
+// Guards e.single: what the store refuses for one command's sake does not fail its neighbours.
+func TestStoreRefusesOneOfABatch(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			g := make(chan struct{})
+			s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				<-g
+				for _, e := range w.commit.Events {
+					if string(e.Data) == "13" {
+						return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConstraint}
+					}
+				}
+				if n := len(w.state.Data); n > 0 && strings.Contains("13 14 113 114", string(w.state.Data)) {
+					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConstraint}
+				}
+				return next()
+			}
+			rt := start(s, entity.Options{})
+			first := ask(t.Context(), rt, 100)
+			synctest.Wait()
+			bad := ask(t.Context(), rt, 13)
+			synctest.Wait()
+			good := ask(t.Context(), rt, 1)
+			synctest.Wait()
+			read := ask(t.Context(), rt, 0)
+			synctest.Wait()
+			close(g)
+			synctest.Wait()
+			answered(t, first, 100, nil)
+			answered(t, bad, 0, annals.ErrConstraint)
+			answered(t, good, 101, nil)
+			answered(t, read, 101, nil)
+		})
+	})
+}
+
+// Guards the ErrUnknown case of entity.settle.
+func TestUnknownIsNotDecidedAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		for _, landed := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newHooked()
+				s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+					if landed && w.n == 1 {
+						_, _ = next()
+					}
+					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+				}
+				rt := start(s, entity.Options{WriteTimeout: 3 * time.Second})
+				began := time.Now()
+				first := ask(t.Context(), rt, 5)
+				synctest.Wait()
+				second := ask(t.Context(), rt, 7) // decided on what the first will produce, and not sent
+				time.Sleep(time.Second)
+				unanswered(t, first)
+				a := <-first
+				if !errors.Is(a.err, annals.ErrUnknown) || a.reply != 0 || time.Since(began) > 4*time.Second {
+					t.Errorf("answered %d, %v after %v", a.reply, a.err, time.Since(began))
+				}
+				s.heal()
+				want := 7
+				if landed {
+					want = 12
+				}
+				if a := <-second; a.err != nil || a.reply != want {
+					t.Errorf("the second was answered %d, %v, want %d", a.reply, a.err, want)
+				}
+				mustAsk(t, rt, 0, want)
+			})
+		}
+	})
+}
+
+// Guards "doubt" in host.Send: a store that does not know its writes again reports our own as a conflict.
+func TestConflictWithOneselfIsUnknown(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			s.caps.Repeatable, s.caps.IdempotentState = false, false
+			s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				if w.n == 1 {
+					_, _ = next()
+					return annals.Receipt{}, errors.New("connection reset") // says nothing: as good as unknown
+				}
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			}
+			rt := start(s, entity.Options{})
+			_, err := rt.Ask(t.Context(), "a", 5)
+			if !errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrConflict) {
+				t.Errorf("%v, want unknown and no conflict", err)
+			}
+			s.heal()
+			mustAsk(t, rt, 0, 5)
+		})
+	})
+}
+
+// Guards forgotten in host.Send: a write of which the store has forgotten who made it is not sent until WriteTimeout.
+func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		other, _ := entity.NewState(s.Store, accountState, entity.Options{})
+		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			if w.n == 1 {
+				_, _ = next()
+				for range 5 {
+					if _, err := other.Ask(t.Context(), "a", 1); err != nil {
+						t.Error(err)
+					}
+				}
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+			}
+			return next()
+		}
+		rt, _ := entity.NewState(s, accountState, entity.Options{})
+		began := time.Now()
+		if _, err := rt.Ask(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnknown) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v, want unknown at once", err, time.Since(began))
+		}
+		mustAsk(t, rt, 0, 10)
+	})
+}
