@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -119,28 +118,28 @@ func unclaimedManySnapshots(h *harness) {
 // claimsFit demands what a claim or limit takes for granted.
 func claimsFit(h *harness) {
 	c := h.caps
-	var faults []string
-	for fault, is := range map[string]bool{
-		"EventQueries without Events":                      c.EventQueries && !c.Events,
-		"StateQueries without States":                      c.StateQueries && !c.States,
-		"CommitSnapshot without Events and Snapshots":      c.CommitSnapshot && !(c.Events && c.Snapshots),
-		"ManySnapshots without Snapshots":                  c.ManySnapshots && !c.Snapshots,
-		"TagQueries without Tags and queries":              c.TagQueries && !(c.Tags && (c.EventQueries || c.StateQueries)),
-		"StateEvents without Events and States":            c.StateEvents && !(c.Events && c.States),
-		"IdempotentState without States":                   c.IdempotentState && !c.States,
-		"OrderedFeed without EventQueries":                 c.OrderedFeed && !c.EventQueries,
-		"Repeatable without Events":                        c.Repeatable && !c.Events,
-		"FenceAfterDelete without Events":                  c.FenceAfterDelete && !c.Events,
-		"Limits.FirstSnapshot without CommitSnapshot":      c.Limits.FirstSnapshot && !c.CommitSnapshot,
-		"a negative limit":                                 min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes) < 0,
-		"Limits.MaxIDBytes below 200, the least to expect": c.Limits.MaxIDBytes > 0 && c.Limits.MaxIDBytes < 200,
+	for _, claim := range []struct {
+		name         string
+		made, needed bool
+		what         string
+	}{
+		{"EventQueries", c.EventQueries, c.Events, "Events"},
+		{"StateQueries", c.StateQueries, c.States, "States"},
+		{"CommitSnapshot", c.CommitSnapshot, c.Events && c.Snapshots, "Events and Snapshots"},
+		{"ManySnapshots", c.ManySnapshots, c.Snapshots, "Snapshots"},
+		{"TagQueries", c.TagQueries, c.Tags && (c.EventQueries || c.StateQueries), "Tags, and EventQueries or StateQueries"},
+		{"StateEvents", c.StateEvents, c.Events && c.States, "Events and States"},
+		{"IdempotentState", c.IdempotentState, c.States, "States"},
+		{"OrderedFeed", c.OrderedFeed, c.EventQueries, "EventQueries"},
+		{"Repeatable", c.Repeatable, c.Events, "Events"},
+		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
+		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
+		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes) >= 0, "no negative number"},
+		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},
 	} {
-		if is {
-			faults = append(faults, fault)
+		if claim.made && !claim.needed {
+			h.Errorf("capabilities: got %s without what it needs, want %s", claim.name, claim.what)
 		}
-	}
-	if len(faults) > 0 {
-		h.Errorf("capabilities: got %s", strings.Join(faults, "; "))
 	}
 	h.wantEqual(h.store.Capabilities(), c, "capabilities of a second store")
 }

@@ -263,15 +263,6 @@ func show(p annals.Payload) string {
 	return fmt.Sprintf("payload (%d, %q, %d bytes %q)", p.SerializerID, p.Manifest, len(p.Data), data)
 }
 
-// numbers are the numbers of events.
-func numbers(es []annals.Event) []annals.SeqNr {
-	ns := make([]annals.SeqNr, len(es))
-	for i, e := range es {
-		ns[i] = e.SeqNr
-	}
-	return ns
-}
-
 // collect reads a sequence to its end.
 func collect[T any](seq iter.Seq2[T, error]) (all []T, err error) {
 	for v, e := range seq {

@@ -13,13 +13,12 @@ import (
 
 // Stores that fail on purpose must not leave files of failing histories behind, nor take long to shrink them.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "0s"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 func openMem(testing.TB) annals.Store { return memstore.New() }
