@@ -11,25 +11,26 @@ import (
 // Bench is the same workload for every store: appends of one writer, of many and in batches, replays, recoveries and
 // state writes. Sub-benchmarks of what the store does not claim are left out.
 func Bench(b *testing.B, c Config) {
-	caps := capabilitiesOf(b, c)
+	p := c.probe(b)
+	caps := p.caps
 	if caps.Events {
-		b.Run("append", func(b *testing.B) { benchAppend(b, c, caps, 1) })
-		b.Run("append-100", func(b *testing.B) { benchAppend(b, c, caps, 100) })
-		b.Run("append-parallel", func(b *testing.B) { benchParallel(b, c, caps) })
+		b.Run("append", func(b *testing.B) { benchAppend(b, p, 1) })
+		b.Run("append-100", func(b *testing.B) { benchAppend(b, p, 100) })
+		b.Run("append-parallel", func(b *testing.B) { benchParallel(b, p) })
 		for _, n := range []int{1, 100, 10_000} {
-			b.Run(fmt.Sprintf("replay-%d", n), func(b *testing.B) { benchReplay(b, c, caps, n) })
+			b.Run(fmt.Sprintf("replay-%d", n), func(b *testing.B) { benchReplay(b, p, n) })
 		}
 	}
 	if caps.Events && caps.Snapshots {
-		b.Run("recover", func(b *testing.B) { benchRecover(b, c, caps) })
+		b.Run("recover", func(b *testing.B) { benchRecover(b, p) })
 	}
 	if caps.States {
-		b.Run("put-state", func(b *testing.B) { benchState(b, c, caps) })
+		b.Run("put-state", func(b *testing.B) { benchState(b, p) })
 	}
 }
 
-func benchAppend(b *testing.B, c Config, caps annals.Capabilities, size int) {
-	h := newHarness(b, c, caps)
+func benchAppend(b *testing.B, p probe, size int) {
+	h := newHarness(b, p)
 	id, size := h.id(), h.batch(size)
 	var after annals.SeqNr
 	b.ReportAllocs()
@@ -40,8 +41,8 @@ func benchAppend(b *testing.B, c Config, caps annals.Capabilities, size int) {
 }
 
 // benchParallel lets 64 writers per processor append, each to an entity of its own.
-func benchParallel(b *testing.B, c Config, caps annals.Capabilities) {
-	h := newHarness(b, c, caps)
+func benchParallel(b *testing.B, p probe) {
+	h := newHarness(b, p)
 	var failed atomic.Pointer[error]
 	b.ReportAllocs()
 	b.SetParallelism(64)
@@ -62,8 +63,8 @@ func benchParallel(b *testing.B, c Config, caps annals.Capabilities) {
 	}
 }
 
-func benchReplay(b *testing.B, c Config, caps annals.Capabilities, n int) {
-	h := newHarness(b, c, caps)
+func benchReplay(b *testing.B, p probe, n int) {
+	h := newHarness(b, p)
 	id := h.id()
 	h.write(id, 0, n)
 	b.ReportAllocs()
@@ -82,8 +83,8 @@ func benchReplay(b *testing.B, c Config, caps annals.Capabilities, n int) {
 }
 
 // benchRecover recovers an entity with a snapshot and ten events behind it.
-func benchRecover(b *testing.B, c Config, caps annals.Capabilities) {
-	h := newHarness(b, c, caps)
+func benchRecover(b *testing.B, p probe) {
+	h := newHarness(b, p)
 	id := h.id()
 	last := h.write(id, 0, 1000)
 	h.saveSnapshot(snapshotOf(id, last-10))
@@ -96,8 +97,8 @@ func benchRecover(b *testing.B, c Config, caps annals.Capabilities) {
 	}
 }
 
-func benchState(b *testing.B, c Config, caps annals.Capabilities) {
-	h := newHarness(b, c, caps)
+func benchState(b *testing.B, p probe) {
+	h := newHarness(b, p)
 	id := h.id()
 	var after annals.SeqNr
 	b.ReportAllocs()

@@ -22,11 +22,23 @@ type testCase struct {
 // need is something a case asks of the store or of the Config.
 type need struct {
 	name string
-	met  func(caps annals.Capabilities, c Config) bool
+	met  func(p probe) bool
+}
+
+// probe is what a case may ask for.
+type probe struct {
+	caps  annals.Capabilities
+	store annals.Store // closed; only its type counts
+	cfg   Config
 }
 
 func claims(name string, has func(c annals.Capabilities) bool) need {
-	return need{name, func(caps annals.Capabilities, _ Config) bool { return has(caps) }}
+	return need{name, func(p probe) bool { return has(p.caps) }}
+}
+
+// offers asks for an optional ability, which is an interface.
+func offers[A any](name string) need {
+	return need{name, func(p probe) bool { _, ok := p.store.(A); return ok }}
 }
 
 var (
@@ -50,8 +62,11 @@ var (
 	sizeLimit        = claims("Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims("Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	reopen     = need{"Config.Reopen", func(_ annals.Capabilities, c Config) bool { return c.Reopen != nil }}
-	loseAnswer = need{"Config.LoseAnswer", func(_ annals.Capabilities, c Config) bool { return c.LoseAnswer != nil }}
+	skipper = offers[annals.Skipper]("annals.Skipper")
+	watcher = offers[annals.Watcher]("annals.Watcher")
+
+	reopen     = need{"Config.Reopen", func(p probe) bool { return p.cfg.Reopen != nil }}
+	loseAnswer = need{"Config.LoseAnswer", func(p probe) bool { return p.cfg.LoseAnswer != nil }}
 )
 
 func needs(n ...need) []need { return n }
@@ -60,9 +75,9 @@ func needs(n ...need) []need { return n }
 func (tc testCase) name() string { return tc.id + " " + tc.about }
 
 // missing are the names of the needs that are not met.
-func (tc testCase) missing(caps annals.Capabilities, c Config) (names []string) {
+func (tc testCase) missing(p probe) (names []string) {
 	for _, n := range tc.needs {
-		if !n.met(caps, c) {
+		if !n.met(p) {
 			names = append(names, n.name)
 		}
 	}
@@ -70,8 +85,8 @@ func (tc testCase) missing(caps annals.Capabilities, c Config) (names []string) 
 }
 
 // applies is false where what the case expects to be unclaimed is claimed.
-func (tc testCase) applies(caps annals.Capabilities, c Config) bool {
-	return !slices.ContainsFunc(tc.unless, func(n need) bool { return n.met(caps, c) })
+func (tc testCase) applies(p probe) bool {
+	return !slices.ContainsFunc(tc.unless, func(n need) bool { return n.met(p) })
 }
 
 // run runs each case as a subtest of t, and lists those that are not claimed.
@@ -80,29 +95,29 @@ func run(t *testing.T, c Config, all []testCase) {
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
-	caps := capabilitiesOf(t, c)
+	p := c.probe(t)
 	for _, tc := range all {
-		if !tc.applies(caps, c) {
+		if !tc.applies(p) {
 			continue
 		}
-		if missing := tc.missing(caps, c); len(missing) > 0 {
+		if missing := tc.missing(p); len(missing) > 0 {
 			t.Logf("not claimed: %s (needs %s)", tc.name(), strings.Join(missing, ", "))
 			continue
 		}
 		t.Run(tc.name(), func(t *testing.T) {
 			t.Parallel()
 			if reason, ok := c.Except[tc.id]; ok {
-				mustFail(t, c, caps, tc, reason)
+				mustFail(t, p, tc, reason)
 				return
 			}
-			tc.run(newHarness(t, c, caps))
+			tc.run(newHarness(t, p))
 		})
 	}
 }
 
 // mustFail runs a case that the store is known to fail.
-func mustFail(t testing.TB, c Config, caps annals.Capabilities, tc testCase, reason string) {
-	failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, c, caps)) })
+func mustFail(t testing.TB, p probe, tc testCase, reason string) {
+	failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, p)) })
 	if len(failures) == 0 {
 		t.Errorf("%s passes, though Config.Except says that it fails: %s", tc.name(), reason)
 		return
@@ -127,11 +142,13 @@ func (c Config) check() error {
 	return nil
 }
 
-func capabilitiesOf(t testing.TB, c Config) annals.Capabilities {
+// probe opens a store to ask what it claims.
+func (c Config) probe(t testing.TB) probe {
+	t.Helper()
 	s := c.Open(t)
-	caps := s.Capabilities()
+	p := probe{s.Capabilities(), s, c}
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close of a store that did nothing: got %v, want nil", err)
 	}
-	return caps
+	return p
 }

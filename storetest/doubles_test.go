@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"iter"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
@@ -161,7 +163,7 @@ type modestSnapshots struct{ annals.SnapshotStore }
 
 func (s modestSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	newest, ok, err := s.SnapshotStore.Latest(ctx, id, annals.SnapshotCriteria{})
-	if err != nil || !ok {
+	if err != nil || !ok || c == (annals.SnapshotCriteria{}) {
 		return newest, ok, err
 	}
 	fitting, ok, err := s.SnapshotStore.Latest(ctx, id, c)
@@ -258,4 +260,48 @@ type unluckyStates struct {
 
 func (st unluckyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	return st.s.answer(st.StateStore.Put(ctx, w))
+}
+
+// able has the optional abilities that memstore lacks.
+type able struct {
+	*memstore.Store
+	mu       sync.Mutex
+	watchers []chan struct{}
+}
+
+func (s *able) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	if _, err := s.Store.Journal().Append(ctx, annals.Commit{ID: id, Events: newEvents(0, int(n))}); err != nil {
+		return err
+	}
+	return s.Store.Journal().DeleteTo(ctx, id, n)
+}
+
+func (s *able) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	signals := make(chan struct{}, 1)
+	s.watchers = append(s.watchers, signals)
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers = slices.DeleteFunc(s.watchers, func(c chan struct{}) bool { return c == signals })
+		close(signals)
+	})
+	return signals, nil
+}
+
+func (s *able) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		r, err := j.Append(ctx, c)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, signals := range s.watchers {
+			select {
+			case signals <- struct{}{}:
+			default:
+			}
+		}
+		return r, err
+	}}
 }

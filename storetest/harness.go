@@ -28,9 +28,9 @@ type harness struct {
 	ids   atomic.Int64
 }
 
-func newHarness(tb testing.TB, c Config, caps annals.Capabilities) *harness {
-	h := &harness{TB: tb, ctx: tb.Context(), cfg: c, caps: caps}
-	h.store = c.Open(tb)
+func newHarness(tb testing.TB, p probe) *harness {
+	h := &harness{TB: tb, ctx: tb.Context(), cfg: p.cfg, caps: p.caps}
+	h.store = p.cfg.Open(tb)
 	tb.Cleanup(func() { _ = h.store.Close() }) // a case may have closed it
 	return h
 }

@@ -65,11 +65,11 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			c := Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true}
-			caps := capabilitiesOf(t, c)
+			p := c.probe(t)
 			for _, id := range m.caught {
 				tc := caseOf(t, id)
-				failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, c, caps)) })
-				if len(failures) == 0 || !tc.applies(caps, c) || len(tc.missing(caps, c)) > 0 {
+				failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, p)) })
+				if len(failures) == 0 || !tc.applies(p) || len(tc.missing(p)) > 0 {
 					t.Errorf("%s: passes or does not apply, want it to fail", id)
 				}
 			}

@@ -26,6 +26,7 @@ var queryCases = []testCase{
 	{id: "QUERY-7", about: "the newest offset is the last event's", needs: needs(events, eventQueries), run: newestOffset},
 	{id: "QUERY-8", about: "deleted events are gone, the rest is there", needs: needs(events, eventQueries), run: queryBehindDelete},
 	{id: "QUERY-9", about: "the body of a query may append, and break off", needs: needs(events, eventQueries), run: appendWithinQuery},
+	{id: "QUERY-10", about: "ids of entities that have a state only, deleted or not", needs: needs(events, states, eventQueries), run: idsOfStates},
 	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries), run: newestStates},
 	{id: "QUERY-21", about: "states behind an offset, by type, slices and page", needs: needs(states, stateQueries), run: pagesOfStates},
 	{id: "QUERY-22", about: "states by tag", needs: needs(states, stateQueries, tags, tagQueries), run: statesByTag},
@@ -158,6 +159,16 @@ func idsBehind(h *harness) {
 		got := h.queryIDs("Thing", all[i], len(all)-i-1)
 		h.wantEqual(got, all[i+1:], "ids behind the one at place %d", i+1)
 	}
+}
+
+func idsOfStates(h *harness) {
+	a, b, c := h.id(), h.id(), h.id()
+	h.put(a, 0)
+	h.put(b, 0)
+	h.deleteState(b, 1)
+	h.write(c, 0, 1)
+	h.put(c, 0)
+	h.wantIDs("", []annals.PersistenceID{a, b, c})
 }
 
 // tagged writes three entities whose events are green here and there, and returns the green ones.

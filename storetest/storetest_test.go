@@ -81,7 +81,7 @@ func TestListing(t *testing.T) {
 	}
 	for _, tc := range cases() {
 		run, listed := strings.Contains(string(out), "RUN   TestJournalOnly/"+tc.id+"_"), strings.Contains(string(out), "not claimed: "+tc.id+" ")
-		if run == listed && tc.applies(journalOnly{}.Capabilities(), Config{}) {
+		if run == listed && tc.applies(probe{caps: journalOnly{}.Capabilities(), store: journalOnly{}}) {
 			t.Errorf("%s: run %v, listed %v", tc.id, run, listed)
 		}
 	}
@@ -109,6 +109,12 @@ func TestLoseAnswer(t *testing.T) {
 	}, retryCases)
 }
 
+// Optional abilities, which the reference store does not have.
+func TestAbilities(t *testing.T) {
+	t.Parallel()
+	run(t, Config{Open: func(testing.TB) annals.Store { return &able{Store: memstore.New()} }}, abilityCases)
+}
+
 func TestExcept(t *testing.T) {
 	t.Parallel()
 	broken := Config{Open: func(testing.TB) annals.Store { return noConflicts{memstore.New()} }, Except: map[string]string{"J-X9": "it drops the conflict check"}}
@@ -116,7 +122,7 @@ func TestExcept(t *testing.T) {
 
 	failures := record(t, func(tb testing.TB) {
 		r := tb.(*recorder)
-		mustFail(r, Config{Open: openMem}, memstore.New().Capabilities(), caseOf(t, "J-X9"), "it drops the conflict check")
+		mustFail(r, Config{Open: openMem}.probe(t), caseOf(t, "J-X9"), "it drops the conflict check")
 	})
 	if len(failures) != 1 || !strings.Contains(failures[0], "passes, though") {
 		t.Errorf("an excepted case that passes: got %q, want a failure", failures)
