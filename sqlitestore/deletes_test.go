@@ -1,0 +1,128 @@
+package sqlitestore_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// Deleted events stay as empty rows for as long as a retry may come, then all go but the newest.
+func TestDeletedRows(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	old, young := commit("T|1", 0, 5), commit("T|1", 5, 3)
+	mustAppend(t, s, old)
+	mustAppend(t, s, young)
+	mustExec(t, db, `UPDATE event_journal SET db_timestamp = db_timestamp - ? WHERE seq_nr <= 5`, sqlitestore.KeepDeleted.Microseconds())
+	deleteTo := func(to annals.SeqNr) {
+		t.Helper()
+		if err := s.Journal().DeleteTo(t.Context(), "T|1", to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteTo(7)
+	if n := count(t, db, `SELECT count(*) FROM event_journal WHERE seq_nr <= 5`); n != 0 {
+		t.Errorf("%d old rows are left", n)
+	}
+	const stripped = `SELECT count(*) FROM event_journal WHERE deleted = 1 AND length(event_payload) = 0 AND event_ser_id = 0
+		AND tags IS NULL AND writer = ?`
+	if n := count(t, db, stripped, young.WriteID.String()); n != 2 {
+		t.Errorf("%d young rows are stripped, want 2", n)
+	}
+	if got := numbers(t, s, "T|1"); len(got) != 1 || got[0] != 8 {
+		t.Errorf("left are %v", got)
+	}
+	deleteTo(annals.MaxSeqNr)
+	if r := mustAppend(t, s, young); !r.Repeated || r.SeqNr != 8 {
+		t.Errorf("a retry behind the delete: %+v", r)
+	}
+	_, err := s.Journal().Append(t.Context(), commit("T|1", 5, 1))
+	wantKind(t, err, annals.ErrConflict)
+
+	mustExec(t, db, `UPDATE event_journal SET db_timestamp = db_timestamp - ?`, sqlitestore.KeepDeleted.Microseconds())
+	deleteTo(annals.MaxSeqNr)
+	if n := count(t, db, `SELECT count(*) FROM event_journal`); n != 1 {
+		t.Errorf("%d rows are left, want the newest alone", n)
+	}
+	if r := mustAppend(t, s, young); !r.Repeated || r.SeqNr != 8 {
+		t.Errorf("a very late retry, of which the newest row tells: %+v", r)
+	}
+	_, err = s.Journal().Append(t.Context(), old)
+	wantKind(t, err, annals.ErrConflict)
+	if r := mustAppend(t, s, commit("T|1", 8, 1)); r.SeqNr != 9 {
+		t.Errorf("the next number is %d", r.SeqNr)
+	}
+}
+
+// A long stream is deleted in many transactions, so that others get their turn; the newest row stays.
+func TestDeleteToInBatches(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	const events = 3*sqlitestore.DeleteBatch + 7
+	mustAppend(t, s, commit("T|1", 0, events))
+	before, _ := sqlitestore.Commits(s)
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := sqlitestore.Commits(s); after-before != 4 {
+		t.Errorf("%d transactions, want 4", after-before)
+	}
+	if got := numbers(t, s, "T|1"); got != nil {
+		t.Errorf("%d events are left", len(got))
+	}
+	if err := s.Journal().DeleteTo(t.Context(), "T|unknown", 5); err != nil {
+		t.Error(err)
+	}
+	if last, err := s.Journal().LastSeqNr(t.Context(), "T|unknown"); last != 0 || err != nil {
+		t.Errorf("deleting an unknown entity left number %d, %v", last, err)
+	}
+}
+
+// What nobody deleted and is not there is corruption, wherever a page ends.
+func TestReplayFindsHoles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	const events = 2*sqlitestore.PageRows + 10
+	for _, hole := range []annals.SeqNr{5, sqlitestore.PageRows + 1, sqlitestore.PageRows + 2, events - 1} {
+		id := annals.PersistenceID("T|" + string(rune('a'+hole%26)))
+		mustAppend(t, s, commit(id, 0, events))
+		mustExec(t, db, `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr = ?`, string(id), int64(hole))
+		var last annals.SeqNr
+		var end error
+		for e, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+			if end = err; err == nil {
+				last = e.SeqNr
+			}
+		}
+		wantKind(t, end, annals.ErrCorrupt)
+		if last >= hole {
+			t.Errorf("event %d was yielded from behind the hole at %d", last, hole)
+		}
+	}
+}
+
+// A row that cannot be read is named, by entity and number.
+func TestUnreadableRow(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	for column, value := range map[string]string{"writer": "nobody", "tags": "{"} {
+		id := annals.PersistenceID("T|" + column)
+		mustAppend(t, s, commit(id, 0, 2))
+		mustExec(t, db, `UPDATE event_journal SET `+column+` = ? WHERE persistence_id = ? AND seq_nr = 2`, value, string(id))
+		var end error
+		for _, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+			end = err
+		}
+		wantKind(t, end, annals.ErrCorrupt)
+		if !strings.Contains(fmt.Sprint(end), "event 2") || !strings.Contains(fmt.Sprint(end), string(id)) {
+			t.Errorf("%v does not name the row", end)
+		}
+	}
+}
