@@ -43,7 +43,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 	c := annals.Call{Op: "transaction"}
 	ctx, o := s.observe(ctx, c)
 	err := s.alone(ctx, c, func(ctx context.Context, t *transaction) error {
-		in := &inside{t: t}
+		in := &inside{s: s, t: t}
 		defer in.end()
 		if err := fn(ctx, t.tx, &insideStore{contracts{session: in, shared: s.shared}}); err != nil {
 			return &annals.Error{Op: c.Op, Err: err}
@@ -114,6 +114,8 @@ func (*insideStore) Close() error { return nil }
 
 // inside is the session of one transaction. One call at a time uses the connection.
 type inside struct {
+	s *Store
+
 	mu   sync.Mutex
 	t    *transaction
 	dead bool
@@ -169,7 +171,7 @@ func (in *inside) write(ctx context.Context, c annals.Call, j *write) error {
 		return withdrawn(ctx, c.Op, c.ID)
 	}
 	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is.
-	uninterrupted := context.WithoutCancel(ctx)
+	uninterrupted := context.WithValue(context.WithoutCancel(ctx), insideKey{in.s}, true)
 	if _, err := in.t.exec(uninterrupted, `SAVEPOINT annals`); err != nil {
 		return in.breaks(c, err)
 	}
