@@ -21,7 +21,8 @@ import (
 
 // Config tells the suite how to get at a store. Open is required.
 type Config struct {
-	// Open returns an empty store. It is called once for every case, from parallel subtests; the suite closes the store.
+	// Open returns an empty store, which the suite closes. It is called for every case, from parallel subtests, and once
+	// before them to ask for the capabilities.
 	Open func(tb testing.TB) annals.Store
 
 	// Reopen returns another annals.Store on the data of s, as a second process would. s is still open, or has been
