@@ -40,7 +40,7 @@ func (g gate) pass() {
 	synctest.Wait()
 }
 
-// Guards "!e.writing" of task write in entity.todo.
+// Guards "!e.writing" of task write in entity.upcoming.
 func TestOneWriteInFlight(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/annals-go/annals"
@@ -42,7 +43,7 @@ func (e *entity[C, S, R]) push(c *command[C, R]) (work bool) {
 
 // takeTurn reports whether there is something to do and nobody doing it; then the turn is the caller's. e.mu is held.
 func (e *entity[C, S, R]) takeTurn() bool {
-	if e.turn || e.todo() == nothing {
+	if e.turn || e.upcoming() == nothing {
 		return false
 	}
 	e.turn = true
@@ -59,8 +60,8 @@ const (
 	write
 )
 
-// todo is what comes next. e.mu is held.
-func (e *entity[C, S, R]) todo() task {
+// upcoming is what has to be done next. e.mu is held.
+func (e *entity[C, S, R]) upcoming() task {
 	switch {
 	case e.written:
 		return settle
@@ -78,7 +79,7 @@ func (e *entity[C, S, R]) todo() task {
 func (e *entity[C, S, R]) work() {
 	for {
 		e.mu.Lock()
-		switch e.todo() {
+		switch e.upcoming() {
 		case settle:
 			e.written = false
 			e.mu.Unlock()
@@ -157,10 +158,10 @@ func (e *entity[C, S, R]) reload(decided ...[]*command[C, R]) {
 func (e *entity[C, S, R]) requeue(decided ...[]*command[C, R]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := len(decided) - 1; i >= 0; i-- {
-		for _, c := range decided[i] {
+	for _, commands := range slices.Backward(decided) {
+		for _, c := range commands {
 			c.wait()
 		}
-		e.mailbox.pushFront(decided[i]...)
+		e.mailbox.pushFront(commands...)
 	}
 }

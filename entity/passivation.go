@@ -43,7 +43,7 @@ func (g *engine[C, S, R]) retire(e *entity[C, S, R]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e.mu.Lock()
-	if e.todo() != nothing {
+	if e.upcoming() != nothing {
 		e.mu.Unlock()
 		return false
 	}

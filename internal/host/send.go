@@ -21,7 +21,7 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (annals.
 		again := (!certain(err) || annals.SafeToRetry(err)) && !forgotten(err)
 		// After a doubtful try only a store that knows its writes again can say that none of them landed: for any
 		// other the conflict may be with ourselves.
-		if doubt && !(errors.Is(err, annals.ErrConflict) && m.Repeatable()) {
+		if doubt && (!errors.Is(err, annals.ErrConflict) || !m.Repeatable()) {
 			err = unknown(w, err)
 		}
 		if !again || backoff.Wait(ctx, try) != nil {
@@ -52,7 +52,7 @@ func certain(err error) bool {
 // forgotten reports whether the store no longer remembers who wrote what follows w.After: it will not remember later.
 func forgotten(err error) bool {
 	e := (*annals.Error)(nil)
-	return errors.As(err, &e) && e.Kind == annals.ErrUnknown && e.Last > e.After
+	return errors.Is(err, annals.ErrUnknown) && errors.As(err, &e) && e.Last > e.After
 }
 
 // unknown is err with the kind that the whole of the tries has. A store's own error goes in as text: its kind was that
