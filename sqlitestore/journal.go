@@ -126,10 +126,10 @@ func eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, writer str
 // LastSeqNr implements annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
 	call := annals.Call{Op: "last number", ID: id}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return 0, err
-	}
 	ctx, o := j.observe(ctx, call)
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return 0, o.end(ctx, err)
+	}
 	err = j.read(ctx, call, func(ctx context.Context, q *statements) error {
 		_, err := q.row(ctx, lastSeqNr, []any{string(id)}, &last)
 		return err
@@ -149,10 +149,10 @@ const deleteBatch = 256
 // that fails on its way is completed by repeating it.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	call := annals.Call{Op: "delete events", ID: id}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return err
-	}
 	ctx, o := j.observe(ctx, call)
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return o.end(ctx, err)
+	}
 	var from annals.SeqNr
 	for from <= to {
 		batch := deletion{id: id, from: from, to: to}

@@ -60,11 +60,11 @@ func (s offsets) Handled(ctx context.Context, projection string, id annals.Persi
 // Save implements annals.OffsetStore.
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 	call := annals.Call{Op: "save offsets"}
+	ctx, o := s.observe(ctx, call)
 	if err := p.Validate(); err != nil {
-		return err
+		return o.end(ctx, err)
 	}
 	p.Offsets = slices.Clone(p.Offsets)
-	ctx, o := s.observe(ctx, call)
 	err := s.write(ctx, call, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {
 		return t.saveProgress(ctx, call, p)
 	}})

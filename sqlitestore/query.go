@@ -144,10 +144,10 @@ func idQuery(stateTables []string) string {
 // Newest implements annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	call := annals.Call{Op: "query newest"}
-	if err := validFilter(call, f); err != nil {
-		return annals.Offset{}, err
-	}
 	ctx, o := q.observe(ctx, call)
+	if err := validFilter(call, f); err != nil {
+		return annals.Offset{}, o.end(ctx, err)
+	}
 	where, args := filterEvents(f, heldBack(f))
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
 		ORDER BY db_timestamp DESC, seq_nr DESC LIMIT 1`

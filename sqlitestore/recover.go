@@ -13,10 +13,10 @@ func (c *contracts) Recover(ctx context.Context, id annals.PersistenceID,
 	snapshot func(annals.Snapshot) error, event func(annals.Event) error,
 ) (annals.SeqNr, error) {
 	call := annals.Call{Op: "recover", ID: id}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return 0, err
-	}
 	ctx, o := c.observe(ctx, call)
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return 0, o.end(ctx, err)
+	}
 	last, err := c.recover(ctx, o, call, snapshot, event)
 	return last, o.end(ctx, err)
 }

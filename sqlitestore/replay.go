@@ -19,17 +19,16 @@ const (
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	call := annals.Call{Op: "replay", ID: id}
 	return func(yield func(annals.Event, error) bool) {
-		if err := id.ValidateRead(call.Op, limits); err != nil {
-			yield(annals.Event{}, err)
-			return
-		}
 		ctx, o := j.observe(ctx, call)
-		err := j.replay(ctx, o, call, &stream{id: id, from: max(from, 1), to: to}, func(e annals.Event) error {
-			if !yield(e, nil) {
-				return errBroken
-			}
-			return nil
-		})
+		err := id.ValidateRead(call.Op, limits)
+		if err == nil {
+			err = j.replay(ctx, o, call, &stream{id: id, from: max(from, 1), to: to}, func(e annals.Event) error {
+				if !yield(e, nil) {
+					return errBroken
+				}
+				return nil
+			})
+		}
 		if err = brokenOff(err); o.end(ctx, err) != nil {
 			yield(annals.Event{}, err)
 		}

@@ -14,10 +14,10 @@ type snapshots struct{ *contracts }
 // Latest implements annals.SnapshotStore.
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, found bool, err error) {
 	call := annals.Call{Op: "load snapshot", ID: id}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return annals.Snapshot{}, false, err
-	}
 	ctx, o := s.observe(ctx, call)
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return annals.Snapshot{}, false, o.end(ctx, err)
+	}
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
 		newest, found, err = latestSnapshot(ctx, q, id, c)
 		return err
@@ -52,10 +52,10 @@ func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID,
 // Save implements annals.SnapshotStore.
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 	call := annals.Call{Op: "save snapshot", ID: snapshot.ID}
-	if err := snapshot.Validate(limits); err != nil {
-		return err
-	}
 	ctx, o := s.observe(ctx, call)
+	if err := snapshot.Validate(limits); err != nil {
+		return o.end(ctx, err)
+	}
 	bytes := len(snapshot.Data) + len(snapshot.Metadata.Data)
 	err := s.write(ctx, call, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
 		return t.saveSnapshot(ctx, &snapshot, time.Now())
@@ -89,10 +89,10 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now 
 // Delete implements annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	call := annals.Call{Op: "delete snapshots", ID: id}
-	if err := c.ValidateDelete(id, limits); err != nil {
-		return err
-	}
 	ctx, o := s.observe(ctx, call)
+	if err := c.ValidateDelete(id, limits); err != nil {
+		return o.end(ctx, err)
+	}
 	where, args := criteria(id, c)
 	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
 		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+where, args...)

@@ -43,10 +43,10 @@ func (r *stateRow) value() (annals.State, error) {
 // Get implements annals.StateStore.
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, there bool, err error) {
 	call := annals.Call{Op: "get state", ID: id}
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return annals.State{}, false, err
-	}
 	ctx, o := s.observe(ctx, call)
+	if err := id.ValidateRead(call.Op, limits); err != nil {
+		return annals.State{}, false, o.end(ctx, err)
+	}
 	text := `SELECT ` + stateRowColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
 		var row stateRow
@@ -77,14 +77,14 @@ func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt
 }
 
 func (s states) change(ctx context.Context, call annals.Call, w annals.StateWrite) (annals.Receipt, error) {
-	if err := w.Validate(call.Op, limits); err != nil {
-		return annals.Receipt{}, err
-	}
 	if w.Event != nil {
 		event := *w.Event
 		w.Event, call.Events = &event, 1
 	}
 	ctx, o := s.observe(ctx, call)
+	if err := w.Validate(call.Op, limits); err != nil {
+		return annals.Receipt{}, o.end(ctx, err)
+	}
 	change := stateChange{StateWrite: w, call: call, t: s.types.of(w.ID.Type())}
 	var (
 		receipt annals.Receipt

@@ -204,3 +204,37 @@ func TestEventsAreCopied(t *testing.T) {
 	}
 	t.Log(landed, "of 200 landed")
 }
+
+// A caller whose context ends while its write is being made is told so at once; the write goes on, and a retry finds it.
+func TestContextEndsInFlight(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := open(t, sqlitestore.Options{
+		Init: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("slow", "text TEXT"))
+			return err
+		},
+		StateTypes: map[string]annals.StateType[*sql.Tx]{"Slow": {Table: "slow", Columns: []string{"text"},
+			Bind: func(annals.State) (annals.Columns, error) {
+				once.Do(func() { close(entered); <-leave })
+				return nil, nil
+			}}},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	w := annals.StateWrite{ID: "Slow|1", Payload: payload("x"), WriteID: annals.NewWriteID()}
+	answer := make(chan error, 1)
+	go func() { _, err := s.States().Put(ctx, w); answer <- err }()
+	<-entered
+	cancel()
+	err := <-answer
+	wantKind(t, err, annals.ErrUnknown)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not wrap the context's error", err)
+	}
+	close(leave)
+	r, err := s.States().Put(t.Context(), w)
+	if err != nil || !r.Repeated || r.SeqNr != 1 {
+		t.Errorf("the retry: %+v, %v", r, err)
+	}
+}
