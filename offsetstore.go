@@ -20,6 +20,7 @@ type OffsetStore interface {
 	// Save stores p whole or not at all. An offset behind the one already stored for its entity is dropped. ErrFenced
 	// when a save with a higher Epoch was seen for a slice of p, ErrInvalid when p names no projection or no such slices.
 	Save(ctx context.Context, p Progress) error
-	// Reset forgets everything at or behind to; the zero Offset forgets all.
+	// Reset forgets the offsets within r that are to or later, so that a projection handles those events again; the zero
+	// Offset forgets all.
 	Reset(ctx context.Context, projection string, r SliceRange, to Offset) error
 }
