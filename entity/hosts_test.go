@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
@@ -124,4 +126,53 @@ func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 		}
 	})
 	return [3]asker{a.Ask, b.Ask, c.Ask}
+}
+
+// Many entities in little memory: they come and go, wait for room, and lose nothing, whatever the store does.
+func TestManyEntitiesInLittleMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		unreliable(s)
+		b := account
+		b.SnapshotEvery = 3
+		rt, err := entity.New(s, b, entity.Options{MaxEntities: 3, IdleAfter: 20 * time.Millisecond, DeleteEvents: true, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const clients, each, ids = 40, 30, 10
+		var wg sync.WaitGroup
+		var replies [ids]sync.Map
+		for range clients {
+			wg.Go(func() {
+				for range each {
+					id := rand.IntN(ids)
+					n, err := rt.Ask(t.Context(), strconv.Itoa(id), 1)
+					if _, twice := replies[id].LoadOrStore(n, true); twice || err != nil {
+						t.Errorf("%d replied %d, %v", id, n, err)
+					}
+					if n := rt.Len(); n > 3 {
+						t.Errorf("%d entities in memory", n)
+					}
+					time.Sleep(rand.N(30 * time.Millisecond))
+				}
+			})
+		}
+		wg.Wait()
+		s.heal()
+		total := 0
+		for id := range ids {
+			n, err := rt.Fresh(t.Context(), strconv.Itoa(id), 0)
+			if err != nil {
+				t.Error(err)
+			}
+			total += n
+		}
+		if total != clients*each {
+			t.Errorf("%d commands happened, want %d", total, clients*each)
+		}
+		if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
+			t.Errorf("%v, %d entities left", err, rt.Len())
+		}
+	})
 }
