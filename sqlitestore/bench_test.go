@@ -154,7 +154,9 @@ func (p *plainDriver) insert(ctx context.Context, n int) error {
 	}
 	defer tx.Rollback()
 	id := annals.PersistenceID(fmt.Sprintf("Bench|%d", n%64))
-	if _, err := tx.StmtContext(ctx, p.insertStmt).ExecContext(ctx, id.Slice(), "Bench", string(id), n, time.Now().UnixMicro(), 1, "posted.v1",
+	stmt := tx.StmtContext(ctx, p.insertStmt)
+	defer stmt.Close()
+	if _, err := stmt.ExecContext(ctx, id.Slice(), "Bench", string(id), n, time.Now().UnixMicro(), 1, "posted.v1",
 		benchPayload, "0b5f2f6e-3a55-4c3f-9b39-6a3c0f1f7e11"); err != nil {
 		return err
 	}

@@ -19,14 +19,14 @@ import (
 const playChild = "ANNALS_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(playChild); path != "" {
-		if err := child(path, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	path := os.Getenv(playChild)
+	if path == "" {
+		m.Run()
+		return
 	}
-	os.Exit(m.Run())
+	if err := child(path, os.Stdin, os.Stdout); err != nil {
+		panic(err)
+	}
 }
 
 const (

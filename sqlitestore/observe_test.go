@@ -58,7 +58,10 @@ func TestObserver(t *testing.T) {
 	check("append", "T|1", 0, true)
 	numbers(t, s, "T|1")
 	check("replay", "T|1", 3, false)
-	for range s.Journal().Replay(ctx, "T|1", 1, annals.MaxSeqNr) {
+	for _, err := range s.Journal().Replay(ctx, "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	check("replay", "T|1", 3, false) // the page was read
@@ -74,7 +77,10 @@ func TestObserver(t *testing.T) {
 	check("get state", "S|1", 0, false)
 	_ = s.Offsets().Save(ctx, annals.Progress{Projection: "p"})
 	check("save offsets", "", 0, false)
-	for range s.Query().Events(ctx, annals.Filter{}) {
+	for _, err := range s.Query().Events(ctx, annals.Filter{}) {
+		if err != nil {
+			t.Error(err)
+		}
 	}
 	check("query events", "", 3, false)
 }

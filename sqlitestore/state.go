@@ -172,20 +172,20 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 }
 
 // store writes the row of s. A column that is not named keeps its value; a tombstone names none.
-func (st *stateType) store(ctx context.Context, t *transaction, s annals.State, writes string, columns []string, values []any) error {
+func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, writes string, columns []string, values []any) error {
 	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "tags", "writes"}
 	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), writes}
 	names, args = append(names, columns...), append(args, values...)
 	var text string
 	if s.Revision > 1 {
-		text = `UPDATE ` + st.table + ` SET ` + strings.Join(names, ` = ?, `) + ` = ? WHERE persistence_id = ?`
+		text = `UPDATE ` + t.table + ` SET ` + strings.Join(names, ` = ?, `) + ` = ? WHERE persistence_id = ?`
 		args = append(args, string(s.ID))
 	} else {
-		text = `INSERT INTO ` + st.table + ` (` + strings.Join(names, `, `) + `, persistence_id, slice, entity_type)
+		text = `INSERT INTO ` + t.table + ` (` + strings.Join(names, `, `) + `, persistence_id, slice, entity_type)
 			VALUES (` + strings.Repeat(`?, `, len(names)) + `?, ?, ?)`
 		args = append(args, string(s.ID), int64(s.ID.Slice()), s.ID.Type())
 	}
-	_, err := t.exec(ctx, text, args...)
+	_, err := tx.exec(ctx, text, args...)
 	return err
 }
 

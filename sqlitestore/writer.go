@@ -47,10 +47,11 @@ type write struct {
 	apply func(ctx context.Context, t *transaction) error
 	bytes int
 
-	alone   bool          // it was in a group that failed
-	granted chan struct{} // not nil: the caller wants the connection to itself; closed when it may have it
-	state   atomic.Int32
-	done    chan error // buffered; for a granted write the caller sends, when it has done
+	alone bool // it was in a group that failed
+	state atomic.Int32
+	done  chan error // buffered
+
+	granted, released chan struct{} // not nil where the caller wants the connection to itself; closed by writer and caller
 }
 
 const (
@@ -90,11 +91,11 @@ func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
 
 // exclusive waits until the connection is the caller's alone; release gives it back.
 func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), err error) {
-	j := &write{granted: make(chan struct{}), done: make(chan error, 1)}
+	j := &write{granted: make(chan struct{}), released: make(chan struct{})}
 	if err := w.enqueue(ctx, c, j); err != nil {
 		return nil, err
 	}
-	release = func() { j.done <- nil }
+	release = func() { close(j.released) }
 	select {
 	case <-j.granted:
 		return release, nil
@@ -205,7 +206,7 @@ func (w *writer) grant() {
 	w.mu.Unlock()
 	if j.state.CompareAndSwap(waiting, taken) {
 		close(j.granted)
-		<-j.done
+		<-j.released
 	}
 }
 

@@ -230,7 +230,9 @@ func (b *sqliteBench) insert(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.StmtContext(ctx, b.inserts).ExecContext(ctx, id.Slice(), id.Type(), string(id), b.inserted, time.Now().UnixMicro(),
+	stmt := tx.StmtContext(ctx, b.inserts)
+	defer func() { _ = stmt.Close() }()
+	if _, err := stmt.ExecContext(ctx, id.Slice(), id.Type(), string(id), b.inserted, time.Now().UnixMicro(),
 		1, "posted.v1", benchPayload, annals.NewWriteID().String()); err != nil {
 		return err
 	}
