@@ -8,7 +8,7 @@
 // # Caveats
 //
 // Several processes of one machine may open the file; it must not be on a network file system. Watch tells of the commits
-// of its own process only. One writer at a time has the file, so a function that runs inside a transaction (InTx, a
+// of another process within a tenth of a second, of its own at once. One writer at a time has the file, so a function that runs inside a transaction (InTx, a
 // change handler, StateType.Bind) holds up all others: keep it short.
 //
 // The store dates events itself, in the order in which they become visible: NewEvent.Time is not kept.

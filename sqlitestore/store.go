@@ -129,7 +129,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.userDB, err = sql.Open("sqlite", readOnly); err != nil {
 		return err
 	}
-	readers := max(4, 2*runtime.GOMAXPROCS(0))
+	readers := 1 + max(4, 2*runtime.GOMAXPROCS(0)) // one for watchers
 	s.readerDB.SetMaxOpenConns(readers)
 	s.readerDB.SetMaxIdleConns(readers)
 	s.reader = &statements{prepare: s.readerDB.PrepareContext}

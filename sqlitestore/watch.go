@@ -2,19 +2,28 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
 )
 
-// watchers are woken behind every commit of this Store.
+// watchers are woken behind every commit of this Store, and when another process has written.
 type watchers struct {
 	mu      sync.Mutex
 	all     map[chan struct{}]struct{}
 	stopped bool
+
+	stopPolling context.CancelFunc // nil while there is nobody to wake
+	polling     sync.WaitGroup
 }
 
-// Watch implements annals.Watcher. The channel holds one signal for any number of commits.
+// pollInterval is how late a watcher may hear of another process: SQLite does not tell of its commits, one has to look.
+const pollInterval = 100 * time.Millisecond
+
+// Watch implements annals.Watcher. The channel holds one signal for any number of commits, and closes with ctx or the
+// store. Commits of this Store are told at once, those of another process within a tenth of a second.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	call := annals.Call{Op: "watch"}
 	if err := validFilter(call, f); err != nil {
@@ -34,16 +43,49 @@ func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, er
 		w.all = map[chan struct{}]struct{}{}
 	}
 	w.all[ch] = struct{}{}
+	if w.stopPolling == nil {
+		polled, stop := context.WithCancel(context.WithoutCancel(ctx))
+		w.stopPolling = stop
+		w.polling.Go(func() { w.poll(polled, s.readerDB) })
+	}
 	context.AfterFunc(ctx, func() { w.end(ch) })
 	return ch, nil
+}
+
+// poll wakes everybody when another connection has committed; this Store's writer is one of them, which does no harm.
+func (w *watchers) poll(ctx context.Context, db *sql.DB) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return // stopped while it waited for a connection
+	}
+	defer func() { _ = conn.Close() }()
+	ticks := time.NewTicker(pollInterval)
+	defer ticks.Stop()
+	for seen := int64(0); ; {
+		version := seen
+		if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version); err != nil || version != seen {
+			w.wake()
+		}
+		seen = version
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (w *watchers) end(ch chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, there := w.all[ch]; there {
-		delete(w.all, ch)
-		close(ch)
+	if _, there := w.all[ch]; !there {
+		return
+	}
+	delete(w.all, ch)
+	close(ch)
+	if len(w.all) == 0 {
+		w.stopPolling()
+		w.stopPolling = nil
 	}
 }
 
@@ -61,10 +103,15 @@ func (w *watchers) wake() {
 // stop closes every channel: nothing more will come.
 func (w *watchers) stop() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.stopped = true
 	for ch := range w.all {
 		delete(w.all, ch)
 		close(ch)
 	}
+	if w.stopPolling != nil {
+		w.stopPolling()
+		w.stopPolling = nil
+	}
+	w.mu.Unlock()
+	w.polling.Wait()
 }

@@ -1,0 +1,38 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// A watcher hears of commits of its own store and of others, and its channel closes with its context.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, other := openAt(t, path, sqlitestore.Options{}), openAt(t, path, sqlitestore.Options{})
+	for range 2 { // the second time there had been watchers before
+		ctx, cancel := context.WithCancel(t.Context())
+		watched, err := s.Watch(ctx, annals.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-watched // there may be something new from the beginning
+		for _, writer := range []*sqlitestore.Store{s, other, s, other} {
+			last, err := s.Journal().LastSeqNr(ctx, "T|1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, writer, commit("T|1", last, 1))
+			if _, open := <-watched; !open {
+				t.Fatal("closed early")
+			}
+		}
+		cancel()
+		for range watched { // what was signalled before may be left
+		}
+	}
+}
