@@ -34,6 +34,9 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 		begun   bool  // events were handed over since the last snapshot
 	)
 	for {
+		if err := ctx.Err(); err != nil {
+			return 0, &Error{Op: "recover", ID: id, Kind: ErrUnavailable, Err: err}
+		}
 		snap, ok, err := s.Snapshots().Latest(ctx, id, SnapshotCriteria{})
 		switch {
 		case IsUnsupported(err):

@@ -107,7 +107,11 @@ func TestRetriesAreIdentical(t *testing.T) {
 				t.Fatalf("%d writes, want 3 of the first and 1 of the second", len(tries))
 			}
 			for _, again := range tries[1:3] {
-				if again.n = tries[0].n; !reflect.DeepEqual(again, tries[0]) {
+				if again.state.FirstTry {
+					t.Error("a write whose answer got lost is called a first try")
+				}
+				again.n, again.state.FirstTry = tries[0].n, tries[0].state.FirstTry
+				if !reflect.DeepEqual(again, tries[0]) {
 					t.Errorf("sent %+v, then %+v", tries[0], again)
 				}
 			}

@@ -239,3 +239,23 @@ func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
 		mustAsk(t, rt, 0, 10)
 	})
 }
+
+// Guards FirstTry in host.Send: a first write that others overtook by more than the store remembers wrote nothing, and
+// its command is decided again.
+func TestFirstTryFarBehindIsDecidedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		other, _ := entity.NewState(s.Store, accountState, entity.Options{})
+		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			if w.n == 1 {
+				for i := range 6 {
+					mustAsk(t, other, 1, i+1)
+				}
+			}
+			return next()
+		}
+		rt, _ := entity.NewState(s, accountState, entity.Options{})
+		mustAsk(t, rt, 5, 11)
+	})
+}

@@ -79,7 +79,9 @@ func (v states) write(ctx context.Context, op string, w annals.StateWrite, s ann
 func (r stateRow) repeated(op string, w annals.StateWrite) (annals.Receipt, error) {
 	kind := annals.ErrConflict
 	if w.After < r.Revision && !w.WriteID.IsZero() {
-		kind = annals.ErrUnknown // it may be older than what is remembered
+		if !w.FirstTry {
+			kind = annals.ErrUnknown // it may have landed before what is remembered
+		}
 		for _, c := range r.writes {
 			if c.revision != w.After+1 {
 				continue

@@ -13,6 +13,7 @@ import (
 func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (annals.Receipt, error) {
 	doubt := false // an earlier try may have landed
 	for try := 0; ; try++ {
+		w.State.FirstTry = !doubt
 		r, err := m.Send(ctx, w)
 		if err == nil {
 			return r, nil
