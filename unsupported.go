@@ -44,7 +44,7 @@ func (unsupported) Replay(_ context.Context, id PersistenceID, _, _ SeqNr) iter.
 	return refuseSeq[Event]("replay", id)
 }
 func (unsupported) LastSeqNr(_ context.Context, id PersistenceID) (SeqNr, error) {
-	return 0, refuse("last", id)
+	return 0, refuse("last number", id)
 }
 func (unsupported) DeleteTo(_ context.Context, id PersistenceID, _ SeqNr) error {
 	return refuse("delete events", id)

@@ -16,6 +16,7 @@ var stateRetryCases = []testCase{
 	{id: "STATE-25", about: "the zero WriteID is never recognised", needs: needs(states), run: stateZeroWriteID},
 	{id: "STATE-26", about: "a repeated write with an event does not double the event", needs: needs(states, idempotentState, stateEvents, events), run: stateEventSentAgain},
 	{id: "STATE-27", about: "without IdempotentState a write sent again is never doubled", needs: needs(states), unless: needs(idempotentState), run: stateNeverDoubled},
+	{id: "STATE-28", about: "a first try is a conflict however far behind, and never hides what landed", needs: needs(states, idempotentState), run: stateFirstTry},
 }
 
 // write is Put or Delete.
@@ -106,6 +107,22 @@ func stateNeverLanded(h *harness) {
 		_, err = h.store.States().Delete(h.ctx, stateWrite(id, after))
 		h.wantKind(err, want, "delete state after %d at revision 10, with a WriteID never seen", after)
 	}
+	h.wantState(id, 10)
+}
+
+func stateFirstTry(h *harness) {
+	id := h.id()
+	ws, writes := h.history(id, 10)
+	for after := range annals.SeqNr(10) {
+		w := stateWrite(id, after)
+		w.FirstTry = true
+		_, err := h.store.States().Put(h.ctx, w)
+		h.wantKind(err, annals.ErrConflict, "put state after %d at revision 10 as a first try", after)
+		_, err = h.store.States().Delete(h.ctx, w)
+		h.wantKind(err, annals.ErrConflict, "delete state after %d at revision 10 as a first try", after)
+	}
+	ws[9].FirstTry = true // a duplicate of the request itself
+	h.wantStateRepeated(writes[9], ws[9], "as a first try")
 	h.wantState(id, 10)
 }
 

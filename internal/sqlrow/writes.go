@@ -84,7 +84,7 @@ func (ws Writes) Check(op string, w annals.StateWrite, last annals.SeqNr) (*Writ
 		}
 	}
 	kind := annals.ErrConflict
-	if !w.WriteID.IsZero() && w.After < last && w.After+1 < oldest {
+	if !w.WriteID.IsZero() && !w.FirstTry && w.After < last && w.After+1 < oldest {
 		kind = annals.ErrUnknown
 	}
 	return nil, &annals.Error{Op: op, ID: w.ID, After: w.After, Last: last, Kind: kind}
