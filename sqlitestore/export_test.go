@@ -9,9 +9,15 @@ func Commits(s *Store) (groups, writes int64) {
 
 // AwaitQueue returns when n writes wait for the writer.
 func AwaitQueue(s *Store, n int) {
-	for s.writer.waiting() < n {
+	for queued(s.writer) < n {
 		runtime.Gosched()
 	}
+}
+
+func queued(w *writer) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
 }
 
 const (

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,12 +29,14 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*write
 	closing bool
+	wanted  int // signal gathered when so many wait
 
 	lastGroup  int // writes in the group just committed
 	lastCommit time.Duration
 
-	wake    chan struct{} // the queue is no longer empty, or closing
-	stopped chan struct{}
+	wake     chan struct{} // the queue is no longer empty, or closing
+	gathered chan struct{}
+	stopped  chan struct{}
 
 	commits, grouped atomic.Int64 // COMMITs of groups, and the writes in them
 }
@@ -60,7 +61,7 @@ const (
 )
 
 func newWriter(conn *sql.Conn, c clock, committed func()) *writer {
-	w := &writer{conn: conn, clock: c, committed: committed, wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+	w := &writer{conn: conn, clock: c, committed: committed, wake: make(chan struct{}, 1), gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
 		statements: &statements{prepare: conn.PrepareContext}}
 	go w.run()
 	return w
@@ -113,7 +114,7 @@ func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
-	w.signal()
+	signal(w.wake)
 	<-w.stopped
 }
 
@@ -127,17 +128,20 @@ func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) error {
 		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
 	}
 	w.queue = append(w.queue, j)
-	first := len(w.queue) == 1
+	first, gathered := len(w.queue) == 1, len(w.queue) == w.wanted
 	w.mu.Unlock()
 	if first {
-		w.signal()
+		signal(w.wake)
+	}
+	if gathered {
+		signal(w.gathered)
 	}
 	return nil
 }
 
-func (w *writer) signal() {
+func signal(c chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -167,16 +171,24 @@ func (w *writer) gather() {
 	if w.lastGroup < 2 {
 		return
 	}
-	for end := time.Now().Add(w.lastCommit / 2); w.waiting() < w.lastGroup && time.Now().Before(end); {
-		runtime.Gosched()
-	}
-	w.lastGroup = 0
-}
-
-func (w *writer) waiting() int {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue)
+	w.wanted = w.lastGroup
+	w.lastGroup = 0
+	complete := len(w.queue) >= w.wanted
+	select {
+	case <-w.gathered: // left over from the last time
+	default:
+	}
+	w.mu.Unlock()
+	if complete {
+		return
+	}
+	patience := time.NewTimer(w.lastCommit / 2)
+	defer patience.Stop()
+	select {
+	case <-w.gathered:
+	case <-patience.C:
+	}
 }
 
 // head is the first write that still waits; it drops those withdrawn before it.
