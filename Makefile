@@ -3,8 +3,9 @@
 GO    ?= go
 ONLY  ?= .
 COUNT ?= 5
+ROUNDS ?= 5
 
-.PHONY: help run test check lint race figures
+.PHONY: help run test check lint race soak figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -24,6 +25,10 @@ lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 
 race: ## every test under the race detector (wants a C compiler)
 	$(GO) test -race ./...
+
+soak: ## random histories, races and kills, again and again under the race detector; ROUNDS=n
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore -rapid.checks=400
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 
 figures: ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)
