@@ -1,0 +1,104 @@
+// Package testpg gives tests a PostgreSQL server: the one that the environment variable ANNALS_POSTGRES names by URL, or
+// a fresh one, started from the installed binaries in a temporary directory and stopped with the test process.
+//
+// A package that uses it has
+//
+//	func TestMain(m *testing.M) { os.Exit(testpg.Run(m)) }
+package testpg
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Env names the server to use, postgres://user:password@host:port/database: a role that may create databases.
+const Env = "ANNALS_POSTGRES"
+
+// own is the server of this process, started when a test first asks for it.
+var own struct {
+	sync.Mutex
+	server *Server
+}
+
+// Run runs the tests of m and stops the server, if one was started. It returns the exit code.
+func Run(m *testing.M) int {
+	defer func() {
+		own.Lock()
+		defer own.Unlock()
+		if own.server != nil {
+			own.server.Stop()
+		}
+	}()
+	return m.Run()
+}
+
+// Database is the URL of a new, empty database, dropped when t ends.
+func Database(t testing.TB) string {
+	t.Helper()
+	server, name := serverURL(t), "annals_"+strings.ToLower(rand.Text()[:12])
+	run(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { run(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u := parse(t, server)
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Schema is the URL of a new, empty schema, dropped when t ends: cheaper than a Database.
+func Schema(t testing.TB) string {
+	t.Helper()
+	server, name := serverURL(t), "annals_"+strings.ToLower(rand.Text()[:12])
+	run(t, server, "CREATE SCHEMA "+name)
+	t.Cleanup(func() { run(t, server, "DROP SCHEMA "+name+" CASCADE") })
+	u := parse(t, server)
+	q := u.Query()
+	q.Set("search_path", name)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func serverURL(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv(Env); given != "" {
+		return given
+	}
+	own.Lock()
+	defer own.Unlock()
+	if own.server == nil {
+		s, err := Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.server = s
+	}
+	return own.server.URL
+}
+
+func parse(t testing.TB, server string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s is not a URL", Env)
+	}
+	return u
+}
+
+// run runs also when t's context has ended: it cleans up.
+func run(t testing.TB, server, sql string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatal(err)
+	}
+}
