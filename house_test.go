@@ -54,13 +54,14 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
 	{pkg: "internal/testenv", may: "root", libs: anything},              // servers for tests
+	{pkg: "internal/testpg", libs: "github.com/jackc/pgx/v5"},           // the same for PostgreSQL
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/internal/testenv",
+	module + "/storetest", module + "/entitytest", module + "/internal/testenv", module + "/internal/testpg",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 
