@@ -1,0 +1,62 @@
+package pgstore_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, config(pgstore.Options{}))
+}
+
+func TestConformanceOfPluginDeletes(t *testing.T) {
+	c := config(pgstore.Options{PluginDeletes: true})
+	c.Short = true
+	storetest.Run(t, c)
+}
+
+func TestConformanceOnPekkoTables(t *testing.T) {
+	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
+	c.Short = true
+	c.Open = func(tb testing.TB) annals.Store {
+		url := testpg.Schema(tb)
+		exec(tb, url, pekkoTables)
+		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
+	}
+	storetest.Run(t, c)
+}
+
+func config(o pgstore.Options) storetest.Config {
+	return storetest.Config{
+		Open: func(tb testing.TB) annals.Store { return open(tb, o) },
+		Reopen: func(tb testing.TB, s annals.Store) annals.Store {
+			return openAt(tb, urls.of(s), o)
+		},
+		Short: testing.Short(),
+	}
+}
+
+// pekkoTables are as pekko-persistence-r2dbc and pekko-projection-r2dbc create them: the wide key of durable_state, no
+// times or tags in snapshots, no columns of ours.
+const pekkoTables = `
+CREATE TABLE event_journal (slice INT NOT NULL, entity_type VARCHAR(255) NOT NULL, persistence_id VARCHAR(255) NOT NULL, seq_nr BIGINT NOT NULL,
+	db_timestamp TIMESTAMP WITH TIME ZONE NOT NULL, event_ser_id INTEGER NOT NULL, event_ser_manifest VARCHAR(255) NOT NULL, event_payload BYTEA NOT NULL,
+	deleted BOOLEAN DEFAULT FALSE NOT NULL, writer VARCHAR(255) NOT NULL, adapter_manifest VARCHAR(255), tags TEXT ARRAY,
+	meta_ser_id INTEGER, meta_ser_manifest VARCHAR(255), meta_payload BYTEA, PRIMARY KEY (persistence_id, seq_nr));
+CREATE INDEX event_journal_slice_idx ON event_journal (slice, entity_type, db_timestamp, seq_nr);
+CREATE TABLE snapshot (slice INT NOT NULL, entity_type VARCHAR(255) NOT NULL, persistence_id VARCHAR(255) NOT NULL, seq_nr BIGINT NOT NULL,
+	write_timestamp BIGINT NOT NULL, ser_id INTEGER NOT NULL, ser_manifest VARCHAR(255) NOT NULL, snapshot BYTEA NOT NULL,
+	meta_ser_id INTEGER, meta_ser_manifest VARCHAR(255), meta_payload BYTEA, PRIMARY KEY (persistence_id));
+CREATE TABLE durable_state (slice INT NOT NULL, entity_type VARCHAR(255) NOT NULL, persistence_id VARCHAR(255) NOT NULL, revision BIGINT NOT NULL,
+	db_timestamp TIMESTAMP WITH TIME ZONE NOT NULL, state_ser_id INTEGER NOT NULL, state_ser_manifest VARCHAR(255), state_payload BYTEA NOT NULL,
+	tags TEXT ARRAY, PRIMARY KEY (persistence_id, revision));
+CREATE INDEX durable_state_slice_idx ON durable_state (slice, entity_type, db_timestamp, revision);
+CREATE TABLE projection_timestamp_offset_store (projection_name VARCHAR(255) NOT NULL, projection_key VARCHAR(255) NOT NULL, slice INT NOT NULL,
+	persistence_id VARCHAR(255) NOT NULL, seq_nr BIGINT NOT NULL, timestamp_offset TIMESTAMP WITH TIME ZONE NOT NULL,
+	timestamp_consumed TIMESTAMP WITH TIME ZONE NOT NULL, PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr));
+CREATE TABLE annals_projection_epoch (projection_name VARCHAR(255) NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL,
+	PRIMARY KEY (projection_name, slice_from, slice_to));`

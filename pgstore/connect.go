@@ -1,0 +1,65 @@
+package pgstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// querier is a pool or a transaction.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// connect makes the store's own pools from the configuration of the caller's.
+func (s *Store) connect(ctx context.Context) error {
+	config := s.reads.Config()
+	var err error
+	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config.Copy(), nil)); err != nil {
+		return fault("open", "", err)
+	}
+	quick := s.bounded(config.Copy(), map[string]string{"lock_timeout": milliseconds(groupLockTimeout)})
+	quick.MaxConns, quick.MinConns, quick.MinIdleConns = maxGroups, 0, 0
+	if s.group, err = pgxpool.NewWithConfig(ctx, quick); err != nil {
+		s.write.Close()
+		return fault("open", "", err)
+	}
+	s.groups.write = s.writeGroup
+	s.notifier.start(s)
+	s.listener.start(s)
+	return nil
+}
+
+// bounded has the server end what takes longer than WriteTimeout on the connections of config. Isolation is fixed as
+// well: under a stricter level the statements would fail where they now lose in peace.
+func (s *Store) bounded(config *pgxpool.Config, more map[string]string) *pgxpool.Config {
+	timeout := milliseconds(s.options.WriteTimeout)
+	params := config.ConnConfig.RuntimeParams
+	params["statement_timeout"] = timeout
+	params["idle_in_transaction_session_timeout"] = timeout
+	params["default_transaction_isolation"] = "read committed"
+	params["default_transaction_read_only"] = "off"
+	for name, value := range more {
+		params[name] = value
+	}
+	return config
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// acquire takes a connection for a write. When it fails, nothing was sent.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := s.write.Acquire(ctx)
+	if err != nil {
+		return nil, &unsentError{err}
+	}
+	return conn, nil
+}

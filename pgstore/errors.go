@@ -1,0 +1,131 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/annals-go/annals"
+)
+
+func invalid(op string, id annals.PersistenceID, err error) error {
+	return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
+}
+
+func conflict(op string, id annals.PersistenceID, after, last annals.SeqNr) error {
+	return &annals.Error{Op: op, ID: id, After: after, Last: last, Kind: annals.ErrConflict}
+}
+
+// fault is err as an error of the contracts. An error that is one already stays as it is.
+func fault(op string, id annals.PersistenceID, err error) error {
+	if err == nil || errors.As(err, new(*annals.Error)) {
+		return err
+	}
+	e := &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: err}
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
+		e.Kind, e.Err = kind(server), stripped(server)
+	}
+	return e
+}
+
+// writeFault is fault for a write that was sent once: without an answer its outcome is unknown.
+func writeFault(op string, id annals.PersistenceID, err error) error {
+	e := (*annals.Error)(nil)
+	if err := fault(op, id, err); !errors.As(err, &e) {
+		return err
+	}
+	if e.Kind == annals.ErrUnavailable && ambiguous(err) {
+		return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnknown, Err: e.Err}
+	}
+	return e
+}
+
+// ambiguous reports whether a write that failed with err may have been done all the same: the connection went away
+// with the answer. An ERROR of the server undid it; of a FATAL one nobody knows how far the commit had come.
+func ambiguous(err error) bool {
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
+		return fatal(server)
+	}
+	return !unsent(err)
+}
+
+// unsent reports whether the server cannot have seen the request.
+func unsent(err error) bool {
+	return pgconn.SafeToRetry(err) || errors.As(err, new(*unsentError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(*pgconn.ParseConfigError))
+}
+
+// unsentError is the error of a write that never found a connection.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func fatal(e *pgconn.PgError) bool {
+	severity := e.SeverityUnlocalized
+	if severity == "" {
+		severity = e.Severity
+	}
+	return severity == "FATAL" || severity == "PANIC"
+}
+
+// SQLSTATEs that the store acts on.
+const (
+	uniqueViolation      = "23505"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
+)
+
+// kind is the kind of an error of the server.
+func kind(e *pgconn.PgError) error {
+	switch {
+	case strings.HasPrefix(e.Code, "22"): // data exception: a value that its column does not take
+		return annals.ErrInvalid
+	case strings.HasPrefix(e.Code, "23"), e.Code == "P0001", strings.HasPrefix(e.Code, "44"): // constraint, trigger, view
+		return annals.ErrConstraint
+	case strings.HasPrefix(e.Code, "54"): // program limit exceeded, such as an index row
+		return annals.ErrTooLarge
+	case e.Code == "XX001", e.Code == "XX002": // data or index corrupted
+		return annals.ErrCorrupt
+	}
+	return annals.ErrUnavailable
+}
+
+// retryable reports whether the server undid the write for the company it was in.
+func retryable(err error) bool {
+	server := (*pgconn.PgError)(nil)
+	if !errors.As(err, &server) {
+		return false
+	}
+	return server.Code == serializationFailure || server.Code == deadlockDetected
+}
+
+func unique(err error) bool {
+	server := (*pgconn.PgError)(nil)
+	return errors.As(err, &server) && server.Code == uniqueViolation
+}
+
+// stripped is e without what may show stored values: details, and the message where it quotes one.
+func stripped(e *pgconn.PgError) *pgconn.PgError {
+	s := &pgconn.PgError{Severity: e.Severity, SeverityUnlocalized: e.SeverityUnlocalized, Code: e.Code, Message: e.Message,
+		SchemaName: e.SchemaName, TableName: e.TableName, ColumnName: e.ColumnName, DataTypeName: e.DataTypeName,
+		ConstraintName: e.ConstraintName, Routine: e.Routine}
+	if strings.HasPrefix(e.Code, "22") || e.Code == "P0001" {
+		s.Message = "the server refused a value"
+	}
+	return s
+}
+
+// ended is why ctx ended, as the error of a call whose work may go on.
+func ended(ctx context.Context, op string, id annals.PersistenceID, kind error) error {
+	return &annals.Error{Op: op, ID: id, Kind: kind, Err: context.Cause(ctx)}
+}
+
+// constraint reports whether the server refused a row for a constraint.
+func constraint(err error) bool {
+	server := (*pgconn.PgError)(nil)
+	return errors.As(err, &server) && strings.HasPrefix(server.Code, "23")
+}

@@ -1,0 +1,217 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+const (
+	maxGroups        = 2       // statements in flight at once
+	maxGroupCommits  = 256     // in one statement
+	maxGroupBytes    = 8 << 20 // of payloads in one statement, but for a single commit
+	groupLockTimeout = 200 * time.Millisecond
+
+	resolveFor   = 30 * time.Second // how long a lost answer is looked for: far below keepFor
+	alone        = 8                // commits of a failed group that are retried at once
+	maxDeadlocks = 5                // tries of a commit that the server undid for its company
+)
+
+// groups collects commits that wait for a statement. A commit that finds one free never waits: nothing is delayed
+// for company.
+type groups struct {
+	write func([]*commit)
+
+	mu      sync.Mutex
+	waiting []*commit // in the order of their coming
+	running int
+}
+
+// add queues m.
+func (g *groups) add(m *commit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = append(g.waiting, m)
+	if g.running < maxGroups {
+		g.running++
+		go g.run()
+	}
+}
+
+// leave takes m back. It returns false when m is being written already.
+func (g *groups) leave(m *commit) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, m)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+func (g *groups) run() {
+	for {
+		group := g.take()
+		if group == nil {
+			return
+		}
+		g.write(group)
+	}
+}
+
+// take is the next group, sorted by id: the oldest commits, one of each entity, for only one of an entity's can win. The
+// others wait for the next group.
+func (g *groups) take() []*commit {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		g.running--
+		return nil
+	}
+	var group, later []*commit
+	taken, size := make(map[annals.PersistenceID]bool, len(g.waiting)), 0
+	for _, m := range g.waiting {
+		if taken[m.id] || len(group) == maxGroupCommits || len(group) > 0 && (size+m.size > maxGroupBytes || m.snapshot != nil || group[0].snapshot != nil) {
+			later = append(later, m)
+			continue
+		}
+		group, size, taken[m.id] = append(group, m), size+m.size, true
+		m.since = time.Now()
+	}
+	g.waiting = later
+	slices.SortFunc(group, func(a, b *commit) int { return cmp.Compare(a.id, b.id) })
+	return group
+}
+
+// writeGroup writes a group and answers each of its commits. What the group as a whole could not do is left to its
+// commits alone.
+func (s *Store) writeGroup(group []*commit) {
+	if group[0].snapshot != nil {
+		go s.writeAlone(group[0])
+		return
+	}
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	won, err := s.insert(ctx, s.group, group)
+	if err != nil {
+		lost := ambiguous(err)
+		for _, m := range group {
+			m.maybe = lost
+		}
+		if !lost && unsent(err) {
+			for _, m := range group {
+				s.answer(m, outcome{err: fault("append", m.id, err)})
+			}
+			return
+		}
+	}
+	var rest []*commit
+	for _, m := range group {
+		if at, ok := won[m.id]; ok && err == nil {
+			s.answer(m, m.won(at))
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	if len(won) > 0 && err == nil {
+		s.wrote()
+	}
+	if len(rest) > 0 {
+		go s.writeEach(rest, err == nil)
+	}
+}
+
+// writeEach writes commits one by one, each in a statement of its own. Those known to have lost are only looked up.
+func (s *Store) writeEach(commits []*commit, lost bool) {
+	var wg sync.WaitGroup
+	free := make(chan struct{}, alone)
+	for _, m := range commits {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			if lost {
+				s.answerLoser(m)
+			} else {
+				s.writeAlone(m)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// answerLoser answers a commit that did not win. Where the answer cannot be had it tries the whole write again, which
+// comes to the same.
+func (s *Store) answerLoser(m *commit) {
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	o, err := s.lookUp(ctx, s.write, m)
+	if err != nil {
+		m.maybe = true // an earlier call may have written it
+		s.writeAlone(m)
+		return
+	}
+	s.answer(m, o)
+}
+
+// writeAlone writes one commit and answers it, trying again as long as that can tell what happened.
+func (s *Store) writeAlone(m *commit) {
+	for {
+		o, err := s.tryAlone(m)
+		if err == nil {
+			s.answer(m, o)
+			return
+		}
+		switch {
+		case retryable(err) && m.deadlocks < maxDeadlocks:
+			m.deadlocks++
+		case ambiguous(err):
+			m.maybe = true
+		case !m.maybe:
+			s.answer(m, outcome{err: fault("append", m.id, err)})
+			return
+		}
+		m.tries++
+		if time.Since(m.since) > resolveFor {
+			kind := annals.ErrUnavailable
+			if m.maybe {
+				kind = annals.ErrUnknown
+			}
+			s.answer(m, outcome{err: &annals.Error{Op: "append", ID: m.id, Kind: kind, Err: errors.Unwrap(fault("append", m.id, err))}})
+			return
+		}
+		time.Sleep(backoff.Delay(m.tries + 3))
+	}
+}
+
+// tryAlone is one try.
+func (s *Store) tryAlone(m *commit) (outcome, error) {
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer conn.Release()
+	o, err := s.writeCommit(ctx, conn, m)
+	if err == nil && o.err == nil && !o.receipt.Repeated {
+		s.wrote()
+	}
+	return o, err
+}
+
+// answer hands m's outcome to whoever waits for it.
+func (s *Store) answer(m *commit, o outcome) {
+	m.done <- o
+	s.calls.Done()
+}
+
+// writeContext bounds what the server bounds as well, for the case that it does not answer at all.
+func (s *Store) writeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), s.options.WriteTimeout+2*time.Second)
+}

@@ -1,0 +1,178 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+)
+
+type query struct{ view }
+
+// queryPage is how many rows a query asks for at once.
+const queryPage = 1000
+
+// condition collects what a statement asks for.
+type condition struct {
+	args  []any
+	parts []string
+}
+
+func (c *condition) arg(v any) string {
+	c.args = append(c.args, v)
+	return fmt.Sprintf("$%d", len(c.args))
+}
+
+func (c *condition) and(format string, args ...any) {
+	c.parts = append(c.parts, fmt.Sprintf(format, args...))
+}
+
+func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
+
+// matching is f but for its limit. seqNr is the column that comes second in the order of Offset.
+func matching(f annals.Filter, seqNr string) *condition {
+	c := &condition{parts: []string{"TRUE"}}
+	if f.Type != "" {
+		c.and("entity_type = %s", c.arg(f.Type))
+	}
+	if f.Slices != (annals.SliceRange{}) {
+		from, to := f.Slices.Bounds()
+		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
+	}
+	if f.Tag != "" {
+		c.and("tags @> ARRAY[%s::text]", c.arg(f.Tag))
+	}
+	if f.Behind > 0 {
+		c.and("db_timestamp < transaction_timestamp() - %s::bigint * interval '1 microsecond'", c.arg(f.Behind.Microseconds()))
+	}
+	if o := f.After; !o.Time.IsZero() {
+		// The first condition alone is one that an index knows.
+		at := c.arg(o.Time)
+		c.and("db_timestamp >= %s", at)
+		c.and(`(db_timestamp > %s OR (%s, persistence_id COLLATE "C") > (%s::bigint, %s::text))`, at, seqNr, c.arg(int64(o.SeqNr)), c.arg(string(o.ID)))
+	}
+	return c
+}
+
+// order is that of Offset: Go compares ids byte by byte.
+func order(seqNr string) string {
+	return `ORDER BY db_timestamp, ` + seqNr + `, persistence_id COLLATE "C"`
+}
+
+func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	columns := q.s.sql.events
+	if f.KeysOnly {
+		columns = q.s.sql.eventKeys
+	}
+	return pages(f, annals.Event.Offset, func(f annals.Filter, limit int) (page []annals.Event, err error) {
+		c, err := q.begin(ctx, "query events", "", 0)
+		if err != nil {
+			return nil, err
+		}
+		defer c.end(&err)
+		m := matching(f, "seq_nr")
+		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND NOT deleted %s LIMIT %s", columns, q.s.journal.name, m.where(), order("seq_nr"), m.arg(limit))
+		rows, err := q.reader().Query(c.ctx, sql, m.args...)
+		if err != nil {
+			return nil, err
+		}
+		return appendEvents(nil, rows, &c.result)
+	})
+}
+
+func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	return pages(f, annals.State.Offset, func(f annals.Filter, limit int) (page []annals.State, err error) {
+		c, err := q.begin(ctx, "query states", "", 0)
+		if err != nil {
+			return nil, err
+		}
+		defer c.end(&err)
+		m := matching(f, "revision")
+		m.arg(limit)
+		sql := q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args)))
+		rows, err := q.reader().Query(c.ctx, sql, m.args...)
+		if err != nil {
+			return nil, err
+		}
+		c.result.Requests = 1
+		page, err = appendStates(nil, rows, &c.result)
+		c.result.Events = len(page)
+		return page, err
+	})
+}
+
+// statesSQL asks every table that f concerns for limit states and merges them.
+func (q query) statesSQL(f annals.Filter, where, limit string) string {
+	var parts []string
+	for _, t := range q.s.stateTables(f.Type) {
+		columns := t.sql.columns
+		if f.KeysOnly {
+			columns = t.sql.keys
+		}
+		// The newest row of an entity only: tables with the wide key may have two.
+		newest := ""
+		if t.wide() {
+			newest = fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)", t.name)
+		}
+		parts = append(parts, fmt.Sprintf("(SELECT %s FROM %s s WHERE %s%s %s LIMIT %s)", columns, t.name, where, newest, order("revision"), limit))
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return fmt.Sprintf("SELECT * FROM (%s) s %s LIMIT %s", strings.Join(parts, " UNION ALL "), order("revision"), limit)
+}
+
+func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
+	c, err := q.begin(ctx, "query newest", "", 0)
+	if err != nil {
+		return annals.Offset{}, err
+	}
+	defer c.end(&err)
+	m := matching(f, "seq_nr")
+	sql := fmt.Sprintf(`SELECT db_timestamp, seq_nr, persistence_id FROM %s WHERE %s AND NOT deleted
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, q.s.journal.name, m.where())
+	rows, err := q.reader().Query(c.ctx, sql, m.args...)
+	if err != nil {
+		return annals.Offset{}, err
+	}
+	c.result.Requests = 1
+	var o annals.Offset
+	_, err = pgx.ForEachRow(rows, []any{&o.Time, (*int64)(&o.SeqNr), (*string)(&o.ID)}, func() error {
+		newest = o
+		newest.Time = o.Time.UTC()
+		return nil
+	})
+	return newest, err
+}
+
+// pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
+// connection given back, before the body sees any of it.
+func pages[T any](f annals.Filter, offset func(T) annals.Offset, read func(f annals.Filter, limit int) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for left := f.Limit; ; left -= queryPage {
+			limit := queryPage
+			if f.Limit > 0 {
+				limit = min(left, queryPage)
+			}
+			page, err := read(f, limit)
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if len(page) < limit || f.Limit > 0 && left <= queryPage {
+				return
+			}
+			f.After = offset(page[len(page)-1])
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package pgstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// statements are the texts that the names and payload types of the tables decide, made once when the store opens.
+type statements struct {
+	appendOne, appendEach, appendAll string
+	lookUp, last, deleteTo           string
+	replay, recover                  string
+	saveSnapshot, loadSnapshot       string
+	deleteSnapshots                  string
+	events, eventKeys                string
+}
+
+// read is an expression for the bytes of a payload column.
+func read(t *table, column string) string {
+	if t.json(column) {
+		return "convert_to(" + column + "::text, 'UTF8')"
+	}
+	return column
+}
+
+// written is an expression that makes bytes what a payload column holds.
+func written(t *table, column, bytes string) string {
+	if t.json(column) {
+		return "convert_from(" + bytes + ", 'UTF8')::" + t.columns[column].typ
+	}
+	return bytes
+}
+
+// empty is what a payload column holds where there is no payload.
+func empty(t *table, column string) string {
+	if t.json(column) {
+		return "'{}'::" + t.columns[column].typ
+	}
+	return "''::bytea"
+}
+
+func (s *Store) prepare() {
+	s.prepareAppend()
+	s.prepareDelete()
+	s.prepareReplay()
+	s.prepareSnapshots()
+	s.prepareRecover()
+	for _, t := range s.states {
+		t.prepare()
+	}
+}
+
+// lastRow joins the newest row of the entity in column id, event or marker, as last: its number is the entity's.
+func (s *Store) lastRow(id string) string {
+	return fmt.Sprintf(`LEFT JOIN LATERAL (
+		SELECT j.seq_nr, j.db_timestamp FROM %s j WHERE j.persistence_id = %s ORDER BY j.seq_nr DESC LIMIT 1) last ON TRUE`, s.journal.name, id)
+}
+
+// after is the time of the next write behind a row that was written at earlier: times rise by entity even where clocks step back.
+func after(earlier string) string {
+	return "greatest(transaction_timestamp(), " + earlier + " + interval '1 microsecond')"
+}
+
+const journalColumns = `slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id, event_ser_manifest, event_payload,
+	tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp`
+
+func (s *Store) prepareAppend() {
+	insert := fmt.Sprintf("INSERT INTO %s (%s)", s.journal.name, strings.Join(strings.Fields(journalColumns), " "))
+	const drop = "ON CONFLICT (persistence_id, seq_nr) DO NOTHING RETURNING persistence_id, db_timestamp"
+
+	// One commit of one event: what a lone writer pays for.
+	s.sql.appendOne = fmt.Sprintf(`%s
+		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::text, $7::int, $8::text, %s, $10::text::text[], $11::int, $12::text, $13::bytea, %s
+		FROM (SELECT) one %s
+		WHERE coalesce(last.seq_nr, 0) = $4::bigint
+		%s`, insert, written(s.journal, "event_payload", "$9::bytea"), after("last.db_timestamp"), s.lastRow("$3::text"), drop)
+
+	commits := fmt.Sprintf(`SELECT m.*, %s AS at
+		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY AS m (slice, entity_type, id, after, writer, nr)
+		%s
+		WHERE coalesce(last.seq_nr, 0) = m.after`, after("last.db_timestamp"), s.lastRow("m.id"))
+	event := fmt.Sprintf(`m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.adapter, e.ser_id, e.manifest, %s, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, m.at`,
+		written(s.journal, "event_payload", "e.payload"))
+	const events = `SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::text[], $9::int[], $10::text[], $11::bytea[], $12::text[], $13::int[], $14::text[], $15::bytea[])
+		AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta)`
+
+	// Commits of one event each, to different entities. Two groups must not deadlock: all insert in the order of the ids.
+	s.sql.appendEach = fmt.Sprintf(`%s
+		SELECT %s FROM (%s) m JOIN (%s) e USING (nr)
+		ORDER BY nr
+		%s`, insert, event, commits, events, drop)
+
+	// The first event of a commit decides whether it wins. Only winners' other events follow, in the same statement.
+	s.sql.appendAll = fmt.Sprintf(`WITH m AS MATERIALIZED (%s), e AS MATERIALIZED (%s),
+		won AS (%s SELECT %s FROM m JOIN e USING (nr) WHERE e.seq_nr = m.after + 1 ORDER BY nr %s),
+		rest AS (%s SELECT %s FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1 ORDER BY nr, e.seq_nr)
+		SELECT persistence_id, db_timestamp FROM won`, commits, events, insert, event, drop, insert, event)
+
+	s.sql.last = fmt.Sprintf(`SELECT coalesce(max(seq_nr), 0) FROM %s WHERE persistence_id = $1`, s.journal.name)
+
+	// Is the commit behind $2 one of the writer $3, and where does it end? Events of one commit share time and writer, and the
+	// next commit is later: so the row before tells a commit's first event from one in its middle.
+	s.sql.lookUp = fmt.Sprintf(`SELECT coalesce(last.seq_nr, 0), own.db_timestamp, coalesce(own.until, 0)
+		FROM (SELECT) one %s LEFT JOIN LATERAL (
+			SELECT f.db_timestamp, (SELECT max(r.seq_nr) FROM %[2]s r WHERE r.persistence_id = $1 AND r.seq_nr > $2
+				AND r.writer = $3 AND r.db_timestamp = f.db_timestamp) AS until
+			FROM %[2]s f WHERE f.persistence_id = $1 AND f.seq_nr = $2 + 1 AND f.writer = $3 AND NOT EXISTS (
+				SELECT FROM %[2]s b WHERE b.persistence_id = $1 AND b.seq_nr = $2 AND b.writer = $3 AND b.db_timestamp = f.db_timestamp)) own ON TRUE`,
+		s.lastRow("$1"), s.journal.name)
+}

@@ -1,0 +1,71 @@
+package pgstore_test
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+func TestMain(m *testing.M) { os.Exit(testpg.Run(m)) }
+
+// open is a store on new tables of its own.
+func open(tb testing.TB, o pgstore.Options) *pgstore.Store {
+	tb.Helper()
+	o.CreateTables = true
+	return openAt(tb, testpg.Schema(tb), o)
+}
+
+// openAt is a store on the tables that url leads to, closed when tb ends.
+func openAt(tb testing.TB, url string, o pgstore.Options) *pgstore.Store {
+	tb.Helper()
+	s, err := pgstore.Open(tb.Context(), pool(tb, url), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	urls.Store(s, url)
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// urls are where the open stores are: a second store on the data of one is opened there.
+var urls urlMap
+
+type urlMap struct{ sync.Map }
+
+func (m *urlMap) of(s annals.Store) string {
+	url, _ := m.Load(s)
+	return url.(string)
+}
+
+func pool(tb testing.TB, url string) *pgxpool.Pool {
+	tb.Helper()
+	p, err := pgxpool.New(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+func exec(tb testing.TB, url, sql string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close(tb.Context())
+	if _, err := conn.Exec(tb.Context(), sql); err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,87 @@
+package pgstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Tables name the tables of a store: AkkaTables, PekkoTables or your own. An empty name is Akka's. Names are used
+// exactly as they are written here, upper case and all.
+type Tables struct {
+	Schema          string // "" is the connection's search_path
+	Journal         string
+	Snapshot        string
+	State           string
+	TimestampOffset string // of projections; when the database has no such table the store has no Offsets
+	Epoch           string // leases of projection workers: our own; without it Progress.Epoch is refused
+}
+
+// AkkaTables are the tables of akka-persistence-r2dbc and akka-projection-r2dbc.
+func AkkaTables() Tables {
+	return Tables{Journal: "event_journal", Snapshot: "snapshot", State: "durable_state",
+		TimestampOffset: "akka_projection_timestamp_offset_store", Epoch: "annals_projection_epoch"}
+}
+
+// PekkoTables are the tables of pekko-persistence-r2dbc and pekko-projection-r2dbc.
+func PekkoTables() Tables {
+	t := AkkaTables()
+	t.TimestampOffset = "projection_timestamp_offset_store"
+	return t
+}
+
+func (t Tables) withDefaults() Tables {
+	akka := AkkaTables()
+	t.Journal = cmp.Or(t.Journal, akka.Journal)
+	t.Snapshot = cmp.Or(t.Snapshot, akka.Snapshot)
+	t.State = cmp.Or(t.State, akka.State)
+	t.TimestampOffset = cmp.Or(t.TimestampOffset, akka.TimestampOffset)
+	t.Epoch = cmp.Or(t.Epoch, akka.Epoch)
+	return t
+}
+
+// validate says which names PostgreSQL would not take, or would cut.
+func (t Tables) validate() error {
+	var faults []error
+	if t.Schema != "" {
+		faults = append(faults, validName("schema", t.Schema))
+	}
+	seen := map[string]bool{}
+	for _, name := range []string{t.Journal, t.Snapshot, t.State, t.TimestampOffset, t.Epoch} {
+		faults = append(faults, validName("table", name))
+		if seen[name] {
+			faults = append(faults, fmt.Errorf("table %q is named twice", name))
+		}
+		seen[name] = true
+	}
+	return errors.Join(faults...)
+}
+
+// quoted is name, in t's schema, as it stands in a statement.
+func (t Tables) quoted(name string) string {
+	if t.Schema == "" {
+		return quote(name)
+	}
+	return quote(t.Schema) + "." + quote(name)
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// maxName is how many bytes of a name PostgreSQL keeps. It cuts longer ones without an error.
+const maxName = 63
+
+func validName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a %s has no name", what)
+	case len(name) > maxName:
+		return fmt.Errorf("%s %q has more than %d bytes", what, name, maxName)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return fmt.Errorf("%s %q is not valid UTF-8 without U+0000", what, name)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+)
+
+// transaction is one InTx.
+type transaction struct {
+	tx    pgx.Tx
+	done  atomic.Bool
+	wrote atomic.Bool // the store's tables: followers are to be told
+}
+
+// inside marks the context of a transaction's function, so that a call to the outer store is refused, not a deadlock.
+type inside struct{ s *Store }
+
+// InTx is annals.Transactor. The transaction has a connection of the store's own and has to end within
+// Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was. in is for one
+// goroutine at a time, as tx is. ErrUnknown means that the answer to the commit was lost.
+func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) (err error) {
+	c, err := view{s: s}.begin(ctx, "transaction", "", 0)
+	if err != nil {
+		return err
+	}
+	defer c.end(&err)
+	ctx, cancel := context.WithTimeout(context.WithValue(c.ctx, inside{s}, true), s.options.WriteTimeout)
+	defer cancel()
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t, committed := &transaction{tx: tx}, false
+	defer func() {
+		t.done.Store(true)
+		if !committed { // an error, or a panic in fn
+			_ = tx.Rollback(context.WithoutCancel(ctx))
+		}
+	}()
+	if err := fn(ctx, tx, &inTx{view: view{s, t}}); err != nil {
+		return &annals.Error{Op: "transaction", Err: err}
+	}
+	t.done.Store(true)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("the function took longer than %v: %w", s.options.WriteTimeout, err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		if errors.Is(err, pgx.ErrTxCommitRollback) {
+			return invalid("transaction", "", errors.New("the function ignored an error of the server: everything was rolled back"))
+		}
+		return writeFault("transaction", "", err)
+	}
+	committed = true
+	if t.wrote.Load() {
+		s.wrote()
+	}
+	return nil
+}
+
+// inTx is a store inside a transaction.
+type inTx struct {
+	annals.Unsupported
+	view
+}
+
+func (t *inTx) Journal() annals.Journal           { return journal{t.view} }
+func (t *inTx) Snapshots() annals.SnapshotStore   { return snapshots{t.view} }
+func (t *inTx) States() annals.StateStore         { return states{t.view} }
+func (t *inTx) Query() annals.Query               { return query{t.view} }
+func (t *inTx) Offsets() annals.OffsetStore       { return offsets{t.view} }
+func (t *inTx) Capabilities() annals.Capabilities { return t.s.Capabilities() }
+
+func (t *inTx) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return t.recover(ctx, id, snapshot, event)
+}
+
+func (t *inTx) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return t.findStates(ctx, entityType, column, value)
+}

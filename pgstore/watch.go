@@ -1,0 +1,208 @@
+package pgstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// notifyEvery is how far apart notifications are at least: what is written in between shares the next.
+const notifyEvery = 20 * time.Millisecond
+
+// channel is the name that writers notify and watchers listen on. Each set of tables has its own, as far as
+// PostgreSQL's bound on names lets it: a shared one only means signals without cause.
+func (s *Store) channel() string {
+	name := "annals " + s.tables.Schema + " " + s.tables.Journal
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+}
+
+// wrote tells watchers, here and in other processes, that something was committed.
+func (s *Store) wrote() {
+	s.listener.wake()
+	select {
+	case s.notifier.dirty <- struct{}{}:
+	default: // a notification is due already
+	}
+}
+
+// notifier sends NOTIFY after commits, on a connection of its own: inside a writing transaction it would take a lock
+// of the whole database until the commit is flushed.
+type notifier struct {
+	dirty chan struct{} // room for one
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+func (n *notifier) start(s *Store) {
+	n.dirty = make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	n.ended.Go(func() { n.run(ctx, s) })
+}
+
+// close sends what is due and ends.
+func (n *notifier) close() {
+	n.stop()
+	n.ended.Wait()
+}
+
+func (n *notifier) run(ctx context.Context, s *Store) {
+	var conn *pgx.Conn
+	send := func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
+		defer cancel()
+		var err error
+		if conn == nil {
+			config := s.write.Config().ConnConfig
+			config.RuntimeParams["synchronous_commit"] = "off" // nothing is stored
+			if conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+				conn = nil
+				return // watchers poll as well: a lost notification costs time, no event
+			}
+		}
+		if _, err = conn.Exec(ctx, "SELECT pg_notify($1, '')", s.channel()); err != nil {
+			_ = conn.Close(ctx)
+			conn = nil
+		}
+	}
+	defer func() {
+		if conn != nil {
+			_ = conn.Close(context.Background())
+		}
+	}()
+	for {
+		select {
+		case <-n.dirty:
+			send(ctx)
+		case <-ctx.Done():
+			select {
+			case <-n.dirty:
+				send(context.Background())
+			default:
+			}
+			return
+		}
+		select {
+		case <-time.After(notifyEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listener wakes the watches of this store, with one connection for all of them, held while there are any.
+type listener struct {
+	s       *Store
+	mu      sync.Mutex
+	watches map[chan struct{}]bool
+	stop    context.CancelFunc // of the connection; nil when there is none
+	ended   sync.WaitGroup
+	closed  bool
+}
+
+func (l *listener) start(s *Store) {
+	l.s = s
+	l.watches = map[chan struct{}]bool{}
+}
+
+// Watch signals after writes of this store at once and after those of others when they notify: also of types and slices
+// that f does not ask for. A signal may come without cause, and after a lost connection one always does.
+func (s *Store) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
+	var err error
+	c, err := view{s: s}.begin(ctx, "watch", "", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end(&err)
+	return s.listener.watch(ctx), nil
+}
+
+func (l *listener) watch(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watches[ch] = true
+	if l.stop == nil {
+		listen, stop := context.WithCancel(context.Background())
+		l.stop = stop
+		l.ended.Go(func() { l.run(listen) })
+	}
+	context.AfterFunc(ctx, func() { l.end(ch) })
+	return ch
+}
+
+// end closes one watch, and the connection with the last.
+func (l *listener) end(ch chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.watches[ch] {
+		return
+	}
+	delete(l.watches, ch)
+	close(ch)
+	if len(l.watches) == 0 && l.stop != nil {
+		l.stop()
+		l.stop = nil
+	}
+}
+
+// wake signals every watch that has no signal waiting.
+func (l *listener) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ch := range l.watches {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (l *listener) close() {
+	l.mu.Lock()
+	for ch := range l.watches {
+		delete(l.watches, ch)
+		close(ch)
+	}
+	if l.stop != nil {
+		l.stop()
+		l.stop = nil
+	}
+	l.mu.Unlock()
+	l.ended.Wait()
+}
+
+// run listens until ctx ends, on a new connection whenever one is lost.
+func (l *listener) run(ctx context.Context) {
+	for n := 0; ; n++ {
+		if l.listen(ctx) {
+			n = 0
+		}
+		if backoff.Wait(ctx, n+3) != nil {
+			return
+		}
+	}
+}
+
+// listen listens until the connection is lost. It returns false when there was none.
+func (l *listener) listen(ctx context.Context) bool {
+	conn, err := pgx.ConnectConfig(ctx, l.s.reads.Config().ConnConfig)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, "LISTEN "+quote(l.s.channel())); err != nil {
+		return false
+	}
+	for {
+		l.wake() // at first for what was written while nobody listened
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return true
+		}
+	}
+}
