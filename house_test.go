@@ -54,7 +54,8 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
 	{pkg: "internal/testenv", may: "root", libs: anything},              // servers for tests
-	{pkg: "internal/testpg", libs: "github.com/jackc/pgx/v5"},           // the same for PostgreSQL
+	{pkg: "internal/testpg", may: "internal/pgserver", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "internal/pgserver", libs: "github.com/jackc/pgx/v5"}, // also for measurements
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }

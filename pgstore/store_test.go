@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"os"
 	"sync"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-func TestMain(m *testing.M) { os.Exit(testpg.Run(m)) }
+func TestMain(m *testing.M) { testpg.Run(m) }
 
 // open is a store on new tables of its own.
 func open(tb testing.TB, o pgstore.Options) *pgstore.Store {

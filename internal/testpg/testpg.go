@@ -3,7 +3,7 @@
 //
 // A package that uses it has
 //
-//	func TestMain(m *testing.M) { os.Exit(testpg.Run(m)) }
+//	func TestMain(m *testing.M) { testpg.Run(m) }
 package testpg
 
 import (
@@ -16,19 +16,18 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// Env names the server to use, postgres://user:password@host:port/database: a role that may create databases.
-const Env = "ANNALS_POSTGRES"
+	"github.com/annals-go/annals/internal/pgserver"
+)
 
 // own is the server of this process, started when a test first asks for it.
 var own struct {
 	sync.Mutex
-	server *Server
+	server *pgserver.Server
 }
 
-// Run runs the tests of m and stops the server, if one was started. It returns the exit code.
-func Run(m *testing.M) int {
+// Run runs the tests of m and stops the server, if one was started.
+func Run(m *testing.M) {
 	defer func() {
 		own.Lock()
 		defer own.Unlock()
@@ -36,7 +35,7 @@ func Run(m *testing.M) int {
 			own.server.Stop()
 		}
 	}()
-	return m.Run()
+	m.Run() // the exit code is the one that a TestMain without os.Exit ends with
 }
 
 // Database is the URL of a new, empty database, dropped when t ends.
@@ -65,13 +64,13 @@ func Schema(t testing.TB) string {
 
 func serverURL(t testing.TB) string {
 	t.Helper()
-	if given := os.Getenv(Env); given != "" {
+	if given := os.Getenv(pgserver.Env); given != "" {
 		return given
 	}
 	own.Lock()
 	defer own.Unlock()
 	if own.server == nil {
-		s, err := Start(t.Context())
+		s, err := pgserver.Start(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +83,7 @@ func parse(t testing.TB, server string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
-		t.Fatalf("%s is not a URL", Env)
+		t.Fatalf("%s is not a URL", pgserver.Env)
 	}
 	return u
 }

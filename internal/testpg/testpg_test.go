@@ -1,7 +1,6 @@
 package testpg_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,7 +8,7 @@ import (
 	"github.com/annals-go/annals/internal/testpg"
 )
 
-func TestMain(m *testing.M) { os.Exit(testpg.Run(m)) }
+func TestMain(m *testing.M) { testpg.Run(m) }
 
 func TestEachTestHasItsOwn(t *testing.T) {
 	t.Parallel()

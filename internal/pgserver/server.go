@@ -1,4 +1,5 @@
-package testpg
+// Package pgserver starts a PostgreSQL of its own from the installed binaries, for tests and measurements.
+package pgserver
 
 import (
 	"bytes"
@@ -18,6 +19,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 )
+
+// Env names a server to use instead, by URL: postgres://user:password@host:port/database, of a role that may create
+// databases.
+const Env = "ANNALS_POSTGRES"
 
 // Server is a running PostgreSQL of our own: fsync on, listening on 127.0.0.1 only.
 type Server struct {
@@ -39,7 +44,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "testpg-")
+	dir, err := os.MkdirTemp("", "pgserver-")
 	if err != nil {
 		return nil, err
 	}
