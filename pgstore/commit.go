@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -93,9 +94,8 @@ func (m *commit) won(at time.Time) outcome {
 func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
 	var at time.Time
 	var ok bool
-	write := func(q querier) error {
-		won, err := s.insert(ctx, q, []*commit{m})
-		if at, ok = won[m.id]; !ok || err != nil || m.snapshot == nil {
+	write := func(q querier) (err error) {
+		if at, ok, err = s.insertOne(ctx, q, m); !ok || err != nil || m.snapshot == nil {
 			return err
 		}
 		return s.save(ctx, q, *m.snapshot)
@@ -113,6 +113,28 @@ func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome,
 		return s.lookUp(ctx, q, m)
 	}
 	return outcome{}, err
+}
+
+// insertOne writes m alone. It returns false when m.after is not the last number; then, or in a rare race, as an error that
+// unique knows.
+func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, ok bool, err error) {
+	if len(m.events) > 1 {
+		won, err := s.insert(ctx, q, []*commit{m})
+		at, ok = won[m.id]
+		return at, ok, err
+	}
+	e := &m.events[0]
+	sql := s.sql.appendNext
+	if m.after == 0 {
+		sql = s.sql.appendFirst
+	}
+	metaID, metaManifest, meta := metaColumns(e.Metadata)
+	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.Adapter, e.SerializerID, e.Manifest, notNil(e.Data),
+		m.tags[0], metaID, metaManifest, meta).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, false, nil
+	}
+	return at, err == nil, err
 }
 
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
@@ -134,13 +156,6 @@ func (s *Store) insert(ctx context.Context, q querier, commits []*commit) (map[a
 }
 
 func (s *Store) insertion(commits []*commit) (sql string, args []any) {
-	if len(commits) == 1 && len(commits[0].events) == 1 {
-		m := commits[0]
-		e := &m.events[0]
-		id, manifest, data := metaColumns(e.Metadata)
-		return s.sql.appendOne, []any{m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.Adapter, e.SerializerID, e.Manifest, notNil(e.Data),
-			m.tags[0], id, manifest, data}
-	}
 	total := 0
 	for _, m := range commits {
 		total += len(m.events)
@@ -149,12 +164,12 @@ func (s *Store) insertion(commits []*commit) (sql string, args []any) {
 	for i, m := range commits {
 		a.add(int64(i+1), m)
 	}
-	sql = s.sql.appendAll
+	commit := []any{a.slice, a.entityType, a.id, a.after, a.writer}
+	event := []any{a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
 	if total == len(commits) {
-		sql = s.sql.appendEach
+		return s.sql.appendEach, slices.Concat(commit, event)
 	}
-	return sql, []any{a.slice, a.entityType, a.id, a.after, a.writer,
-		a.nr, a.seqNr, a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
+	return s.sql.appendAll, slices.Concat(commit, []any{a.nr, a.seqNr}, event)
 }
 
 // arrays are the parameters of a statement for many commits: five per commit, the others per event.

@@ -37,11 +37,11 @@ func appendEvents(to []annals.Event, rows pgx.Rows, result *annals.Result) ([]an
 type eventDecoder struct {
 	into []any // what a row is scanned into: the fields below
 
-	event        annals.Event
-	id, writer   string
-	metaID       *int32
-	metaManifest *string
-	meta         []byte
+	event                         annals.Event
+	id, manifest, writer, adapter interned
+	metaID                        *int32
+	metaManifest                  *string
+	meta                          []byte
 
 	parsed  string // the writer that writeID is
 	writeID annals.WriteID
@@ -51,7 +51,7 @@ type eventDecoder struct {
 func newEventDecoder(before ...any) *eventDecoder {
 	d := &eventDecoder{}
 	e := &d.event
-	d.into = append(before, &d.id, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &e.Manifest, &e.Data, &d.writer, &e.Adapter,
+	d.into = append(before, &d.id, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &d.manifest, &e.Data, &d.writer, &d.adapter,
 		&e.Tags, &d.metaID, &d.metaManifest, &d.meta)
 	return d
 }
@@ -60,15 +60,27 @@ func (d *eventDecoder) scan(rows pgx.Rows) (annals.Event, error) {
 	if err := rows.Scan(d.into...); err != nil {
 		return annals.Event{}, err
 	}
-	if d.writer != d.parsed {
-		d.parsed = d.writer
-		d.writeID, _ = annals.ParseWriteID(d.writer) // a foreign writer may have a name of another kind: zero then
+	if d.writer.text != d.parsed {
+		d.parsed = d.writer.text
+		d.writeID, _ = annals.ParseWriteID(d.parsed) // a foreign writer may have a name of another kind: zero then
 	}
 	e := d.event
-	e.ID, e.Time, e.WriteID = annals.PersistenceID(d.id), e.Time.UTC(), d.writeID
+	e.ID, e.Time, e.WriteID = annals.PersistenceID(d.id.text), e.Time.UTC(), d.writeID
+	e.Manifest, e.Adapter = d.manifest.text, d.adapter.text
 	e.Tags = orNil(e.Tags)
 	e.Metadata = metadata(d.metaID, d.metaManifest, d.meta)
 	return e, nil
+}
+
+// interned is a text column whose value is mostly that of the row before: then it costs no memory.
+type interned struct{ text string }
+
+// ScanBytes is pgtype.BytesScanner.
+func (i *interned) ScanBytes(b []byte) error {
+	if string(b) != i.text {
+		i.text = string(b)
+	}
+	return nil
 }
 
 // metadata is the three columns as a payload.

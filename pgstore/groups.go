@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -13,11 +14,13 @@ import (
 )
 
 const (
-	maxGroups        = 2       // statements in flight at once
-	maxGroupCommits  = 256     // in one statement
-	maxGroupBytes    = 8 << 20 // of payloads in one statement, but for a single commit
+	maxGroups        = 4                     // statements in flight at once
+	patience         = 25 * time.Millisecond // how long one is in flight before another may start: it waits for somebody's lock
+	maxGroupCommits  = 256                   // in one statement
+	maxGroupBytes    = 8 << 20               // of payloads in one statement, but for a single commit
 	groupLockTimeout = 200 * time.Millisecond
 
+	networkTime  = 2 * time.Second  // for an answer on its way, beyond the server's own time-out
 	resolveFor   = 30 * time.Second // how long a lost answer is looked for: far below keepFor
 	alone        = 8                // commits of a failed group that are retried at once
 	maxDeadlocks = 5                // tries of a commit that the server undid for its company
@@ -30,7 +33,37 @@ type groups struct {
 
 	mu      sync.Mutex
 	waiting []*commit // in the order of their coming
-	running int
+	running int       // statements in flight
+	started time.Time // when the last of them went out
+}
+
+// busy reports whether commits have to wait. One statement at a time makes the largest groups, and so the fewest flushes.
+func (g *groups) busy() bool {
+	return g.running == maxGroups || g.running > 0 && time.Since(g.started) < patience
+}
+
+// lead lets a commit that finds nobody before it be a group of its own, written by its caller: it saves a lone writer two
+// switches between goroutines. Whoever leads calls follow when the statement is done.
+func (g *groups) lead() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy() || len(g.waiting) > 0 {
+		return false
+	}
+	g.running++
+	g.started = time.Now()
+	return true
+}
+
+// follow has those written that came while the leader was at it.
+func (g *groups) follow() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) > 0 {
+		go g.run()
+	} else {
+		g.running--
+	}
 }
 
 // add queues m.
@@ -38,7 +71,7 @@ func (g *groups) add(m *commit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, m)
-	if g.running < maxGroups {
+	if !g.busy() {
 		g.running++
 		go g.run()
 	}
@@ -62,6 +95,7 @@ func (g *groups) run() {
 			return
 		}
 		g.write(group)
+		runtime.Gosched() // whoever was just answered may come back for the next group
 	}
 }
 
@@ -70,10 +104,12 @@ func (g *groups) run() {
 func (g *groups) take() []*commit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		g.running--
+	g.running--
+	if g.busy() || len(g.waiting) == 0 {
 		return nil
 	}
+	g.running++
+	g.started = time.Now()
 	var group, later []*commit
 	taken, size := make(map[annals.PersistenceID]bool, len(g.waiting)), 0
 	for _, m := range g.waiting {
@@ -87,6 +123,36 @@ func (g *groups) take() []*commit {
 	g.waiting = later
 	slices.SortFunc(group, func(a, b *commit) int { return cmp.Compare(a.id, b.id) })
 	return group
+}
+
+// writeFirst writes the commit of a leader. When that does not settle the outcome it returns false: somebody else goes on
+// and answers.
+func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
+	m.since = time.Now()
+	lost := false
+	if m.snapshot == nil {
+		bounded, cancel := context.WithTimeout(ctx, s.options.WriteTimeout+networkTime)
+		at, ok, err := s.insertOne(bounded, s.group, m)
+		cancel()
+		s.groups.follow()
+		if ok {
+			s.wrote()
+			return m.won(at), true
+		}
+		if err != nil && unsent(err) {
+			return outcome{err: fault("append", m.id, err)}, true
+		}
+		m.maybe = err != nil && ambiguous(err)
+		if m.maybe && ctx.Err() != nil {
+			return outcome{err: ended(ctx, "append", m.id, annals.ErrUnknown)}, true
+		}
+		lost = err == nil || unique(err)
+	} else {
+		s.groups.follow()
+	}
+	s.calls.Add(1) // it may outlive this call
+	go s.writeEach([]*commit{m}, lost)
+	return outcome{}, false
 }
 
 // writeGroup writes a group and answers each of its commits. What the group as a whole could not do is left to its
@@ -213,5 +279,5 @@ func (s *Store) answer(m *commit, o outcome) {
 
 // writeContext bounds what the server bounds as well, for the case that it does not answer at all.
 func (s *Store) writeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), s.options.WriteTimeout+2*time.Second)
+	return context.WithTimeout(context.Background(), s.options.WriteTimeout+networkTime)
 }

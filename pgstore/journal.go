@@ -27,8 +27,14 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		j.tx.wrote.Store(true)
 		return o.receipt, o.err
 	}
-	j.s.calls.Add(1) // the write may outlive this call
-	j.s.groups.add(m)
+	if j.s.groups.lead() {
+		if o, ok := j.s.writeFirst(call.ctx, m); ok {
+			return o.receipt, o.err
+		}
+	} else {
+		j.s.calls.Add(1) // the write may outlive this call
+		j.s.groups.add(m)
+	}
 	select {
 	case o := <-m.done:
 		call.result.Retries = m.tries

@@ -158,7 +158,7 @@ func (s *Store) resolveState(c *call, p *statePut) (outcome, error) {
 
 // tryState is one try, bounded as the server bounds it.
 func (s *Store) tryState(c *call, p *statePut) (outcome, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, s.options.WriteTimeout+2*time.Second)
+	ctx, cancel := context.WithTimeout(c.ctx, s.options.WriteTimeout+networkTime)
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -274,7 +274,7 @@ func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 		}
 		remembered = remembered || w.Revision <= revision // what is as old as this write would be still there
 	}
-	if p.After < annals.SeqNr(last) && !remembered && (!p.WriteID.IsZero() || p.maybe) {
+	if p.After < annals.SeqNr(last) && !remembered && (!p.WriteID.IsZero() && !p.FirstTry || p.maybe) {
 		return outcome{err: &annals.Error{Op: p.op, ID: p.ID, After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil
 	}
 	return outcome{err: conflict(p.op, p.ID, p.After, annals.SeqNr(last))}, nil

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/pgserver"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// postgresFigures compare pgstore, with all its guarantees, with the bare driver on the same table and server: the one of
+// ANNALS_POSTGRES, or one started for the figure, with fsync on.
+func postgresFigures() []Figure {
+	return []Figure{
+		{Name: "postgres-group-commit-64", Goal: AtLeast(2.0), Run: onPostgres(groupCommit),
+			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
+		{Name: "postgres-append-1", Goal: AtLeast(0.9), Run: onPostgres(appendAlone),
+			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
+		{Name: "postgres-replay", Goal: AtLeast(0.8), Run: onPostgres(replay),
+			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
+		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(slowestOf16),
+			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
+	}
+}
+
+// postgresBench is a store and its table.
+type postgresBench struct {
+	url   string
+	store *pgstore.Store
+	ids   atomic.Int64
+}
+
+// onPostgres runs measure on an empty database.
+func onPostgres(measure func(ctx context.Context, b *postgresBench) (float64, error)) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (value float64, err error) {
+		url := os.Getenv(pgserver.Env)
+		if url == "" {
+			server, err := pgserver.Start(ctx)
+			if err != nil {
+				return 0, err
+			}
+			defer server.Stop()
+			url = server.URL
+		}
+		admin, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return 0, err
+		}
+		defer admin.Close(ctx)
+		const schema = "annals_figures"
+		drop := func() error {
+			_, err := admin.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+			return err
+		}
+		if err := drop(); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, drop()) }()
+		pool, err := pgxpool.New(ctx, url)
+		if err != nil {
+			return 0, err
+		}
+		defer pool.Close()
+		store, err := pgstore.Open(ctx, pool, pgstore.Options{CreateTables: true, Tables: pgstore.Tables{Schema: schema}})
+		if err != nil {
+			return 0, err
+		}
+		defer store.Close()
+		return measure(ctx, &postgresBench{url: url, store: store})
+	}
+}
+
+var postgresPayload = annals.Payload{SerializerID: 4, Manifest: "bench", Data: make([]byte, 200)}
+
+// writer appends to an entity of its own.
+func (b *postgresBench) writer() func(ctx context.Context) error {
+	c := annals.Commit{ID: annals.NewPersistenceID("Bench", fmt.Sprint("store-", b.ids.Add(1))), Events: []annals.NewEvent{{Payload: postgresPayload}}}
+	return func(ctx context.Context) error {
+		c.WriteID = annals.NewWriteID()
+		r, err := b.store.Journal().Append(ctx, c)
+		c.After = r.SeqNr
+		return err
+	}
+}
+
+const bareInsert = `INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id,
+	event_ser_manifest, event_payload, db_timestamp) VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8, now())`
+
+// inserter inserts rows of an entity of its own, without any guarantee.
+func (b *postgresBench) inserter(pool *pgxpool.Pool) func(ctx context.Context) error {
+	id, seqNr := annals.NewPersistenceID("Bench", fmt.Sprint("bare-", b.ids.Add(1))), int64(0)
+	slice, entityType := id.Slice(), id.Type()
+	return func(ctx context.Context) error {
+		seqNr++
+		_, err := pool.Exec(ctx, bareInsert, slice, entityType, string(id), seqNr, annals.NewWriteID().String(), postgresPayload.SerializerID, postgresPayload.Manifest, postgresPayload.Data)
+		return err
+	}
+}
+
+// bare is a pool with n connections, all of them open.
+func (b *postgresBench) bare(ctx context.Context, n int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(b.url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.MinConns = n, n
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// side is one of the two that take turns: writers that stay, with what they did so far.
+type side struct {
+	writers   []func(ctx context.Context) error
+	durations []time.Duration // of every write
+	spent     time.Duration
+}
+
+func newSide(n int, writer func() func(ctx context.Context) error) *side {
+	s := &side{}
+	for range n {
+		s.writers = append(s.writers, writer())
+	}
+	return s
+}
+
+// run has the writers write for a while, all at once.
+func (s *side) run(ctx context.Context, while time.Duration) error {
+	var wg sync.WaitGroup
+	durations, errs := make([][]time.Duration, len(s.writers)), make([]error, len(s.writers))
+	start := time.Now()
+	for i, write := range s.writers {
+		wg.Go(func() {
+			for now := start; errs[i] == nil && now.Sub(start) < while; {
+				errs[i] = write(ctx)
+				then := time.Now()
+				durations[i], now = append(durations[i], then.Sub(now)), then
+			}
+		})
+	}
+	wg.Wait()
+	s.spent += time.Since(start)
+	s.durations = append(s.durations, slices.Concat(durations...)...)
+	return errors.Join(errs...)
+}
+
+func (s *side) perSecond() float64 { return float64(len(s.durations)) / s.spent.Seconds() }
+
+// p99 is the 99th percentile of the durations.
+func (s *side) p99() time.Duration {
+	slices.Sort(s.durations)
+	return s.durations[len(s.durations)*99/100]
+}
+
+// inTurns warms the sides up, forgets that, and lets them take turns.
+func inTurns(ctx context.Context, turns int, while time.Duration, sides ...*side) error {
+	for turn := range turns + 1 {
+		for _, s := range sides {
+			if err := s.run(ctx, while); err != nil {
+				return err
+			}
+			if turn == 0 {
+				s.durations, s.spent = nil, 0
+			}
+		}
+	}
+	return nil
+}
+
+func groupCommit(ctx context.Context, b *postgresBench) (float64, error) {
+	ours := newSide(64, b.writer)
+	var bare []*side
+	for _, n := range []int32{16, 32} {
+		pool, err := b.bare(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		defer pool.Close()
+		bare = append(bare, newSide(64, func() func(ctx context.Context) error { return b.inserter(pool) }))
+	}
+	if err := inTurns(ctx, 6, 500*time.Millisecond, ours, bare[0], bare[1]); err != nil {
+		return 0, err
+	}
+	return ours.perSecond() / max(bare[0].perSecond(), bare[1].perSecond()), nil
+}
+
+func appendAlone(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	ours, bare := newSide(1, b.writer), newSide(1, func() func(ctx context.Context) error { return b.inserter(pool) })
+	if err := inTurns(ctx, 20, 100*time.Millisecond, ours, bare); err != nil {
+		return 0, err
+	}
+	return ours.perSecond() / bare.perSecond(), nil
+}
+
+func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 16)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	ours, bare := newSide(16, b.writer), newSide(16, func() func(ctx context.Context) error { return b.inserter(pool) })
+	if err := inTurns(ctx, 10, 250*time.Millisecond, ours, bare); err != nil {
+		return 0, err
+	}
+	return ours.p99().Seconds() / bare.p99().Seconds(), nil
+}
+
+func replay(ctx context.Context, b *postgresBench) (float64, error) {
+	const events, perCommit = 20_000, 1000
+	id := annals.NewPersistenceID("Bench", "replay")
+	for after := 0; after < events; after += perCommit {
+		if _, err := b.store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(after), Events: slices.Repeat([]annals.NewEvent{{Payload: postgresPayload}}, perCommit)}); err != nil {
+			return 0, err
+		}
+	}
+	pool, err := b.bare(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
+		return 0, err
+	}
+	var ours, bare time.Duration
+	for turn := range 11 {
+		start := time.Now()
+		n := 0
+		for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+			if err != nil {
+				return 0, err
+			}
+			n++
+		}
+		middle := time.Now()
+		m, err := bareReplay(ctx, pool, id)
+		if err != nil {
+			return 0, err
+		}
+		if n != events || m != events {
+			return 0, fmt.Errorf("replayed %d and %d events, not %d", n, m, events)
+		}
+		if turn > 0 { // the first warms up
+			ours, bare = ours+middle.Sub(start), bare+time.Since(middle)
+		}
+	}
+	return bare.Seconds() / ours.Seconds(), nil
+}
+
+// bareReplay scans the same columns.
+func bareReplay(ctx context.Context, pool *pgxpool.Pool, id annals.PersistenceID) (n int, err error) {
+	rows, err := pool.Query(ctx, `SELECT persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags,
+		meta_ser_id, meta_ser_manifest, meta_payload FROM annals_figures.event_journal WHERE persistence_id = $1 AND NOT deleted ORDER BY seq_nr`, string(id))
+	if err != nil {
+		return 0, err
+	}
+	var e annals.Event
+	var text, writer string
+	var metaID *int32
+	var metaManifest *string
+	_, err = pgx.ForEachRow(rows, []any{&text, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &e.Manifest, &e.Data, &writer, &e.Adapter, &e.Tags,
+		&metaID, &metaManifest, &e.Metadata.Data}, func() error { n++; return nil })
+	return n, err
+}
