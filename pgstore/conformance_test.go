@@ -1,7 +1,10 @@
 package pgstore_test
 
 import (
+	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/testpg"
@@ -10,7 +13,19 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, config(pgstore.Options{}))
+	var proxies sync.Map
+	c := config(pgstore.Options{})
+	c.Open = func(tb testing.TB) annals.Store {
+		p := newProxy(tb, testpg.Schema(tb))
+		s := openAt(tb, p.url, pgstore.Options{CreateTables: true})
+		proxies.Store(s, p)
+		return s
+	}
+	c.LoseAnswer = func(_ testing.TB, s annals.Store) {
+		p, _ := proxies.Load(s)
+		p.(*proxy).lose()
+	}
+	storetest.Run(t, c)
 }
 
 func TestConformanceOfPluginDeletes(t *testing.T) {
@@ -28,6 +43,10 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
 	}
 	storetest.Run(t, c)
+}
+
+func TestTransactor(t *testing.T) {
+	storetest.RunTransactor[pgx.Tx](t, config(pgstore.Options{}))
 }
 
 func config(o pgstore.Options) storetest.Config {
