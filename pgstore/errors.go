@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
@@ -27,8 +28,14 @@ func fault(op string, id annals.PersistenceID, err error) error {
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
 		e.Kind, e.Err = kind(server), stripped(server)
 	}
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		e.Kind, e.Err = annals.ErrInvalid, errIgnored
+	}
 	return e
 }
+
+// errIgnored is what a COMMIT came to that the server made a ROLLBACK.
+var errIgnored = errors.New("the function ignored an error of the server: everything was rolled back")
 
 // writeFault is fault for a write that was sent once: without an answer its outcome is unknown.
 func writeFault(op string, id annals.PersistenceID, err error) error {
@@ -48,7 +55,7 @@ func ambiguous(err error) bool {
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
 		return fatal(server)
 	}
-	return !unsent(err)
+	return !unsent(err) && !errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 // unsent reports whether the server cannot have seen the request.

@@ -68,3 +68,5 @@ func exec(tb testing.TB, url, sql string) {
 		tb.Fatal(err)
 	}
 }
+
+func errorText(err error) string { return err.Error() }

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -57,9 +56,6 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		return fmt.Errorf("the function took longer than %v: %w", s.options.WriteTimeout, err)
 	}
 	if err := tx.Commit(ctx); err != nil {
-		if errors.Is(err, pgx.ErrTxCommitRollback) {
-			return invalid("transaction", "", errors.New("the function ignored an error of the server: everything was rolled back"))
-		}
 		return writeFault("transaction", "", err)
 	}
 	committed = true
