@@ -102,7 +102,7 @@ func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome,
 	}
 	var err error
 	if _, inTx := q.(pgx.Tx); inTx || m.snapshot != nil {
-		err = pgx.BeginFunc(ctx, q, func(tx pgx.Tx) error { return write(tx) }) // in a transaction: a savepoint
+		err = atomically(ctx, q, func(tx pgx.Tx) error { return write(tx) }) // in a transaction: a savepoint
 	} else {
 		err = write(q)
 	}

@@ -39,7 +39,7 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 	c.Short = true
 	c.Open = func(tb testing.TB) annals.Store {
 		url := testpg.Schema(tb)
-		exec(tb, url, pekkoTables)
+		run(tb, url, pekkoTables)
 		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
 	}
 	storetest.Run(t, c)

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -59,7 +60,39 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := s.write.Acquire(ctx)
 	if err != nil {
-		return nil, &unsentError{err}
+		return nil, &undoneError{err}
 	}
 	return conn, nil
+}
+
+// atomically runs fn in a transaction of q, a savepoint when q is one. Only the error of the COMMIT leaves open what
+// happened: whatever went wrong before it, nothing was written.
+func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error {
+	tx, err := q.Begin(ctx)
+	if err != nil {
+		return &undoneError{err}
+	}
+	defer func() { // does nothing behind a COMMIT that was answered
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkTime)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}()
+	if err := fn(tx); err != nil {
+		return &undoneError{err}
+	}
+	return commitTx(ctx, q, tx)
+}
+
+// commitTx commits tx, which q began. When no answer comes it does not believe the driver's word that nothing was sent:
+// of a COMMIT whose connection breaks pgx 5.12 says so wrongly.
+func commitTx(ctx context.Context, q querier, tx pgx.Tx) error {
+	if err := ctx.Err(); err != nil {
+		return &undoneError{err}
+	}
+	err := tx.Commit(ctx)
+	_, savepoint := q.(pgx.Tx)
+	if err == nil || savepoint || errors.As(err, new(*pgconn.PgError)) || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
+	}
+	return &lostError{err}
 }

@@ -30,7 +30,7 @@ func cartPayload(title string, total int) annals.Payload {
 func pluginStore(t *testing.T, handler func(context.Context, pgx.Tx, annals.State) error) (*pgstore.Store, string) {
 	t.Helper()
 	url := testpg.Schema(t)
-	exec(t, url, pekkoTables+`
+	run(t, url, pekkoTables+`
 		CREATE TABLE durable_state_cart (LIKE durable_state INCLUDING ALL, title VARCHAR(255), total BIGINT DEFAULT 777);
 		CREATE TABLE durable_state_t (LIKE durable_state INCLUDING ALL);
 		CREATE TABLE durable_state_t2 (LIKE durable_state INCLUDING ALL);
@@ -109,7 +109,7 @@ func TestWideKeyKeepsOneRow(t *testing.T) {
 		t.Errorf("%d rows, want 1", n)
 	}
 	// Two rows that the plugin left: the newest counts, everywhere.
-	exec(t, url, `INSERT INTO durable_state SELECT slice, entity_type, persistence_id, 1, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags FROM durable_state`)
+	run(t, url, `INSERT INTO durable_state SELECT slice, entity_type, persistence_id, 1, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags FROM durable_state`)
 	state, ok, err := s.States().Get(t.Context(), "Plain|w-1")
 	if err != nil || !ok || state.Revision != 2 {
 		t.Errorf("got revision %d (%v, %v), want 2", state.Revision, ok, err)
@@ -241,7 +241,7 @@ func TestDeletesLeaveOneMarkerAtMost(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			exec(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '16 minutes'")
+			run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '16 minutes'")
 			if err := j.DeleteTo(t.Context(), "T|1", 3); err != nil {
 				t.Error(err)
 			}
@@ -277,7 +277,7 @@ func TestTimesRiseBehindDeletes(t *testing.T) {
 	url := testpg.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "T|1", 0)
-	exec(t, url, "UPDATE event_journal SET db_timestamp = '2040-01-01T00:00:00.000010Z'")
+	run(t, url, "UPDATE event_journal SET db_timestamp = '2040-01-01T00:00:00.000010Z'")
 	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,17 @@ func conflict(op string, id annals.PersistenceID, after, last annals.SeqNr) erro
 
 // fault is err as an error of the contracts. An error that is one already stays as it is.
 func fault(op string, id annals.PersistenceID, err error) error {
-	if err == nil || errors.As(err, new(*annals.Error)) {
-		return err
+	if err == nil {
+		return nil
+	}
+	if own := (*annals.Error)(nil); errors.As(err, &own) {
+		return own
+	}
+	if u := (*undoneError)(nil); errors.As(err, &u) {
+		err = u.err
+	}
+	if l := (*lostError)(nil); errors.As(err, &l) {
+		err = l.err
 	}
 	e := &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: err}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
@@ -52,22 +61,34 @@ func writeFault(op string, id annals.PersistenceID, err error) error {
 // ambiguous reports whether a write that failed with err may have been done all the same: the connection went away
 // with the answer. An ERROR of the server undid it; of a FATAL one nobody knows how far the commit had come.
 func ambiguous(err error) bool {
+	if errors.As(err, new(*lostError)) {
+		return true
+	}
+	if undone(err) {
+		return false
+	}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
 		return fatal(server)
 	}
-	return !unsent(err) && !errors.Is(err, pgx.ErrTxCommitRollback)
+	return !errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-// unsent reports whether the server cannot have seen the request.
-func unsent(err error) bool {
-	return pgconn.SafeToRetry(err) || errors.As(err, new(*unsentError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(*pgconn.ParseConfigError))
+// lostError is the error of a COMMIT whose answer did not come.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+// undone reports whether err says by itself that nothing was written.
+func undone(err error) bool {
+	return pgconn.SafeToRetry(err) || errors.As(err, new(*undoneError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(*pgconn.ParseConfigError))
 }
 
-// unsentError is the error of a write that never found a connection.
-type unsentError struct{ err error }
+// undoneError is the error of a write that certainly did nothing: it found no connection, or its transaction came to no COMMIT.
+type undoneError struct{ err error }
 
-func (e *unsentError) Error() string { return e.err.Error() }
-func (e *unsentError) Unwrap() error { return e.err }
+func (e *undoneError) Error() string { return e.err.Error() }
+func (e *undoneError) Unwrap() error { return e.err }
 
 func fatal(e *pgconn.PgError) bool {
 	severity := e.SeverityUnlocalized

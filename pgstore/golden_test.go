@@ -80,7 +80,7 @@ func goldenFile(tb testing.TB, folder, name string, v any) []byte {
 func goldenDatabase(tb testing.TB, folder string) string {
 	tb.Helper()
 	url := testpg.Database(tb)
-	exec(tb, url, string(goldenFile(tb, folder, "dump.sql", nil)))
+	run(tb, url, string(goldenFile(tb, folder, "dump.sql", nil)))
 	return url
 }
 

@@ -53,7 +53,7 @@ func TestWritesWhatThePluginWrote(t *testing.T) {
 			url := goldenDatabase(t, folder)
 			want := rowsOf(t, url)
 			for table := range want {
-				exec(t, url, "TRUNCATE "+table+" RESTART IDENTITY")
+				run(t, url, "TRUNCATE "+table+" RESTART IDENTITY")
 			}
 			w := &goldenWriter{t, url, openAt(t, url, goldenOptions(folder)), map[annals.PersistenceID]string{}}
 			for _, in := range inputs {

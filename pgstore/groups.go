@@ -139,7 +139,7 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 			s.wrote()
 			return m.won(at), true
 		}
-		if err != nil && unsent(err) {
+		if err != nil && undone(err) {
 			return outcome{err: fault("append", m.id, err)}, true
 		}
 		m.maybe = err != nil && ambiguous(err)
@@ -170,7 +170,7 @@ func (s *Store) writeGroup(group []*commit) {
 		for _, m := range group {
 			m.maybe = lost
 		}
-		if !lost && unsent(err) {
+		if !lost && undone(err) {
 			for _, m := range group {
 				s.answer(m, outcome{err: fault("append", m.id, err)})
 			}

@@ -73,7 +73,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) (err error) {
 	}
 	defer c.end(&err)
 	for deadlocks := 0; ; deadlocks++ {
-		err = pgx.BeginFunc(c.ctx, v.writer(), func(tx pgx.Tx) error { return v.save(c.ctx, tx, p) })
+		err = atomically(c.ctx, v.writer(), func(tx pgx.Tx) error { return v.save(c.ctx, tx, p) })
 		if err == nil || v.tx != nil || !retryable(err) || deadlocks == maxDeadlocks {
 			break
 		}

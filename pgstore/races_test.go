@@ -107,7 +107,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 			owner := openAt(t, url, pgstore.Options{})
 			appendOne(t, owner, "Held|1", 0)
 			w := annals.NewWriteID()
-			exec(t, url, fmt.Sprintf(hold, w))
+			run(t, url, fmt.Sprintf(hold, w))
 			release := lockSchema(t, url)
 
 			result := make(chan error, 1)
@@ -148,7 +148,7 @@ func TestNeighboursOfAHeldUpWriter(t *testing.T) {
 	url := testpg.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
 	w := annals.NewWriteID()
-	exec(t, url, fmt.Sprintf(hold, w))
+	run(t, url, fmt.Sprintf(hold, w))
 	release := lockSchema(t, url)
 	held := make(chan error, 1)
 	go func() {
@@ -181,7 +181,7 @@ func TestNeighboursOfARefusedWriter(t *testing.T) {
 	t.Parallel()
 	url := testpg.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
-	exec(t, url, `ALTER TABLE event_journal ADD CONSTRAINT small CHECK (length(event_payload) < 10)`)
+	run(t, url, `ALTER TABLE event_journal ADD CONSTRAINT small CHECK (length(event_payload) < 10)`)
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {

@@ -90,7 +90,7 @@ func (s *Store) create(ctx context.Context) error {
 			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS %s ON %s (slice, entity_type, db_timestamp)`,
 				quote(indexName(name)), t.quoted(name)))
 	}
-	return pgx.BeginFunc(ctx, s.reads, func(tx pgx.Tx) error {
+	return atomically(ctx, s.reads, func(tx pgx.Tx) error {
 		// IF NOT EXISTS alone fails when two processes create at once.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals create tables', 0))`); err != nil {
 			return err

@@ -102,7 +102,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) (err error) {
 	defer c.end(&err)
 	c.result.Requests, c.result.Bytes = 1, len(s.Data)
 	if v.tx != nil {
-		return pgx.BeginFunc(c.ctx, v.tx.tx, func(tx pgx.Tx) error { return v.s.save(c.ctx, tx, s) })
+		return atomically(c.ctx, v.tx.tx, func(tx pgx.Tx) error { return v.s.save(c.ctx, tx, s) })
 	}
 	if err := v.s.save(c.ctx, v.s.write, s); err != nil {
 		return writeFault("save snapshot", s.ID, err)

@@ -180,7 +180,7 @@ func (s *Store) writeState(ctx context.Context, q querier, p *statePut) (outcome
 	_, inTx := q.(pgx.Tx)
 	guarded := p.t.wide() && p.After == 0
 	if inTx || guarded || p.Event != nil || p.t.OnChange != nil {
-		err = pgx.BeginFunc(ctx, q, func(tx pgx.Tx) error {
+		err = atomically(ctx, q, func(tx pgx.Tx) error {
 			if guarded {
 				if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "annals state "+string(p.ID)); err != nil {
 					return err

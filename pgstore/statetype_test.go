@@ -30,7 +30,7 @@ func users(t *testing.T, o pgstore.Options, handler func(context.Context, pgx.Tx
 	t.Helper()
 	url := testpg.Schema(t)
 	openAt(t, url, pgstore.Options{CreateTables: true})
-	exec(t, url, `CREATE TABLE users (LIKE durable_state INCLUDING ALL, name VARCHAR(40) UNIQUE, score INT, seen TIMESTAMPTZ);
+	run(t, url, `CREATE TABLE users (LIKE durable_state INCLUDING ALL, name VARCHAR(40) UNIQUE, score INT, seen TIMESTAMPTZ);
 		CREATE TABLE counts (id INT PRIMARY KEY, n INT CHECK (n < 1000000)); INSERT INTO counts VALUES (1, 0)`)
 	o.StateTypes = map[string]annals.StateType[pgx.Tx]{"User": {Table: "users", Columns: []string{"name", "score", "seen"}, Bind: bind, OnChange: handler}}
 	return openAt(t, url, o), url
@@ -83,7 +83,7 @@ func TestFindStates(t *testing.T) {
 	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "User|3", After: 1}); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, url, "UPDATE users SET score = NULL WHERE persistence_id = 'User|2'")
+	run(t, url, "UPDATE users SET score = NULL WHERE persistence_id = 'User|2'")
 	for _, c := range []struct {
 		column string
 		value  any

@@ -12,8 +12,6 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-func TestMain(m *testing.M) { testpg.Run(m) }
-
 // open is a store on new tables of its own.
 func open(tb testing.TB, o pgstore.Options) *pgstore.Store {
 	tb.Helper()
@@ -57,7 +55,7 @@ func pool(tb testing.TB, url string) *pgxpool.Pool {
 	return p
 }
 
-func exec(tb testing.TB, url, sql string) {
+func run(tb testing.TB, url, sql string) {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), url)
 	if err != nil {

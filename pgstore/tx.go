@@ -55,7 +55,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the function took longer than %v: %w", s.options.WriteTimeout, err)
 	}
-	if err := tx.Commit(ctx); err != nil {
+	if err := commitTx(ctx, conn, tx); err != nil {
 		return writeFault("transaction", "", err)
 	}
 	committed = true

@@ -1,0 +1,248 @@
+package pgstore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// childURL is set in a test process that is a writer to be killed.
+const childURL = "PGSTORE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		if err := writeUntilKilled(context.Background(), url); err != nil {
+			panic(err)
+		}
+		return
+	}
+	testpg.Run(m)
+}
+
+// countChange is a change handler that counts.
+func countChange(ctx context.Context, tx pgx.Tx, _ annals.State) error {
+	_, err := tx.Exec(ctx, "UPDATE counts SET n = n + 1")
+	return err
+}
+
+var countingOptions = pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"C": {OnChange: countChange}}}
+
+const counted = 6 // entities
+
+// countUp writes an entity's next revision. A conflict is somebody else's revision and fine.
+func countUp(ctx context.Context, s annals.Store, i int) error {
+	id := annals.PersistenceID(fmt.Sprintf("C|%d", i%counted))
+	state, _, err := s.States().Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.States().Put(ctx, annals.StateWrite{ID: id, After: state.Revision, Payload: text("x")})
+	if errors.Is(err, annals.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+func writeUntilKilled(ctx context.Context, url string) error {
+	p, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	s, err := pgstore.Open(ctx, p, countingOptions)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error)
+	for w := range 4 {
+		go func() {
+			for i := w; ; i++ {
+				if err := countUp(ctx, s, i); err != nil {
+					errs <- err
+					return
+				}
+				fmt.Println(i)
+			}
+		}()
+	}
+	return <-errs
+}
+
+// Processes are killed in the middle of writes with a change handler, while another writes the same states. What the
+// handler counted is the sum of the revisions, to the last one.
+func TestHandlerExactlyOnceUnderKill(t *testing.T) {
+	t.Parallel()
+	changes := 10_000
+	if testing.Short() {
+		changes = 1000
+	}
+	url := testpg.Schema(t)
+	openAt(t, url, pgstore.Options{CreateTables: true})
+	run(t, url, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
+	s := openAt(t, url, countingOptions)
+	for done := 0; done < changes; query(t, url, "SELECT n FROM counts", nil, &done) {
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), childURL+"="+url)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for n := 0; n < changes/8 && lines.Scan(); n++ { // the child is at work: write beside it
+			if n%3 == 0 {
+				if err := countUp(t.Context(), s, n); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Wait(); err == nil {
+			t.Fatal("the child ended by itself")
+		}
+	}
+	// The server may still be at work for the last child: its transactions end by themselves, and then the numbers agree.
+	run(t, url, "BEGIN; LOCK TABLE counts; COMMIT")
+	var n, revisions int64
+	query(t, url, "SELECT (SELECT n FROM counts), (SELECT sum(revision) FROM durable_state)", nil, &n, &revisions)
+	if n != revisions {
+		t.Errorf("the handler counted %d changes, %d were stored", n, revisions)
+	}
+}
+
+// The answer to a COMMIT gets lost: the store finds out that it was done, and the handler's work counts once.
+func TestLostCommit(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	openAt(t, p.url, pgstore.Options{CreateTables: true})
+	run(t, p.url, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
+	s := openAt(t, p.url, countingOptions)
+	for after := range annals.SeqNr(4) {
+		lost := p.loseCommit()
+		r, err := s.States().Put(t.Context(), annals.StateWrite{ID: "C|1", After: after, Payload: text("x"), WriteID: annals.NewWriteID()})
+		if err != nil || r.SeqNr != after+1 || !r.Repeated {
+			t.Fatalf("got %+v, %v, want revision %d, found to be stored", r, err, after+1)
+		}
+		<-lost
+		if n := count(t, p.url, "SELECT n FROM counts"); n != int(after)+1 {
+			t.Fatalf("the handler counted %d, want %d", n, after+1)
+		}
+	}
+	// Without the column for WriteIDs nobody can tell.
+	run(t, p.url, "ALTER TABLE durable_state DROP COLUMN write_ids")
+	blind := openAt(t, p.url, countingOptions)
+	if blind.Capabilities().IdempotentState {
+		t.Error("a store without write_ids claims IdempotentState")
+	}
+	p.loseCommit()
+	wantKind(t, put(t, blind, "C|1", 4, text("x")), annals.ErrUnknown)
+}
+
+// The answers to group statements get lost, over and over, while many write: every commit lands once.
+func TestLostGroups(t *testing.T) {
+	t.Parallel()
+	const writers, each = 24, 12
+	p := newProxy(t, testpg.Schema(t))
+	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	ctx, stop := context.WithCancel(t.Context())
+	var breaking sync.WaitGroup
+	breaking.Go(func() {
+		for requests := 0; ctx.Err() == nil; {
+			lost := p.loseAnswerTo(func(request []byte) bool {
+				requests++
+				return request[0] == 'B' && requests%3 == 0
+			})
+			select {
+			case <-lost:
+			case <-ctx.Done():
+			}
+		}
+	})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			id := annals.PersistenceID(fmt.Sprintf("T|%d", w))
+			for after := range annals.SeqNr(each) {
+				r, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text(fmt.Sprint(after + 1))}}})
+				if err != nil || r.SeqNr != after+1 {
+					t.Errorf("%q after %d: %+v, %v", id, after, r, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stop()
+	breaking.Wait()
+	if n := count(t, p.url, "SELECT count(*) FROM event_journal"); n != writers*each {
+		t.Errorf("%d events, want %d", n, writers*each)
+	}
+}
+
+// A server that goes away and comes back: what fails says so in its kind, and nothing is stored twice.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	for after := range annals.SeqNr(20) {
+		p.cut()
+		c := annals.Commit{ID: "T|1", After: after, Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: annals.NewWriteID()}
+		r, err := s.Journal().Append(t.Context(), c)
+		for try := 0; annals.SafeToRetry(err) && try < 20; try++ {
+			r, err = s.Journal().Append(t.Context(), c)
+		}
+		if err != nil || r.SeqNr != after+1 {
+			t.Fatalf("after %d: %+v, %v", after, r, err)
+		}
+	}
+	if n := count(t, p.url, "SELECT count(*) FROM event_journal"); n != 20 {
+		t.Errorf("%d events, want 20", n)
+	}
+}
+
+// An outcome that nobody can tell comes back as ErrUnknown when the caller's time is up.
+func TestContextEndsInAWrite(t *testing.T) {
+	t.Parallel()
+	url := testpg.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	w := annals.NewWriteID()
+	run(t, url, fmt.Sprintf(hold, w))
+	release := lockSchema(t, url)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	c := annals.Commit{ID: "Held|1", WriteID: w, Events: []annals.NewEvent{{Payload: text("x")}}}
+	go func() {
+		_, err := s.Journal().Append(ctx, c)
+		result <- err
+	}()
+	awaitHeld(t, url)
+	cancel()
+	err := <-result
+	wantKind(t, err, annals.ErrUnknown)
+	if !strings.Contains(errorText(err), "Held|1") {
+		t.Errorf("the error does not name the entity: %v", err)
+	}
+	release()
+	if r, err := s.Journal().Append(t.Context(), c); err != nil || r.SeqNr != 1 {
+		t.Errorf("sent again: %+v, %v", r, err)
+	}
+	if n := count(t, url, "SELECT count(*) FROM event_journal"); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+}
