@@ -118,7 +118,7 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, t.name)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	keyed := map[int]string{}
 	var attribute string
