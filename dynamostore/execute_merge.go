@@ -1,0 +1,89 @@
+package dynamostore
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// Merge is plan.Executor. Each query has one page being handed out and one waiting.
+func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+	if len(queries) == 1 {
+		return e.Query(ctx, queries[0])
+	}
+	return func(yield func(plan.Item, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		defer cancel()
+		shards := make([]*shard, len(queries))
+		for i, q := range queries {
+			s := &shard{pages: make(chan page)}
+			shards[i] = s
+			readers.Go(func() { s.fill(ctx, e, q) })
+		}
+		for {
+			var first *shard
+			for _, s := range shards {
+				if err := s.advance(order); err != nil {
+					yield(nil, err)
+					return
+				}
+				if len(s.items) > 0 && (first == nil || s.head < first.head) {
+					first = s
+				}
+			}
+			if first == nil {
+				return
+			}
+			it := first.items[0]
+			first.items, first.known = first.items[1:], false
+			if !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+type page struct {
+	items []plan.Item
+	err   error
+}
+
+// shard is one query of a merge: the rest of its page, and the number of the item in front.
+type shard struct {
+	pages chan page
+	items []plan.Item
+	head  int64
+	known bool // head is that of items[0]
+	ended bool
+}
+
+func (s *shard) fill(ctx context.Context, e *engine, q plan.Query) {
+	defer close(s.pages)
+	for items, err := range e.pages(ctx, q) {
+		select {
+		case s.pages <- page{items, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// advance sees to it that items is empty only when the query has ended.
+func (s *shard) advance(order string) error {
+	for len(s.items) == 0 && !s.ended {
+		p, open := <-s.pages
+		if p.err != nil {
+			return p.err
+		}
+		s.items, s.ended = p.items, !open
+	}
+	if len(s.items) > 0 && !s.known {
+		s.head, _ = plan.Number(s.items[0], order)
+		s.known = true
+	}
+	return nil
+}

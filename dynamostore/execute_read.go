@@ -1,0 +1,230 @@
+package dynamostore
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	getChunk  = 100  // keys in a BatchGetItem
+	pageGrows = 4    // a limited page is followed by one so many times larger
+	pageFree  = 1000 // and by one without a limit from here on
+)
+
+// Get is plan.Executor.
+func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
+	in := &dynamodb.GetItemInput{TableName: &g.Table, Key: g.Key, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity()}
+	var out *dynamodb.GetItemOutput
+	_, _, err := e.run(ctx, request{
+		read: true,
+		keys: func() []string { return []string{e.keyOf("r", g.Table, g.Key)} },
+		send: func() (err error) { out, err = e.client.GetItem(ctx, in, once); return err },
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	costsOf(ctx).read(out.ConsumedCapacity, out.Item)
+	return out.Item, len(out.Item) > 0, nil
+}
+
+// GetAll is plan.Executor.
+func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error) {
+	items := make([]plan.Item, 0, len(g.Keys))
+	for at := 0; at < len(g.Keys); at += getChunk {
+		left := g.Keys[at:min(at+getChunk, len(g.Keys))]
+		for try := 0; len(left) > 0; try++ {
+			in := &dynamodb.BatchGetItemInput{
+				RequestItems:           map[string]types.KeysAndAttributes{g.Table: {Keys: left, ConsistentRead: aws.Bool(true)}},
+				ReturnConsumedCapacity: e.capacity(),
+			}
+			var out *dynamodb.BatchGetItemOutput
+			keys := func() []string { return e.keysOfAll("r", g.Table, left) }
+			_, _, err := e.run(ctx, request{read: true, keys: keys,
+				send: func() (err error) { out, err = e.client.BatchGetItem(ctx, in, once); return err }})
+			if err != nil {
+				return nil, err
+			}
+			for i := range out.ConsumedCapacity {
+				costsOf(ctx).read(&out.ConsumedCapacity[i])
+			}
+			costsOf(ctx).read(nil, out.Responses[g.Table]...)
+			items = append(items, out.Responses[g.Table]...)
+			answered := len(left)
+			left = out.UnprocessedKeys[g.Table].Keys
+			if err := e.rest(ctx, len(left), answered, try, keys); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return items, nil
+}
+
+// rest prepares for sending again the left of asked parts that an otherwise good answer did not process. Some progress means
+// that the answer was only too large; none means throttling.
+func (e *engine) rest(ctx context.Context, left, asked, try int, keys func() []string) error {
+	if left == 0 || left < asked {
+		return nil
+	}
+	e.pace.slow(keys())
+	if err := pause(ctx, backoff(try)); err != nil {
+		return stopped(err)
+	}
+	return nil
+}
+
+// Query is plan.Executor.
+func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for page, err := range e.pages(ctx, q) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range page {
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pages yields the pages of q; an error ends them.
+func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item, error] {
+	return func(yield func([]plan.Item, error) bool) {
+		in := e.queryInput(q)
+		limit := q.Limit
+		for {
+			in.Limit = nil
+			if limit > 0 && limit < pageFree {
+				in.Limit = aws.Int32(int32(limit))
+			}
+			limit *= pageGrows
+			var out *dynamodb.QueryOutput
+			_, _, err := e.run(ctx, request{
+				read: true,
+				keys: func() []string { return []string{partition("r", q.Table+q.Index, q.Hash)} },
+				send: func() (err error) { out, err = e.client.Query(ctx, in, once); return err },
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
+	hash, sort := e.tables[q.Table].Keys(q.Index)
+	in := &dynamodb.QueryInput{
+		TableName:                 &q.Table,
+		ScanIndexForward:          aws.Bool(!q.Backward),
+		ConsistentRead:            aws.Bool(q.Index == ""), // an index can only be read eventually
+		ReturnConsumedCapacity:    e.capacity(),
+		ExpressionAttributeNames:  map[string]string{"#hash": hash.Name},
+		ExpressionAttributeValues: plan.Item{":hash": keyValue(hash, q.Hash)},
+	}
+	condition := "#hash = :hash"
+	switch {
+	case q.From != nil && q.To != nil:
+		condition += " AND #range BETWEEN :from AND :to"
+	case q.From != nil:
+		condition += " AND #range >= :from"
+	case q.To != nil:
+		condition += " AND #range <= :to"
+	}
+	in.KeyConditionExpression = &condition
+	if q.From != nil || q.To != nil {
+		in.ExpressionAttributeNames["#range"] = sort.Name
+	}
+	if q.From != nil {
+		in.ExpressionAttributeValues[":from"] = q.From
+	}
+	if q.To != nil {
+		in.ExpressionAttributeValues[":to"] = q.To
+	}
+	for name, attribute := range q.Names {
+		in.ExpressionAttributeNames[name] = attribute
+	}
+	for name, value := range q.Values {
+		in.ExpressionAttributeValues[name] = value
+	}
+	if q.Index != "" {
+		in.IndexName = &q.Index
+	}
+	if q.Filter != "" {
+		in.FilterExpression = &q.Filter
+	}
+	if q.Fields != nil {
+		in.ProjectionExpression = aws.String(projection(q.Fields, in.ExpressionAttributeNames))
+	}
+	return in
+}
+
+// Scan is plan.Executor.
+func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item, error) {
+	in := &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(int32(limit)), ReturnConsumedCapacity: e.capacity()}
+	var out *dynamodb.ScanOutput
+	_, _, err := e.run(ctx, request{
+		read: true,
+		keys: func() []string { return []string{partition("r", table, "")} },
+		send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
+	})
+	if err != nil {
+		return nil, err
+	}
+	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+	return out.Items, nil
+}
+
+// projection asks for fields by placeholder, since any of them may be a reserved word.
+func projection(fields []string, names map[string]string) string {
+	text := ""
+	for i, field := range fields {
+		name := "#f" + string(rune('a'+i))
+		names[name] = field
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+func keyValue(k plan.Key, text string) types.AttributeValue {
+	if k.Number {
+		return &types.AttributeValueMemberN{Value: text}
+	}
+	return plan.S(text)
+}
+
+func (e *engine) keyOf(mode, table string, key plan.Item) string {
+	return partition(mode, table, hashText(key[e.tables[table].Hash.Name]))
+}
+
+func (e *engine) keysOfAll(mode, table string, keys []plan.Item) []string {
+	all := make([]string, 0, len(keys))
+	for _, key := range keys {
+		if k := e.keyOf(mode, table, key); len(all) == 0 || all[len(all)-1] != k {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+func (e *engine) capacity() types.ReturnConsumedCapacity {
+	if e.observed {
+		return types.ReturnConsumedCapacityTotal
+	}
+	return types.ReturnConsumedCapacityNone
+}

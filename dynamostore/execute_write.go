@@ -1,0 +1,330 @@
+package dynamostore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	writeChunk       = 25      // items in a BatchWriteItem
+	transactionItems = 100     // in a TransactWriteItems
+	transactionBytes = 4 << 20 // in all of them
+)
+
+// Write is plan.Executor.
+func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if len(w.Ops) > 1 {
+		outcomes, err := e.transact(ctx, []plan.Write{w}, nil)
+		if err != nil {
+			return plan.Outcome{}, err
+		}
+		return outcomes[0], nil
+	}
+	if err := fits(w.Ops); err != nil {
+		return plan.Outcome{}, err
+	}
+	var old plan.Item
+	send := e.single(ctx, w, &old)
+	open, c, err := e.run(ctx, request{keys: func() []string { return e.keysOf(w.Ops) }, send: send})
+	switch {
+	case err == nil:
+		costsOf(ctx).wrote(w.Ops)
+		return plan.Outcome{Old: []plan.Item{old}}, nil
+	case c != refused:
+		return plan.Outcome{}, err
+	}
+	return judge(w, []plan.Item{old}, open, err)
+}
+
+// judge says what a write comes to whose conditions failed; old is what stood in the way.
+func judge(w plan.Write, old []plan.Item, open bool, err error) (plan.Outcome, error) {
+	ours := false
+	for i, it := range old {
+		if it == nil {
+			continue
+		}
+		if ours = w.Ops[i].Ours != nil && w.Ops[i].Ours(it); !ours {
+			break
+		}
+	}
+	if ours {
+		return plan.Outcome{Repeated: true, Old: old}, nil
+	}
+	if w.Refused == nil {
+		return plan.Outcome{}, &annals.Error{Kind: annals.ErrConflict, Err: err}
+	}
+	if err := w.Refused(old, open); err != nil {
+		return plan.Outcome{}, err
+	}
+	return plan.Outcome{Refused: true, Old: old}, nil
+}
+
+// single prepares the request for a write of one op. old receives what stood in the way, or was asked for.
+func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func() error {
+	op := &w.Ops[0]
+	onFailure, onSuccess := types.ReturnValuesOnConditionCheckFailureNone, types.ReturnValueNone
+	if op.Condition != "" {
+		onFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	if w.ReturnOld {
+		onSuccess = types.ReturnValueAllOld
+	}
+	condition := optional(op.Condition)
+	costs := costsOf(ctx)
+	switch {
+	case op.Put != nil:
+		in := &dynamodb.PutItemInput{TableName: &op.Table, Item: op.Put, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
+			ExpressionAttributeValues: op.Values, ReturnValues: onSuccess, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
+		return func() error {
+			out, err := e.client.PutItem(ctx, in, once)
+			if err != nil {
+				*old = standing(err)
+				return err
+			}
+			costs.write(out.ConsumedCapacity)
+			*old = out.Attributes
+			return nil
+		}
+	case op.Update != "":
+		in := &dynamodb.UpdateItemInput{TableName: &op.Table, Key: op.Key, UpdateExpression: &op.Update, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
+			ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
+		return func() error {
+			out, err := e.client.UpdateItem(ctx, in, once)
+			if err != nil {
+				*old = standing(err)
+				return err
+			}
+			costs.write(out.ConsumedCapacity)
+			return nil
+		}
+	default:
+		in := &dynamodb.DeleteItemInput{TableName: &op.Table, Key: op.Key, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
+			ExpressionAttributeValues: op.Values, ReturnValues: onSuccess, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
+		return func() error {
+			out, err := e.client.DeleteItem(ctx, in, once)
+			if err != nil {
+				*old = standing(err)
+				return err
+			}
+			costs.write(out.ConsumedCapacity)
+			*old = out.Attributes
+			return nil
+		}
+	}
+}
+
+// standing is the item that made a condition fail, nil where there is none.
+func standing(err error) plan.Item {
+	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
+		return failed.Item
+	}
+	return nil
+}
+
+// transact stores all writes, and the caller's own items behind them, as one transaction.
+func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.TransactWriteItem) ([]plan.Outcome, error) {
+	var ops []plan.Op
+	for _, w := range writes {
+		ops = append(ops, w.Ops...)
+	}
+	if err := e.fitsOne(ops, own); err != nil {
+		return nil, err
+	}
+	items := make([]types.TransactWriteItem, 0, len(ops)+len(own))
+	for _, op := range ops {
+		items = append(items, transactItem(op))
+	}
+	// Within ten minutes the service takes a request with a known token for the one it has done: a retry is safe whatever
+	// the caller's own items do.
+	token := rand.Text()
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
+	var reasons []types.CancellationReason
+	open, c, err := e.run(ctx, request{
+		keys: func() []string { return e.keysOf(ops) },
+		send: func() error {
+			out, err := e.client.TransactWriteItems(ctx, in, once)
+			if err != nil {
+				reasons = reasonsOf(err)
+				return err
+			}
+			for i := range out.ConsumedCapacity {
+				costsOf(ctx).write(&out.ConsumedCapacity[i])
+			}
+			return nil
+		},
+	})
+	outcomes := make([]plan.Outcome, len(writes))
+	switch {
+	case err == nil:
+		costsOf(ctx).wrote(ops)
+		return outcomes, nil
+	case c != refused:
+		return nil, err
+	}
+	return judgeAll(writes, reasons, open, err)
+}
+
+// judgeAll says what a transaction comes to that was cancelled for reasons. It was ours and has landed when each of its
+// writes that can tell says so.
+func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
+	outcomes := make([]plan.Outcome, len(writes))
+	at, repeated, able := 0, 0, 0
+	var first error
+	for i, w := range writes {
+		old := make([]plan.Item, len(w.Ops))
+		hit, can := false, false
+		for j := range w.Ops {
+			can = can || w.Ops[j].Ours != nil
+			if k := at + j; k < len(reasons) && text(reasons[k].Code) == "ConditionalCheckFailed" {
+				hit = true
+				if len(reasons[k].Item) > 0 {
+					old[j] = reasons[k].Item
+				}
+			}
+		}
+		at += len(w.Ops)
+		if can {
+			able++
+		}
+		if !hit {
+			continue
+		}
+		outcome, refusal := judge(w, old, open, err)
+		if outcome.Repeated {
+			repeated++
+		}
+		if refusal == nil && outcome.Refused {
+			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // fine alone, but it took the others down
+		}
+		outcomes[i] = outcome
+		if first == nil {
+			first = refusal
+		}
+	}
+	switch {
+	case first != nil:
+		return nil, first
+	case able > 0 && repeated == able:
+		return outcomes, nil
+	case repeated > 0:
+		return nil, &annals.Error{Kind: annals.ErrConflict, Err: err}
+	}
+	return nil, &annals.Error{Kind: annals.ErrConstraint, Err: err} // one of the caller's own items
+}
+
+// reasonsOf copies the reasons of a cancelled transaction with their items, which are taken out of the error afterwards.
+func reasonsOf(err error) []types.CancellationReason {
+	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
+		return append([]types.CancellationReason(nil), canceled.CancellationReasons...)
+	}
+	return nil
+}
+
+func transactItem(op plan.Op) types.TransactWriteItem {
+	condition := optional(op.Condition)
+	onFailure := types.ReturnValuesOnConditionCheckFailureNone
+	if op.Condition != "" {
+		onFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	switch {
+	case op.Put != nil:
+		return types.TransactWriteItem{Put: &types.Put{TableName: &op.Table, Item: op.Put, ConditionExpression: condition,
+			ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure}}
+	case op.Update != "":
+		return types.TransactWriteItem{Update: &types.Update{TableName: &op.Table, Key: op.Key, UpdateExpression: &op.Update, ConditionExpression: condition,
+			ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure}}
+	case op.Delete:
+		return types.TransactWriteItem{Delete: &types.Delete{TableName: &op.Table, Key: op.Key, ConditionExpression: condition,
+			ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure}}
+	}
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &op.Table, Key: op.Key, ConditionExpression: condition,
+		ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure}}
+}
+
+// DeleteAll is plan.Executor.
+func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
+	for at := 0; at < len(keys); at += writeChunk {
+		var left []types.WriteRequest
+		for _, key := range keys[at:min(at+writeChunk, len(keys))] {
+			left = append(left, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}})
+		}
+		for try := 0; len(left) > 0; try++ {
+			in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: left}, ReturnConsumedCapacity: e.capacity()}
+			var out *dynamodb.BatchWriteItemOutput
+			touched := func() []string {
+				var keys []plan.Item
+				for _, w := range left {
+					keys = append(keys, w.DeleteRequest.Key)
+				}
+				return e.keysOfAll("w", table, keys)
+			}
+			_, _, err := e.run(ctx, request{keys: touched,
+				send: func() (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }})
+			if err != nil {
+				return err
+			}
+			for i := range out.ConsumedCapacity {
+				costsOf(ctx).write(&out.ConsumedCapacity[i])
+			}
+			asked := len(left)
+			left = out.UnprocessedItems[table]
+			if err := e.rest(ctx, len(left), asked, try, touched); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fits refuses items that the service would refuse for their size.
+func fits(ops []plan.Op) error {
+	for _, op := range ops {
+		if size := plan.Size(op.Put); size > plan.MaxItemBytes {
+			return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("an item of %d bytes, the service takes %d", size, plan.MaxItemBytes)}
+		}
+	}
+	return nil
+}
+
+// fitsOne refuses what the service would refuse as one transaction.
+func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
+	if err := fits(ops); err != nil {
+		return err
+	}
+	if n := len(ops) + len(own); n > transactionItems {
+		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a transaction of %d items, the service takes %d", n, transactionItems)}
+	}
+	size := 0
+	touched := map[string]bool{}
+	for _, op := range ops {
+		size += plan.Size(op.Put) + plan.Size(op.Values)
+		it := op.Key
+		if op.Put != nil {
+			it = op.Put
+		}
+		table := e.tables[op.Table]
+		key := fmt.Sprintf("%q %q %q", op.Table, hashText(it[table.Hash.Name]), hashText(it[table.Range.Name]))
+		if touched[key] {
+			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice in a transaction")}
+		}
+		touched[key] = true
+	}
+	if size > transactionBytes {
+		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a transaction of %d bytes, the service takes %d", size, transactionBytes)}
+	}
+	return nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// Layout says where records live.
+type Layout interface {
+	Name() string
+	// Plan checks the layout's settings, all at once, and puts them to work.
+	Plan() (Rooms, error)
+}
+
+// Rooms is a layout at work: what it can do, each part nil where the layout lacks it. The store has checked ids, numbers
+// and limits before it calls.
+type Rooms struct {
+	Tables       []Table
+	Capabilities annals.Capabilities
+	// Check finds out whether what is stored fits the layout's settings. created says that the tables are new.
+	Check     func(ctx context.Context, x Executor, created bool) error
+	Journal   Journal
+	Recover   Recover
+	SkipTo    func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
+	Snapshots Snapshots
+	States    States
+	// Reserved are attribute names that additional columns of states must not have.
+	Reserved []string
+}
+
+// Journal is annals.Journal over an Executor.
+type Journal interface {
+	Append(ctx context.Context, x Executor, c annals.Commit) (annals.Receipt, error)
+	Replay(ctx context.Context, x Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error]
+	LastSeqNr(ctx context.Context, x Executor, id annals.PersistenceID) (annals.SeqNr, error)
+	DeleteTo(ctx context.Context, x Executor, id annals.PersistenceID, to annals.SeqNr) error
+}
+
+// Recover is annals.Recoverer over an Executor.
+type Recover func(ctx context.Context, x Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error)
+
+// Snapshots is annals.SnapshotStore over an Executor.
+type Snapshots interface {
+	Latest(ctx context.Context, x Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error)
+	Save(ctx context.Context, x Executor, s annals.Snapshot) error
+	Delete(ctx context.Context, x Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error
+}
+
+// States is annals.StateStore over an Executor.
+type States interface {
+	Get(ctx context.Context, x Executor, id annals.PersistenceID) (annals.State, bool, error)
+	Write(ctx context.Context, x Executor, w StateWrite) (annals.Receipt, error)
+}
+
+// StateWrite is an annals.StateWrite with what the store adds to it.
+type StateWrite struct {
+	annals.StateWrite
+	Deleted bool
+	Time    time.Time
+	Given   bool           // the caller chose the WriteID, so that an earlier call may have landed
+	Columns annals.Columns // additional attributes
+}

@@ -1,0 +1,96 @@
+// Package plan is the language between a layout and the engine of dynamostore: requests as values, and the interface that
+// runs them. A layout says which items to write, under which conditions, and which keys to read; it never sees a client, a
+// page, a throttled request or a lost answer.
+package plan
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Item is a stored item, or its key.
+type Item = map[string]types.AttributeValue
+
+// Executor runs requests: the engine, a transaction that collects writes, or a recorder in a test of a layout. Its errors are
+// *annals.Error without Op and ID, which the store adds. Its methods may be called from many goroutines at once.
+type Executor interface {
+	// Now is the time to stamp on what is written: UTC, microseconds.
+	Now() time.Time
+	// Get reads one item.
+	Get(ctx context.Context, g Get) (Item, bool, error)
+	// GetAll reads the items of many keys, in no particular order; keys without an item are left out.
+	GetAll(ctx context.Context, g GetAll) ([]Item, error)
+	// Query yields the items of all pages, in the order of the range key.
+	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
+	// Merge runs queries side by side and yields their items in the order of one number attribute, each item once per
+	// query that has it. The queries must have that order themselves.
+	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
+	// Scan yields some items of a table, eventually consistent, in no order: a probe, never a way to read data.
+	Scan(ctx context.Context, table string, limit int) ([]Item, error)
+	// Write stores all of w or nothing.
+	Write(ctx context.Context, w Write) (Outcome, error)
+	// DeleteAll removes the items of keys, without conditions and not as one.
+	DeleteAll(ctx context.Context, table string, keys []Item) error
+}
+
+// Get is a strongly consistent read of one item.
+type Get struct {
+	Table string
+	Key   Item
+}
+
+// GetAll reads many items of one table, strongly consistent.
+type GetAll struct {
+	Table string
+	Keys  []Item
+}
+
+// Query reads a stretch of one partition, of a table (strongly consistent) or of one of its indexes (eventually).
+type Query struct {
+	Table, Index string
+	Hash         string
+	From, To     types.AttributeValue // bounds of the range key, inclusive; nil = none
+	Backward     bool
+	Fields       []string // attributes to return, nil = all
+	Filter       string   // may use the names and values below
+	Names        map[string]string
+	Values       Item
+	Limit        int // items of the first page; later pages grow from there. 0 = as many as fit in a page
+}
+
+// Op is one item of a Write. It is a put when Put is set, an update when Update is, a delete when Delete is, otherwise a
+// check of Condition only.
+type Op struct {
+	Table     string
+	Put       Item   // the whole item
+	Key       Item   // of what is updated, deleted or checked
+	Update    string // the update expression
+	Delete    bool
+	Condition string // "" = none
+	Names     map[string]string
+	Values    Item
+	// Ours reports whether old, which made Condition fail, was written by an earlier try of this very write.
+	// nil: it never was.
+	Ours func(old Item) bool
+}
+
+// Write is up to 100 ops that are stored together or not at all: one is sent as such, several as a transaction.
+type Write struct {
+	Ops []Op
+	// Refused says what a failed condition means: an error, or nil when that is fine. old has the items that stood in the
+	// way, by op, nil where there was none or the condition held. open reports that the outcome of an earlier try of the
+	// same call was never learnt. nil: the write is refused with ErrConflict.
+	Refused func(old []Item, open bool) error
+	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed.
+	ReturnOld bool
+}
+
+// Outcome is what a Write did.
+type Outcome struct {
+	Repeated bool // an earlier try had landed: Ours said so
+	Refused  bool // a condition failed and Write.Refused found that right
+	Old      []Item
+}

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// S is a string attribute.
+func S(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// N is a number attribute.
+func N[T ~int | ~int32 | ~int64](n T) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(n), 10)}
+}
+
+// B is a binary attribute; nil is stored as an empty one.
+func B(b []byte) types.AttributeValue {
+	if b == nil {
+		b = []byte{}
+	}
+	return &types.AttributeValueMemberB{Value: b}
+}
+
+// Bool is a boolean attribute.
+func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
+
+// Text is the string attribute name of it, false when there is none.
+func Text(it Item, name string) (string, bool) {
+	s, ok := it[name].(*types.AttributeValueMemberS)
+	if !ok {
+		return "", false
+	}
+	return s.Value, true
+}
+
+// Number is the integer attribute name of it, false when there is none.
+func Number(it Item, name string) (int64, bool) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	return n, err == nil
+}
+
+// Bytes is the binary attribute name of it, false when there is none.
+func Bytes(it Item, name string) ([]byte, bool) {
+	v, ok := it[name].(*types.AttributeValueMemberB)
+	if !ok {
+		return nil, false
+	}
+	return v.Value, true
+}
+
+// Flag is the boolean attribute name of it, false when there is none.
+func Flag(it Item, name string) bool {
+	v, ok := it[name].(*types.AttributeValueMemberBOOL)
+	return ok && v.Value
+}
+
+// Micros is t as a number attribute: microseconds since 1970.
+func Micros(t time.Time) types.AttributeValue { return N(t.UnixMicro()) }
+
+// Time is the attribute name of it that Micros made, the zero time when there is none.
+func Time(it Item, name string) time.Time {
+	n, ok := Number(it, name)
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}

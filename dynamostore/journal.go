@@ -1,0 +1,135 @@
+package dynamostore
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+type journalView struct{ view }
+
+// Append is annals.Journal.
+func (v journalView) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
+	if err := c.Validate(v.limits()); err != nil {
+		return r, err
+	}
+	if c.Snapshot != nil && !v.s.rooms.Capabilities.CommitSnapshot {
+		return r, &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrUnsupported}
+	}
+	if c.WriteID.IsZero() {
+		c.WriteID = annals.NewWriteID()
+	}
+	err = v.call(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)}, true, func(ctx context.Context) (err error) {
+		r, err = v.s.rooms.Journal.Append(ctx, v.x, c)
+		if err == nil {
+			costsOf(ctx).events(len(c.Events))
+		}
+		return err
+	})
+	return r, err
+}
+
+// Replay is annals.Journal.
+func (v journalView) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		if err := id.ValidateRead("replay", v.limits()); err != nil {
+			yield(annals.Event{}, err)
+			return
+		}
+		from := max(from, 1)
+		if from > to {
+			return
+		}
+		if err := v.enter(ctx, false); err != nil {
+			yield(annals.Event{}, named("replay", id, err))
+			return
+		}
+		inside := true // false while the caller's body runs, which must not hold up Close
+		defer func() {
+			if inside {
+				v.leave()
+			}
+		}()
+		ctx, end := v.s.start(ctx, annals.Call{Op: "replay", ID: id})
+		var failed error
+		defer func() { end(failed) }()
+		for e, err := range v.s.rooms.Journal.Replay(ctx, v.x, id, from, to) {
+			if err != nil {
+				failed = named("replay", id, err)
+				yield(annals.Event{}, failed)
+				return
+			}
+			costsOf(ctx).events(1)
+			v.leave()
+			inside = false
+			if !yield(e, nil) {
+				return
+			}
+			if failed = named("replay", id, v.enter(ctx, false)); failed != nil {
+				yield(annals.Event{}, failed)
+				return
+			}
+			inside = true
+		}
+	}
+}
+
+// LastSeqNr is annals.Journal.
+func (v journalView) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	if err := id.ValidateRead("last", v.limits()); err != nil {
+		return 0, err
+	}
+	err = v.call(ctx, annals.Call{Op: "last", ID: id}, false, func(ctx context.Context) (err error) {
+		last, err = v.s.rooms.Journal.LastSeqNr(ctx, v.x, id)
+		return err
+	})
+	return last, err
+}
+
+// DeleteTo is annals.Journal.
+func (v journalView) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	if err := id.ValidateRead("delete events", v.limits()); err != nil {
+		return err
+	}
+	return v.call(ctx, annals.Call{Op: "delete events", ID: id}, true, func(ctx context.Context) error {
+		if to <= 0 {
+			return nil
+		}
+		return v.s.rooms.Journal.DeleteTo(ctx, v.x, id, to)
+	})
+}
+
+// Recover is annals.Recoverer. For layouts that cannot do it in one read it is the fallback of annals.Recover.
+func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
+	if s.rooms.Recover == nil {
+		return annals.Recover(ctx, struct{ annals.Store }{s}, id, snapshot, event)
+	}
+	if err := id.ValidateRead("recover", s.view().limits()); err != nil {
+		return 0, err
+	}
+	err = s.view().call(ctx, annals.Call{Op: "recover", ID: id}, false, func(ctx context.Context) (err error) {
+		last, err = s.rooms.Recover(ctx, s.engine, id, snapshot, func(e annals.Event) error {
+			costsOf(ctx).events(1)
+			return event(e)
+		})
+		return err
+	})
+	return last, err
+}
+
+// SkipTo is annals.Skipper; ErrUnsupported where the layout's tables cannot say it.
+func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	if s.rooms.SkipTo == nil {
+		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrUnsupported}
+	}
+	if err := id.ValidateRead("skip", s.view().limits()); err != nil {
+		return err
+	}
+	return s.view().call(ctx, annals.Call{Op: "skip", ID: id}, true, func(ctx context.Context) error {
+		if n <= 0 {
+			return nil
+		}
+		return s.rooms.SkipTo(ctx, s.engine, id, n)
+	})
+}

@@ -1,0 +1,181 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	activeSoon = 100 * time.Millisecond // between two looks at a table that is being created
+	activeMost = 2 * time.Second
+)
+
+// prepareTables creates what is missing when o says so, waits until every table can be used, and verifies it. created
+// reports that all tables are new.
+func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Options) (created bool, err error) {
+	created = len(tables) > 0
+	for _, t := range tables {
+		description, err := e.describe(ctx, t.Name)
+		if err != nil {
+			return false, err
+		}
+		if description == nil {
+			if !o.CreateTables {
+				return false, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q does not exist", t.Name)}
+			}
+			if err := e.create(ctx, t, o.Provisioned); err != nil {
+				return false, err
+			}
+		} else {
+			created = false
+		}
+		for wait := activeSoon; !active(description); wait = min(2*wait, activeMost) {
+			if description != nil {
+				if err := pause(ctx, wait); err != nil {
+					return false, stopped(err)
+				}
+			}
+			if description, err = e.describe(ctx, t.Name); err != nil {
+				return false, err
+			}
+		}
+		if err := verify(t, description); err != nil {
+			return false, &annals.Error{Kind: annals.ErrInvalid, Err: err}
+		}
+	}
+	return created, nil
+}
+
+// describe is nil for a table that does not exist.
+func (e *engine) describe(ctx context.Context, name string) (*types.TableDescription, error) {
+	var out *dynamodb.DescribeTableOutput
+	_, _, err := e.run(ctx, request{
+		read: true,
+		keys: func() []string { return []string{partition("d", name, "")} },
+		send: func() (err error) {
+			out, err = e.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name}, once)
+			return err
+		},
+	})
+	if missing := (*types.ResourceNotFoundException)(nil); errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.Table, nil
+}
+
+func active(t *types.TableDescription) bool {
+	if t == nil || t.TableStatus != types.TableStatusActive && t.TableStatus != types.TableStatusUpdating {
+		return false
+	}
+	for _, i := range t.GlobalSecondaryIndexes {
+		if i.IndexStatus == types.IndexStatusCreating {
+			return false
+		}
+	}
+	return true
+}
+
+// create asks for t. Another process may have done so meanwhile.
+func (e *engine) create(ctx context.Context, t plan.Table, p Throughput) error {
+	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
+	var throughput *types.ProvisionedThroughput
+	if p != (Throughput{}) {
+		in.BillingMode = types.BillingModeProvisioned
+		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(p.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(p.WriteUnits, 1))}
+	}
+	in.ProvisionedThroughput = throughput
+	known := map[string]bool{}
+	define := func(keys ...plan.Key) {
+		for _, k := range keys {
+			if k.Name != "" && !known[k.Name] {
+				known[k.Name] = true
+				in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k.Name), AttributeType: k.Type()})
+			}
+		}
+	}
+	define(t.Hash, t.Range)
+	for _, i := range t.Indexes {
+		define(i.Hash, i.Range)
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: aws.String(i.Name), KeySchema: keySchema(i.Hash, i.Range),
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}, ProvisionedThroughput: throughput})
+	}
+	if t.Stream {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
+	}
+	_, _, err := e.run(ctx, request{
+		keys: func() []string { return []string{partition("d", t.Name, "")} },
+		send: func() error { _, err := e.client.CreateTable(ctx, in, once); return err },
+	})
+	if exists := (*types.ResourceInUseException)(nil); errors.As(err, &exists) {
+		return nil
+	}
+	return err
+}
+
+func keySchema(hash, sort plan.Key) []types.KeySchemaElement {
+	schema := []types.KeySchemaElement{{AttributeName: aws.String(hash.Name), KeyType: types.KeyTypeHash}}
+	if sort.Name != "" {
+		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(sort.Name), KeyType: types.KeyTypeRange})
+	}
+	return schema
+}
+
+// verify says everything in which a table differs from what the layout needs.
+func verify(want plan.Table, have *types.TableDescription) error {
+	attribute := map[string]types.ScalarAttributeType{}
+	for _, d := range have.AttributeDefinitions {
+		attribute[text(d.AttributeName)] = d.AttributeType
+	}
+	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
+	for _, i := range want.Indexes {
+		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
+		found := false
+		for _, h := range have.GlobalSecondaryIndexes {
+			if text(h.IndexName) != i.Name {
+				continue
+			}
+			found = true
+			faults = append(faults, keyFault(name, i.Hash, i.Range, h.KeySchema, attribute))
+			if h.Projection == nil || h.Projection.ProjectionType != types.ProjectionTypeAll {
+				faults = append(faults, fmt.Errorf("%s does not project all attributes", name))
+			}
+		}
+		if !found {
+			faults = append(faults, fmt.Errorf("%s does not exist", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func keyFault(what string, hash, sort plan.Key, have []types.KeySchemaElement, attribute map[string]types.ScalarAttributeType) error {
+	var keys [2]string
+	for _, k := range have {
+		place := 0
+		if k.KeyType == types.KeyTypeRange {
+			place = 1
+		}
+		keys[place] = fmt.Sprintf("%s (%s)", text(k.AttributeName), attribute[text(k.AttributeName)])
+	}
+	var faults []error
+	for place, want := range []plan.Key{hash, sort} {
+		role, expected := [2]string{"hash", "range"}[place], ""
+		if want.Name != "" {
+			expected = fmt.Sprintf("%s (%s)", want.Name, want.Type())
+		}
+		if keys[place] != expected {
+			faults = append(faults, fmt.Errorf("%s has the %s key %q, not %q", what, role, keys[place], expected))
+		}
+	}
+	return errors.Join(faults...)
+}

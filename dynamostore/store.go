@@ -1,0 +1,229 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// Layout says where records live. The packages below dynamostore have them; the set is sealed.
+type Layout interface{ plan.Layout }
+
+// Options of a Store; the zero Options works.
+type Options struct {
+	StateTypes   map[string]annals.StateType[*Tx] // by entity type
+	CreateTables bool                             // create what is missing; an existing table is only checked
+	Provisioned  Throughput                       // of created tables and indexes; zero = on demand
+	MaxInFlight  int                              // requests at a time, more wait; 0 = DefaultConnections
+	Attempts     int                              // how often a request is sent whose answers get lost; 0 = 8
+	Observer     annals.Observer
+}
+
+// Throughput is provisioned capacity in units a second.
+type Throughput struct{ ReadUnits, WriteUnits int64 }
+
+const defaultAttempts = 8
+
+// Store is an annals.Store, an annals.Recoverer, an annals.Skipper and an annals.Transactor[*Tx].
+type Store struct {
+	annals.Unsupported
+	name     string
+	rooms    plan.Rooms
+	engine   *engine
+	types    map[string]annals.StateType[*Tx]
+	observer annals.Observer
+	gate     gate
+}
+
+var (
+	_ annals.Store           = (*Store)(nil)
+	_ annals.Recoverer       = (*Store)(nil)
+	_ annals.Skipper         = (*Store)(nil)
+	_ annals.Transactor[*Tx] = (*Store)(nil)
+)
+
+// Open checks the layout's settings and tables, or creates the tables when Options say so. A table whose keys or rows do not
+// fit is ErrInvalid, and the error says what is wrong. client is a *dynamodb.Client, preferably from NewClient; Close does
+// not close it.
+func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store, error) {
+	rooms, err := layout.Plan()
+	if err != nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	s := &Store{
+		name:     "dynamodb/" + layout.Name(),
+		rooms:    rooms,
+		types:    o.StateTypes,
+		observer: o.Observer,
+		engine: &engine{
+			client:   client,
+			tables:   map[string]plan.Table{},
+			slots:    make(chan struct{}, or(o.MaxInFlight, DefaultConnections)),
+			attempts: or(o.Attempts, defaultAttempts),
+			observed: o.Observer != nil,
+		},
+	}
+	for _, t := range rooms.Tables {
+		s.engine.tables[t.Name] = t
+	}
+	if err := s.checkTypes(); err != nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	}
+	created, err := s.engine.prepareTables(ctx, rooms.Tables, o)
+	if err == nil && rooms.Check != nil {
+		err = rooms.Check(ctx, s.engine, created)
+	}
+	if err != nil {
+		return nil, named("open", "", err)
+	}
+	return s, nil
+}
+
+// checkTypes finds what is wrong with the additional columns of states.
+func (s *Store) checkTypes() error {
+	var faults []error
+	for name, t := range s.types {
+		if s.rooms.States == nil {
+			faults = append(faults, fmt.Errorf("state type %q: the layout keeps no states", name))
+		}
+		if t.Table != "" {
+			faults = append(faults, fmt.Errorf("state type %q: tables of its own are not supported", name))
+		}
+		if len(t.Columns) > 0 && t.Bind == nil {
+			faults = append(faults, fmt.Errorf("state type %q has columns but no Bind", name))
+		}
+		for _, column := range t.Columns {
+			if column == "" || slices.Contains(s.rooms.Reserved, column) {
+				faults = append(faults, fmt.Errorf("state type %q: the layout uses the attribute %q itself", name, column))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Journal is annals.Store.
+func (s *Store) Journal() annals.Journal { return s.view().journal() }
+
+// Snapshots is annals.Store.
+func (s *Store) Snapshots() annals.SnapshotStore { return s.view().snapshots() }
+
+// States is annals.Store.
+func (s *Store) States() annals.StateStore { return s.view().states() }
+
+// Capabilities are those of the layout.
+func (s *Store) Capabilities() annals.Capabilities { return s.rooms.Capabilities }
+
+// Close waits for the calls in flight. Iterators end at their next item.
+func (s *Store) Close() error {
+	s.gate.close()
+	return nil
+}
+
+func (s *Store) view() view { return view{s: s, x: s.engine} }
+
+// view is the Store as seen from outside or from within a transaction: the contracts over one executor.
+type view struct {
+	s  *Store
+	x  plan.Executor
+	tx *Tx // nil outside
+}
+
+func (v view) journal() annals.Journal {
+	if v.s.rooms.Journal == nil {
+		return v.s.Unsupported.Journal()
+	}
+	return journalView{v}
+}
+
+func (v view) snapshots() annals.SnapshotStore {
+	if v.s.rooms.Snapshots == nil {
+		return v.s.Unsupported.Snapshots()
+	}
+	return snapshotsView{v}
+}
+
+func (v view) states() annals.StateStore {
+	if v.s.rooms.States == nil {
+		return v.s.Unsupported.States()
+	}
+	return statesView{v}
+}
+
+// call runs one operation of the store: closed and misplaced calls are refused, the Observer is told, errors are named.
+func (v view) call(ctx context.Context, c annals.Call, write bool, run func(ctx context.Context) error) error {
+	if err := v.enter(ctx, write); err != nil {
+		return named(c.Op, c.ID, err)
+	}
+	defer v.leave()
+	return named(c.Op, c.ID, v.s.observe(ctx, c, run))
+}
+
+func (v view) enter(ctx context.Context, write bool) error {
+	if v.tx != nil {
+		if v.tx.done.Load() {
+			return &annals.Error{Kind: annals.ErrClosed}
+		}
+		return nil
+	}
+	if write && insideTx(ctx, v.s) {
+		return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("a write past the transaction that is running")}
+	}
+	if !v.s.gate.enter() {
+		return &annals.Error{Kind: annals.ErrClosed}
+	}
+	return nil
+}
+
+func (v view) leave() {
+	if v.tx == nil {
+		v.s.gate.leave()
+	}
+}
+
+func (v view) limits() annals.Limits { return v.s.rooms.Capabilities.Limits }
+
+// named puts operation and id into an error of the engine or a layout.
+func named(op string, id annals.PersistenceID, err error) error {
+	if e := (*annals.Error)(nil); errors.As(err, &e) && e.Op == "" {
+		e.Op, e.ID = op, id
+	}
+	return err
+}
+
+func or(n, standard int) int {
+	if n <= 0 {
+		return standard
+	}
+	return n
+}
+
+// gate counts the calls in flight, so that Close can wait for them.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
+}
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.calls.Add(1)
+	return true
+}
+
+func (g *gate) leave() { g.calls.Done() }
+
+func (g *gate) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.calls.Wait()
+}
