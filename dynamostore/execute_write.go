@@ -286,8 +286,8 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 // fits refuses items that the service would refuse for their size.
 func fits(ops []plan.Op) error {
 	for _, op := range ops {
-		if size := plan.Size(op.Put); size > plan.MaxItemBytes {
-			return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("an item of %d bytes, the service takes %d", size, plan.MaxItemBytes)}
+		if err := plan.Fits(op.Put); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -75,6 +75,12 @@ func (v statesView) withChanges(ctx context.Context, w *plan.StateWrite) (plan.E
 		}
 		w.Columns = columns
 	}
+	if w.Deleted {
+		w.Columns = annals.Columns{}
+		for _, name := range t.Columns {
+			w.Columns[name] = nil // a tombstone is not found by its columns
+		}
+	}
 	if t.OnChange == nil {
 		return v.x, nil
 	}

@@ -2,7 +2,6 @@ package dynamostore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,9 +77,6 @@ type collector struct {
 
 // Write is plan.Executor.
 func (c collector) Write(_ context.Context, w plan.Write) (plan.Outcome, error) {
-	if w.ReturnOld {
-		return plan.Outcome{}, &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("not inside a transaction")}
-	}
 	c.tx.mu.Lock()
 	defer c.tx.mu.Unlock()
 	c.tx.writes = append(c.tx.writes, w)

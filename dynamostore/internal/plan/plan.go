@@ -84,7 +84,7 @@ type Write struct {
 	// way, by op, nil where there was none or the condition held. open reports that the outcome of an earlier try of the
 	// same call was never learnt. nil: the write is refused with ErrConflict.
 	Refused func(old []Item, open bool) error
-	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed.
+	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed. A transaction cannot tell.
 	ReturnOld bool
 }
 

@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 
+	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -84,4 +86,12 @@ func numberSize(s string) int {
 		pairs = pairs[:len(pairs)-2]
 	}
 	return size + len(pairs)/2
+}
+
+// Fits refuses an item that the service would refuse for its size, with ErrTooLarge.
+func Fits(it Item) error {
+	if size := Size(it); size > MaxItemBytes {
+		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("an item of %d bytes, the service takes %d", size, MaxItemBytes)}
+	}
+	return nil
 }

@@ -1,0 +1,58 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func client(t testing.TB) *dynamodb.Client {
+	t.Helper()
+	c, err := testenv.DynamoDBClient(t.Context(), testenv.DynamoDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// openCommit opens a store on a new table of the commit layout.
+func openCommit(t testing.TB, c dynamostore.Client, o dynamostore.Options) *dynamostore.Store {
+	t.Helper()
+	o.CreateTables = true
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: "t" + rand.Text()}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func text(s string) annals.NewEvent {
+	return annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "thing.happened", Data: []byte(s)}}
+}
+
+func texts(all ...string) (events []annals.NewEvent) {
+	for _, s := range all {
+		events = append(events, text(s))
+	}
+	return events
+}
+
+func replay(ctx context.Context, t testing.TB, s annals.Store, id annals.PersistenceID, from, to annals.SeqNr) (all []string) {
+	t.Helper()
+	for e, err := range s.Journal().Replay(ctx, id, from, to) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(e.Data))
+	}
+	return all
+}
