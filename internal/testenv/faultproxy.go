@@ -1,0 +1,280 @@
+package testenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+)
+
+// FaultProxy stands between a store and a DynamoDB server and breaks what a rule tells it to.
+type FaultProxy struct {
+	Endpoint string
+	target   string
+	server   *httptest.Server
+	client   *http.Client
+	mu       sync.Mutex
+	rule     func(Request) Fault
+	capacity *capacity
+	counts   map[string]int
+	hashes   map[string]string // hash key by table, learnt from CreateTable
+}
+
+// Request is what a rule decides about.
+type Request struct {
+	Operation string // "PutItem", "Query", …
+	Number    int    // of this operation, from 1
+	Body      []byte
+	fields    map[string]json.RawMessage
+}
+
+// Writes reports whether the request changes items.
+func (r Request) Writes() bool {
+	switch r.Operation {
+	case "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems":
+		return true
+	}
+	return false
+}
+
+// Indexed reports whether the request reads an index.
+func (r Request) Indexed() bool { return r.fields["IndexName"] != nil }
+
+// Fault is what happens to a request. The zero Fault lets it pass.
+type Fault struct {
+	Delay      time.Duration // before it is passed on
+	Throttle   bool          // refused in the shape of its operation; of a batch the second half is left over
+	Status     int           // answered with this status and an internal error, without being passed on
+	LoseAnswer bool          // passed on, and the connection closed instead of the answer
+	StatusLate int           // passed on, and answered with this status and an internal error
+	HideNewest int           // items with the highest numbers left out of the answer of an index query
+}
+
+// NewFaultProxy starts a proxy in front of the server at endpoint.
+func NewFaultProxy(endpoint string) *FaultProxy {
+	p := &FaultProxy{
+		target: endpoint,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+		counts: map[string]int{},
+		hashes: map[string]string{},
+	}
+	p.server = httptest.NewServer(p)
+	p.Endpoint = p.server.URL
+	return p
+}
+
+// Close ends the proxy.
+func (p *FaultProxy) Close() { p.server.Close() }
+
+// SetRule asks rule about every request from now on. It is called for one request at a time; nil lets all pass.
+func (p *FaultProxy) SetRule(rule func(Request) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rule = rule
+}
+
+// LoseNextWrite lets the next write reach the server and loses its answer.
+func (p *FaultProxy) LoseNextWrite() {
+	done := false
+	p.SetRule(func(r Request) Fault {
+		if done || !r.Writes() {
+			return Fault{}
+		}
+		done = true
+		return Fault{LoseAnswer: true}
+	})
+}
+
+// Counts are the requests so far, by operation.
+func (p *FaultProxy) Counts() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// ServeHTTP is http.Handler.
+func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client went away
+	}
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	req := Request{Operation: operation, Body: body}
+	_ = json.Unmarshal(body, &req.fields) // what is not JSON is the server's to refuse
+	fault, model := p.judge(&req)
+	if fault.Delay > 0 {
+		timer := time.NewTimer(fault.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	switch {
+	case fault.Status != 0:
+		refuse(w, fault.Status, "InternalServerError", nil)
+		return
+	case model != nil && !model.admit(p.partitions(req), req):
+		fault.Throttle = true
+	}
+	var rest map[string]any
+	if fault.Throttle {
+		if rest = throttle(w, &req); rest == nil {
+			return
+		}
+	}
+	p.pass(w, r, req, fault, rest, model)
+}
+
+// judge counts a request and asks the rule about it.
+func (p *FaultProxy) judge(req *Request) (Fault, *capacity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[req.Operation]++
+	req.Number = p.counts[req.Operation]
+	if req.Operation == "CreateTable" {
+		p.learn(*req)
+	}
+	if p.rule == nil {
+		return Fault{}, p.capacity
+	}
+	return p.rule(*req), p.capacity
+}
+
+// pass hands the request on. rest is added to the answer: what a throttled batch leaves over.
+func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, req Request, fault Fault, rest map[string]any, model *capacity) {
+	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.target+r.URL.Path, bytes.NewReader(req.Body))
+	if err != nil {
+		refuse(w, http.StatusBadGateway, "InternalServerError", nil)
+		return
+	}
+	out.Header = r.Header.Clone()
+	answer, err := p.client.Do(out)
+	if err != nil {
+		refuse(w, http.StatusBadGateway, "InternalServerError", nil)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		refuse(w, http.StatusBadGateway, "InternalServerError", nil)
+		return
+	}
+	if model != nil {
+		model.charge(p.partitions(req), req, len(body))
+	}
+	switch {
+	case fault.LoseAnswer:
+		if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = connection.Close()
+		}
+		return
+	case fault.StatusLate != 0:
+		refuse(w, fault.StatusLate, "InternalServerError", nil)
+		return
+	}
+	if rest != nil || fault.HideNewest > 0 && req.Indexed() {
+		body = edit(body, rest, fault.HideNewest, req)
+		answer.Header.Del("X-Amz-Crc32")
+		answer.Header.Del("Content-Length")
+	}
+	maps.Copy(w.Header(), answer.Header)
+	w.WriteHeader(answer.StatusCode)
+	_, _ = w.Write(body)
+}
+
+// throttle answers in the shape of the operation. Of a batch it keeps the first half in req and returns the other half as
+// left over.
+func throttle(w http.ResponseWriter, req *Request) map[string]any {
+	switch req.Operation {
+	case "TransactWriteItems":
+		var items []json.RawMessage
+		_ = json.Unmarshal(req.fields["TransactItems"], &items)
+		reasons := make([]map[string]any, len(items))
+		for i := range reasons {
+			reasons[i] = map[string]any{"Code": "None"}
+		}
+		if len(reasons) > 0 {
+			reasons[0] = map[string]any{"Code": "ThrottlingError", "Message": "throttled by the test"}
+		}
+		refuse(w, http.StatusBadRequest, "TransactionCanceledException", map[string]any{"CancellationReasons": reasons})
+		return nil
+	case "BatchWriteItem":
+		var tables map[string][]json.RawMessage
+		_ = json.Unmarshal(req.fields["RequestItems"], &tables)
+		left := map[string][]json.RawMessage{}
+		for table, items := range tables {
+			half := len(items) / 2
+			if tables[table], left[table] = items[:half], items[half:]; half == 0 {
+				delete(tables, table)
+			}
+		}
+		return req.keep(w, tables, len(tables) == 0, map[string]any{"UnprocessedItems": left})
+	case "BatchGetItem":
+		var tables map[string]map[string]json.RawMessage
+		_ = json.Unmarshal(req.fields["RequestItems"], &tables)
+		left := map[string]map[string]json.RawMessage{}
+		for table, request := range tables {
+			var keys []json.RawMessage
+			_ = json.Unmarshal(request["Keys"], &keys)
+			half := len(keys) / 2
+			left[table] = maps.Clone(request)
+			left[table]["Keys"], _ = json.Marshal(keys[half:])
+			if request["Keys"], _ = json.Marshal(keys[:half]); half == 0 {
+				delete(tables, table)
+			}
+		}
+		return req.keep(w, tables, len(tables) == 0, map[string]any{"UnprocessedKeys": left})
+	}
+	refuse(w, http.StatusBadRequest, "ProvisionedThroughputExceededException", nil)
+	return nil
+}
+
+// keep makes tables what is left of a batch; when that is nothing the answer is given at once.
+func (r *Request) keep(w http.ResponseWriter, tables any, nothing bool, rest map[string]any) map[string]any {
+	if nothing {
+		body, _ := json.Marshal(rest)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		_, _ = w.Write(body)
+		return nil
+	}
+	r.fields["RequestItems"], _ = json.Marshal(tables)
+	r.Body, _ = json.Marshal(r.fields)
+	return rest
+}
+
+// edit adds rest to an answer and takes the newest items of an index query away.
+func edit(body []byte, rest map[string]any, hide int, req Request) []byte {
+	var answer map[string]any
+	if json.Unmarshal(body, &answer) != nil {
+		return body
+	}
+	maps.Copy(answer, rest)
+	if items, ok := answer["Items"].([]any); ok && hide > 0 {
+		hide = min(hide, len(items))
+		if string(req.fields["ScanIndexForward"]) == "false" {
+			items = items[hide:]
+		} else if answer["LastEvaluatedKey"] == nil {
+			items = items[:len(items)-hide]
+		}
+		answer["Items"], answer["Count"] = items, len(items)
+	}
+	edited, _ := json.Marshal(answer)
+	return edited
+}
+
+func refuse(w http.ResponseWriter, status int, kind string, fields map[string]any) {
+	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + kind, "message": fmt.Sprintf("%s by the test", kind)}
+	maps.Copy(answer, fields)
+	body, _ := json.Marshal(answer)
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
