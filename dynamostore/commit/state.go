@@ -121,7 +121,12 @@ func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
 	if err := plan.Fits(whole); err != nil {
 		return plan.Op{}, err
 	}
-	u := update{names: map[string]string{"#pid": attrID, "#rev": attrRevision}, values: plan.Item{":after": plan.N(w.After), ":none": plan.B(nil)}}
+	u := update{names: map[string]string{}, values: plan.Item{":none": plan.B(nil)}}
+	condition := "attribute_not_exists(" + u.name(attrRevision) + ")"
+	if w.After > 0 {
+		u.values[":after"] = plan.N(w.After)
+		condition = u.name(attrRevision) + " = :after"
+	}
 	for i := len(writesKept) - 1; i > 0; i-- {
 		u.sets = append(u.sets, u.name(writesKept[i])+" = if_not_exists("+u.name(writesKept[i-1])+", :none)")
 	}
@@ -132,17 +137,8 @@ func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
 	for _, name := range gone {
 		u.removes = append(u.removes, u.name(name))
 	}
-	op := plan.Op{Table: t.name, Key: key(w.ID, 0), Update: u.text(), Names: u.names, Values: u.values,
-		Ours: func(old plan.Item) bool { return came(w, old) }}
-	if w.After == 0 {
-		op.Condition = absent
-		delete(u.values, ":after")
-		delete(u.names, "#rev")
-	} else {
-		op.Condition = "#rev = :after"
-		delete(u.names, "#pid")
-	}
-	return op, nil
+	return plan.Op{Table: t.name, Key: key(w.ID, 0), Update: u.text(), Condition: condition, Names: u.names, Values: u.values,
+		Ours: func(old plan.Item) bool { return came(w, old) }}, nil
 }
 
 // stamp is what a state remembers of a write.
