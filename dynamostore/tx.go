@@ -37,6 +37,9 @@ func insideTx(ctx context.Context, s *Store) bool { return ctx.Value(txKey{s}) !
 // those of a success to come, and a conflict shows when InTx returns.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return s.view().call(ctx, annals.Call{Op: "transaction"}, true, func(ctx context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return stopped(err)
+		}
 		tx := &Tx{}
 		err := fn(context.WithValue(ctx, txKey{s}, true), tx, inside{view: view{s: s, x: collector{s.engine, tx}, tx: tx}})
 		tx.done.Store(true)

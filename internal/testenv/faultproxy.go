@@ -53,6 +53,8 @@ type Fault struct {
 	Status     int           // answered with this status and an internal error, without being passed on
 	LoseAnswer bool          // passed on, and the connection closed instead of the answer
 	StatusLate int           // passed on, and answered with this status and an internal error
+	Garble     bool          // passed on, and the answer cut in the middle of its JSON
+	After      func()        // called when the answer is about to be given
 	HideNewest int           // items with the highest numbers left out of the answer of an index query
 }
 
@@ -170,7 +172,14 @@ func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, req Request, f
 	if model != nil {
 		model.charge(p.partitions(req), req, len(body))
 	}
+	if fault.After != nil {
+		fault.After()
+	}
 	switch {
+	case fault.Garble:
+		body = body[:len(body)*2/3]
+		answer.Header.Del("X-Amz-Crc32")
+		answer.Header.Del("Content-Length")
 	case fault.LoseAnswer:
 		if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
 			_ = connection.Close()

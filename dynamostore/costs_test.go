@@ -1,0 +1,89 @@
+package dynamostore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+)
+
+func TestCommitCosts(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	seen := &recorder{}
+	s := openCommit(t, client(t), dynamostore.Options{Observer: seen})
+	j := s.Journal()
+	cost := func(name string, requests int, reads, writes float64) {
+		t.Helper()
+		if r := seen.last(); r.Requests != requests || r.ReadUnits > reads || r.WriteUnits > writes {
+			t.Errorf("%s: %d requests, %v read units and %v write units; want %d, at most %v and %v", name, r.Requests, r.ReadUnits, r.WriteUnits, requests, reads, writes)
+		}
+	}
+
+	small := annals.NewPersistenceID("Thing", "small")
+	if _, err := j.Append(ctx, annals.Commit{ID: small, Events: texts(strings.Repeat("x", 930))}); err != nil {
+		t.Fatal(err)
+	}
+	cost("append of one event of 930 bytes", 1, 0, 1)
+
+	batch := make([]annals.NewEvent, 10)
+	for i := range batch {
+		batch[i] = text(strings.Repeat("y", 300))
+	}
+	if _, err := j.Append(ctx, annals.Commit{ID: small, After: 1, Events: batch}); err != nil {
+		t.Fatal(err)
+	}
+	cost("append of ten events of 300 bytes", 1, 0, 4)
+
+	if _, err := j.LastSeqNr(ctx, small); err != nil {
+		t.Fatal(err)
+	}
+	cost("last number", 1, 2, 0)
+
+	long := annals.NewPersistenceID("Thing", "long")
+	last := fill(ctx, t, s, long, 10_000, 10, 20)
+	if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: long, SeqNr: last, Payload: text(strings.Repeat("s", 2000)).Payload}); err != nil {
+		t.Fatal(err)
+	}
+	cost("a snapshot of 2,000 bytes", 1, 0, 3)
+	fill(ctx, t, s, long, 20, 1, 300)
+	bytes := 0
+	got, err := s.Recover(ctx, long, func(s annals.Snapshot) error { bytes += len(s.Data); return nil },
+		func(e annals.Event) error { bytes += len(e.Data); return nil })
+	if err != nil || got != last+20 {
+		t.Fatal(got, err)
+	}
+	units := float64(bytes+4095) / 4096
+	cost("recovery with a snapshot and 20 events behind it", 1, 2*(units+1), 0)
+
+	thousand := annals.NewPersistenceID("Thing", "thousand")
+	fill(ctx, t, s, thousand, 1000, 1, 2048)
+	if n := len(replay(ctx, t, s, thousand, 1, annals.MaxSeqNr)); n != 1000 {
+		t.Fatal(n)
+	}
+	cost("replay of 1,000 events of 2 KB", 3, 600, 0)
+}
+
+// fill appends n events of size bytes in commits of batch.
+func fill(ctx context.Context, t testing.TB, s annals.Store, id annals.PersistenceID, n, batch, size int) annals.SeqNr {
+	t.Helper()
+	last, err := s.Journal().LastSeqNr(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n / batch {
+		events := make([]annals.NewEvent, batch)
+		for i := range events {
+			events[i] = text(fmt.Sprintf("%-*d", size, int(last)+i+1))
+		}
+		r, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: last, Events: events})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = r.SeqNr
+	}
+	return last
+}

@@ -1,0 +1,153 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// What the service would refuse is refused without a request.
+func TestItemSize(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, p := behindProxy(t, dynamostore.Options{})
+	id := annals.NewPersistenceID("Thing", "1")
+	before := p.Counts()["PutItem"]
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts(strings.Repeat("x", plan.MaxItemBytes))}); !errors.Is(err, annals.ErrTooLarge) {
+		t.Error(err)
+	}
+	if _, err := s.States().Put(ctx, annals.StateWrite{ID: id, Payload: text(strings.Repeat("x", plan.MaxItemBytes)).Payload}); !errors.Is(err, annals.ErrTooLarge) {
+		t.Error(err)
+	}
+	if p.Counts()["PutItem"] != before || p.Counts()["UpdateItem"] != 0 {
+		t.Errorf("requests were sent: %v", p.Counts())
+	}
+}
+
+// The arithmetic is the service's: an item of exactly the limit is taken, whatever it is made of.
+func TestSizeArithmetic(t *testing.T) {
+	t.Parallel()
+	table := "t" + rand.Text()
+	c := client(t)
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	it := plan.Item{
+		"pid": plan.S("Thing|é"), "seq": plan.N(1), "n": plan.N(-123), "z": plan.N(0), "r": plan.N(1000), "b": plan.Bool(true), "bin": plan.B([]byte{1, 2}),
+	}
+	it["fill"] = plan.S("")
+	room := plan.MaxItemBytes - plan.Size(it)
+	it["fill"] = plan.S(strings.Repeat("x", room))
+	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err != nil {
+		t.Errorf("an item of %d bytes: %v", plan.Size(it), err)
+	}
+	it["fill"] = plan.S(strings.Repeat("x", room+1))
+	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err == nil {
+		t.Errorf("an item of %d bytes was taken", plan.Size(it))
+	}
+}
+
+func TestNoRequestForIDsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, p := behindProxy(t, dynamostore.Options{})
+	before := p.Counts()
+	for _, id := range []annals.PersistenceID{"", "a\x00b", "\xff", annals.PersistenceID(strings.Repeat("x", 2049))} {
+		_, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("a")})
+		_, err2 := s.Journal().LastSeqNr(ctx, id)
+		_, _, err3 := s.States().Get(ctx, id)
+		for _, err := range []error{err, err2, err3, s.Journal().DeleteTo(ctx, id, 1), s.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: 1})} {
+			if !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("%q: %v", id, err)
+			}
+		}
+	}
+	for operation, n := range p.Counts() {
+		if n != before[operation] {
+			t.Errorf("%d requests %s", n-before[operation], operation)
+		}
+	}
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: annals.PersistenceID(strings.Repeat("x", 2048)), Events: texts("a")}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A large snapshot lies in parts, and none is left when it has been replaced or deleted.
+func TestSnapshotParts(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	table, c := "t"+rand.Text(), client(t)
+	s, err := dynamostore.Open(ctx, c, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	items := func() int {
+		out, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &table, ProjectionExpression: aws.String("pid, seq")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(out.Items)
+	}
+	id := annals.NewPersistenceID("Thing", "1")
+	empty := items()
+	random := make([]byte, 1<<20)
+	_, _ = rand.Read(random)
+	for _, data := range [][]byte{random, bytes.Repeat([]byte("text "), 200_000), random[1:], []byte("small")} {
+		if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 7, Payload: annals.Payload{SerializerID: 4, Data: data}}); err != nil {
+			t.Fatal(err)
+		}
+		got, ok, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
+		if !ok || err != nil || !bytes.Equal(got.Data, data) {
+			t.Fatalf("a snapshot of %d bytes came back with %d, %v, %v", len(data), len(got.Data), ok, err)
+		}
+	}
+	if n := items(); n != empty+1 {
+		t.Errorf("%d items behind one small snapshot", n-empty)
+	}
+	if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 8, Payload: annals.Payload{SerializerID: 4, Data: random}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {
+		t.Fatal(err)
+	}
+	if n := items(); n != empty {
+		t.Errorf("%d items left", n-empty)
+	}
+}
+
+func TestOpenRefusesOtherTables(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), client(t)
+	name := "t" + rand.Text()
+	_, err := dynamostore.Open(ctx, c, commit.Layout{Table: name}, dynamostore.Options{})
+	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), name) {
+		t.Error(err)
+	}
+	provisioned := dynamostore.Options{CreateTables: true, Provisioned: dynamostore.Throughput{ReadUnits: 5, WriteUnits: 6}}
+	if _, err := dynamostore.Open(ctx, c, commit.Layout{Table: name}, provisioned); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+	if err != nil || *out.Table.ProvisionedThroughput.ReadCapacityUnits != 5 || *out.Table.ProvisionedThroughput.WriteCapacityUnits != 6 {
+		t.Error(out, err)
+	}
+	// A format of a later version.
+	if _, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &name, Item: plan.Item{"pid": plan.S("annals"), "seq": plan.N(-1), "layout": plan.S("commit"), "v": plan.N(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dynamostore.Open(ctx, c, commit.Layout{Table: name}, dynamostore.Options{}); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "format 2") {
+		t.Error(err)
+	}
+}
