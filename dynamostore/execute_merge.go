@@ -24,6 +24,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 			shards[i] = s
 			readers.Go(func() { s.fill(ctx, e, q) })
 		}
+		backward := queries[0].Backward
 		for {
 			var first *shard
 			for _, s := range shards {
@@ -31,7 +32,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 					yield(nil, err)
 					return
 				}
-				if len(s.items) > 0 && (first == nil || s.head < first.head) {
+				if len(s.items) > 0 && (first == nil || s.head != first.head && (s.head > first.head) == backward) {
 					first = s
 				}
 			}

@@ -94,6 +94,9 @@ func (s *Store) checkTypes() error {
 		if t.Table != "" {
 			faults = append(faults, fmt.Errorf("state type %q: tables of its own are not supported", name))
 		}
+		if len(t.Columns) > 0 && !s.rooms.Columns {
+			faults = append(faults, fmt.Errorf("state type %q: the layout takes no additional columns", name))
+		}
 		if len(t.Columns) > 0 && t.Bind == nil {
 			faults = append(faults, fmt.Errorf("state type %q has columns but no Bind", name))
 		}

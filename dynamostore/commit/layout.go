@@ -42,6 +42,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		SkipTo:    t.SkipTo,
 		Snapshots: t,
 		States:    t,
+		Columns:   true,
 		Reserved:  reserved,
 	}, nil
 }

@@ -101,7 +101,7 @@ func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
 		}
 	}
 	for name, value := range w.Columns {
-		v, err := column(value)
+		v, err := plan.Column(value)
 		switch {
 		case err != nil:
 			return plan.Op{}, fault("the column %q: %w", name, err)
@@ -175,27 +175,6 @@ func refusal(w plan.StateWrite, old plan.Item, open bool) error {
 		e.Kind = annals.ErrUnknown
 	}
 	return e
-}
-
-// column is the attribute for a value of an additional column; nil for nil, which removes the attribute.
-func column(value any) (types.AttributeValue, error) {
-	switch v := value.(type) {
-	case nil:
-		return nil, nil
-	case string:
-		return plan.S(v), nil
-	case int64:
-		return plan.N(v), nil
-	case float64:
-		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
-	case bool:
-		return plan.Bool(v), nil
-	case []byte:
-		return plan.B(v), nil
-	case time.Time:
-		return plan.S(v.UTC().Format("2006-01-02T15:04:05.000000Z")), nil // of one width, so that it sorts by time
-	}
-	return nil, fmt.Errorf("%T is not string, int64, float64, bool, []byte or time.Time", value)
 }
 
 // update is an update expression in the making.

@@ -27,7 +27,8 @@ type Rooms struct {
 	SkipTo    func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
 	Snapshots Snapshots
 	States    States
-	// Reserved are attribute names that additional columns of states must not have.
+	// Columns reports that states take additional columns, Reserved the names that those must not have.
+	Columns  bool
 	Reserved []string
 }
 

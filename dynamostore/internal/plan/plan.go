@@ -25,8 +25,8 @@ type Executor interface {
 	GetAll(ctx context.Context, g GetAll) ([]Item, error)
 	// Query yields the items of all pages, in the order of the range key.
 	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
-	// Merge runs queries side by side and yields their items in the order of one number attribute, each item once per
-	// query that has it. The queries must have that order themselves.
+	// Merge runs queries side by side and yields their items in the order of one number attribute, descending when the
+	// queries are backward. Each query must have that order itself.
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
 	// Scan yields some items of a table, eventually consistent, in no order: a probe, never a way to read data.
 	Scan(ctx context.Context, table string, limit int) ([]Item, error)

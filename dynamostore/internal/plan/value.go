@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -70,4 +71,25 @@ func Time(it Item, name string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(n).UTC()
+}
+
+// Column is the attribute for a value of an additional column; nil for nil, which removes the attribute.
+func Column(value any) (types.AttributeValue, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return S(v), nil
+	case int64:
+		return N(v), nil
+	case float64:
+		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
+	case bool:
+		return Bool(v), nil
+	case []byte:
+		return B(v), nil
+	case time.Time:
+		return S(v.UTC().Format("2006-01-02T15:04:05.000000Z")), nil // of one width, so that it sorts by time
+	}
+	return nil, fmt.Errorf("%T is not string, int64, float64, bool, []byte or time.Time", value)
 }

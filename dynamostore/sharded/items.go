@@ -1,0 +1,142 @@
+package sharded
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+type attribute = types.AttributeValue
+
+// eventItem is the row of event n of c.
+func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, now time.Time) (plan.Item, error) {
+	it, err := j.rows.resolver.key(c.ID, n)
+	if err != nil {
+		return nil, err
+	}
+	at := now
+	if !e.Time.IsZero() {
+		at = e.Time
+	}
+	record := akkawire.Record{Payload: e.Payload, SeqNr: n, ID: c.ID, Adapter: e.Adapter, Writer: c.WriteID.String(), Metadata: e.Metadata}
+	it[j.columns.PersistenceID] = plan.S(string(c.ID))
+	it[j.columns.SequenceNr] = plan.N(n)
+	it[j.columns.Deleted] = plan.Bool(false)
+	it[j.columns.Ordering] = plan.N(at.UnixMilli())
+	it[j.columns.Message] = plan.B(record.Append(nil))
+	return it, putTags(it, j.columns.Tags, e.Tags, j.tagSeparator)
+}
+
+// event reads a row. live is false for one that is flagged as deleted.
+func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
+	n := j.rows.numberOf(it)
+	if plan.Flag(it, j.columns.Deleted) {
+		return annals.Event{SeqNr: n}, false, nil
+	}
+	message, ok := plan.Bytes(it, j.columns.Message)
+	if !ok {
+		return e, false, corrupt(n, fmt.Errorf("the row has no column %q", j.columns.Message))
+	}
+	record, err := akkawire.ParseRecord(message)
+	if err != nil {
+		return e, false, corrupt(n, err)
+	}
+	id, _ := plan.Text(it, j.columns.PersistenceID)
+	if record.SeqNr != n || string(record.ID) != id {
+		return e, false, corrupt(n, fmt.Errorf("the message is that of %q number %d", record.ID, record.SeqNr))
+	}
+	if record.Deleted {
+		return annals.Event{SeqNr: n}, false, nil
+	}
+	e = annals.Event{ID: record.ID, SeqNr: n, Time: millis(it, j.columns.Ordering), Payload: record.Payload, Metadata: record.Metadata,
+		Adapter: record.Adapter, Tags: tagsOf(it, j.columns.Tags, j.tagSeparator)}
+	if w, err := annals.ParseWriteID(record.Writer); err == nil {
+		e.WriteID = w
+	}
+	return e, true, nil
+}
+
+// putTags joins tags as the plugin does. A tag that contains the separator would come back as two.
+func putTags(it plan.Item, column string, tags []string, separator string) error {
+	if len(tags) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(tags, func(tag string) bool { return strings.Contains(tag, separator) }) {
+		return misfit("a tag contains the separator %q", separator)
+	}
+	it[column] = plan.S(strings.Join(tags, separator))
+	return nil
+}
+
+func tagsOf(it plan.Item, column, separator string) []string {
+	joined, ok := plan.Text(it, column)
+	if !ok {
+		return nil
+	}
+	tags := strings.Split(joined, separator)
+	for len(tags) > 0 && tags[len(tags)-1] == "" {
+		tags = tags[:len(tags)-1]
+	}
+	return tags
+}
+
+func millis(it plan.Item, column string) time.Time {
+	n, ok := plan.Number(it, column)
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
+
+// collision refuses a write whose key holds a row of another id; nil when old is of id.
+func collision(id annals.PersistenceID, old plan.Item, column string) error {
+	owner, ok := plan.Text(old, column)
+	if !ok || owner == string(id) {
+		return nil
+	}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %q and %q share a key under these resolvers, and the second has it", string(id), owner)}
+}
+
+func misfit(text string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
+}
+
+func corrupt(n annals.SeqNr, err error) error {
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", n, err)}
+}
+
+func valueText(v attribute) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		return v.Value
+	}
+	return ""
+}
+
+// keyText shows a key in an error.
+func keyText(key plan.Item) string {
+	parts := make([]string, 0, len(key))
+	for name, v := range key {
+		parts = append(parts, fmt.Sprintf("%s %q", name, valueText(v)))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// writer is the id of the writer of a row, "" when it has none.
+func (j *journal) writer(it plan.Item) string {
+	message, _ := plan.Bytes(it, j.columns.Message)
+	record, err := akkawire.ParseRecord(message)
+	if err != nil {
+		return ""
+	}
+	return record.Writer
+}

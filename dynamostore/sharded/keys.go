@@ -1,0 +1,211 @@
+package sharded
+
+import (
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Sharding is what resolvers compute with.
+type Sharding struct {
+	Count     int
+	Separator string
+	pattern   *regexp.Regexp // of Separator; nil when it has no special characters
+}
+
+// PartitionKey computes partition keys. The zero PartitionKey is PersistenceIDBased. Its functions are called from many
+// goroutines at once; an error means that the plugin could not compute the key either.
+type PartitionKey struct {
+	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
+	// Keys are all that Key can give for id: what a read by key has to ask. nil: reads go through the index.
+	Keys func(id annals.PersistenceID, s Sharding) ([]string, error)
+}
+
+// SortKey computes sort keys. The zero SortKey is ByPersistenceIDWithSeqNr.
+type SortKey struct {
+	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
+	// Ordered says that the keys of one id sort like their numbers, so that a range of numbers is a range of keys.
+	// false: reads go through the index.
+	Ordered bool
+	number  bool // the sort key is the number column
+}
+
+// The plugin's resolvers, and two variants.
+var (
+	// PersistenceIDBased keeps an id in one shard: its prefix and the shard of its MD5, 1 to Count. The default since
+	// version 1.12.
+	PersistenceIDBased = PartitionKey{Key: idPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
+		key, err := idPartition(id, 0, s)
+		return []string{key}, err
+	}}
+	// SequenceNumberBased spreads the events of an id over all shards. The default of versions 1.1 to 1.11.
+	SequenceNumberBased = PartitionKey{Key: numberPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
+		keys := make([]string, s.Count)
+		for shard := range keys {
+			keys[shard] = string(id) + "-" + strconv.Itoa(shard)
+		}
+		return keys, nil
+	}}
+
+	// ByPersistenceIDWithSeqNr is the second part of the id and the number in 19 digits. The plugin's default.
+	ByPersistenceIDWithSeqNr = SortKey{Key: idSort, Ordered: true}
+	// BySeqNr is the number without padding: what the plugin writes.
+	BySeqNr = SortKey{Key: func(_ annals.PersistenceID, n annals.SeqNr, _ Sharding) (string, error) {
+		return strconv.FormatInt(int64(n), 10), nil
+	}}
+	// BySeqNrPadded is the number in 19 digits: what the plugin's documentation shows.
+	BySeqNrPadded = SortKey{Key: func(_ annals.PersistenceID, n annals.SeqNr, _ Sharding) (string, error) { return padded(n), nil }, Ordered: true}
+	// ByNumber is the journal of versions 1.0.0 to 1.0.22: its sort key is the number column itself. Only with
+	// SequenceNumberBased.
+	ByNumber = SortKey{Key: BySeqNr.Key, Ordered: true, number: true}
+)
+
+func numberPartition(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error) {
+	return string(id) + "-" + strconv.FormatInt(int64(n)%int64(s.Count), 10), nil
+}
+
+func idPartition(id annals.PersistenceID, _ annals.SeqNr, s Sharding) (string, error) {
+	shard := fmt.Sprintf("%040d", shardOf(id, s.Count))
+	pieces, divided := split(string(id), s)
+	if !divided {
+		return shard, nil
+	}
+	if len(pieces) == 0 {
+		return "", fmt.Errorf("the id has no part before %q", s.Separator)
+	}
+	return pieces[0] + "-" + shard, nil
+}
+
+// shardOf is |h| mod count + 1, where h is the MD5 of the reversed id as a signed big-endian number.
+func shardOf(id annals.PersistenceID, count int) uint64 {
+	runes := []rune(string(id))
+	slices.Reverse(runes)
+	sum := md5.Sum([]byte(string(runes)))
+	var high, low uint64
+	for i := range 8 {
+		high, low = high<<8|uint64(sum[i]), low<<8|uint64(sum[8+i])
+	}
+	if int64(high) < 0 {
+		var carry uint64
+		low, carry = bits.Add64(^low, 1, 0)
+		high, _ = bits.Add64(^high, 0, carry)
+	}
+	n := uint64(count)
+	_, rest := bits.Div64(high%n, low, n)
+	return rest + 1
+}
+
+func idSort(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error) {
+	pieces, divided := split(string(id), s)
+	if !divided {
+		return padded(n), nil
+	}
+	if len(pieces) < 2 {
+		return "", fmt.Errorf("the id has no part behind %q", s.Separator)
+	}
+	return pieces[1] + "-" + padded(n), nil
+}
+
+func padded(n annals.SeqNr) string { return fmt.Sprintf("%019d", int64(n)) }
+
+// resolver computes keys of one table.
+type resolver struct {
+	partition, sort string // attributes
+	partitionKey    PartitionKey
+	sortKey         SortKey
+	sharding        Sharding
+}
+
+func newResolver(p PartitionKey, s SortKey, sharding Sharding) (resolver, error) {
+	var faults []error
+	if p.Key == nil && p.Keys != nil || s.Key == nil && s.Ordered {
+		faults = append(faults, errors.New("a resolver has no Key"))
+	}
+	if p.Key == nil {
+		p = PersistenceIDBased
+	}
+	if s.Key == nil {
+		s = ByPersistenceIDWithSeqNr
+	}
+	if sharding.Count < 1 {
+		faults = append(faults, fmt.Errorf("the shard count is %d", sharding.Count))
+	}
+	var err error
+	if sharding.pattern, err = pattern(sharding.Separator); err != nil {
+		faults = append(faults, fmt.Errorf("the separator %q: %w", sharding.Separator, err))
+	}
+	return resolver{partitionKey: p, sortKey: s, sharding: sharding}, errors.Join(faults...)
+}
+
+// legacyResolver is that of the snapshot table before version 1.9: its keys are the id and the number.
+func legacyResolver(c SnapshotColumns) resolver {
+	return resolver{
+		partition: c.PersistenceID, sort: c.SequenceNr,
+		partitionKey: PartitionKey{
+			Key:  func(id annals.PersistenceID, _ annals.SeqNr, _ Sharding) (string, error) { return string(id), nil },
+			Keys: func(id annals.PersistenceID, _ Sharding) ([]string, error) { return []string{string(id)}, nil },
+		},
+		sortKey: ByNumber,
+	}
+}
+
+// ordered reports whether reads by key are possible.
+func (r resolver) ordered() bool { return r.partitionKey.Keys != nil && r.sortKey.Ordered }
+
+// key is the key of row n of id.
+func (r resolver) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
+	p, err := r.partitionKey.Key(id, n, r.sharding)
+	if err != nil {
+		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
+	}
+	s, err := r.sortValue(id, n)
+	if err != nil {
+		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
+	}
+	return plan.Item{r.partition: plan.S(p), r.sort: s}, nil
+}
+
+func (r resolver) sortValue(id annals.PersistenceID, n annals.SeqNr) (types.AttributeValue, error) {
+	if r.sortKey.number {
+		return plan.N(n), nil
+	}
+	s, err := r.sortKey.Key(id, n, r.sharding)
+	return plan.S(s), err
+}
+
+// keyOf is the key that it is stored under.
+func (r resolver) keyOf(it plan.Item) plan.Item {
+	return plan.Item{r.partition: it[r.partition], r.sort: it[r.sort]}
+}
+
+// shards are the partition keys that rows from to to of id can have.
+func (r resolver) shards(id annals.PersistenceID, from, to annals.SeqNr) ([]string, error) {
+	keys, err := r.partitionKey.Keys(id, r.sharding)
+	if err != nil || annals.SeqNr(len(keys)) <= to-from {
+		return keys, err
+	}
+	few := make([]string, 0, to-from+1)
+	for n := from; ; n++ {
+		key, err := r.partitionKey.Key(id, n, r.sharding)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(few, key) {
+			few = append(few, key)
+		}
+		if n == to {
+			return few, nil
+		}
+	}
+}
+
+func (r resolver) hashKey() plan.Key  { return plan.Key{Name: r.partition} }
+func (r resolver) rangeKey() plan.Key { return plan.Key{Name: r.sort, Number: r.sortKey.number} }

@@ -1,0 +1,153 @@
+// Package akkawire reads and writes the bytes of Akka's and Pekko's persistence serializers: the record around an event and
+// the header in front of a snapshot.
+package akkawire
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/annals-go/annals"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Record is what Akka's serializer 7 stores for an event, the message PersistentRepr.
+type Record struct {
+	Payload   annals.Payload
+	SeqNr     annals.SeqNr
+	ID        annals.PersistenceID
+	Deleted   bool   // only very old writers set it
+	Adapter   string // the manifest that an event adapter gave
+	Writer    string // UUID of the writer; "" after an update in place
+	Timestamp int64  // milliseconds since 1970; 0 = none
+	Metadata  annals.Payload
+}
+
+// Field numbers of PersistentRepr and of the payload in it.
+const (
+	fieldPayload   = 1
+	fieldSeqNr     = 2
+	fieldID        = 3
+	fieldDeleted   = 4
+	fieldAdapter   = 12
+	fieldWriter    = 13
+	fieldTimestamp = 14
+	fieldMetadata  = 15
+
+	fieldSerializer = 1
+	fieldData       = 2
+	fieldManifest   = 3
+)
+
+// Append appends the bytes of r to b, fields in ascending order as the JVM writes them. Sender, Timestamp and Deleted are
+// never written.
+func (r Record) Append(b []byte) []byte {
+	b = appendMessage(b, fieldPayload, r.Payload)
+	b = protowire.AppendTag(b, fieldSeqNr, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(r.SeqNr))
+	b = appendText(b, fieldID, string(r.ID))
+	if r.Adapter != "" {
+		b = appendText(b, fieldAdapter, r.Adapter)
+	}
+	if r.Writer != "" {
+		b = appendText(b, fieldWriter, r.Writer)
+	}
+	if r.Metadata.SerializerID != 0 {
+		b = appendMessage(b, fieldMetadata, r.Metadata)
+	}
+	return b
+}
+
+func appendText(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}
+
+// appendMessage writes the data also when it is empty: the JVM refuses a payload without.
+func appendMessage(b []byte, field protowire.Number, p annals.Payload) []byte {
+	var m []byte
+	m = protowire.AppendTag(m, fieldSerializer, protowire.VarintType)
+	m = protowire.AppendVarint(m, uint64(int64(p.SerializerID)))
+	m = protowire.AppendTag(m, fieldData, protowire.BytesType)
+	m = protowire.AppendBytes(m, p.Data)
+	if p.Manifest != "" {
+		m = appendText(m, fieldManifest, p.Manifest)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
+}
+
+// ParseRecord reads what Append or a JVM wrote: fields in any order, unknown ones skipped. The payload's data is part of b.
+func ParseRecord(b []byte) (r Record, err error) {
+	err = fields(b, func(number protowire.Number, v value) (err error) {
+		switch number {
+		case fieldPayload:
+			r.Payload, err = parsePayload(v.bytes)
+		case fieldSeqNr:
+			r.SeqNr = annals.SeqNr(v.number)
+		case fieldID:
+			r.ID = annals.PersistenceID(v.bytes)
+		case fieldDeleted:
+			r.Deleted = v.number != 0
+		case fieldAdapter:
+			r.Adapter = string(v.bytes)
+		case fieldWriter:
+			r.Writer = string(v.bytes)
+		case fieldTimestamp:
+			r.Timestamp = protowire.DecodeZigZag(v.number)
+		case fieldMetadata:
+			r.Metadata, err = parsePayload(v.bytes)
+		}
+		return err
+	})
+	if err == nil && r.Payload.SerializerID == 0 && r.Payload.Data == nil {
+		err = errors.New("the record has no payload")
+	}
+	return r, err
+}
+
+func parsePayload(b []byte) (p annals.Payload, err error) {
+	p.Data = []byte{}
+	err = fields(b, func(number protowire.Number, v value) error {
+		switch number {
+		case fieldSerializer:
+			p.SerializerID = int32(v.number)
+		case fieldData:
+			p.Data = v.bytes
+		case fieldManifest:
+			p.Manifest = string(v.bytes)
+		}
+		return nil
+	})
+	return p, err
+}
+
+// value is a field's content: bytes, or a number.
+type value struct {
+	bytes  []byte
+	number uint64
+}
+
+func fields(b []byte, each func(protowire.Number, value) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return fmt.Errorf("a field: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+		var v value
+		switch kind {
+		case protowire.VarintType:
+			v.number, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			v.bytes, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return fmt.Errorf("field %d: %w", number, protowire.ParseError(n))
+		}
+		if err := each(number, v); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
