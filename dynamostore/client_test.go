@@ -53,7 +53,7 @@ func count(t *testing.T, table, id string, wrap func(http.RoundTripper) aws.HTTP
 		x, _ := ctx.Value(exchangeKey{}).(*exchange)
 		return &lateConn{Conn: c, x: x, closed: make(chan struct{})}, err
 	}}
-	c, err := testenv.DynamoDBClient(t.Context(), testenv.DynamoDB(t))
+	c, err := connect(t.Context(), testenv.DynamoDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}

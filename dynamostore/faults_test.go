@@ -23,7 +23,7 @@ func behindProxy(t *testing.T, o dynamostore.Options) (*dynamostore.Store, *test
 	t.Helper()
 	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
 	t.Cleanup(p.Close)
-	c, err := testenv.DynamoDBClient(t.Context(), p.Endpoint)
+	c, err := connect(t.Context(), p.Endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}

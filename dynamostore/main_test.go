@@ -9,14 +9,21 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// connect makes a client for a test server.
+func connect(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
+	return dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+}
+
 func client(t testing.TB) *dynamodb.Client {
 	t.Helper()
-	c, err := testenv.DynamoDBClient(t.Context(), testenv.DynamoDB(t))
+	c, err := connect(t.Context(), testenv.DynamoDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}

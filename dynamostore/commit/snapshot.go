@@ -69,7 +69,10 @@ func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapsho
 
 // Latest is plan.Snapshots.
 func (t *table) Latest(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	q := t.snapshotQuery(id, c)
+	q, some := t.snapshotQuery(id, c)
+	if !some {
+		return annals.Snapshot{}, false, nil
+	}
 	q.Backward, q.Limit = true, t.depth.limit()
 	var lost [][]byte
 	for {
@@ -134,7 +137,10 @@ func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.S
 
 // Delete is plan.Snapshots: the oldest first, each on condition that it is still the one listed.
 func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	q := t.snapshotQuery(id, c)
+	q, some := t.snapshotQuery(id, c)
+	if !some {
+		return nil
+	}
 	q.Fields = []string{attrSeq, attrFormat, attrTime, attrSave, attrParts}
 	q.Filter, q.Names = "attribute_exists(#save)", map[string]string{"#save": attrSave}
 	var found []record
@@ -180,13 +186,13 @@ func (t *table) deleteParts(ctx context.Context, x plan.Executor, rec record) er
 	return x.DeleteAll(ctx, t.name, keys)
 }
 
-// snapshotQuery finds the snapshots whose numbers fit c, and the commits between them.
-func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria) plan.Query {
+// snapshotQuery finds the snapshots whose numbers fit c, and the commits between them; false when no number can.
+func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria) (plan.Query, bool) {
 	q := plan.Query{Table: t.name, Hash: string(id), From: behind(max(c.MinSeqNr, 0))}
 	if c.MaxSeqNr > 0 {
 		q.To = behind(c.MaxSeqNr)
 	}
-	return q
+	return q, c.MaxSeqNr == 0 || c.MinSeqNr <= c.MaxSeqNr
 }
 
 func inTime(rec record, c annals.SnapshotCriteria) bool {

@@ -20,15 +20,11 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent,
 	if err != nil {
 		return nil, err
 	}
-	at := now
-	if !e.Time.IsZero() {
-		at = e.Time
-	}
 	record := akkawire.Record{Payload: e.Payload, SeqNr: n, ID: c.ID, Adapter: e.Adapter, Writer: c.WriteID.String(), Metadata: e.Metadata}
 	it[j.columns.PersistenceID] = plan.S(string(c.ID))
 	it[j.columns.SequenceNr] = plan.N(n)
 	it[j.columns.Deleted] = plan.Bool(false)
-	it[j.columns.Ordering] = plan.N(at.UnixMilli())
+	it[j.columns.Ordering] = plan.N(now.UnixMilli())
 	it[j.columns.Message] = plan.B(record.Append(nil))
 	return it, putTags(it, j.columns.Tags, e.Tags, j.tagSeparator)
 }

@@ -24,6 +24,9 @@ func (s *snapshots) table() plan.Table {
 	return t
 }
 
+// metadata is an attribute of ours, only on snapshots that have metadata: the plugin keeps none and ignores it.
+const metadata = "annals-metadata"
+
 // Save is plan.Snapshots. A snapshot of the same number is replaced, another id's row is not.
 func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapshot) error {
 	it, err := s.rows.resolver.key(sn.ID, sn.SeqNr)
@@ -34,6 +37,9 @@ func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapsho
 	it[s.columns.SequenceNr] = plan.N(sn.SeqNr)
 	it[s.columns.Snapshot] = plan.B(akkawire.AppendSnapshot(nil, sn.Payload))
 	it[s.columns.Created] = plan.N(sn.Time.UnixMilli())
+	if sn.Metadata.SerializerID != 0 {
+		it[metadata] = plan.B(akkawire.AppendSnapshot(nil, sn.Metadata))
+	}
 	op := plan.Op{Table: s.name, Put: it}
 	if !s.legacy {
 		op.Condition = "attribute_not_exists(#id) OR #id = :id"
@@ -64,7 +70,13 @@ func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.Persi
 		if err != nil {
 			return annals.Snapshot{}, false, corrupt(n, err)
 		}
-		return annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}, true, nil
+		found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}
+		if data, ok := plan.Bytes(it, metadata); ok {
+			if found.Metadata, err = akkawire.ParseSnapshot(data); err != nil {
+				return annals.Snapshot{}, false, corrupt(n, err)
+			}
+		}
+		return found, true, nil
 	}
 	return annals.Snapshot{}, false, nil
 }

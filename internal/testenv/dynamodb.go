@@ -3,7 +3,6 @@ package testenv
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,10 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/annals-go/annals/dynamostore"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // DynamoDBVariable names the environment variable with the endpoint of a DynamoDB to use instead of a server of our own.
@@ -129,10 +124,4 @@ func Main(m *testing.M) {
 		shared.server.Stop()
 	}
 	os.Exit(code)
-}
-
-// DynamoDBClient is a client for a test server.
-func DynamoDBClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
-	return dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 }
