@@ -20,7 +20,7 @@ const (
 
 // Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
-	if len(w.Ops) > 1 {
+	if len(w.Ops) > 1 || w.Token {
 		outcomes, err := e.transact(ctx, []plan.Write{w}, nil)
 		if err != nil {
 			return plan.Outcome{}, err

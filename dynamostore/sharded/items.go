@@ -58,9 +58,17 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	return e, true, nil
 }
 
-// putTags joins tags as the plugin does. A tag that contains the separator would come back as two.
+// putTags joins tags as the plugin does. A tag that contains the separator would come back as two. Without a separator
+// there is one tag at most.
 func putTags(it plan.Item, column string, tags []string, separator string) error {
 	if len(tags) == 0 {
+		return nil
+	}
+	if separator == "" {
+		if len(tags) > 1 {
+			return misfit("%d tags, the table takes one", len(tags))
+		}
+		it[column] = plan.S(tags[0])
 		return nil
 	}
 	if slices.ContainsFunc(tags, func(tag string) bool { return strings.Contains(tag, separator) }) {
@@ -74,6 +82,9 @@ func tagsOf(it plan.Item, column, separator string) []string {
 	joined, ok := plan.Text(it, column)
 	if !ok {
 		return nil
+	}
+	if separator == "" {
+		return []string{joined}
 	}
 	tags := strings.Split(joined, separator)
 	for len(tags) > 0 && tags[len(tags)-1] == "" {

@@ -139,7 +139,7 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 	if to = min(to, last); to == 0 {
 		return nil
 	}
-	for it, err := range j.rows.read(ctx, x, wanted{id: id, from: 1, to: to, fields: []string{j.columns.Deleted}}) {
+	for it, err := range j.rows.read(ctx, x, wanted{id: id, from: 1, to: to, fields: []string{j.columns.Deleted}, all: true}) {
 		if err != nil {
 			return err
 		}

@@ -72,10 +72,11 @@ type State struct {
 	Off          bool
 	Table        string   // "State"
 	Prefixes     []string // ids with one of these prefixes have a table of that name (the plugin's TableNameResolver$Prefix)
+	TablePrefix  string   // in front of those names
 	Columns      StateColumns
 	ShardCount   int
 	Separator    string
-	TagSeparator string // between the tags of a state; the plugin writes one tag at most
+	TagSeparator string // between the tags of a state; "" = one tag at most, stored as it is, as the plugin does
 	// NoSortKey is the table of the versions before 1.14. Ids that share a key are refused.
 	NoSortKey bool
 	// Revision is how stored revisions relate to the writer's: the plugin's client V2 stores one more, V1 the same.
@@ -158,7 +159,7 @@ func (l Layout) journal() (*journal, error) {
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
-	j.rows = rows{table: j.name, index: j.index, resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, dense: true, byIndex: l.ReadThrough == Index}
+	j.rows = rows{table: j.name, index: j.index, resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index}
 	return j, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags)
 }
 
@@ -185,7 +186,7 @@ func (l Layout) snapshots() (*snapshots, error) {
 
 func (l Layout) states() (*states, error) {
 	c := l.State
-	s := &states{name: or(c.Table, "State"), prefixes: c.Prefixes, columns: c.Columns, tagSeparator: or(c.TagSeparator, ","), noSortKey: c.NoSortKey, tombstones: c.Tombstones}
+	s := &states{name: or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones}
 	fill(&s.columns.PartitionKey, "pkey")
 	fill(&s.columns.SortKey, "skey")
 	fill(&s.columns.PersistenceID, "persistence-id")

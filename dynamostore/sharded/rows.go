@@ -14,6 +14,7 @@ type rows struct {
 	table, index string
 	resolver     resolver
 	id, number   string // attributes
+	deleted      string // attribute, "" where the table has none
 	dense        bool   // numbers follow each other, so that what an index lags behind can be asked for by key
 	byIndex      bool   // also where the keys would do
 }
@@ -25,6 +26,7 @@ type wanted struct {
 	backward bool
 	limit    int      // rows of the first page of every query, 0 = no limit
 	fields   []string // beside the keys; nil = all
+	all      bool     // every row of a number that has several
 }
 
 // keyed reports whether rows are found by key, strongly consistent.
@@ -93,7 +95,7 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, indexed i
 				return
 			}
 			n := r.numberOf(it)
-			if held != nil && n == next-1 {
+			if held != nil && n == next-1 && !w.all {
 				held = r.better(w.id, held, it)
 				continue
 			}
@@ -168,8 +170,15 @@ func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	return found, nil
 }
 
-// better chooses between two rows of one number: the one under its computed key, then the later one.
+// better chooses between two rows of one number: the one that is not flagged as deleted (the plugin flags a copy when the
+// keys have changed), then the one under its computed key.
 func (r rows) better(id annals.PersistenceID, a, b plan.Item) plan.Item {
+	if gone := plan.Flag(b, r.deleted); gone != plan.Flag(a, r.deleted) {
+		if gone {
+			return a
+		}
+		return b
+	}
 	key, err := r.resolver.key(id, r.numberOf(a))
 	if err == nil && sameKey(r.resolver.keyOf(b), key) {
 		return b

@@ -2,8 +2,8 @@ package sharded
 
 import (
 	"context"
-	"reflect"
 	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -13,6 +13,7 @@ import (
 type states struct {
 	name         string
 	prefixes     []string
+	tablePrefix  string
 	columns      StateColumns
 	tagSeparator string
 	resolver     resolver
@@ -31,7 +32,11 @@ func (s *states) reserved() []string {
 }
 
 func (s *states) tables() (all []plan.Table) {
-	for _, name := range append([]string{s.name}, s.prefixes...) {
+	names := []string{s.name}
+	for _, prefix := range s.prefixes {
+		names = append(names, s.tablePrefix+prefix)
+	}
+	for _, name := range names {
 		t := plan.Table{Name: name, Hash: plan.Key{Name: s.columns.PartitionKey}}
 		if !s.noSortKey {
 			t.Range = plan.Key{Name: s.columns.SortKey}
@@ -55,7 +60,7 @@ func (s *states) place(id annals.PersistenceID) (table string, key plan.Item, er
 		if !slices.Contains(s.prefixes, pieces[0]) {
 			return "", nil, misfit("the settings name no state table for the prefix %q", pieces[0])
 		}
-		return pieces[0], key, nil
+		return s.tablePrefix + pieces[0], key, nil
 	}
 	return s.name, key, nil
 }
@@ -91,8 +96,8 @@ func (s *states) revision(it plan.Item) annals.SeqNr {
 	return max(annals.SeqNr(n)-s.plus, 0)
 }
 
-// Write is plan.States: a put, or a delete, on condition of the stored revision. The rows have no place for a WriteID; a try
-// of ours that landed is known by the whole row, its time included.
+// Write is plan.States: a put, or a delete, on condition of the stored revision. The rows have no place for a WriteID, so a
+// token lets the service recognise our own retries.
 func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
 	table, key, err := s.place(w.ID)
 	if err != nil {
@@ -114,27 +119,21 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 	if op.Put, err = s.item(w, key); err != nil {
 		return annals.Receipt{}, err
 	}
-	op.Ours = func(old plan.Item) bool { return reflect.DeepEqual(old, op.Put) }
-	out, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
+	_, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	return annals.Receipt{SeqNr: w.After + 1, Time: millis(op.Put, s.columns.Ordering), Repeated: out.Repeated}, nil
+	return annals.Receipt{SeqNr: w.After + 1, Time: millis(op.Put, s.columns.Ordering)}, nil
 }
 
 // remove deletes the row, as the plugin does.
 func (s *states) remove(ctx context.Context, x plan.Executor, w plan.StateWrite, op plan.Op, key plan.Item) (annals.Receipt, error) {
 	op.Key, op.Delete = key, true
-	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, open bool) error {
-		if old[0] == nil && open {
-			return &annals.Error{Kind: annals.ErrUnknown, After: w.After} // an earlier try of ours, or somebody else's delete
-		}
-		return s.refusal(w, old[0])
-	}})
+	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	return annals.Receipt{SeqNr: w.After + 1, Time: w.Time}, nil
+	return annals.Receipt{SeqNr: w.After + 1, Time: w.Time.Truncate(time.Millisecond)}, nil
 }
 
 func (s *states) refusal(w plan.StateWrite, old plan.Item) error {

@@ -84,6 +84,9 @@ type Write struct {
 	// way, by op, nil where there was none or the condition held. open reports that the outcome of an earlier try of the
 	// same call was never learnt. nil: the write is refused with ErrConflict.
 	Refused func(old []Item, open bool) error
+	// Token sends even one op as a transaction, at twice the units: by the token of its requests the service knows one
+	// that comes again. For rows that have no place for a WriteID.
+	Token bool
 	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed. A transaction cannot tell.
 	ReturnOld bool
 }
