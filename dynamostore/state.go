@@ -41,8 +41,8 @@ func (v statesView) write(ctx context.Context, op string, w annals.StateWrite, d
 	if w.Event != nil && !v.s.rooms.Capabilities.StateEvents {
 		return r, &annals.Error{Op: op, ID: w.ID, Kind: annals.ErrUnsupported}
 	}
-	full := plan.StateWrite{StateWrite: w, Deleted: deleted, Given: !w.WriteID.IsZero(), Time: v.x.Now()}
-	if !full.Given {
+	full := plan.StateWrite{StateWrite: w, Deleted: deleted, Given: !w.WriteID.IsZero() && !w.FirstTry, Time: v.x.Now()}
+	if w.WriteID.IsZero() {
 		full.WriteID = annals.NewWriteID()
 	}
 	err = v.call(ctx, annals.Call{Op: op, ID: w.ID}, true, func(ctx context.Context) error {

@@ -4,6 +4,7 @@ import "slices"
 
 // groups are the figures of the house, one function per part of it.
 var groups = []func() []Figure{
+	dynamodbFigures,
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,

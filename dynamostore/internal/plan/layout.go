@@ -61,6 +61,6 @@ type StateWrite struct {
 	annals.StateWrite
 	Deleted bool
 	Time    time.Time
-	Given   bool           // the caller chose the WriteID, so that an earlier call may have landed
+	Given   bool           // the caller chose the WriteID and may have tried before: an earlier call may have landed
 	Columns annals.Columns // additional attributes
 }

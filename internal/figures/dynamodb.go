@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// dynamodbFigures compare dynamostore with the SDK by hand, and its layouts with the service's limits per partition key.
+func dynamodbFigures() []Figure {
+	figures := []Figure{
+		{
+			Name:  "dynamodb-append-cpu",
+			About: "processor time of an append, divided by that of the same conditional PutItem with the SDK by hand",
+			Goal:  AtMost(1.10),
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, processorTime) },
+		},
+		{
+			Name:  "dynamodb-append-allocs",
+			About: "allocations of an append, divided by those of the same conditional PutItem with the SDK by hand",
+			Goal:  AtMost(1.10),
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, allocations) },
+		},
+		{
+			Name:  "dynamodb-replay",
+			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items",
+			Goal:  AtMost(1.15),
+			Run:   queryFigure,
+		},
+		{
+			Name:  "dynamodb-throttles-32",
+			About: "throttled requests per stored event, 32 shards at their limit of 50 write units a second",
+			Goal:  AtMost(0.2),
+			Run: func(ctx context.Context) (float64, error) {
+				_, throttles, err := shardsFigure(ctx, 32)
+				return throttles, err
+			},
+		},
+	}
+	for _, shards := range []int{1, 4, 16, 32} {
+		figures = append(figures, Figure{
+			Name:  fmt.Sprintf("dynamodb-shards-%d", shards),
+			About: fmt.Sprintf("events stored a second over %d shards, divided by %d times the limit of 50 write units a second", shards, shards),
+			Goal:  AtLeast(0.97),
+			Run: func(ctx context.Context) (float64, error) {
+				share, _, err := shardsFigure(ctx, shards)
+				return share, err
+			},
+		})
+	}
+	for shards, goal := range map[int]float64{4: 3.5, 16: 12} {
+		figures = append(figures, Figure{
+			Name:  fmt.Sprintf("dynamodb-replay-%d", shards),
+			About: fmt.Sprintf("time of a replay from one shard, divided by that from %d, with 5 ms a request and 600 read units a second and shard", shards),
+			Goal:  AtLeast(goal),
+			Run:   func(ctx context.Context) (float64, error) { return spreadFigure(ctx, shards) },
+		})
+	}
+	return figures
+}
+
+// dynamoBench is a fresh server, with a proxy in front of it where one is asked for.
+type dynamoBench struct {
+	server *testenv.DynamoDBServer
+	proxy  *testenv.FaultProxy
+	client *dynamodb.Client
+}
+
+func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
+	server, err := testenv.StartDynamoDB()
+	if err != nil {
+		return nil, err
+	}
+	b := &dynamoBench{server: server}
+	endpoint := server.Endpoint
+	if proxied {
+		b.proxy = testenv.NewFaultProxy(endpoint)
+		endpoint = b.proxy.Endpoint
+	}
+	b.client, err = dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: 128,
+		Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")})
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *dynamoBench) close() {
+	if b.proxy != nil {
+		b.proxy.Close()
+	}
+	b.server.Stop()
+}
+
+func processorTime() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // it only fails for a bad argument
+	}
+	return float64(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func allocations() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Mallocs)
+}
+
+var figurePayload = annals.Payload{SerializerID: 31, Manifest: "figure.taken", Data: []byte(`{"text":"` + strings.Repeat("x", 300) + `"}`)}
+
+// putFigure takes turns between appends and puts of the same item by hand.
+func putFigure(ctx context.Context, spent func() float64) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	const table = "figures"
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	var ours, theirs float64
+	const turns, each = 40, 50
+	for turn := range turns + 1 {
+		id := annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%06d", turn))
+		before := spent()
+		for n := range annals.SeqNr(each) {
+			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); err != nil {
+				return 0, err
+			}
+		}
+		middle := spent()
+		for n := range each {
+			if err := b.putByHand(ctx, table, fmt.Sprintf("Figure|hand-%06d", turn), n+1); err != nil {
+				return 0, err
+			}
+		}
+		if turn > 0 { // the first warms up
+			ours, theirs = ours+middle-before, theirs+spent()-middle
+		}
+	}
+	return ours / theirs, nil
+}
+
+func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) error {
+	w := annals.NewWriteID()
+	_, err := b.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           aws.String(table),
+		ConditionExpression:                 aws.String("attribute_not_exists(pid)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		Item: map[string]types.AttributeValue{
+			"pid": &types.AttributeValueMemberS{Value: id},
+			"seq": &types.AttributeValueMemberN{Value: fmt.Sprint(n)},
+			"v":   &types.AttributeValueMemberN{Value: "1"},
+			"w":   &types.AttributeValueMemberB{Value: w[:]},
+			"at":  &types.AttributeValueMemberN{Value: fmt.Sprint(time.Now().UnixMicro())},
+			"n":   &types.AttributeValueMemberN{Value: "1"},
+			"ev": &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
+				"s":    &types.AttributeValueMemberN{Value: "31"},
+				"type": &types.AttributeValueMemberS{Value: figurePayload.Manifest},
+				"data": &types.AttributeValueMemberS{Value: string(figurePayload.Data)},
+			}}}},
+		},
+	})
+	return err
+}
+
+// queryFigure takes turns between a replay and a bare query over the same items.
+func queryFigure(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	const table, events, turns = "figures", 5000, 8
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	id := annals.NewPersistenceID("Figure", "replayed")
+	for n := range annals.SeqNr(events) {
+		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); err != nil {
+			return 0, err
+		}
+	}
+	var ours, theirs time.Duration
+	for turn := range turns + 1 {
+		begun, n, sum := time.Now(), 0, 0
+		for e, err := range store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+			if err != nil {
+				return 0, err
+			}
+			n, sum = n+1, sum+len(e.Data)
+		}
+		mine := time.Since(begun)
+		begun = time.Now()
+		m, sum2, err := b.queryByHand(ctx, table, string(id))
+		if err != nil {
+			return 0, err
+		}
+		if n != events || m != events || sum != sum2 {
+			return 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
+		}
+		if turn > 0 {
+			ours, theirs = ours+mine, theirs+time.Since(begun)
+		}
+	}
+	return ours.Seconds() / theirs.Seconds(), nil
+}
+
+// queryByHand reads and decodes every event of id.
+func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum int, err error) {
+	in := &dynamodb.QueryInput{TableName: aws.String(table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("pid = :id"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":id": &types.AttributeValueMemberS{Value: id}}}
+	pages := dynamodb.NewQueryPaginator(b.client, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, it := range page.Items {
+			for _, e := range it["ev"].(*types.AttributeValueMemberL).Value {
+				data := []byte(e.(*types.AttributeValueMemberM).Value["data"].(*types.AttributeValueMemberS).Value)
+				n, sum = n+1, sum+len(data)
+			}
+		}
+	}
+	return n, sum, nil
+}
+
+// shardsFigure stores the events of one entity as fast as its shards take them. It is the share of what they could take, and the
+// throttled requests per event, once the capacity saved up at the start is gone.
+func shardsFigure(ctx context.Context, shards int) (share, throttles float64, err error) {
+	b, err := openDynamo(ctx, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer b.close()
+	const limit, warm, taken = 50, 6 * time.Second, 8 * time.Second
+	store, err := dynamostore.Open(ctx, b.client, sharded.Layout{ShardCount: shards, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased},
+		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = store.Close() }()
+	b.proxy.SetCapacity(0, limit)
+	var next, stored atomic.Int64
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, 4*shards)
+	var writers sync.WaitGroup
+	for w := range errs {
+		writers.Go(func() {
+			for ctx.Err() == nil {
+				_, err := store.Journal().Append(ctx, annals.Commit{ID: "Figure|spread", After: annals.SeqNr(next.Add(1) - 1), Events: []annals.NewEvent{{Payload: figurePayload}}})
+				if err != nil {
+					if ctx.Err() == nil {
+						errs[w] = err
+					}
+					return
+				}
+				stored.Add(1)
+			}
+		})
+	}
+	wait := func(d time.Duration) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	wait(warm)
+	before, refused, begun := stored.Load(), b.proxy.Throttles(), time.Now()
+	wait(taken)
+	events, refused, seconds := stored.Load()-before, b.proxy.Throttles()-refused, time.Since(begun).Seconds()
+	stop()
+	writers.Wait()
+	return float64(events) / seconds / float64(shards*limit), float64(refused) / float64(max(events, 1)), errors.Join(errs...)
+}
+
+// spreadFigure replays the same events from one shard and from many.
+func spreadFigure(ctx context.Context, shards int) (float64, error) {
+	b, err := openDynamo(ctx, true)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	const events, bytes = 4000, 1500
+	data := make([]byte, bytes)
+	_, _ = rand.Read(data)
+	times := map[int]time.Duration{}
+	for _, count := range []int{1, shards} {
+		store, err := dynamostore.Open(ctx, b.client, sharded.Layout{ShardCount: count, Journal: sharded.Journal{Table: fmt.Sprintf("Journal%d", count), PartitionKey: sharded.SequenceNumberBased},
+			Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}, dynamostore.Options{CreateTables: true})
+		if err != nil {
+			return 0, err
+		}
+		batch := make([]annals.NewEvent, 50)
+		for i := range batch {
+			batch[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: data}}
+		}
+		for n := 0; n < events; n += len(batch) {
+			if _, err := store.Journal().Append(ctx, annals.Commit{ID: "Figure|spread", After: annals.SeqNr(n), Events: batch}); err != nil {
+				return 0, err
+			}
+		}
+		b.proxy.SetCapacity(600, 0)
+		b.proxy.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{Delay: 5 * time.Millisecond} })
+		begun, n := time.Now(), 0
+		for _, err := range store.Journal().Replay(ctx, "Figure|spread", 1, annals.MaxSeqNr) {
+			if err != nil {
+				return 0, err
+			}
+			n++
+		}
+		times[count] = time.Since(begun)
+		b.proxy.SetCapacity(0, 0)
+		b.proxy.SetRule(nil)
+		_ = store.Close()
+		if n != events {
+			return 0, fmt.Errorf("replayed %d events of %d", n, events)
+		}
+	}
+	return times[1].Seconds() / times[shards].Seconds(), nil
+}
