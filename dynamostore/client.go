@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
 )
 
 // Client is the part of *dynamodb.Client that a Store uses. Retrying is the Store's alone: a Client must send every request
@@ -61,6 +62,7 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
 		d.HTTPClient = steady{&http.Client{Transport: transport(connections)}}
 		d.Retryer = aws.NopRetryer{}
+		d.Logger = logging.Nop{} // it warns of every answer that a caller stopped waiting for
 		if o.Endpoint != "" {
 			d.BaseEndpoint = &o.Endpoint
 		}
