@@ -5,7 +5,7 @@ ONLY  ?= .
 COUNT ?= 5
 ROUNDS ?= 5
 
-.PHONY: help run test check lint race soak figures
+.PHONY: help run test servers check lint race soak figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -13,8 +13,11 @@ help: ## this list
 run: ## the demo: a chat service is killed under load and loses nothing
 	$(GO) run ./examples/groupchat demo
 
-test: ## every test
+test: servers ## every test
 	$(GO) test ./...
+
+servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
+	@scripts/servers.sh
 
 check: lint race ## what a change has to pass: the linters, then every test under the race detector
 
@@ -23,12 +26,12 @@ lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
-race: ## every test under the race detector (wants a C compiler)
+race: servers ## every test under the race detector (wants a C compiler)
 	$(GO) test -race ./...
 
-soak: ## random histories, races and kills, again and again under the race detector; ROUNDS=n
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore -rapid.checks=400
+soak: servers ## random histories, races and kills, again and again under the race detector; ROUNDS=n
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 
-figures: ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
+figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)

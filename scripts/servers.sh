@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what the tests need beside Go: PostgreSQL from Debian's packages, and a DynamoDB server from npm. What is there
+# already stays as it is, and so is what ANNALS_POSTGRES (a URL) or ANNALS_DYNAMODB (an endpoint) name.
+set -eu
+here=$(dirname "$0")
+missing=""
+
+if [ -z "${ANNALS_POSTGRES:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+	missing="$missing postgresql"
+fi
+if [ -z "${ANNALS_DYNAMODB:-}" ]; then
+	command -v npm >/dev/null || missing="$missing npm"
+	command -v openssl >/dev/null || missing="$missing openssl"
+fi
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "The tests need$missing. On Debian: apt-get install -y$missing" >&2
+		exit 1
+	fi
+	echo "installing$missing" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	# shellcheck disable=SC2086 # a list of words
+	apt-get install -yqq --no-install-recommends $missing >/dev/null
+fi
+[ -n "${ANNALS_DYNAMODB:-}" ] || sh "$here/dynoxide.sh" >/dev/null
