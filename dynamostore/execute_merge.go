@@ -16,13 +16,15 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 	return func(yield func(plan.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var readers sync.WaitGroup
+		done := make(chan struct{}) // the consumer has broken off; what ctx ends is an error that it must see
 		defer readers.Wait()
 		defer cancel()
+		defer close(done)
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
 			s := &shard{pages: make(chan page)}
 			shards[i] = s
-			readers.Go(func() { s.fill(ctx, e, q) })
+			readers.Go(func() { s.fill(ctx, e, q, done) })
 		}
 		backward := queries[0].Backward
 		for {
@@ -62,12 +64,12 @@ type shard struct {
 	ended bool
 }
 
-func (s *shard) fill(ctx context.Context, e *engine, q plan.Query) {
+func (s *shard) fill(ctx context.Context, e *engine, q plan.Query, done <-chan struct{}) {
 	defer close(s.pages)
 	for items, err := range e.pages(ctx, q) {
 		select {
 		case s.pages <- page{items, err}:
-		case <-ctx.Done():
+		case <-done:
 			return
 		}
 	}

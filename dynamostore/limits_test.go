@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // What the service would refuse is refused without a request.
@@ -135,12 +136,13 @@ func TestOpenRefusesOtherTables(t *testing.T) {
 	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), name) {
 		t.Error(err)
 	}
-	provisioned := dynamostore.Options{CreateTables: true, Provisioned: dynamostore.Throughput{ReadUnits: 5, WriteUnits: 6}}
+	provisioned := dynamostore.Options{CreateTables: true, Streams: true, Provisioned: dynamostore.Throughput{ReadUnits: 5, WriteUnits: 6}}
 	if _, err := dynamostore.Open(ctx, c, commit.Layout{Table: name}, provisioned); err != nil {
 		t.Fatal(err)
 	}
 	out, err := c.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
-	if err != nil || *out.Table.ProvisionedThroughput.ReadCapacityUnits != 5 || *out.Table.ProvisionedThroughput.WriteCapacityUnits != 6 {
+	if err != nil || *out.Table.ProvisionedThroughput.ReadCapacityUnits != 5 || *out.Table.ProvisionedThroughput.WriteCapacityUnits != 6 ||
+		out.Table.StreamSpecification == nil || out.Table.StreamSpecification.StreamViewType != types.StreamViewTypeNewImage {
 		t.Error(out, err)
 	}
 	// A format of a later version.

@@ -31,7 +31,7 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 			if !o.CreateTables {
 				return false, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q does not exist", t.Name)}
 			}
-			if err := e.create(ctx, t, o.Provisioned); err != nil {
+			if err := e.create(ctx, t, o); err != nil {
 				return false, err
 			}
 		} else {
@@ -87,10 +87,10 @@ func active(t *types.TableDescription) bool {
 }
 
 // create asks for t. Another process may have done so meanwhile.
-func (e *engine) create(ctx context.Context, t plan.Table, p Throughput) error {
+func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
 	var throughput *types.ProvisionedThroughput
-	if p != (Throughput{}) {
+	if p := o.Provisioned; p != (Throughput{}) {
 		in.BillingMode = types.BillingModeProvisioned
 		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(p.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(p.WriteUnits, 1))}
 	}
@@ -110,7 +110,7 @@ func (e *engine) create(ctx context.Context, t plan.Table, p Throughput) error {
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: aws.String(i.Name), KeySchema: keySchema(i.Hash, i.Range),
 			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}, ProvisionedThroughput: throughput})
 	}
-	if t.Stream {
+	if t.Stream && o.Streams {
 		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
 	}
 	_, _, err := e.run(ctx, request{

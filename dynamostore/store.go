@@ -19,6 +19,7 @@ type Options struct {
 	StateTypes   map[string]annals.StateType[*Tx] // by entity type
 	CreateTables bool                             // create what is missing; an existing table is only checked
 	Provisioned  Throughput                       // of created tables and indexes; zero = on demand
+	Streams      bool                             // created tables with events have a stream of new images
 	MaxInFlight  int                              // requests at a time, more wait; 0 = DefaultConnections
 	Attempts     int                              // how often a request is sent whose answers get lost; 0 = 8
 	Observer     annals.Observer

@@ -3,9 +3,11 @@ package sharded
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/akkawire"
 )
 
 // journal is the journal table at work: plan.Journal.
@@ -159,3 +161,40 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 	}
 	return nil
 }
+
+// SkipTo is plan.Rooms: rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes leave them: the last
+// number, and what stands in the way of a first event.
+func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, x, id)
+	if err != nil {
+		return err
+	}
+	skipped := func(old plan.Item) bool { return plan.Flag(old, j.columns.Deleted) && j.writer(old) == "" }
+	if last == n {
+		old, err := j.rows.byKey(ctx, x, id, n, n)
+		if err != nil || len(old) == 1 && skipped(old[0]) {
+			return err
+		}
+	}
+	if last != 0 {
+		return &annals.Error{Kind: annals.ErrConflict, Last: last}
+	}
+	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(annals.Commit{ID: id}, old) }}
+	for _, number := range slices.Compact([]annals.SeqNr{1, n}) {
+		it, err := j.rows.resolver.key(id, number)
+		if err != nil {
+			return err
+		}
+		it[j.columns.PersistenceID] = plan.S(string(id))
+		it[j.columns.SequenceNr] = plan.N(number)
+		it[j.columns.Deleted] = plan.Bool(true)
+		it[j.columns.Ordering] = plan.N(x.Now().UnixMilli())
+		it[j.columns.Message] = plan.B(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}.Append(nil))
+		w.Ops = append(w.Ops, plan.Op{Table: j.name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
+	}
+	_, err = x.Write(ctx, w)
+	return err
+}
+
+// bytesSerializer is Akka's for plain bytes.
+const bytesSerializer = 4

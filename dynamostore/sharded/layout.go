@@ -124,7 +124,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 	rooms := plan.Rooms{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxIDBytes}}}
 	c := &rooms.Capabilities
 	if !l.Journal.Off {
-		rooms.Journal, rooms.Check = j, j.check
+		rooms.Journal, rooms.Check, rooms.SkipTo = j, j.check, j.SkipTo
 		rooms.Tables = append(rooms.Tables, j.table())
 		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
 	}

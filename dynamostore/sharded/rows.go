@@ -46,7 +46,11 @@ func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	}
 	if r.keyed() {
 		if queries, err := r.queries(w); err == nil {
-			return x.Merge(ctx, queries, r.number)
+			merged := x.Merge(ctx, queries, r.number)
+			if !r.dense || w.backward || len(queries) == 1 {
+				return merged
+			}
+			return r.complete(ctx, x, w, merged, false)
 		}
 		// No key can be computed for the id: the plugin cannot have written rows under this setting, but finds older ones.
 	}
@@ -54,7 +58,7 @@ func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	if !r.dense || w.backward {
 		return x.Query(ctx, q)
 	}
-	return r.complete(ctx, x, w, x.Query(ctx, q))
+	return r.complete(ctx, x, w, x.Query(ctx, q), true)
 }
 
 // queries ask every shard. Ids share shards, so rows of others are filtered out.
@@ -81,15 +85,21 @@ func (r rows) queries(w wanted) ([]plan.Query, error) {
 	return queries, nil
 }
 
-// lag is how many numbers at a time are asked for by key where the index may lag behind.
-const lag = 16
+// lag is how many numbers behind the last are asked for by key at a time where the index may lag behind. unseen bounds how
+// many are asked for before a row: what was written while the index or the other shards were being read.
+const (
+	lag    = 16
+	unseen = 400
+)
 
-// complete yields what the index shows, one row for a number, with the rows that it does not show yet.
-func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, indexed iter.Seq2[plan.Item, error]) iter.Seq2[plan.Item, error] {
+// complete yields what was found, one row for a number, with what was not seen: rows that an index does not show yet, and
+// rows written into one shard after it was read, while a later row was still found in another. behind asks for rows behind the
+// last as well.
+func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found iter.Seq2[plan.Item, error], behind bool) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		next := w.from
 		var held plan.Item // the best row of number next-1, not yet yielded
-		for it, err := range indexed {
+		for it, err := range found {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -102,7 +112,7 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, indexed i
 			if held != nil && !yield(held, nil) {
 				return
 			}
-			missing, err := r.byKey(ctx, x, w.id, max(next, n-lag), n-1)
+			missing, err := r.byKey(ctx, x, w.id, max(next, n-unseen), n-1)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -117,7 +127,7 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, indexed i
 		if held != nil && !yield(held, nil) {
 			return
 		}
-		for next <= w.to {
+		for behind && next <= w.to {
 			more, err := r.byKey(ctx, x, w.id, next, min(w.to, next+lag-1))
 			if err != nil {
 				yield(nil, err)
@@ -204,14 +214,30 @@ func (r rows) newest(ctx context.Context, x plan.Executor, id annals.Persistence
 		last = r.numberOf(it)
 		break
 	}
-	for !r.keyed() {
-		more, err := r.byKey(ctx, x, id, last+1, last+lag)
+	if !r.dense || r.keyed() && len(r.keysOf(id)) == 1 {
+		return last, nil
+	}
+	// Rows that an index does not show yet, or that were written while the shards were being read.
+	step := annals.SeqNr(1)
+	if !r.keyed() {
+		step = lag
+	}
+	for {
+		more, err := r.byKey(ctx, x, id, last+1, last+step)
 		if err != nil || len(more) == 0 {
 			return last, err
 		}
-		last = r.numberOf(more[len(more)-1])
+		last, step = r.numberOf(more[len(more)-1]), min(2*step, lag)
 	}
-	return last, nil
+}
+
+// keysOf are the partition keys of an id, none where they cannot be computed.
+func (r rows) keysOf(id annals.PersistenceID) []string {
+	keys, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding)
+	if err != nil {
+		return nil
+	}
+	return keys
 }
 
 // check compares some rows with the settings and refuses what does not fit.

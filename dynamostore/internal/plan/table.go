@@ -7,7 +7,7 @@ type Table struct {
 	Name        string
 	Hash, Range Key // Range.Name is "" where the table has none
 	Indexes     []Index
-	Stream      bool // new tables get a stream of new images
+	Stream      bool // it holds events: new ones can get a stream of new images
 }
 
 // Index is a global secondary index with all attributes.
