@@ -249,7 +249,7 @@ func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum
 	return n, sum, nil
 }
 
-// shardsFigure stores the events of one entity as fast as its shards take them. It is the share of what they could take, and the
+// shardsFigure writes the events of one entity as fast as the model of its shards takes them. It is the share of what they could take, and the
 // throttled requests per event, once the capacity saved up at the start is gone.
 func shardsFigure(ctx context.Context, shards int) (share, throttles float64, err error) {
 	b, err := openDynamo(ctx, true)
@@ -265,6 +265,7 @@ func shardsFigure(ctx context.Context, shards int) (share, throttles float64, er
 	}
 	defer func() { _ = store.Close() }()
 	b.proxy.SetCapacity(0, limit)
+	b.proxy.Swallow("PutItem") // the limit is to be the shards', not the test server's
 	var next, stored atomic.Int64
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -87,7 +87,7 @@ func (c *capacity) bucket(key string, req Request) (*bucket, float64) {
 	now := time.Now()
 	b := buckets[key]
 	if b == nil {
-		b = &bucket{left: limit, at: now}
+		b = &bucket{left: min(limit, 1), at: now} // nothing saved up yet
 		buckets[key] = b
 	}
 	b.left = min(b.left+limit*now.Sub(b.at).Seconds(), limit)

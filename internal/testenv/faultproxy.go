@@ -22,6 +22,7 @@ type FaultProxy struct {
 	mu       sync.Mutex
 	rule     func(Request) Fault
 	capacity *capacity
+	swallow  string // operation that is answered without being passed on
 	counts   map[string]int
 	hashes   map[string]string // hash key by table, learnt from CreateTable
 }
@@ -93,6 +94,13 @@ func (p *FaultProxy) LoseNextWrite() {
 	})
 }
 
+// Swallow answers operation itself, as if it had been done, so that the server does not bound how fast it can go. "" ends that.
+func (p *FaultProxy) Swallow(operation string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallow = operation
+}
+
 // Counts are the requests so far, by operation.
 func (p *FaultProxy) Counts() map[string]int {
 	p.mu.Lock()
@@ -109,7 +117,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	req := Request{Operation: operation, Body: body}
 	_ = json.Unmarshal(body, &req.fields) // what is not JSON is the server's to refuse
-	fault, model := p.judge(&req)
+	fault, model, swallow := p.judge(&req)
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
 		defer timer.Stop()
@@ -132,11 +140,16 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if swallow && rest == nil {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		_, _ = io.WriteString(w, "{}")
+		return
+	}
 	p.pass(w, r, req, fault, rest, model)
 }
 
 // judge counts a request and asks the rule about it.
-func (p *FaultProxy) judge(req *Request) (Fault, *capacity) {
+func (p *FaultProxy) judge(req *Request) (fault Fault, model *capacity, swallow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[req.Operation]++
@@ -144,10 +157,10 @@ func (p *FaultProxy) judge(req *Request) (Fault, *capacity) {
 	if req.Operation == "CreateTable" {
 		p.learn(*req)
 	}
-	if p.rule == nil {
-		return Fault{}, p.capacity
+	if p.rule != nil {
+		fault = p.rule(*req)
 	}
-	return p.rule(*req), p.capacity
+	return fault, p.capacity, req.Operation == p.swallow
 }
 
 // pass hands the request on. rest is added to the answer: what a throttled batch leaves over.
