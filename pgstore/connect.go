@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -48,9 +49,7 @@ func (s *Store) bounded(config *pgxpool.Config, more map[string]string) *pgxpool
 	params["idle_in_transaction_session_timeout"] = timeout
 	params["default_transaction_isolation"] = "read committed"
 	params["default_transaction_read_only"] = "off"
-	for name, value := range more {
-		params[name] = value
-	}
+	maps.Copy(params, more)
 	return config
 }
 

@@ -123,7 +123,7 @@ func (p *statePut) state() annals.State {
 }
 
 // about makes err, of the user's own function, an error of this write.
-func (p *statePut) about(err error) error {
+func (p *statePut) about(err error) *annals.Error {
 	e := &annals.Error{Op: p.op, ID: p.ID, Err: err}
 	if own := (*annals.Error)(nil); errors.As(err, &own) && own.Op == "" {
 		e.Kind, e.Err = own.Kind, own.Err
@@ -242,7 +242,7 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 		err = ctx.Err() // a handler that does not look at its context is over time all the same
 	}
 	if err != nil {
-		e := p.about(err).(*annals.Error)
+		e := p.about(err)
 		if e.Kind == nil && constraint(err) {
 			e.Kind = annals.ErrConstraint
 		}

@@ -102,7 +102,6 @@ type listener struct {
 	watches map[chan struct{}]bool
 	stop    context.CancelFunc // of the connection; nil when there is none
 	ended   sync.WaitGroup
-	closed  bool
 }
 
 func (l *listener) start(s *Store) {
