@@ -124,13 +124,17 @@ func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Ti
 		return at, ok, err
 	}
 	e := &m.events[0]
-	sql := s.sql.appendNext
+	sql := &s.sql.appendNext
 	if m.after == 0 {
-		sql = s.sql.appendFirst
+		sql = &s.sql.appendFirst
 	}
-	metaID, metaManifest, meta := metaColumns(e.Metadata)
-	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.Adapter, e.SerializerID, e.Manifest, notNil(e.Data),
-		m.tags[0], metaID, metaManifest, meta).Scan(&at)
+	if m.tags[0] == nil && e.Metadata.SerializerID == 0 && e.Adapter == "" {
+		err = q.QueryRow(ctx, sql[0], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data)).Scan(&at)
+	} else {
+		metaID, metaManifest, meta := metaColumns(e.Metadata)
+		err = q.QueryRow(ctx, sql[1], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
+			e.Adapter, m.tags[0], metaID, metaManifest, meta).Scan(&at)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, false, nil
 	}

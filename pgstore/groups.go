@@ -15,7 +15,8 @@ import (
 
 const (
 	maxGroups        = 4                     // statements in flight at once
-	patience         = 25 * time.Millisecond // how long one is in flight before another may start: it waits for somebody's lock
+	usualGroups      = 2                     // of those, as long as none is held up: fewer make larger groups, and fewer flushes
+	patience         = 25 * time.Millisecond // how long a statement is in flight before it counts as held up, by somebody's lock
 	maxGroupCommits  = 256                   // in one statement
 	maxGroupBytes    = 8 << 20               // of payloads in one statement, but for a single commit
 	groupLockTimeout = 200 * time.Millisecond
@@ -37,9 +38,9 @@ type groups struct {
 	started time.Time // when the last of them went out
 }
 
-// busy reports whether commits have to wait. One statement at a time makes the largest groups, and so the fewest flushes.
+// busy reports whether commits have to wait for company.
 func (g *groups) busy() bool {
-	return g.running == maxGroups || g.running > 0 && time.Since(g.started) < patience
+	return g.running == maxGroups || g.running >= usualGroups && time.Since(g.started) < patience
 }
 
 // lead lets a commit that finds nobody before it be a group of its own, written by its caller: it saves a lone writer two

@@ -7,7 +7,7 @@ import (
 
 // statements are the texts that the names and payload types of the tables decide, made once when the store opens.
 type statements struct {
-	appendFirst, appendNext    string
+	appendFirst, appendNext    [2]string // of an event with nothing but its payload, and of any
 	appendEach, appendAll      string
 	lookUp, last, deleteTo     string
 	replay, recover            string
@@ -62,8 +62,8 @@ func after(earlier string) string {
 	return "greatest(transaction_timestamp(), " + earlier + " + interval '1 microsecond')"
 }
 
-const journalColumns = `slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id, event_ser_manifest, event_payload,
-	tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp`
+const journalColumns = `slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp`
 
 func (s *Store) prepareAppend() {
 	insert := fmt.Sprintf("INSERT INTO %s (%s)", s.journal.name, strings.Join(strings.Fields(journalColumns), " "))
@@ -71,17 +71,18 @@ func (s *Store) prepareAppend() {
 
 	// One commit of one event: what a lone writer pays for. Without ON CONFLICT, which costs a second look into the index: here
 	// only a writer that loses in the same moment meets the key.
-	one := "$1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::text, $7::int, $8::text, " + written(s.journal, "event_payload", "$9::bytea") +
-		", $10::text::text[], $11::int, $12::text, $13::bytea"
-	s.sql.appendFirst = fmt.Sprintf(`%s SELECT %s, transaction_timestamp() WHERE NOT EXISTS (SELECT FROM %s WHERE persistence_id = $3::text) RETURNING db_timestamp`,
-		insert, one, s.journal.name)
-	s.sql.appendNext = fmt.Sprintf(`%s SELECT %s, %s
-		FROM (SELECT seq_nr, db_timestamp FROM %s WHERE persistence_id = $3::text ORDER BY seq_nr DESC LIMIT 1) last
-		WHERE last.seq_nr = $4::bigint RETURNING db_timestamp`, insert, one, after("last.db_timestamp"), s.journal.name)
+	for i, rest := range []string{", ''::text, NULL::text[], NULL::int, NULL::text, NULL::bytea", ", $9::text, $10::text::text[], $11::int, $12::text, $13::bytea"} {
+		one := "$1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, " + written(s.journal, "event_payload", "$8::bytea") + rest
+		s.sql.appendFirst[i] = fmt.Sprintf(`%s SELECT %s, transaction_timestamp() WHERE NOT EXISTS (SELECT FROM %s WHERE persistence_id = $3::text) RETURNING db_timestamp`,
+			insert, one, s.journal.name)
+		s.sql.appendNext[i] = fmt.Sprintf(`%s SELECT %s, %s
+			FROM (SELECT seq_nr, db_timestamp FROM %s WHERE persistence_id = $3::text ORDER BY seq_nr DESC LIMIT 1) last
+			WHERE last.seq_nr = $4::bigint RETURNING db_timestamp`, insert, one, after("last.db_timestamp"), s.journal.name)
+	}
 
 	// Commits of one event each, to different entities. Two groups must not deadlock: all insert in the order of the ids.
 	s.sql.appendEach = fmt.Sprintf(`%s
-		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.adapter, e.ser_id, e.manifest, %s, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, %s
+		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.ser_id, e.manifest, %s, e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, %s
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::int[], $8::text[], $9::bytea[], $10::text[], $11::int[], $12::text[], $13::bytea[])
 			WITH ORDINALITY AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr) %s
 		WHERE coalesce(last.seq_nr, 0) = e.after
@@ -94,7 +95,7 @@ func (s *Store) prepareAppend() {
 		WHERE coalesce(last.seq_nr, 0) = m.after`, after("last.db_timestamp"), s.lastRow("m.id"))
 	const events = `SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::text[], $9::int[], $10::text[], $11::bytea[], $12::text[], $13::int[], $14::text[], $15::bytea[])
 		AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta)`
-	event := fmt.Sprintf(`m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.adapter, e.ser_id, e.manifest, %s, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, m.at`,
+	event := fmt.Sprintf(`m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, %s, e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, m.at`,
 		written(s.journal, "event_payload", "e.payload"))
 
 	// The first event of a commit decides whether it wins. Only winners' other events follow, in the same statement.
