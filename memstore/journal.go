@@ -15,6 +15,7 @@ type stream struct {
 	last    annals.SeqNr
 	events  []annals.Event
 	commits []commit
+	deleted time.Time // when DeleteTo last took events
 }
 
 type commit struct {
@@ -129,6 +130,9 @@ func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.S
 		i, found := slices.BinarySearchFunc(st.events, to, bySeqNr)
 		if found {
 			i++
+		}
+		if i > 0 {
+			st.deleted = d.now()
 		}
 		st.events = slices.Clone(st.events[i:])
 		d.streams[id] = st

@@ -139,7 +139,7 @@ func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last a
 }
 
 // A retry must find its row for as long as it may come: rows younger than this keep their place without content.
-const keepDeleted = 15 * time.Minute
+const keepDeleted = annals.ForgetAge
 
 // deleteBatch is how many rows one transaction of DeleteTo visits: other writers get their turn in between.
 const deleteBatch = 256
@@ -176,7 +176,7 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 		extent = `SELECT ifnull((SELECT min(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
 			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0)`
 		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND db_timestamp < ?`
-		strip  = `UPDATE event_journal SET deleted = 1, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
+		strip  = `UPDATE event_journal SET deleted = ?, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
 			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL
 			WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND deleted = 0`
 	)
@@ -195,10 +195,11 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 			return err
 		}
 	}
-	old := time.Now().Add(-keepDeleted).UnixMicro()
+	now := time.Now()
+	old := now.Add(-keepDeleted).UnixMicro()
 	if _, err := t.exec(ctx, remove, string(d.id), int64(from), int64(min(until, last-1)), old); err != nil {
 		return err
 	}
-	_, err := t.exec(ctx, strip, string(d.id), int64(from), int64(until))
+	_, err := t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(from), int64(until))
 	return err
 }

@@ -127,7 +127,7 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 		if _, err := q.row(ctx, lastSeqNr, []any{string(s.id)}, &last); err != nil {
 			return err
 		}
-		if last > s.anchor {
+		if last != s.anchor { // below: it has been forgotten
 			return s.truncated()
 		}
 	}

@@ -55,8 +55,8 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 	return s, nil
 }
 
-// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, StateFinder and
-// Watcher.
+// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, StateFinder, Watcher
+// and Forgetter.
 type Store struct {
 	contracts
 	path     string
@@ -79,6 +79,8 @@ var (
 	_ annals.Recoverer           = (*Store)(nil)
 	_ annals.StateFinder         = (*Store)(nil)
 	_ annals.Watcher             = (*Store)(nil)
+	_ annals.Forgetter           = (*Store)(nil)
+	_ annals.Forgetter           = (*insideStore)(nil)
 )
 
 // Open opens the database file at path and creates it when it is missing; its folder must exist. Errors are ErrInvalid

@@ -62,8 +62,9 @@ var (
 	sizeLimit        = claims("Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims("Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	skipper = offers[annals.Skipper]("annals.Skipper")
-	watcher = offers[annals.Watcher]("annals.Watcher")
+	skipper   = offers[annals.Skipper]("annals.Skipper")
+	watcher   = offers[annals.Watcher]("annals.Watcher")
+	forgetter = offers[annals.Forgetter]("annals.Forgetter")
 
 	reopen     = need{"Config.Reopen", func(p probe) bool { return p.cfg.Reopen != nil }}
 	loseAnswer = need{"Config.LoseAnswer", func(p probe) bool { return p.cfg.LoseAnswer != nil }}

@@ -57,6 +57,10 @@ func TestMutants(t *testing.T) {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Tags, c.TagQueries = false, false }}
 		},
 			[]string{"CLAIM-3", "CLAIM-6"}},
+		{"forgets at once whatever the age", func() annals.Store { return hastyForgetter{memstore.New()} },
+			[]string{"FORGET-3", "FORGET-8"}},
+		{"forgets what is still there", func() annals.Store { return carelessForgetter{memstore.New()} },
+			[]string{"FORGET-4", "FORGET-5", "FORGET-12", "FORGET-13"}},
 		{"has states without the claim", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
 		},

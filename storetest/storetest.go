@@ -52,7 +52,7 @@ func cases() []testCase {
 	for _, topic := range [][]testCase{
 		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases,
 		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, followCases, offsetCases, idCases,
-		timeCases, contextCases, closeCases, reopenCases, capabilityCases, abilityCases, historyCases, linearizableCases,
+		timeCases, contextCases, closeCases, reopenCases, capabilityCases, abilityCases, forgetCases, historyCases, linearizableCases,
 	} {
 		all = append(all, topic...)
 	}

@@ -1,0 +1,83 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// Forget implements annals.Forgetter, in one transaction. The rows that a DeleteTo emptied go with it: where they are
+// many, a second DeleteTo removes them beforehand, in batches.
+func (c *contracts) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
+	call := annals.Call{Op: "forget", ID: f.ID}
+	ctx, o := c.observe(ctx, call)
+	if err := f.Validate(limits); err != nil {
+		return false, o.end(ctx, err)
+	}
+	table := c.types.of(f.ID.Type()).table
+	o.requests(1)
+	if f.DryRun {
+		err = c.readTx(ctx, call, func(ctx context.Context, q *statements) (err error) {
+			_, done, err = q.forgettable(ctx, f, table)
+			return err
+		})
+		return done, o.end(ctx, err)
+	}
+	err = c.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+		there, old, err := t.forgettable(ctx, f, table)
+		if done = old; err != nil || !there || !old {
+			return err
+		}
+		return t.forget(ctx, f.ID, table)
+	}})
+	return done && err == nil, o.end(ctx, err)
+}
+
+// forgettable reports whether anything is left of an entity, and whether all of it was deleted long enough ago. An
+// event, a snapshot or a state is a conflict.
+func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table string) (there, old bool, err error) {
+	// The newest row of the journal goes last, so it tells when the last event was deleted.
+	query := `SELECT
+			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
+			ifnull((SELECT deleted FROM event_journal WHERE persistence_id = ?1 ORDER BY seq_nr DESC LIMIT 1), 0),
+			EXISTS (SELECT 1 FROM snapshot WHERE persistence_id = ?1),
+			ifnull((SELECT revision FROM ` + table + ` WHERE persistence_id = ?1), 0),
+			ifnull((SELECT state_ser_id FROM ` + table + ` WHERE persistence_id = ?1), 0),
+			ifnull((SELECT db_timestamp FROM ` + table + ` WHERE persistence_id = ?1), 0)`
+	var (
+		last, revision          annals.SeqNr
+		emptied, buried, serial int64
+		snapshot                bool
+	)
+	if _, err := s.row(ctx, query, []any{string(f.ID)}, &last, &emptied, &snapshot, &revision, &serial, &buried); err != nil {
+		return false, false, err
+	}
+	refuse := func(last annals.SeqNr, what string) (bool, bool, error) {
+		return true, false, &annals.Error{Op: "forget", ID: f.ID, Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
+	}
+	switch {
+	case last > 0 && emptied == 0:
+		return refuse(last, "there are events")
+	case snapshot:
+		return refuse(last, "there is a snapshot")
+	case revision > 0 && serial != 0:
+		return refuse(revision, "there is a state")
+	}
+	there = last > 0 || revision > 0
+	return there, !there || max(emptied, buried) <= time.Now().Add(-f.Age).UnixMicro(), nil
+}
+
+// forget removes the rows of an entity. Their times outlive them.
+func (t *transaction) forget(ctx context.Context, id annals.PersistenceID, table string) error {
+	if err := t.keepClock(ctx); err != nil {
+		return err
+	}
+	for _, from := range []string{`event_journal`, table} {
+		if _, err := t.exec(ctx, `DELETE FROM `+from+` WHERE persistence_id = ?`, string(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

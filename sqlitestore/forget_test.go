@@ -1,0 +1,136 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// The age counts from the last delete, whatever the times of the events.
+func TestForgetAge(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	forget := func(want bool) {
+		t.Helper()
+		got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge})
+		if got != want || err != nil {
+			t.Errorf("forgotten %v, %v, want %v", got, err, want)
+		}
+	}
+	mustAppend(t, s, commit("T|1", 0, 3))
+	mustExec(t, db, `UPDATE event_journal SET db_timestamp = 1`)
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	forget(false)
+	const older = `UPDATE event_journal SET deleted = deleted - ?`
+	mustExec(t, db, older, annals.ForgetAge.Microseconds())
+	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "T|1"}); err != nil {
+		t.Fatal(err)
+	}
+	forget(false)
+	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp - ?`, annals.ForgetAge.Microseconds())
+	forget(true)
+	if n := count(t, db, `SELECT (SELECT count(*) FROM event_journal) + (SELECT count(*) FROM durable_state)`); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// A file of the first form says only that a row is deleted: that was long ago.
+func TestForgetOldForm(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	mustAppend(t, s, commit("T|1", 0, 1))
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", 1); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, db, `UPDATE event_journal SET deleted = 1`)
+	if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}); !got || err != nil {
+		t.Errorf("forgotten %v, %v", got, err)
+	}
+}
+
+// What is written next has a later time than what was forgotten, so that followers see it, also behind another process.
+func TestForgetKeepsClock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	mustAppend(t, s, commit("T|other", 0, 1))
+	r, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "T|1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ahead = 3_600_000_000 // as if the clock had gone back since
+	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp + ?`, ahead)
+	if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); got || err != nil {
+		t.Errorf("a tombstone from the future: forgotten %v, %v", got, err)
+	}
+	err = s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
+		mustAppend(t, in, commit("T|2", 0, 1)) // takes a time behind it
+		_, err := tx.ExecContext(ctx, `UPDATE durable_state SET db_timestamp = db_timestamp - ?`, 2*ahead)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Journal().DeleteTo(t.Context(), "T|2", 1); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, db, `UPDATE event_journal SET deleted = 1 WHERE persistence_id = 'T|2'`)
+	for _, id := range []annals.PersistenceID{"T|1", "T|2"} {
+		if got, err := s.Forget(t.Context(), annals.Forgetting{ID: id}); !got || err != nil {
+			t.Fatalf("%s: forgotten %v, %v", id, got, err)
+		}
+	}
+	second := openAt(t, path, sqlitestore.Options{})
+	if next := mustAppend(t, second, commit("T|3", 0, 1)); next.Time.UnixMicro() <= r.Time.UnixMicro()+ahead {
+		t.Errorf("the next event is of %v, the forgotten one was of %v", next.Time, r.Time)
+	}
+}
+
+// The additional columns of a state go with it, so that a value that must be unique is free again.
+func TestForgetCustomTable(t *testing.T) {
+	t.Parallel()
+	s := open(t, posts(nil))
+	if _, err := put(s, "Post|1", 0, "title"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "Post|1", After: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		if n := count(t, s.DB(), `SELECT count(*) FROM posts`); n != 1 {
+			t.Fatalf("%d rows before", n)
+		}
+		if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "Post|1", DryRun: dry}); !got || err != nil {
+			t.Fatalf("forgotten %v, %v", got, err)
+		}
+	}
+	if n := count(t, s.DB(), `SELECT count(*) FROM posts`); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// In a transaction, forgetting is part of it.
+func TestForgetInTx(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "T|1"}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.InTx(t.Context(), func(ctx context.Context, _ *sql.Tx, in annals.Store) error {
+		if ok, err := in.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: "T|1"}); !ok || err != nil {
+			t.Errorf("forgotten %v, %v", ok, err)
+		}
+		return errOwn
+	})
+	if state, _, _ := s.States().Get(t.Context(), "T|1"); err == nil || state.Revision != 1 {
+		t.Errorf("behind the rollback: revision %d, %v", state.Revision, err)
+	}
+}

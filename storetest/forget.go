@@ -1,0 +1,275 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// forgetCases are about annals.Forgetter.
+var forgetCases = []testCase{
+	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgetter), run: forgetEvents},
+	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgetter), run: forgetState},
+	{id: "FORGET-3", about: "what is younger than the age stays, tombstones and all", needs: needs(events, forgetter), run: forgetYoung},
+	{id: "FORGET-4", about: "an event that is still there is a conflict", needs: needs(events, forgetter), run: forgetWithEvents},
+	{id: "FORGET-5", about: "a snapshot that is still there is a conflict", needs: needs(events, snapshots, forgetter), run: forgetWithSnapshot},
+	{id: "FORGET-6", about: "a state that is still there is a conflict", needs: needs(states, forgetter), run: forgetWithState},
+	{id: "FORGET-7", about: "an entity never written is forgotten, again and again", needs: needs(forgetter), run: forgetUnknown},
+	{id: "FORGET-8", about: "a dry run answers alike and writes nothing", needs: needs(events, forgetter), run: forgetDry},
+	{id: "FORGET-9", about: "a negative age, and an id that is none, is ErrInvalid", needs: needs(forgetter), run: forgetInvalid},
+	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgetter), run: forgetEndedContext},
+	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, eventQueries, forgetter), run: forgetIDs},
+	{id: "FORGET-12", about: "a writer beside it is refused, or begins a new entity", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
+	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgetter), run: forgetTogether},
+	{id: "FORGET-14", about: "a replay under way does not end in silence", needs: needs(events, forgetter), run: forgetBesideReplay},
+}
+
+func (h *harness) forget(id annals.PersistenceID, age time.Duration) (bool, error) {
+	return h.store.(annals.Forgetter).Forget(h.ctx, annals.Forgetting{ID: id, Age: age})
+}
+
+// wantForgotten demands an answer without an error.
+func (h *harness) wantForgotten(id annals.PersistenceID, age time.Duration, want bool) {
+	h.Helper()
+	if got, err := h.forget(id, age); got != want || err != nil {
+		h.Errorf("forget %q with age %v: got %v, error %v, want %v", id, age, got, err, want)
+	}
+}
+
+// wantForgetConflict demands that nothing is forgotten.
+func (h *harness) wantForgetConflict(id annals.PersistenceID, what string) {
+	h.Helper()
+	got, err := h.forget(id, 0)
+	if e := (*annals.Error)(nil); got || !errors.Is(err, annals.ErrConflict) || !errors.As(err, &e) || e.ID != id {
+		h.Errorf("forget %q, %s: got %v, error %v, want %q with the id", id, what, got, err, annals.ErrConflict)
+	}
+}
+
+func forgetEvents(h *harness) {
+	for range 2 { // two lives
+		id := annals.PersistenceID("Thing|twice")
+		last := h.writeSizes(id, 0, 3, 1, 2)
+		h.empty(id)
+		h.wantLast(id, last)
+		h.wantForgotten(id, 0, true)
+		h.wantLast(id, 0)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
+		h.wantRecoverable(id, 0)
+	}
+}
+
+func forgetState(h *harness) {
+	id := h.id()
+	for range 2 {
+		h.put(id, 0)
+		h.put(id, 1)
+		h.deleteState(id, 2)
+		h.wantNoState(id, 3)
+		h.wantForgotten(id, 0, true)
+		h.wantNoState(id, 0)
+	}
+	h.put(id, 0)
+	h.wantState(id, 1)
+}
+
+func forgetYoung(h *harness) {
+	id := h.id()
+	last := h.emptied(id, 3)
+	h.wantForgotten(id, annals.ForgetAge, false)
+	h.wantLast(id, last)
+	if h.caps.FenceAfterDelete {
+		_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
+		h.wantKind(err, annals.ErrConflict, "append after 0 behind a forget that came too early")
+	}
+	next := h.write(id, last, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, last+1, next)
+}
+
+func forgetWithEvents(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, 3)
+	h.wantForgetConflict(id, "with all its events")
+	h.deleteTo(id, last-1)
+	h.wantForgetConflict(id, "with its last event")
+	h.wantReplay(id, 1, annals.MaxSeqNr, last, last)
+	h.deleteTo(id, last)
+	next := h.write(id, last, 1)
+	h.wantForgetConflict(id, "written behind the delete")
+	h.wantReplay(id, 1, annals.MaxSeqNr, next, next)
+	h.wantLast(id, next)
+}
+
+func forgetWithSnapshot(h *harness) {
+	id := h.id()
+	last := h.emptied(id, 3)
+	h.saveSnapshot(snapshotOf(id, last)) // late
+	h.wantForgetConflict(id, "with a late snapshot")
+	h.wantLast(id, last)
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, last)
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+	h.wantForgotten(id, 0, true)
+	h.wantLast(id, 0)
+}
+
+func forgetWithState(h *harness) {
+	id := h.id()
+	h.put(id, 0)
+	h.wantForgetConflict(id, "with its state")
+	h.wantState(id, 1)
+	h.deleteState(id, 1)
+	h.put(id, 2)
+	h.wantForgetConflict(id, "with a state put behind the delete")
+	h.wantState(id, 3)
+}
+
+func forgetUnknown(h *harness) {
+	id := h.id()
+	for range 3 {
+		h.wantForgotten(id, annals.ForgetAge, true)
+	}
+}
+
+func forgetDry(h *harness) {
+	s := h.store.(annals.Forgetter)
+	id := h.id()
+	last := h.write(id, 0, 3)
+	dry := func(age time.Duration) (bool, error) {
+		return s.Forget(h.ctx, annals.Forgetting{ID: id, Age: age, DryRun: true})
+	}
+	_, err := dry(0)
+	h.wantKind(err, annals.ErrConflict, "dry run of forgetting an entity with events")
+	h.empty(id)
+	for age, want := range map[time.Duration]bool{0: true, annals.ForgetAge: false} {
+		if got, err := dry(age); got != want || err != nil {
+			h.Errorf("dry run of forgetting with age %v: got %v, error %v, want %v", age, got, err, want)
+		}
+	}
+	h.wantLast(id, last)
+	h.wantForgotten(id, 0, true)
+	if got, err := dry(annals.ForgetAge); !got || err != nil {
+		h.Errorf("dry run of forgetting once more: got %v, error %v, want true", got, err)
+	}
+}
+
+func forgetInvalid(h *harness) {
+	_, err := h.forget(h.id(), -1)
+	h.wantKind(err, annals.ErrInvalid, "forget with a negative age")
+	for _, id := range []annals.PersistenceID{"", "a\x00b", "\xff"} {
+		_, err := h.forget(id, 0)
+		h.wantKind(err, annals.ErrInvalid, "forget %q", id)
+	}
+}
+
+func forgetEndedContext(h *harness) {
+	id := h.id()
+	last := h.emptied(id, 2)
+	for want, ctx := range h.endedContexts() {
+		for _, dry := range []bool{false, true} {
+			_, err := h.store.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
+			h.wantKind(err, want, "forget with an ended context")
+		}
+	}
+	h.wantLast(id, last)
+}
+
+func forgetIDs(h *harness) {
+	gone, kept := h.id(), h.id()
+	h.emptied(gone, 1)
+	h.emptied(kept, 1)
+	h.wantForgotten(gone, 0, true)
+	ids, err := collect(h.store.Query().IDs(h.ctx, "", ""))
+	if err != nil || !slices.Equal(ids, []annals.PersistenceID{kept}) {
+		h.Errorf("ids behind forgetting one of two: got %v, error %v, want %q alone", ids, err, kept)
+	}
+}
+
+// forgetRace has one writer that knows the last number, and one that believes in a new entity, beside the forgetting.
+func forgetRace(h *harness) {
+	for range h.volume(40, 10) {
+		id := h.id()
+		last := h.emptied(id, 2)
+		var old, fresh, err error
+		var forgotten bool
+		together(3, func(i int) {
+			switch i {
+			case 0:
+				_, old = h.send(h.ctx, h.store, h.commit(id, last, 1))
+			case 1:
+				_, fresh = h.send(h.ctx, h.store, h.commit(id, 0, 1))
+			case 2:
+				forgotten, err = h.forget(id, 0)
+			}
+		})
+		want := last + 1
+		if forgotten {
+			h.wantKind(old, annals.ErrConflict, "append after %d to an entity that was forgotten", last)
+			if want = 1; fresh != nil { // it came too early
+				want = 0
+			}
+		} else {
+			h.wantKind(fresh, annals.ErrConflict, "append after 0 to an entity that was not forgotten")
+			h.wantKind(err, annals.ErrConflict, "forget an entity that has been written")
+		}
+		h.wantReplay(id, 1, annals.MaxSeqNr, max(want, 1), want)
+		h.wantLast(id, want)
+	}
+}
+
+func forgetTogether(h *harness) {
+	id := h.id()
+	last := h.emptied(id, 2)
+	h.put(id, 0)
+	h.wantForgetConflict(id, "with its state, the events deleted")
+	h.wantLast(id, last)
+	h.deleteState(id, 1)
+	next := h.write(id, last, 1)
+	h.wantForgetConflict(id, "with an event, the state deleted")
+	h.wantNoState(id, 2)
+	h.wantLast(id, next)
+	h.empty(id)
+	h.wantForgotten(id, 0, true)
+	h.wantLast(id, 0)
+	h.wantNoState(id, 0)
+}
+
+// forgetBesideReplay forgets the entity while the body of a replay runs, at its first event.
+func forgetBesideReplay(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, h.volume(3_000, 700))
+	var seen annals.SeqNr
+	var end error
+	for e, err := range h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr) {
+		if end = err; err != nil {
+			break
+		}
+		if seen = e.SeqNr; seen == 1 {
+			h.empty(id)
+			h.wantForgotten(id, 0, true)
+		}
+	}
+	switch {
+	case end == nil && seen != last:
+		h.Errorf("replay of %d events, forgotten at the first: got a quiet end behind %d, want all or %q", last, seen, annals.ErrTruncated)
+	case end != nil:
+		h.wantKind(end, annals.ErrTruncated, "replay of %d events, forgotten at the first", last)
+	}
+}
+
+// emptied writes n events and deletes them; it returns the last number.
+func (h *harness) emptied(id annals.PersistenceID, n int) annals.SeqNr {
+	h.Helper()
+	last := h.write(id, 0, n)
+	h.empty(id)
+	return last
+}
+
+// empty deletes all events, and the snapshots where the first commit must carry one.
+func (h *harness) empty(id annals.PersistenceID) {
+	h.Helper()
+	h.deleteTo(id, annals.MaxSeqNr)
+	if h.caps.Limits.FirstSnapshot {
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+	}
+}
