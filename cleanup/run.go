@@ -1,0 +1,128 @@
+package cleanup
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// run is one run over ids: a goroutine begins entities, each gets one of its own, and the caller's takes the results in
+// the order of the ids, so that Last means that everything in front of it is done.
+func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[annals.PersistenceID, error],
+	each func(ctx context.Context, w *work) error,
+) (Report, error) {
+	if !able {
+		return Report{}, &Error{Op: op, Err: &annals.Error{Op: op, Kind: annals.ErrUnsupported}}
+	}
+	var (
+		wg      sync.WaitGroup
+		fed     error
+		failure = Error{Op: op}
+		report  = &failure.Report
+		// One result is in the caller's hands, the others under way wait here: together they are Concurrency.
+		results      = make(chan chan Result, c.o.Concurrency-1)
+		feeding, end = context.WithCancel(ctx)
+	)
+	wg.Go(func() {
+		defer close(results)
+		fed = c.feed(feeding, ids, results, func(id annals.PersistenceID, result chan<- Result) {
+			wg.Go(func() {
+				w := work{Cleaner: c, Result: Result{ID: id}}
+				w.Err = each(ctx, &w)
+				result <- w.Result
+			})
+		})
+	})
+	finish := func() {
+		end()
+		for range results { // let go of those that are not waited for
+			continue
+		}
+		wg.Wait()
+	}
+	defer finish()
+
+	for result := range results {
+		done := <-result
+		if done.Err != nil && ctx.Err() != nil {
+			break // it was called off: not done
+		}
+		report.add(done)
+		if done.Err != nil {
+			failure.Failed = append(failure.Failed, done)
+			if report.Failed == c.o.MaxFailures {
+				failure.Err = ErrFailures
+				end()
+			}
+		}
+		if c.o.Progress != nil {
+			c.o.Progress(done, *report)
+		}
+	}
+	finish()
+	if failure.Err == nil {
+		failure.Err = fed
+	}
+	if err := ctx.Err(); err != nil && failure.Err != nil {
+		failure.Err = &annals.Error{Op: op, Kind: annals.ErrUnavailable, Err: err}
+	}
+	if failure.Err != nil || len(failure.Failed) > 0 {
+		return *report, &failure
+	}
+	return *report, nil
+}
+
+// feed begins one entity after the other, until the ids or ctx end.
+func (c *Cleaner) feed(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], results chan<- chan Result,
+	begin func(id annals.PersistenceID, result chan<- Result),
+) error {
+	pace := pace{}
+	if c.o.PerSecond > 0 {
+		pace.every = time.Second / time.Duration(c.o.PerSecond)
+	}
+	for id, err := range ids {
+		if err != nil {
+			return err
+		}
+		if err := pace.wait(ctx); err != nil {
+			return err
+		}
+		result := make(chan Result, 1)
+		select {
+		case results <- result:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		begin(id, result)
+	}
+	return nil
+}
+
+// pace keeps a distance between beginnings; the zero pace keeps none.
+type pace struct {
+	every time.Duration
+	next  time.Time
+}
+
+func (p *pace) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || p.every == 0 {
+		return err
+	}
+	now := time.Now()
+	if p.next.After(now) {
+		timer := time.NewTimer(p.next.Sub(now))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	} else {
+		p.next = now
+	}
+	p.next = p.next.Add(p.every)
+	return nil
+}
