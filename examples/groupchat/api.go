@@ -19,15 +19,16 @@ type asker interface {
 	Ask(ctx context.Context, thread string, c chat.Command) (chat.View, error)
 }
 
-// api serves threads as JSON over HTTP.
+// api serves threads and users as JSON over HTTP.
 type api struct {
 	threads asker
+	users   *users // nil: the store keeps none
 	log     *slog.Logger
 	routes  *http.ServeMux
 }
 
-func newAPI(threads asker, log *slog.Logger) *api {
-	a := &api{threads: threads, log: log, routes: http.NewServeMux()}
+func newAPI(threads asker, users *users, log *slog.Logger) *api {
+	a := &api{threads: threads, users: users, log: log, routes: http.NewServeMux()}
 	a.routes.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, struct{}{}) })
 	a.routes.HandleFunc("POST /threads", a.create)
 	a.routes.HandleFunc("GET /threads/{thread}", a.show)
@@ -54,6 +55,7 @@ func newAPI(threads asker, log *slog.Logger) *api {
 		func(r *http.Request, b by) chat.Command {
 			return chat.DeleteMessage{Executor: b.Executor, ID: r.PathValue("message")}
 		}))
+	a.userRoutes()
 	return a
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
 // client speaks to the service.
@@ -61,6 +62,33 @@ func (c *client) messages(ctx context.Context, thread, executor string) (all []c
 		}
 		query.Set("after", strconv.Itoa(p.More))
 	}
+}
+
+func (c *client) setName(ctx context.Context, user, name string) error {
+	return c.do(ctx, http.MethodPut, "/users/"+url.PathEscape(user)+"/profile", map[string]string{"name": name}, nil)
+}
+
+func (c *client) setStatus(ctx context.Context, user string, status profile.Status) error {
+	return c.do(ctx, http.MethodPut, "/users/"+url.PathEscape(user)+"/status", map[string]profile.Status{"status": status}, nil)
+}
+
+func (c *client) removeProfile(ctx context.Context, user string) error {
+	return c.do(ctx, http.MethodDelete, "/users/"+url.PathEscape(user)+"/profile", nil, nil)
+}
+
+func (c *client) profile(ctx context.Context, user string) (a userAnswer, err error) {
+	err = c.do(ctx, http.MethodGet, "/users/by-id/"+url.PathEscape(user), nil, &a)
+	return a, err
+}
+
+func (c *client) byName(ctx context.Context, name string) (a userAnswer, err error) {
+	err = c.do(ctx, http.MethodGet, "/users/by-name/"+url.PathEscape(name), nil, &a)
+	return a, err
+}
+
+func (c *client) counts(ctx context.Context) (n map[profile.Status]int, err error) {
+	err = c.do(ctx, http.MethodGet, "/users/counts", nil, &n)
+	return n, err
 }
 
 // refusal is an answer that is no success.

@@ -6,11 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
 // host is the account that creates the threads of the demo.
@@ -24,6 +28,7 @@ type story struct {
 	threads []string
 	posters []*poster
 	load    time.Duration
+	counts  map[profile.Status]int // of the posters' profiles; nil where the store keeps none
 }
 
 // demo serves in a child process, posts under load, kills the process in the middle, starts it again, and shows that every
@@ -86,6 +91,9 @@ func (s *story) crash(ctx context.Context) error {
 		}
 	}
 	s.say("create", "%d threads, %d members", len(s.threads), len(s.posters))
+	if err := s.introduce(ctx, c); err != nil {
+		return err
+	}
 
 	begin := time.Now()
 	wait := s.post(ctx, c)
@@ -140,7 +148,7 @@ func (s *story) recover(ctx context.Context) error {
 	_, pending := s.promised()
 	s.say("check", "%d acknowledged, %d lost, %d doubled; of the %d without an answer %d were stored",
 		t.acknowledged, t.lost, t.doubled, pending, t.landed)
-	if err := t.err(); err != nil {
+	if err := errors.Join(t.err(), s.recount(ctx, c)); err != nil {
 		return err
 	}
 
@@ -159,6 +167,52 @@ func (s *story) recover(ctx context.Context) error {
 		return err
 	}
 	s.say("done", "nothing that was acknowledged was lost")
+	return nil
+}
+
+// introduce gives every poster a profile, every second one of them Away.
+func (s *story) introduce(ctx context.Context, c *client) error {
+	counts := map[profile.Status]int{profile.Active: 0, profile.Away: 0, profile.Left: 0}
+	for i, p := range s.posters {
+		err := c.setName(ctx, p.account, p.account)
+		if answered(err, http.StatusNotImplemented) {
+			return nil
+		}
+		status := profile.Active
+		if err == nil && i%2 == 1 {
+			status = profile.Away
+			err = c.setStatus(ctx, p.account, status)
+		}
+		if err != nil {
+			return err
+		}
+		counts[status]++
+	}
+	s.counts = counts
+	return nil
+}
+
+// recount compares the counts of the profiles with what they were before the crash, and tries a name twice.
+func (s *story) recount(ctx context.Context, c *client) error {
+	if s.counts == nil {
+		return nil
+	}
+	counts, err := c.counts(ctx)
+	if err != nil {
+		return err
+	}
+	first := s.posters[0].account
+	found, err := c.byName(ctx, first)
+	if err != nil {
+		return err
+	}
+	if !maps.Equal(counts, s.counts) || found.User != first {
+		return fmt.Errorf("the profiles count %v, not %v; %q is the name of %q", counts, s.counts, first, found.User)
+	}
+	if err := c.setName(ctx, "newcomer", first); !answered(err, http.StatusConflict) {
+		return fmt.Errorf("a name that is taken was not refused: %v", err)
+	}
+	s.say("profiles", "%d active, %d away, as before; a name that is taken was refused", counts[profile.Active], counts[profile.Away])
 	return nil
 }
 

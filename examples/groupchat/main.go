@@ -1,4 +1,5 @@
-// Command groupchat is a chat service over HTTP whose threads are event-sourced entities.
+// Command groupchat is a chat service over HTTP whose threads are event-sourced entities and whose users' profiles are durable
+// states.
 //
 //	groupchat serve [-listen 127.0.0.1:8080] [-store sqlite:groupchat.db]
 //	groupchat demo
@@ -18,13 +19,12 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
-	"github.com/annals-go/annals/sqlitestore"
 )
 
 // stores are the stores that this program links.
 var stores = annals.Openers{
 	"mem":    memstore.Options{}.OpenURL,
-	"sqlite": sqlitestore.Options{}.OpenURL,
+	"sqlite": inSQLite.OpenURL,
 }
 
 const usage = `usage: groupchat serve [-listen address] [-store url]

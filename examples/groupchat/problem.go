@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
 // problem is the body of every answer that is no success.
@@ -29,10 +30,13 @@ var statuses = map[*chat.Rejection]int{
 	chat.ErrBadRole: http.StatusBadRequest,
 	chat.ErrBadPage: http.StatusBadRequest,
 
+	profile.ErrBadStatus: http.StatusBadRequest,
+
 	chat.ErrNoThread:      http.StatusNotFound,
 	chat.ErrThreadDeleted: http.StatusNotFound,
 	chat.ErrNoMember:      http.StatusNotFound,
 	chat.ErrNoMessage:     http.StatusNotFound,
+	profile.ErrNoProfile:  http.StatusNotFound,
 
 	chat.ErrThreadExists:  http.StatusConflict,
 	chat.ErrAlreadyMember: http.StatusConflict,
@@ -55,6 +59,10 @@ func explain(err error) (status int, p problem) {
 		return http.StatusBadRequest, problem{"bad-request", bad.Error()}
 	}
 	switch {
+	case errors.Is(err, errNoUsers):
+		return http.StatusNotImplemented, problem{"no-profiles", errNoUsers.Error()}
+	case errors.Is(err, annals.ErrConstraint):
+		return http.StatusConflict, problem{"name-taken", "somebody else has that name"}
 	case errors.Is(err, annals.ErrConflict):
 		return http.StatusConflict, problem{"conflict", "somebody else wrote first"}
 	case errors.Is(err, annals.ErrUnknown):
@@ -71,7 +79,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	if status >= http.StatusInternalServerError && r.Context().Err() == nil {
+	if status >= http.StatusInternalServerError && status != http.StatusNotImplemented && r.Context().Err() == nil {
 		a.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", err)
 	}
 	answer(w, status, p)

@@ -48,12 +48,16 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	users, err := openUsers(store, logger)
+	if err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
-		Handler:           newAPI(threads, logger),
+		Handler:           newAPI(threads, users, logger),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -71,7 +75,7 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		// First no more requests, then no more entities; the store closes last.
-		err = errors.Join(server.Shutdown(grace), threads.Shutdown(grace))
+		err = errors.Join(server.Shutdown(grace), threads.Shutdown(grace), users.shutdown(grace))
 	}
 	return err
 }

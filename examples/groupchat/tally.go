@@ -63,9 +63,12 @@ func count(ctx context.Context, c *client, threads []string, posters []*poster) 
 }
 
 // missing reports whether err says that there is no such thread: then all its messages are lost.
-func missing(err error) bool {
+func missing(err error) bool { return answered(err, http.StatusNotFound) }
+
+// answered reports whether err is an answer with that status.
+func answered(err error, status int) bool {
 	r := (*refusal)(nil)
-	return errors.As(err, &r) && r.code == http.StatusNotFound
+	return errors.As(err, &r) && r.code == status
 }
 
 // err is nil when every promise was kept.

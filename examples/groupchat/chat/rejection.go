@@ -1,6 +1,6 @@
 package chat
 
-// Rejection is why a command was refused. The variables below are all there are; match them with errors.Is.
+// Rejection is why a command was refused. The variables below are all there are of threads; match them with errors.Is.
 type Rejection struct {
 	Code string // for programs, never changed
 	Text string // for people

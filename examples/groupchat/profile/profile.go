@@ -1,0 +1,129 @@
+// Package profile is the domain of the accounts that chat: each may have a profile with a name and a status. It is a durable
+// state: only the newest profile is kept. The package is pure. That no two users have one name is a rule between entities,
+// which no entity can check: the database does, see the file of each store in the program.
+package profile
+
+import (
+	"fmt"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/examples/groupchat/chat"
+)
+
+// Profile is what a user says of itself. The zero Profile is none.
+type Profile struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+}
+
+// Status is what a user is doing.
+type Status string
+
+// A new profile is Active.
+const (
+	Active Status = "active"
+	Away   Status = "away"
+	Left   Status = "left"
+)
+
+// Statuses are all there are.
+var Statuses = []Status{Active, Away, Left}
+
+// What is refused, beside chat.ErrBadID and chat.ErrBadName.
+var (
+	ErrBadStatus = &chat.Rejection{Code: "bad-status", Text: "a status is active, away or left"}
+	ErrNoProfile = &chat.Rejection{Code: "no-profile", Text: "the user has no profile"}
+)
+
+// Command is what a profile can be asked.
+type Command interface{ command() }
+
+type (
+	// SetName gives the profile another name, or makes one.
+	SetName struct{ Name string }
+	// SetStatus gives the profile another status.
+	SetStatus struct{ Status Status }
+	// Remove deletes the profile. The name is free again.
+	Remove struct{}
+	// Show only reads.
+	Show struct{}
+)
+
+func (SetName) command()   {}
+func (SetStatus) command() {}
+func (Remove) command()    {}
+func (Show) command()      {}
+
+// Check says what is wrong with c whatever the profile: nil or a chat.Rejection.
+func Check(c Command) error {
+	switch c := c.(type) {
+	case SetName:
+		if !chat.ValidID(c.Name) {
+			return chat.ErrBadName
+		}
+	case SetStatus:
+		switch c.Status {
+		case Active, Away, Left:
+		default:
+			return ErrBadStatus
+		}
+	}
+	return nil
+}
+
+// States is how profiles are stored.
+var States = codec.JSON[Profile]("profile")
+
+// Behavior is the profile as an entity. It replies with the profile as it is behind the command.
+var Behavior = behavior.DurableState[Command, Profile, Profile]{
+	Type:   "User",
+	Decide: decide,
+	Reply:  func(p Profile, _ Command) Profile { return p },
+	States: States,
+}
+
+func decide(p Profile, c Command) (keep behavior.Effect[Profile], err error) {
+	if err := Check(c); err != nil {
+		return keep, err
+	}
+	before := p
+	switch c := c.(type) {
+	case SetName:
+		if p.Name = c.Name; p.Status == "" {
+			p.Status = Active
+		}
+		return save(before, p), nil
+	case SetStatus:
+		if p.Name != "" {
+			p.Status = c.Status
+			return save(before, p), nil
+		}
+	case Remove:
+		if p.Name != "" {
+			return behavior.Delete[Profile](), nil
+		}
+	case Show:
+		if p.Name != "" {
+			return keep, nil
+		}
+	default:
+		panic(fmt.Sprintf("profile: no case for %T", c))
+	}
+	return keep, ErrNoProfile
+}
+
+// save stores nothing where nothing has changed.
+func save(before, p Profile) (keep behavior.Effect[Profile]) {
+	if p == before {
+		return keep
+	}
+	return behavior.Save(p)
+}
+
+// The column by which a profile is found. It must be unique.
+const NameColumn = "name"
+
+// Columns fills NameColumn, on any store.
+var Columns = codec.Columns(States, func(p Profile) annals.Columns { return annals.Columns{NameColumn: p.Name} })

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// users are the profiles of a store that can look after their names. nil: the store cannot.
+type users struct {
+	profiles *entity.Runtime[profile.Command, profile.Profile]
+	finder   annals.StateFinder
+	count    counter
+}
+
+// counter reads how many profiles have which status.
+type counter func(ctx context.Context) (map[profile.Status]int, error)
+
+// openUsers returns nil for a store that keeps no unique names.
+func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
+	count := counterOf(store)
+	finder, finds := store.(annals.StateFinder)
+	if count == nil || !finds {
+		return nil, nil
+	}
+	profiles, err := entity.NewState(store, profile.Behavior, entity.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	return &users{profiles, finder, count}, nil
+}
+
+// counterOf knows which store counts how; nil for those that do not. Each has a file that says what its states are.
+func counterOf(store annals.Store) counter {
+	switch s := store.(type) {
+	case *sqlitestore.Store:
+		return countInSQLite(s)
+	}
+	return nil
+}
+
+// byName is the user with that name, false when there is none.
+func (u *users) byName(ctx context.Context, name string) (user string, p profile.Profile, ok bool, err error) {
+	for s, err := range u.finder.FindStates(ctx, profile.Behavior.Type, profile.NameColumn, name) {
+		if err != nil {
+			return "", profile.Profile{}, false, err
+		}
+		p, err := profile.States.Decode(s.Payload)
+		return s.ID.EntityID(), p, err == nil, err
+	}
+	return "", profile.Profile{}, false, nil
+}
+
+// shutdown finishes what has begun.
+func (u *users) shutdown(ctx context.Context) error {
+	if u == nil {
+		return nil
+	}
+	return u.profiles.Shutdown(ctx)
+}
+
+// errNoUsers answers every request for a profile where users is nil.
+var errNoUsers = errors.New("the store of this server keeps no profiles: it cannot hold names unique")
