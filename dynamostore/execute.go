@@ -109,7 +109,7 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 	case c == refused:
 		kind = annals.ErrConflict
 	}
-	if ended := ctx.Err(); ended != nil && err != ended {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		err = errors.Join(ended, err)
 	}
 	return &annals.Error{Kind: kind, Err: err}

@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"iter"
+	"maps"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -153,12 +154,8 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	if q.To != nil {
 		in.ExpressionAttributeValues[":to"] = q.To
 	}
-	for name, attribute := range q.Names {
-		in.ExpressionAttributeNames[name] = attribute
-	}
-	for name, value := range q.Values {
-		in.ExpressionAttributeValues[name] = value
-	}
+	maps.Copy(in.ExpressionAttributeNames, q.Names)
+	maps.Copy(in.ExpressionAttributeValues, q.Values)
 	if q.Index != "" {
 		in.IndexName = &q.Index
 	}

@@ -1,7 +1,6 @@
 package dynamostore_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -221,7 +220,7 @@ func TestErrorsCarryNoPayloads(t *testing.T) {
 	for _, err := range errs {
 		for e := range chain(err) {
 			if printed := fmt.Sprintf("%v %+v %#v", e, e, e); strings.Contains(printed, secret) || strings.Contains(printed, fmt.Sprintf("%x", secret)) ||
-				strings.Contains(printed, strings.Trim(fmt.Sprint([]byte(secret)), "[]")) || bytes.Contains([]byte(printed), []byte("0x68, 0x75, 0x6e, 0x74")) {
+				strings.Contains(printed, "104 117 110 116 101 114") || strings.Contains(printed, "0x68, 0x75, 0x6e, 0x74") {
 				t.Errorf("the payload is in %s", printed)
 			}
 		}

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
@@ -67,9 +68,9 @@ func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.Persiste
 			covered = s.SeqNr
 		}
 		last := covered
-		for i := len(b.commits) - 1; i >= 0; i-- {
+		for _, rec := range slices.Backward(b.commits) {
 			var failed error
-			if _, err := b.commits[i].events(covered+1, annals.MaxSeqNr, func(e annals.Event) bool {
+			if _, err := rec.events(covered+1, annals.MaxSeqNr, func(e annals.Event) bool {
 				failed = event(e)
 				return failed == nil
 			}); err != nil {
@@ -78,7 +79,7 @@ func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.Persiste
 			if failed != nil {
 				return 0, failed
 			}
-			last = max(last, b.commits[i].last())
+			last = max(last, rec.last())
 		}
 		return last, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,9 +116,7 @@ func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
 	for _, name := range writesKept {
 		whole[name] = plan.B(make([]byte, 24))
 	}
-	for name, v := range fresh {
-		whole[name] = v
-	}
+	maps.Copy(whole, fresh)
 	if err := plan.Fits(whole); err != nil {
 		return plan.Op{}, err
 	}
