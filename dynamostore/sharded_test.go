@@ -1,0 +1,228 @@
+package dynamostore_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/testenv"
+)
+
+// shardedBehindProxy opens a store on new tables of the plugin behind a fault proxy.
+func shardedBehindProxy(t *testing.T, j sharded.Journal, o dynamostore.Options) (*dynamostore.Store, *testenv.FaultProxy) {
+	t.Helper()
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	c, err := connect(t.Context(), p.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := "s" + rand.Text()
+	j.Table, o.CreateTables = prefix+"j", true
+	s, err := dynamostore.Open(t.Context(), c, sharded.Layout{Journal: j, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: sharded.State{Table: prefix + "d"}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, p
+}
+
+func TestShardedLostAnswers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, dynamostore.Options{})
+	var n atomic.Int64
+	p.SetRule(func(r testenv.Request) testenv.Fault {
+		if !r.Writes() {
+			return testenv.Fault{}
+		}
+		switch n.Add(1) % 14 {
+		case 3:
+			return testenv.Fault{LoseAnswer: true}
+		case 7:
+			return testenv.Fault{StatusLate: http.StatusInternalServerError}
+		case 11:
+			return testenv.Fault{Throttle: true}
+		}
+		return testenv.Fault{}
+	})
+	var writers sync.WaitGroup
+	for w := range 3 {
+		id := annals.NewPersistenceID("Thing", fmt.Sprint(w))
+		writers.Go(func() {
+			last := annals.SeqNr(0)
+			for i := range annals.SeqNr(40) {
+				batch := texts(slices.Repeat([]string{fmt.Sprint(i)}, 1+int(i%3))...)
+				r, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: last, Events: batch})
+				if err != nil || r.SeqNr != last+annals.SeqNr(len(batch)) {
+					t.Errorf("append after %d: %+v, %v", last, r, err)
+					return
+				}
+				last = r.SeqNr
+				if _, err := s.States().Put(ctx, annals.StateWrite{ID: id, After: i, Payload: text(fmt.Sprint(i)).Payload}); err != nil {
+					t.Errorf("put after %d: %v", i, err)
+					return
+				}
+			}
+			if got := replay(ctx, t, s, id, 1, annals.MaxSeqNr); annals.SeqNr(len(got)) != last {
+				t.Errorf("%d events, want %d", len(got), last)
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// Where reads go through the index, what it does not show yet is there all the same.
+func TestShardedStaleIndex(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 4}, dynamostore.Options{})
+	id := annals.NewPersistenceID("Thing", "1")
+	for n := range annals.SeqNr(30) {
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: texts(fmt.Sprint(n + 1))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, hidden := range []int{1, 7, 30} {
+		p.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{HideNewest: hidden} })
+		if last, err := s.Journal().LastSeqNr(ctx, id); last != 30 || err != nil {
+			t.Errorf("%d rows hidden: last number %d, %v", hidden, last, err)
+		}
+		if got := replay(ctx, t, s, id, 1, annals.MaxSeqNr); len(got) != 30 || got[29] != "30" {
+			t.Errorf("%d rows hidden: replayed %q", hidden, got)
+		}
+	}
+}
+
+func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	seen := &recorder{}
+	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 16}, dynamostore.Options{Observer: seen})
+	id := annals.NewPersistenceID("Thing", "1")
+	fill(ctx, t, s, id, 10_000, 100, 10)
+	var mu sync.Mutex
+	now, most := 0, 0
+	p.SetRule(func(testenv.Request) testenv.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		now++
+		most = max(most, now)
+		return testenv.Fault{Delay: 50 * time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
+	})
+	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 10_000 {
+		t.Errorf("%d events", n)
+	}
+	if r := seen.last(); most != 16 || r.Requests != 16 {
+		t.Errorf("%d requests, %d at once; want 16 and 16", r.Requests, most)
+	}
+}
+
+func TestShardedCosts(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	seen := &recorder{}
+	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{Observer: seen})
+	id := annals.NewPersistenceID("Thing", "1-1")
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts(strings.Repeat("x", 700))}); err != nil {
+		t.Fatal(err)
+	}
+	if r := seen.last(); r.Requests != 1 || r.WriteUnits > 2 {
+		t.Errorf("append: %d requests, %v write units; want 1 and, with the index, 2", r.Requests, r.WriteUnits)
+	}
+	fill(ctx, t, s, id, 10, 10, 300)
+	if r := seen.last(); r.Requests != 1 {
+		t.Errorf("append of ten: %d requests, want 1", r.Requests)
+	}
+	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 11 || seen.last().Requests != 1 {
+		t.Errorf("replay: %d events, %d requests", n, seen.last().Requests)
+	}
+}
+
+// The JVM's replay filter drops events of a writer that comes back, so none may.
+func TestShardedWritersAreNew(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})
+	id := annals.NewPersistenceID("Thing", "1-1")
+	fill(ctx, t, s, id, 12, 3, 10)
+	writers := map[annals.WriteID]annals.SeqNr{}
+	var before annals.WriteID
+	for e, err := range s.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, known := writers[e.WriteID]; e.WriteID.IsZero() || known && e.WriteID != before {
+			t.Errorf("the writer of event %d wrote event %d", e.SeqNr, n)
+		}
+		writers[e.WriteID], before = e.SeqNr, e.WriteID
+	}
+	if len(writers) != 4 {
+		t.Errorf("%d writers of 4 commits", len(writers))
+	}
+}
+
+// Under the plugin's default keys these ids share rows. The plugin overwrites one with the other.
+func TestShardedCollision(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Counter|4", Events: texts("a")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Journal().Append(ctx, annals.Commit{ID: "Counter|10", Events: texts("b", "c")})
+	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), `"Counter|4"`) || !strings.Contains(err.Error(), `"Counter|10"`) {
+		t.Error(err)
+	}
+	if got := replay(ctx, t, s, "Counter|10", 1, annals.MaxSeqNr); got != nil {
+		t.Errorf("%q", got)
+	}
+}
+
+// Open looks whether rows fit the settings.
+func TestShardedOpenChecksRows(t *testing.T) {
+	t.Parallel()
+	ctx, c, prefix := t.Context(), client(t), "s"+rand.Text()
+	layout := func(j sharded.Journal) sharded.Layout {
+		j.Table = prefix + "j"
+		return sharded.Layout{Journal: j, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}
+	}
+	s, err := dynamostore.Open(ctx, c, layout(sharded.Journal{}), dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(ctx, t, s, "Thing|1-1", 5, 1, 10)
+	for name, j := range map[string]sharded.Journal{"shard count": {ShardCount: 63}, "resolver": {PartitionKey: sharded.SequenceNumberBased},
+		"sort key": {SortKey: sharded.BySeqNr}, "separator": {Separator: "|"}} {
+		if _, err := dynamostore.Open(ctx, c, layout(j), dynamostore.Options{}); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "Thing|1-1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, j := range map[string]sharded.Journal{"column": {Columns: sharded.JournalColumns{SortKey: "other"}}, "index": {Index: "other"}} {
+		if _, err := dynamostore.Open(ctx, c, layout(j), dynamostore.Options{}); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "other") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mixed := layout(sharded.Journal{ShardCount: 63})
+	mixed.ReadThrough = sharded.Index
+	s, err = dynamostore.Open(ctx, c, mixed, dynamostore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: 5, Events: texts("six")}); err != nil {
+		t.Error(err)
+	}
+	if n := len(replay(ctx, t, s, "Thing|1-1", 1, annals.MaxSeqNr)); n != 6 {
+		t.Errorf("%d events under two settings", n)
+	}
+}
