@@ -30,6 +30,7 @@ const (
 	laneQuiet = 250 * time.Millisecond // throttles within it belong to one overload
 	laneFirst = 200                    // requests a second after the first throttle
 	laneLow   = 0.5
+	lanesKept = 1000 // until those that have been left alone are looked for
 )
 
 // busy reports whether any key has a lane.
@@ -71,9 +72,7 @@ func (p *pacer) slow(keys []string) {
 	for _, key := range keys {
 		l := p.byKey[key]
 		if l == nil {
-			if p.byKey == nil {
-				p.byKey = map[string]*lane{}
-			}
+			p.sweep(now)
 			l = &lane{rate: laneFirst / laneCut, grown: now}
 			p.byKey[key] = l
 			p.lanes.Add(1)
@@ -83,6 +82,22 @@ func (p *pacer) slow(keys []string) {
 		l.rate = max(l.rate*laneCut, laneLow)
 		l.step = l.rate / 20
 		l.cut, l.grown = now, now
+	}
+}
+
+// sweep makes room for a new lane: keys that nobody asks for any more would keep theirs for ever.
+func (p *pacer) sweep(now time.Time) {
+	if p.byKey == nil {
+		p.byKey = map[string]*lane{}
+	}
+	if len(p.byKey) < lanesKept {
+		return
+	}
+	for key, l := range p.byKey {
+		if now.Sub(l.cut) > laneLife {
+			delete(p.byKey, key)
+			p.lanes.Add(-1)
+		}
 	}
 }
 
