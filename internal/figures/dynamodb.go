@@ -309,7 +309,7 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 		return 0, err
 	}
 	defer b.close()
-	const events, bytes = 4000, 1500
+	const events, bytes = 800, 12_000
 	data := make([]byte, bytes)
 	_, _ = rand.Read(data)
 	times := map[int]time.Duration{}
@@ -319,7 +319,7 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		batch := make([]annals.NewEvent, 50)
+		batch := make([]annals.NewEvent, 20)
 		for i := range batch {
 			batch[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: data}}
 		}
