@@ -48,6 +48,9 @@ var (
 	}}
 	// SequenceNumberBased spreads the events of an id over all shards. The default of versions 1.1 to 1.11.
 	SequenceNumberBased = PartitionKey{Key: numberPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
+		if s.Count > maxShards {
+			return nil, fmt.Errorf("%d shards, a read asks all of them: %d at most", s.Count, maxShards)
+		}
 		keys := make([]string, s.Count)
 		for shard := range keys {
 			keys[shard] = string(id) + "-" + strconv.Itoa(shard)
@@ -67,6 +70,9 @@ var (
 	// SequenceNumberBased.
 	ByNumber = SortKey{Key: BySeqNr.Key, Ordered: true, number: true}
 )
+
+// maxShards of an id whose events lie in all of them.
+const maxShards = 10_000
 
 func numberPartition(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error) {
 	return string(id) + "-" + strconv.FormatInt(int64(n)%int64(s.Count), 10), nil
@@ -141,6 +147,11 @@ func newResolver(p PartitionKey, s SortKey, sharding Sharding) (resolver, error)
 	var err error
 	if sharding.pattern, err = pattern(sharding.Separator); err != nil {
 		faults = append(faults, fmt.Errorf("the separator %q: %w", sharding.Separator, err))
+	}
+	if p.Keys != nil && sharding.Count > 0 {
+		if _, err := p.Keys("sample", sharding); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	return resolver{partitionKey: p, sortKey: s, sharding: sharding}, errors.Join(faults...)
 }

@@ -127,7 +127,7 @@ func TestSplit(t *testing.T) {
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]Layout{
-		"shard count": {ShardCount: -1}, "separator": {Journal: Journal{Separator: "("}},
+		"shard count": {ShardCount: -1}, "too many shards": {ShardCount: 1 << 40, Journal: Journal{PartitionKey: SequenceNumberBased}}, "separator": {Journal: Journal{Separator: "("}},
 		"columns":  {Journal: Journal{Columns: JournalColumns{Message: "pkey"}}},
 		"resolver": {Snapshot: Snapshot{SortKey: SortKey{Ordered: true}}},
 	} {
