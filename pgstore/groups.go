@@ -18,7 +18,8 @@ const (
 	usualGroups      = 2                     // of those, as long as none is held up: fewer make larger groups, and fewer flushes
 	patience         = 25 * time.Millisecond // how long a statement is in flight before it counts as held up, by somebody's lock
 	maxGroupCommits  = 256                   // in one statement
-	maxGroupBytes    = 8 << 20               // of payloads in one statement, but for a single commit
+	maxGroupEvents   = 1000                  // in one statement, but for a single commit, as is
+	maxGroupBytes    = 8 << 20               // of payloads
 	groupLockTimeout = 200 * time.Millisecond
 
 	networkTime  = 2 * time.Second  // for an answer on its way, beyond the server's own time-out
@@ -112,13 +113,14 @@ func (g *groups) take() []*commit {
 	g.running++
 	g.started = time.Now()
 	var group, later []*commit
-	taken, size := make(map[annals.PersistenceID]bool, len(g.waiting)), 0
+	taken, size, events := make(map[annals.PersistenceID]bool, len(g.waiting)), 0, 0
 	for _, m := range g.waiting {
-		if taken[m.id] || len(group) == maxGroupCommits || len(group) > 0 && (size+m.size > maxGroupBytes || m.snapshot != nil || group[0].snapshot != nil) {
+		full := len(group) == maxGroupCommits || size+m.size > maxGroupBytes || events+len(m.events) > maxGroupEvents
+		if taken[m.id] || len(group) > 0 && (full || m.snapshot != nil || group[0].snapshot != nil) {
 			later = append(later, m)
 			continue
 		}
-		group, size, taken[m.id] = append(group, m), size+m.size, true
+		group, size, events, taken[m.id] = append(group, m), size+m.size, events+len(m.events), true
 		m.since = time.Now()
 	}
 	g.waiting = later

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,14 +34,24 @@ func (c *condition) and(format string, args ...any) {
 
 func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
 
-// matching is f but for its limit. seqNr is the column that comes second in the order of Offset.
-func matching(f annals.Filter, seqNr string) *condition {
+// numbers are from ≤ n < to.
+func numbers(from, to int) []int32 {
+	ns := make([]int32, 0, max(to-from, 0))
+	for n := from; n < to; n++ {
+		ns = append(ns, int32(n))
+	}
+	return ns
+}
+
+// matching is f but for its limit, up to a time, the zero one for all. seqNr is the column that comes second in the order of Offset.
+func matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
 	if f.Type != "" {
 		c.and("entity_type = %s", c.arg(f.Type))
 	}
-	if f.Slices != (annals.SliceRange{}) {
-		from, to := f.Slices.Bounds()
+	if from, to := f.Slices.Bounds(); f.Type != "" { // as a list: the index goes by slice, type and time, and is asked once per slice
+		c.and("slice = ANY(%s::int[])", c.arg(numbers(from, to)))
+	} else if f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
 	}
 	if f.Tag != "" {
@@ -48,6 +59,9 @@ func matching(f annals.Filter, seqNr string) *condition {
 	}
 	if f.Behind > 0 {
 		c.and("db_timestamp < transaction_timestamp() - %s::bigint * interval '1 microsecond'", c.arg(f.Behind.Microseconds()))
+	}
+	if !until.IsZero() {
+		c.and("db_timestamp <= %s", c.arg(until))
 	}
 	if o := f.After; !o.Time.IsZero() {
 		// The first condition alone is one that an index knows.
@@ -68,13 +82,13 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	if f.KeysOnly {
 		columns = q.s.sql.eventKeys
 	}
-	return pages(f, annals.Event.Offset, func(f annals.Filter, limit int) (page []annals.Event, err error) {
+	return pages(f, annals.Event.Offset, func(f annals.Filter, until time.Time, limit int) (page []annals.Event, err error) {
 		c, err := q.begin(ctx, "query events", "", 0)
 		if err != nil {
 			return nil, err
 		}
 		defer c.end(&err)
-		m := matching(f, "seq_nr")
+		m := matching(f, until, "seq_nr")
 		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND NOT deleted %s LIMIT %s", columns, q.s.journal.name, m.where(), order("seq_nr"), m.arg(limit))
 		rows, err := q.reader().Query(c.ctx, sql, m.args...)
 		if err != nil {
@@ -85,13 +99,13 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return pages(f, annals.State.Offset, func(f annals.Filter, limit int) (page []annals.State, err error) {
+	return pages(f, annals.State.Offset, func(f annals.Filter, until time.Time, limit int) (page []annals.State, err error) {
 		c, err := q.begin(ctx, "query states", "", 0)
 		if err != nil {
 			return nil, err
 		}
 		defer c.end(&err)
-		m := matching(f, "revision")
+		m := matching(f, until, "revision")
 		m.arg(limit)
 		sql := q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args)))
 		rows, err := q.reader().Query(c.ctx, sql, m.args...)
@@ -132,7 +146,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 		return annals.Offset{}, err
 	}
 	defer c.end(&err)
-	m := matching(f, "seq_nr")
+	m := matching(f, time.Time{}, "seq_nr")
 	sql := fmt.Sprintf(`SELECT db_timestamp, seq_nr, persistence_id FROM %s WHERE %s AND NOT deleted
 		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, q.s.journal.name, m.where())
 	rows, err := q.reader().Query(c.ctx, sql, m.args...)
@@ -151,14 +165,18 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 
 // pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
 // connection given back, before the body sees any of it.
-func pages[T any](f annals.Filter, offset func(T) annals.Offset, read func(f annals.Filter, limit int) ([]T, error)) iter.Seq2[T, error] {
+//
+// The server sorts all that it finds and gives the first of it: over a long history that would be the whole rest for every
+// page. So a page that is full says how far in time the next one looks; one that is not full is followed by an unbounded one.
+func pages[T any](f annals.Filter, offset func(T) annals.Offset, read func(f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for left := f.Limit; ; left -= queryPage {
+		var until time.Time
+		for left := f.Limit; ; {
 			limit := queryPage
 			if f.Limit > 0 {
 				limit = min(left, queryPage)
 			}
-			page, err := read(f, limit)
+			page, err := read(f, until, limit)
 			if err != nil {
 				var zero T
 				yield(zero, err)
@@ -169,10 +187,18 @@ func pages[T any](f annals.Filter, offset func(T) annals.Offset, read func(f ann
 					return
 				}
 			}
-			if len(page) < limit || f.Limit > 0 && left <= queryPage {
+			full := len(page) == limit
+			if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
 				return
 			}
-			f.After = offset(page[len(page)-1])
+			until = time.Time{}
+			if len(page) > 0 {
+				f.After = offset(page[len(page)-1])
+			}
+			if full {
+				span := f.After.Time.Sub(offset(page[0]).Time)
+				until = f.After.Time.Add(2*span + time.Millisecond)
+			}
 		}
 	}
 }
