@@ -16,11 +16,13 @@ const keepFor = 15 * time.Minute
 const deleteAtOnce = 2000
 
 // prepareDelete: a step of DeleteTo. It takes the oldest rows that are still to do, so that readers only ever see a beginning
-// of the entity gone. The newest of all becomes the plugins' marker, whatever its age: it holds the last number.
+// of the entity gone. The newest of all becomes the plugins' marker, whatever its age: it holds the last number, and when the
+// delete was. The other rows keep their times, by which retries find the commits that they are of.
 func (s *Store) prepareDelete() {
 	keep, marker := fmt.Sprintf("transaction_timestamp() - interval '%d seconds'", int(keepFor.Seconds())), ""
+	deletedAt := "greatest(transaction_timestamp(), db_timestamp)" // behind it times go on rising
 	if s.options.PluginDeletes {
-		keep, marker = "'infinity'::timestamptz", ", writer = '', db_timestamp = transaction_timestamp()"
+		keep, marker, deletedAt = "'infinity'::timestamptz", ", writer = ''", "transaction_timestamp()"
 	}
 	old := "seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < " + keep // else it stays, stripped
 	s.sql.deleteTo = fmt.Sprintf(`WITH newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= $2),
@@ -29,9 +31,10 @@ func (s *Store) prepareDelete() {
 			ORDER BY seq_nr LIMIT %[3]d) todo),
 		removed AS (DELETE FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step) AND %[2]s),
 		stripped AS (UPDATE %[1]s SET deleted = TRUE, event_ser_id = 0, event_ser_manifest = '', event_payload = %[4]s, adapter_manifest = '',
-				tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL%[5]s
+				tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL%[5]s,
+				db_timestamp = CASE WHEN seq_nr = (SELECT seq_nr FROM newest) THEN %[6]s ELSE db_timestamp END
 			WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step) AND NOT deleted AND NOT (%[2]s))
-		SELECT n FROM step`, s.journal.name, old, deleteAtOnce, empty(s.journal, "event_payload"), marker)
+		SELECT n FROM step`, s.journal.name, old, deleteAtOnce, empty(s.journal, "event_payload"), marker, deletedAt)
 }
 
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {

@@ -222,7 +222,7 @@ func TestContextEndsInAWrite(t *testing.T) {
 	url := testpg.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	w := annals.NewWriteID()
-	run(t, url, fmt.Sprintf(hold, w))
+	run(t, url, holding(w))
 	release := lockSchema(t, url)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)

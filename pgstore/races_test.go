@@ -95,6 +95,8 @@ const hold = `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGI
 	RETURN NEW; END $$;
 CREATE TRIGGER hold BEFORE INSERT ON event_journal FOR EACH ROW EXECUTE FUNCTION hold()`
 
+func holding(w annals.WriteID) string { return fmt.Sprintf(hold, w) }
+
 // A statement is held up between its look at the last number and its insert. Meanwhile another owner writes, saves a snapshot and
 // deletes everything: the number must not be free.
 func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
@@ -107,7 +109,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 			owner := openAt(t, url, pgstore.Options{})
 			appendOne(t, owner, "Held|1", 0)
 			w := annals.NewWriteID()
-			run(t, url, fmt.Sprintf(hold, w))
+			run(t, url, holding(w))
 			release := lockSchema(t, url)
 
 			result := make(chan error, 1)
@@ -148,7 +150,7 @@ func TestNeighboursOfAHeldUpWriter(t *testing.T) {
 	url := testpg.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
 	w := annals.NewWriteID()
-	run(t, url, fmt.Sprintf(hold, w))
+	run(t, url, holding(w))
 	release := lockSchema(t, url)
 	held := make(chan error, 1)
 	go func() {

@@ -107,12 +107,16 @@ func (s *Store) prepareAppend() {
 	s.sql.last = fmt.Sprintf(`SELECT coalesce(max(seq_nr), 0) FROM %s WHERE persistence_id = $1`, s.journal.name)
 
 	// Is the commit behind $2 one of the writer $3, and where does it end? Events of one commit share time and writer, and the
-	// next commit is later: so the row before tells a commit's first event from one in its middle.
-	s.sql.lookUp = fmt.Sprintf(`SELECT coalesce(last.seq_nr, 0), own.db_timestamp, coalesce(own.until, 0)
+	// next commit is later: so the row before tells a commit's first event from one in its middle. A marker has the time of
+	// the delete; it counts as of the commit that its writer's other rows there are of.
+	s.sql.lookUp = fmt.Sprintf(`SELECT coalesce(last.seq_nr, 0), own.at, coalesce(own.until, 0)
 		FROM (SELECT) one %s LEFT JOIN LATERAL (
-			SELECT f.db_timestamp, (SELECT max(r.seq_nr) FROM %[2]s r WHERE r.persistence_id = $1 AND r.seq_nr > $2
-				AND r.writer = $3 AND r.db_timestamp = f.db_timestamp) AS until
-			FROM %[2]s f WHERE f.persistence_id = $1 AND f.seq_nr = $2 + 1 AND f.writer = $3 AND NOT EXISTS (
-				SELECT FROM %[2]s b WHERE b.persistence_id = $1 AND b.seq_nr = $2 AND b.writer = $3 AND b.db_timestamp = f.db_timestamp)) own ON TRUE`,
+			SELECT f.at, (SELECT max(r.seq_nr) FROM %[2]s r WHERE r.persistence_id = $1 AND r.seq_nr > $2
+				AND r.writer = $3 AND (r.db_timestamp = f.at OR r.deleted)) AS until
+			FROM (SELECT coalesce(second.db_timestamp, first.db_timestamp) AS at FROM %[2]s first LEFT JOIN %[2]s second
+				ON first.deleted AND second.persistence_id = $1 AND second.seq_nr = $2 + 2 AND second.writer = $3
+				WHERE first.persistence_id = $1 AND first.seq_nr = $2 + 1 AND first.writer = $3) f
+			WHERE NOT EXISTS (SELECT FROM %[2]s b WHERE b.persistence_id = $1 AND b.seq_nr = $2 AND b.writer = $3
+				AND (b.db_timestamp = f.at OR b.deleted))) own ON TRUE`,
 		s.lastRow("$1"), s.journal.name)
 }

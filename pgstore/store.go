@@ -37,7 +37,7 @@ const (
 	maxWriteTimeout     = 2 * time.Minute
 )
 
-// Store is an annals.Store, Recoverer, Watcher, StateFinder, Skipper and Transactor[pgx.Tx].
+// Store is an annals.Store, Recoverer, Watcher, StateFinder, Skipper, Forgetter and Transactor[pgx.Tx].
 type Store struct {
 	annals.Unsupported
 	options Options
@@ -69,6 +69,7 @@ var (
 	_ annals.Watcher            = (*Store)(nil)
 	_ annals.StateFinder        = (*Store)(nil)
 	_ annals.Skipper            = (*Store)(nil)
+	_ annals.Forgetter          = (*Store)(nil)
 )
 
 // Open checks the tables and returns a store on them. ErrInvalid says all that is wrong with o or the tables,

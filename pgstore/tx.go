@@ -71,6 +71,12 @@ type inTx struct {
 	view
 }
 
+var (
+	_ annals.Recoverer   = (*inTx)(nil)
+	_ annals.StateFinder = (*inTx)(nil)
+	_ annals.Forgetter   = (*inTx)(nil)
+)
+
 func (t *inTx) Journal() annals.Journal           { return journal{t.view} }
 func (t *inTx) Snapshots() annals.SnapshotStore   { return snapshots{t.view} }
 func (t *inTx) States() annals.StateStore         { return states{t.view} }

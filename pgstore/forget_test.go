@@ -1,0 +1,79 @@
+package pgstore_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// The age counts from the delete, not from the events.
+func TestForgetAge(t *testing.T) {
+	t.Parallel()
+	for _, plugin := range []bool{false, true} {
+		url := testpg.Schema(t)
+		s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: plugin})
+		for after := range annals.SeqNr(3) {
+			appendOne(t, s, "T|1", after)
+		}
+		run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '1 day'")
+		if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+			t.Fatal(err)
+		}
+		f := annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}
+		if done, err := s.Forget(t.Context(), f); done || err != nil {
+			t.Errorf("right behind the delete: %v, %v", done, err)
+		}
+		run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '15 minutes'")
+		if done, err := s.Forget(t.Context(), f); !done || err != nil {
+			t.Errorf("15 minutes later: %v, %v", done, err)
+		}
+		if n := count(t, url, "SELECT count(*) FROM event_journal"); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+	}
+}
+
+// A writer that has looked at the last number and not written yet comes before the Forget, which then waits in vain, or
+// behind it, and finds an entity never written: never does an event stand behind numbers that are gone.
+func TestForgetBesideAHeldUpWriter(t *testing.T) {
+	t.Parallel()
+	url := testpg.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	appendOne(t, s, "Held|1", 0)
+	if err := s.Journal().DeleteTo(t.Context(), "Held|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	release, written := holdAppend(t, url, s, annals.Commit{ID: "Held|1", After: 1, Events: []annals.NewEvent{{Payload: text("2")}}})
+	done, err := s.Forget(t.Context(), annals.Forgetting{ID: "Held|1"})
+	release()
+	last := annals.SeqNr(2)
+	if done {
+		wantKind(t, <-written, annals.ErrConflict)
+		last = 0
+	} else {
+		wantKind(t, err, annals.ErrUnavailable)
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := s.Journal().LastSeqNr(t.Context(), "Held|1"); n != last || err != nil {
+		t.Errorf("last number %d (%v), want %d", n, err, last)
+	}
+}
+
+// holdAppend sends c and returns when the server waits with it; release lets it go on.
+func holdAppend(t *testing.T, url string, s annals.Store, c annals.Commit) (release func(), written <-chan error) {
+	t.Helper()
+	c.WriteID = annals.NewWriteID()
+	run(t, url, holding(c.WriteID))
+	release = lockSchema(t, url)
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Journal().Append(t.Context(), c)
+		result <- err
+	}()
+	awaitHeld(t, url)
+	return release, result
+}
