@@ -25,11 +25,12 @@ type querier interface {
 func (s *Store) connect(ctx context.Context) error {
 	config := s.reads.Config()
 	var err error
+	config.MinConns, config.MinIdleConns = 0, 0 // of the caller's pool, not of ours
 	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config.Copy(), nil)); err != nil {
 		return fault("open", "", err)
 	}
 	quick := s.bounded(config.Copy(), map[string]string{"lock_timeout": milliseconds(groupLockTimeout)})
-	quick.MaxConns, quick.MinConns, quick.MinIdleConns = maxGroups, 0, 0
+	quick.MaxConns = maxGroups
 	if s.group, err = pgxpool.NewWithConfig(ctx, quick); err != nil {
 		s.write.Close()
 		return fault("open", "", err)

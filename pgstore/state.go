@@ -237,7 +237,7 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 	state.Time = at.UTC()
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, inside{s}, true), s.options.WriteTimeout)
 	defer cancel()
-	err := safely(func() error { return p.t.OnChange(ctx, tx, state) })
+	err := safely(func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
 	if err == nil {
 		err = ctx.Err() // a handler that does not look at its context is over time all the same
 	}

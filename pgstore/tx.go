@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -20,6 +21,17 @@ type transaction struct {
 
 // inside marks the context of a transaction's function, so that a call to the outer store is refused, not a deadlock.
 type inside struct{ s *Store }
+
+// callersTx is a transaction in the hands of the user's function: it is not the function that ends it.
+type callersTx struct{ pgx.Tx }
+
+var errNotYours = errors.New("the store ends the transaction: return nil to commit, an error to roll back")
+
+// Commit refuses.
+func (callersTx) Commit(context.Context) error { return errNotYours }
+
+// Rollback refuses.
+func (callersTx) Rollback(context.Context) error { return errNotYours }
 
 // InTx is annals.Transactor. The transaction has a connection of the store's own and has to end within
 // Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was. in is for one
@@ -48,7 +60,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 			_ = tx.Rollback(context.WithoutCancel(ctx))
 		}
 	}()
-	if err := fn(ctx, tx, &inTx{view: view{s, t}}); err != nil {
+	if err := fn(ctx, callersTx{tx}, &inTx{view: view{s, t}}); err != nil {
 		return &annals.Error{Op: "transaction", Err: err}
 	}
 	t.done.Store(true)
