@@ -14,7 +14,8 @@ const ForgetAge = 15 * time.Minute
 // Forgetting names an entity to forget.
 type Forgetting struct {
 	ID PersistenceID
-	// Age is how long ago the last of it must have been deleted, by the store's clock. ForgetAge is right wherever
+	// Age is how long ago the last of it must have been deleted, by the store's clock or, where the store does not know
+	// when that was, by a later time. ForgetAge is right wherever
 	// anybody may still write; 0 forgets at once.
 	Age time.Duration
 	// DryRun only asks whether it would be forgotten.
@@ -29,7 +30,7 @@ type Forgetter interface {
 	// entity never written; false, and nothing was removed, when the last of it was deleted less than Age ago.
 	//
 	// ErrConflict, and nothing was removed, when an event, a snapshot or a state is still there. A write at the same
-	// time comes before, and is such a conflict, or behind, and finds an entity never written.
+	// time comes before, and is such a conflict, or behind; either way what it stored stays.
 	Forget(ctx context.Context, f Forgetting) (bool, error)
 }
 

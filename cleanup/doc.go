@@ -10,8 +10,8 @@
 // numbers that they know. ForgetEntities and ForgetDeleted end it. A forgotten entity is one that was never written: its
 // next event is number 1, its next state revision 1. From then on
 //
-//   - a writer that still holds a number of the old life is refused until the new one has come to that number; then its
-//     write is taken,
+//   - a writer that still holds a number of the old life may have its write taken for one of the new life: SQL stores
+//     refuse it until the new one has come to that number, DynamoDB does not,
 //   - a retry of an old write is not recognised: after 0 it is stored, as the beginning of a new life,
 //   - a snapshot that is saved late becomes the snapshot of whoever writes next under the id,
 //   - a projection that remembers the old numbers takes the new ones for events that it has handled, and followers never

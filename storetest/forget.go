@@ -21,9 +21,10 @@ var forgetCases = []testCase{
 	{id: "FORGET-9", about: "a negative age, and an id that is none, is ErrInvalid", needs: needs(forgetter), run: forgetInvalid},
 	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgetter), run: forgetEndedContext},
 	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, eventQueries, forgetter), run: forgetIDs},
-	{id: "FORGET-12", about: "a writer beside it is refused, or begins a new entity", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
+	{id: "FORGET-12", about: "what a writer beside it was told is true", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
 	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgetter), run: forgetTogether},
 	{id: "FORGET-14", about: "a replay under way does not end in silence", needs: needs(events, forgetter), run: forgetBesideReplay},
+	{id: "FORGET-15", about: "what one store has forgotten, another does not know any more", needs: needs(events, forgetter, fenceAfterDelete, reopen), run: forgetInAnother},
 }
 
 func (h *harness) forget(id annals.PersistenceID, age time.Duration) (bool, error) {
@@ -185,35 +186,41 @@ func forgetIDs(h *harness) {
 	}
 }
 
-// forgetRace has one writer that knows the last number, and one that believes in a new entity, beside the forgetting.
+// forgetRace has a writer that knows the last number beside the forgetting, or one that believes in a new entity. What
+// was acknowledged is there.
 func forgetRace(h *harness) {
-	for range h.volume(40, 10) {
+	for i := range h.volume(80, 20) {
 		id := h.id()
-		last := h.emptied(id, 2)
-		var old, fresh, err error
+		after := h.emptied(id, 2)
+		if i%2 == 1 {
+			after = 0
+		}
+		var r annals.Receipt
 		var forgotten bool
-		together(3, func(i int) {
-			switch i {
-			case 0:
-				_, old = h.send(h.ctx, h.store, h.commit(id, last, 1))
-			case 1:
-				_, fresh = h.send(h.ctx, h.store, h.commit(id, 0, 1))
-			case 2:
+		var appended, err error
+		together(2, func(i int) {
+			if i == 0 {
+				r, appended = h.send(h.ctx, h.store, h.commit(id, after, 1))
+			} else {
 				forgotten, err = h.forget(id, 0)
 			}
 		})
-		want := last + 1
-		if forgotten {
-			h.wantKind(old, annals.ErrConflict, "append after %d to an entity that was forgotten", last)
-			if want = 1; fresh != nil { // it came too early
-				want = 0
-			}
-		} else {
-			h.wantKind(fresh, annals.ErrConflict, "append after 0 to an entity that was not forgotten")
-			h.wantKind(err, annals.ErrConflict, "forget an entity that has been written")
+		if !forgotten {
+			h.wantKind(err, annals.ErrConflict, "forget beside an append after %d", after)
 		}
-		h.wantReplay(id, 1, annals.MaxSeqNr, max(want, 1), want)
-		h.wantLast(id, want)
+		switch {
+		case appended == nil:
+			if !forgotten && after == 0 {
+				h.Errorf("append after 0 to an entity that was not forgotten: got no error, want %q", annals.ErrConflict)
+			}
+			h.wantReplay(id, 1, annals.MaxSeqNr, after+1, after+1)
+			h.wantLast(id, r.SeqNr)
+		case !errors.Is(appended, annals.ErrConflict) || !forgotten:
+			h.Errorf("append after %d beside a forget that answers %v: got error %v", after, forgotten, appended)
+		default:
+			h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
+			h.wantLast(id, 0)
+		}
 	}
 }
 
@@ -255,6 +262,22 @@ func forgetBesideReplay(h *harness) {
 	case end != nil:
 		h.wantKind(end, annals.ErrTruncated, "replay of %d events, forgotten at the first", last)
 	}
+}
+
+// forgetInAnother has a second store that has seen the numbers and keeps nothing of them.
+func forgetInAnother(h *harness) {
+	other := h.cfg.Reopen(h, h.store)
+	h.Cleanup(func() { _ = other.Close() })
+	id := h.id()
+	h.emptied(id, 3)
+	if _, err := other.Journal().Append(h.ctx, h.commit(id, 0, 1)); !errors.Is(err, annals.ErrConflict) {
+		h.Errorf("append after 0 by another store behind a delete: got error %v, want %q", err, annals.ErrConflict)
+	}
+	h.wantForgotten(id, 0, true)
+	if _, err := h.send(h.ctx, other, h.commit(id, 0, 1)); err != nil {
+		h.Errorf("append after 0 by another store behind a forget: got error %v, want none", err)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
 }
 
 // emptied writes n events and deletes them; it returns the last number.

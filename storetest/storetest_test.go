@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestReopen(t *testing.T) {
 	run(t, Config{
 		Open:   func(testing.TB) annals.Store { return handle{memstore.New()} },
 		Reopen: func(_ testing.TB, s annals.Store) annals.Store { return s },
-	}, append(reopenCases, testCase{id: "CLOSE-3", about: "close, then reopen", run: closeThenReopen}))
+	}, slices.Concat(reopenCases, []testCase{caseOf(t, "FORGET-15"), {id: "CLOSE-3", about: "close, then reopen", run: closeThenReopen}}))
 }
 
 type handle struct{ *memstore.Store }

@@ -210,7 +210,7 @@ func (s *story) recount(ctx context.Context, c *client) error {
 		return fmt.Errorf("the profiles count %v, not %v; %q is the name of %q", counts, s.counts, first, found.User)
 	}
 	if err := c.setName(ctx, "newcomer", first); !answered(err, http.StatusConflict) {
-		return fmt.Errorf("a name that is taken was not refused: %v", err)
+		return errors.Join(errors.New("a name that is taken was not refused"), err)
 	}
 	s.say("profiles", "%d active, %d away, as before; a name that is taken was refused", counts[profile.Active], counts[profile.Away])
 	return nil

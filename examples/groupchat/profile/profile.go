@@ -122,7 +122,7 @@ func save(before, p Profile) (keep behavior.Effect[Profile]) {
 	return behavior.Save(p)
 }
 
-// The column by which a profile is found. It must be unique.
+// NameColumn is the column by which a profile is found. It must be unique.
 const NameColumn = "name"
 
 // Columns fills NameColumn, on any store.
