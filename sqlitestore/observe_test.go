@@ -75,6 +75,10 @@ func TestObserver(t *testing.T) {
 	check("put state", "S|1", 0, false)
 	_, _, _ = s.States().Get(ctx, "S|1")
 	check("get state", "S|1", 0, false)
+	_, _ = s.Forget(ctx, annals.Forgetting{ID: "S|1"})
+	check("forget", "S|1", 0, true)
+	_, _ = s.Forget(ctx, annals.Forgetting{ID: "S|2", DryRun: true})
+	check("forget", "S|2", 0, false)
 	_ = s.Offsets().Save(ctx, annals.Progress{Projection: "p"})
 	check("save offsets", "", 0, false)
 	for _, err := range s.Query().Events(ctx, annals.Filter{}) {

@@ -67,6 +67,14 @@ func (h *harness) operations(id annals.PersistenceID) []operation {
 		}},
 		{"reset offsets", c.Offsets, func(ctx context.Context) error { return o.Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}) }},
 	}
+	if f, ok := h.store.(annals.Forgetter); ok {
+		for name, dry := range map[string]bool{"forget": false, "dry run of forget": true} {
+			ops = append(ops, operation{name, true, func(ctx context.Context) error {
+				_, err := f.Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
+				return err
+			}})
+		}
+	}
 	return ops
 }
 
