@@ -13,7 +13,7 @@ import (
 )
 
 // notifyEvery is how far apart notifications are at least: what is written in between shares the next.
-const notifyEvery = 20 * time.Millisecond
+const notifyEvery = 100 * time.Millisecond
 
 // channel is the name that writers notify and watchers listen on. Each set of tables has its own, as far as
 // PostgreSQL's bound on names lets it: a shared one only means signals without cause.
