@@ -14,20 +14,20 @@ run: ## the demo: a chat service is killed under load and loses nothing
 	$(GO) run ./examples/groupchat demo
 
 test: servers ## every test
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
 
-check: lint race ## what a change has to pass: the linters, then every test under the race detector
+check: lint race ## what a change has to pass: the linters, then the tests under the race detector
 
 lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
-race: servers ## every test under the race detector (wants a C compiler)
-	$(GO) test -race ./...
+race: servers ## the tests under the race detector, which wants a C compiler; on servers with smaller volumes
+	$(GO) test -race -short -timeout 30m ./...
 
 soak: servers ## random histories, races and kills, again and again under the race detector; ROUNDS=n
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400

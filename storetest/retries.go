@@ -128,7 +128,7 @@ func zeroWriteID(h *harness) {
 
 func lateTryStaysConflict(h *harness) {
 	id := h.id()
-	h.write(id, 0, 2)
+	h.writeSizes(id, 0, 1, 1)
 	late := h.named(id, 1, 1, "late") // after 1, while another wrote 2
 	for range 3 {
 		_, err := h.journal().Append(h.ctx, late)
