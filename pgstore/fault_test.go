@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testpg.Run(m)
+	testpg.Main(m)
 }
 
 // countChange is a change handler that counts.

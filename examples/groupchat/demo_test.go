@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/testpg"
 )
 
 // asProgram makes this test binary play the program, in the child processes that the demo starts.
@@ -19,6 +21,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	defer testpg.Stop()
+	defer testenv.Stop()
 	m.Run()
 }
 

@@ -18,13 +18,16 @@ import (
 	"syscall"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/memstore"
 )
 
 // stores are the stores that this program links.
 var stores = annals.Openers{
-	"mem":    memstore.Options{}.OpenURL,
-	"sqlite": inSQLite.OpenURL,
+	"mem":      memstore.Options{}.OpenURL,
+	"sqlite":   inSQLite.OpenURL,
+	"postgres": openPostgres,
+	"dynamodb": dynamostore.Options{CreateTables: true}.OpenURL,
 }
 
 const usage = `usage: groupchat serve [-listen address] [-store url]

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/testpg"
 )
 
 // serving runs serve until stop is called, which returns what serve returned.
@@ -35,10 +38,20 @@ func serving(t *testing.T, store string) (url string, stop func() error) {
 	}
 }
 
-// What a stopped server was told is there when it starts again.
+// What a stopped server was told is there when it starts again, on every store that keeps something.
 func TestServeAgain(t *testing.T) {
-	t.Parallel()
-	store := "sqlite://" + t.TempDir() + "/chat.db"
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	for name, store := range map[string]string{
+		"sqlite":   sqliteIn(t.TempDir()),
+		"postgres": testpg.Schema(t),
+		"dynamodb": "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + testenv.DynamoDB(t),
+	} {
+		t.Run(name, func(t *testing.T) { serveAgain(t, store) })
+	}
+}
+
+func serveAgain(t *testing.T, store string) {
 	url, stop := serving(t, store)
 	c := newClient(url, 1)
 	if err := c.create(t.Context(), "t", "ann", "go"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -40,6 +41,8 @@ func counterOf(store annals.Store) counter {
 	switch s := store.(type) {
 	case *sqlitestore.Store:
 		return countInSQLite(s)
+	case *pgstore.Store:
+		return countInPostgres(s)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/internal/testpg"
 )
 
 func sqliteIn(dir string) string {
@@ -24,7 +25,12 @@ func sqliteIn(dir string) string {
 // serveUsers serves from a new SQLite file until the test ends.
 func serveUsers(t *testing.T) *client {
 	t.Helper()
-	url, stop := serving(t, sqliteIn(t.TempDir()))
+	return serveUsersFrom(t, sqliteIn(t.TempDir()))
+}
+
+func serveUsersFrom(t *testing.T, store string) *client {
+	t.Helper()
+	url, stop := serving(t, store)
 	c := newClient(url, 16)
 	t.Cleanup(func() {
 		c.close()
@@ -38,7 +44,12 @@ func serveUsers(t *testing.T) *client {
 // A profile's life, request by request.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	c := serveUsers(t)
+	for name, store := range map[string]string{"sqlite": sqliteIn(t.TempDir()), "postgres": testpg.Schema(t)} {
+		t.Run(name, func(t *testing.T) { profileLife(t, serveUsersFrom(t, store)) })
+	}
+}
+
+func profileLife(t *testing.T, c *client) {
 	do := func(method, path string, body any) func() error {
 		return func() error { return c.do(t.Context(), method, path, body, nil) }
 	}

@@ -117,9 +117,14 @@ func DynamoDB(t testing.TB) string {
 	return shared.server.Endpoint
 }
 
-// Main runs the tests of a package and stops the servers that they started. TestMain calls it.
+// Main runs the tests of a package and stops the server that they started. TestMain calls it.
 func Main(m *testing.M) {
+	defer Stop()
 	m.Run() // its code is the program's when TestMain returns
+}
+
+// Stop stops the server, if one was started: for a TestMain that does more than Main.
+func Stop() {
 	if shared.server != nil {
 		shared.server.Stop()
 	}

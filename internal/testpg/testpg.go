@@ -3,7 +3,7 @@
 //
 // A package that uses it has
 //
-//	func TestMain(m *testing.M) { testpg.Run(m) }
+//	func TestMain(m *testing.M) { testpg.Main(m) }
 package testpg
 
 import (
@@ -26,16 +26,19 @@ var own struct {
 	server *pgserver.Server
 }
 
-// Run runs the tests of m and stops the server, if one was started.
-func Run(m *testing.M) {
-	defer func() {
-		own.Lock()
-		defer own.Unlock()
-		if own.server != nil {
-			own.server.Stop()
-		}
-	}()
-	m.Run() // the exit code is the one that a TestMain without os.Exit ends with
+// Main runs the tests of a package and stops the server that they started. TestMain calls it.
+func Main(m *testing.M) {
+	defer Stop()
+	m.Run() // its code is the program's when TestMain returns
+}
+
+// Stop stops the server, if one was started: for a TestMain that does more than Main.
+func Stop() {
+	own.Lock()
+	defer own.Unlock()
+	if own.server != nil {
+		own.server.Stop()
+	}
 }
 
 // Database is the URL of a new, empty database, dropped when t ends.

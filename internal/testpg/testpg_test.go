@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/internal/testpg"
 )
 
-func TestMain(m *testing.M) { testpg.Run(m) }
+func TestMain(m *testing.M) { testpg.Main(m) }
 
 func TestEachTestHasItsOwn(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/examples/groupchat/profile"
+)
+
+// What the SQL stores have alike. Profiles are in a table of their own, in which a name is there once; its column counted
+// is the handler's: the status under which a profile was counted.
+const (
+	profileTable = "user_profile"
+
+	beginCount = `INSERT INTO profile_count (status, n) VALUES ($1, 0) ON CONFLICT DO NOTHING`
+	readCounts = `SELECT status, n FROM profile_count`
+)
+
+// countChange counts every change once: the profile no longer counts for what it was, but for what it is. A removed one
+// gives its name back. exec runs a statement in the transaction of the change.
+func countChange(c codec.Change[profile.Profile], exec func(text string, args ...any) error) error {
+	const (
+		uncount = `UPDATE profile_count SET n = n - 1 WHERE status = (SELECT counted FROM user_profile WHERE persistence_id = $1)`
+		count   = `UPDATE profile_count SET n = n + 1 WHERE status = $1`
+		mark    = `UPDATE user_profile SET counted = $1 WHERE persistence_id = $2`
+		release = `UPDATE user_profile SET counted = NULL, name = NULL WHERE persistence_id = $1`
+	)
+	id := string(c.ID)
+	if err := exec(uncount, id); err != nil {
+		return err
+	}
+	if c.Deleted {
+		return exec(release, id)
+	}
+	if err := exec(count, string(c.Value.Status)); err != nil {
+		return err
+	}
+	return exec(mark, string(c.Value.Status), id)
+}
