@@ -70,6 +70,9 @@ func busy(err error) bool {
 	return false
 }
 
+// isNull reports whether err says that a column must not be NULL.
+func isNull(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT_NOTNULL }
+
 func code(err error) int {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return e.Code()

@@ -109,7 +109,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
-	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)")); err != nil {
+	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")); err != nil {
 		return err
 	}
 	s.writerDB.SetMaxOpenConns(1)

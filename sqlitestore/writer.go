@@ -18,8 +18,9 @@ const (
 	maxGroupBytes  = 8 << 20
 )
 
-// writer owns the one connection that writes. Its goroutine takes whatever waits in the queue and commits it as one
-// transaction; each write is answered when COMMIT has returned.
+// writer owns the one connection that writes. One at a time serves the queue: takes whatever waits and commits it as one
+// transaction; each write is answered when COMMIT has returned. A write that finds nobody is served by its own caller, so
+// that a lone writer waits for no other goroutine; what comes meanwhile gets a goroutine.
 type writer struct {
 	conn       *sql.Conn
 	statements *statements
@@ -28,15 +29,16 @@ type writer struct {
 
 	mu      sync.Mutex
 	queue   []*write
+	serving bool // somebody serves the queue
 	closing bool
 	wanted  int // signal gathered when so many wait
 
+	// These belong to whoever serves.
 	lastGroup  int // writes in the group just committed
 	lastCommit time.Duration
 
-	wake     chan struct{} // the queue is no longer empty, or closing
 	gathered chan struct{}
-	stopped  chan struct{}
+	stopped  chan struct{} // closed when closing and nobody serves any more
 
 	commits, grouped atomic.Int64 // COMMITs of groups, and the writes in them
 }
@@ -47,6 +49,7 @@ type write struct {
 	// the driver's and undoes the whole group.
 	apply func(ctx context.Context, t *transaction) error
 	bytes int
+	plain bool // it runs no code of the user, so it is over soon and its caller may do it
 
 	alone bool // it was in a group that failed
 	state atomic.Int32
@@ -61,18 +64,23 @@ const (
 )
 
 func newWriter(conn *sql.Conn, c clock, committed func()) *writer {
-	w := &writer{conn: conn, clock: c, committed: committed, wake: make(chan struct{}, 1), gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
+	return &writer{conn: conn, clock: c, committed: committed, gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
 		statements: &statements{prepare: conn.PrepareContext}}
-	go w.run()
-	return w
 }
 
 // submit queues j and waits for its outcome. When ctx ends first, a write that still waits is withdrawn; one that is
-// being written goes on.
+// being written goes on. A plain one may be written by its caller, who then stays until it is.
 func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
 	j.done = make(chan error, 1)
-	if err := w.enqueue(ctx, c, j); err != nil {
+	first, err := w.enqueue(ctx, c, j)
+	if err != nil {
 		return err
+	}
+	switch {
+	case first && j.plain:
+		w.lead(ctx)
+	case first:
+		go w.serve()
 	}
 	select {
 	case err := <-j.done:
@@ -93,8 +101,12 @@ func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
 // exclusive waits until the connection is the caller's alone; release gives it back.
 func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), err error) {
 	j := &write{granted: make(chan struct{}), released: make(chan struct{})}
-	if err := w.enqueue(ctx, c, j); err != nil {
+	first, err := w.enqueue(ctx, c, j)
+	if err != nil {
 		return nil, err
+	}
+	if first {
+		go w.serve()
 	}
 	release = func() { close(j.released) }
 	select {
@@ -109,99 +121,90 @@ func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), 
 	return nil, withdrawn(ctx, c.Op, c.ID)
 }
 
-// close lets the queue run empty and ends the goroutine.
+// close lets the queue run empty.
 func (w *writer) close() {
 	w.mu.Lock()
+	if !w.closing && !w.serving {
+		close(w.stopped)
+	}
 	w.closing = true
 	w.mu.Unlock()
-	signal(w.wake)
 	<-w.stopped
 }
 
-func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) error {
+// enqueue reports whether j is the first: then it is for the caller to serve the queue.
+func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) (first bool, err error) {
 	if ctx.Err() != nil {
-		return withdrawn(ctx, c.Op, c.ID)
+		return false, withdrawn(ctx, c.Op, c.ID)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.closing {
-		w.mu.Unlock()
-		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
+		return false, &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
 	}
 	w.queue = append(w.queue, j)
-	first, gathered := len(w.queue) == 1, len(w.queue) == w.wanted
-	w.mu.Unlock()
-	if first {
-		signal(w.wake)
+	if len(w.queue) == w.wanted {
+		select {
+		case w.gathered <- struct{}{}:
+		default:
+		}
 	}
-	if gathered {
-		signal(w.gathered)
-	}
-	return nil
+	first = !w.serving
+	w.serving = true
+	return first, nil
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+// lead serves the caller's own write, and what has joined it.
+func (w *writer) lead(ctx context.Context) {
+	defer func() {
+		if w.head() != nil || !w.rest() {
+			go w.serve()
+		}
+	}()
+	w.turn(ctx, true)
 }
 
-func (w *writer) run() {
-	defer close(w.stopped)
+// serve works until nothing waits.
+func (w *writer) serve() {
 	for {
-		w.gather()
-		head, closing := w.head()
-		switch {
-		case head == nil && closing:
-			return
+		switch head := w.head(); {
 		case head == nil:
-			<-w.wake
+			if w.rest() {
+				return
+			}
 		case head.granted != nil:
 			w.grant()
 		default:
-			w.turn()
+			w.turn(context.Background(), false)
 		}
 	}
 }
 
-// gather lets those who have just been answered come back with their next write, or groups would halve: one fsync for
-// the first to come, one for all others. It waits for as many as there were, and at most half as long as their COMMIT
-// took. Where one was alone it does not wait.
-func (w *writer) gather() {
-	if w.lastGroup < 2 {
-		return
-	}
+// rest ends the serving, unless something waits.
+func (w *writer) rest() bool {
 	w.mu.Lock()
-	w.wanted = w.lastGroup
-	w.lastGroup = 0
-	complete := len(w.queue) >= w.wanted
-	select {
-	case <-w.gathered: // left over from the last time
-	default:
+	defer w.mu.Unlock()
+	if len(w.queue) > 0 {
+		return false
 	}
-	w.mu.Unlock()
-	if complete {
-		return
+	w.serving = false
+	if w.closing {
+		close(w.stopped)
 	}
-	patience := time.NewTimer(w.lastCommit / 2)
-	defer patience.Stop()
-	select {
-	case <-w.gathered:
-	case <-patience.C:
-	}
+	return true
 }
 
 // head is the first write that still waits; it drops those withdrawn before it.
-func (w *writer) head() (head *write, closing bool) {
+func (w *writer) head() *write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.queue) > 0 {
 		if w.queue[0].state.Load() == waiting {
-			return w.queue[0], w.closing
+			return w.queue[0]
 		}
 		w.pop()
 	}
-	return nil, w.closing
+	return nil
 }
 
 func (w *writer) pop() *write {
@@ -222,46 +225,89 @@ func (w *writer) grant() {
 	}
 }
 
-// turn commits one group. The writes are taken when the transaction has begun: until then they can be withdrawn.
-func (w *writer) turn() {
+// turn commits one group. Writes are taken when the transaction has begun: until then they can be withdrawn. It waits for
+// another process's lock until wait ends; what is taken is written whatever becomes of the callers. A caller's turn takes
+// plain writes only.
+func (w *writer) turn(wait context.Context, plain bool) {
 	ctx := context.Background()
-	begun, err := w.begin(func() bool { head, _ := w.head(); return head != nil })
+	begun, err := w.begin(func() bool { return wait.Err() == nil && w.head() != nil })
+	g := group{plain: plain, expected: w.lastGroup, patience: w.lastCommit / 2}
 	if err != nil {
-		for _, j := range w.take() {
+		w.take(&g)
+		for _, j := range g.writes {
 			j.done <- err
 		}
 	}
 	if !begun {
 		return
 	}
-	group := w.take()
-	if len(group) == 0 {
+	t := &transaction{statements: w.statements, clock: &w.clock}
+	for w.take(&g) || w.gather(&g) {
+		for _, j := range g.writes[len(g.answers):] {
+			answer := j.apply(ctx, t)
+			g.answers = append(g.answers, answer)
+			if !refused(answer) {
+				w.rollback()
+				w.undone(g.writes, answer, false)
+				return
+			}
+		}
+	}
+	if len(g.writes) == 0 {
 		w.rollback()
 		return
-	}
-	t := &transaction{statements: w.statements, clock: &w.clock}
-	answers := make([]error, len(group))
-	for i, j := range group {
-		answers[i] = j.apply(ctx, t)
-		if !refused(answers[i]) {
-			w.rollback()
-			w.undone(group, answers[i], false)
-			return
-		}
 	}
 	syncing := time.Now()
 	if _, err := w.statements.exec(ctx, `COMMIT`); err != nil {
 		w.rollback()
-		w.undone(group, err, uncertain(err))
+		w.undone(g.writes, err, uncertain(err))
 		return
 	}
-	w.lastGroup, w.lastCommit = len(group), time.Since(syncing)
+	w.lastGroup, w.lastCommit = len(g.writes), time.Since(syncing)
 	w.commits.Add(1)
-	w.grouped.Add(int64(len(group)))
+	w.grouped.Add(int64(len(g.writes)))
 	w.committed()
-	for i, j := range group {
-		j.done <- answers[i]
+	for i, j := range g.writes {
+		j.done <- g.answers[i]
 	}
+}
+
+// group is the writes of one transaction.
+type group struct {
+	writes   []*write
+	answers  []error // of those that were applied
+	bytes    int
+	full     bool
+	plain    bool          // takes plain writes only
+	expected int           // writes in the group before
+	patience time.Duration // how long to wait for as many
+}
+
+// gather lets those who were answered with the group before come back with their next write, or groups would halve: one
+// fsync for the first to come, one for all others. It waits for as many as there were, and at most half as long as their
+// COMMIT took. Where one was alone it does not wait.
+func (w *writer) gather(g *group) bool {
+	if len(g.writes) == 0 || len(g.writes) >= g.expected || g.full || g.patience <= 0 {
+		return false
+	}
+	w.mu.Lock()
+	w.wanted = g.expected - len(g.writes)
+	complete := len(w.queue) >= w.wanted
+	select {
+	case <-w.gathered: // left over from the last time
+	default:
+	}
+	w.mu.Unlock()
+	patience := time.NewTimer(g.patience)
+	defer patience.Stop()
+	g.patience = 0
+	if !complete {
+		select {
+		case <-w.gathered:
+		case <-patience.C:
+		}
+	}
+	return w.take(g)
 }
 
 // refused reports whether err, from apply, leaves the transaction as it was before.
@@ -296,27 +342,25 @@ func (w *writer) undone(group []*write, err error, uncertain bool) {
 	w.queue = append(again, w.queue...)
 }
 
-// take removes from the queue what goes into one group.
-func (w *writer) take() (group []*write) {
+// take moves from the queue into g what goes into one group, and reports whether that was anything.
+func (w *writer) take(g *group) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	bytes := 0
-	for len(w.queue) > 0 && len(group) < maxGroupWrites {
+	before := len(g.writes)
+	for len(w.queue) > 0 && !g.full {
 		j := w.queue[0]
-		if j.granted != nil || len(group) > 0 && (j.alone || bytes+j.bytes > maxGroupBytes) {
+		if j.granted != nil || g.plain && !j.plain || len(g.writes) > 0 && (j.alone || g.bytes+j.bytes > maxGroupBytes) {
+			g.full = true
 			break
 		}
 		w.pop()
 		if !j.state.CompareAndSwap(waiting, taken) {
 			continue
 		}
-		bytes += j.bytes
-		group = append(group, j)
-		if j.alone {
-			break
-		}
+		g.writes, g.bytes = append(g.writes, j), g.bytes+j.bytes
+		g.full = j.alone || len(g.writes) == maxGroupWrites
 	}
-	return group
+	return len(g.writes) > before
 }
 
 // begin takes the file's write lock. While another process holds it, it tries again for as long as wanted says so;

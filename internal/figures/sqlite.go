@@ -153,7 +153,7 @@ func openBench(ctx context.Context) (_ *sqliteBench, err error) {
 	if b.store, err = sqlitestore.Open(ctx, filepath.Join(b.dir, "annals.db"), sqlitestore.Options{}); err != nil {
 		return nil, err
 	}
-	const pragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"
+	const pragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=wal_autocheckpoint(4096)&_pragma=cache_size(-16384)&_txlock=immediate"
 	if b.plain, err = sql.Open("sqlite", "file:"+filepath.Join(b.dir, "plain.db")+pragmas); err != nil {
 		return nil, err
 	}
