@@ -25,7 +25,9 @@ func (s *Store) prepareDelete() {
 		keep, marker, deletedAt = "'infinity'::timestamptz", ", writer = ''", "transaction_timestamp()"
 	}
 	old := "seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < " + keep // else it stays, stripped
-	s.sql.deleteTo = fmt.Sprintf(`WITH newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= $2),
+	// Deletes of one entity go one after the other: side by side they would lock its rows in different orders.
+	s.sql.deleteTo = fmt.Sprintf(`WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
+		newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM turn, %[1]s WHERE persistence_id = $1 AND seq_nr <= $2),
 		step AS MATERIALIZED (SELECT count(*) AS n, max(seq_nr) AS seq_nr FROM (
 			SELECT seq_nr FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM newest) AND (NOT deleted OR %[2]s)
 			ORDER BY seq_nr LIMIT %[3]d) todo),

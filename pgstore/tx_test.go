@@ -83,7 +83,10 @@ func TestObserver(t *testing.T) {
 	r := &recorder{}
 	s := open(t, pgstore.Options{Observer: r})
 	appendOne(t, s, "T|1", 0)
-	for range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+	for _, err := range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Error(err)
+		}
 		break // one page, one request
 	}
 	wantKind(t, put(t, s, "T|1", 7, text("x")), annals.ErrConflict)
