@@ -57,3 +57,43 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// The snippets of a guide are lines of examples, which compile and whose output is checked.
+func TestGuides(t *testing.T) {
+	t.Parallel()
+	for _, guide := range []struct {
+		name     string
+		examples []string
+		snippets int // at least
+	}{
+		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
+		{"cleanup.md", []string{"cleanup"}, 4},
+		{"durable-state.md", []string{"sqlitestore"}, 5},
+	} {
+		text, err := os.ReadFile("docs/guide/" + guide.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var code strings.Builder
+		for _, dir := range guide.examples {
+			example, err := os.ReadFile(dir + "/example_test.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.WriteString(unindented(string(example)))
+		}
+		snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(snippets) < guide.snippets {
+			t.Errorf("%s: found %d snippets", guide.name, len(snippets))
+		}
+		for _, s := range snippets {
+			if !strings.Contains(code.String(), unindented(s[1])) {
+				t.Errorf("%s: no example contains\n%s", guide.name, s[1])
+			}
+		}
+	}
+}
+
+func unindented(code string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(code, "")
+}
