@@ -1,0 +1,271 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/annals-go/annals"
+)
+
+// mutantJournal is a journal with some operations replaced.
+type mutantJournal struct {
+	annals.Journal
+	append func(ctx context.Context, c annals.Commit) (annals.Receipt, error)
+	replay func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error]
+	last   func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error)
+	delete func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error
+}
+
+func (j mutantJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if j.append != nil {
+		return j.append(ctx, c)
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+func (j mutantJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if j.replay != nil {
+		return j.replay(ctx, id, from, to)
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+func (j mutantJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	if j.last != nil {
+		return j.last(ctx, id)
+	}
+	return j.Journal.LastSeqNr(ctx, id)
+}
+
+func (j mutantJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	if j.delete != nil {
+		return j.delete(ctx, id, to)
+	}
+	return j.Journal.DeleteTo(ctx, id, to)
+}
+
+type noConflicts struct{ annals.Store }
+
+func (s noConflicts) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		for {
+			r, err := j.Append(ctx, c)
+			e := (*annals.Error)(nil)
+			if !errors.As(err, &e) || e.Kind != annals.ErrConflict {
+				return r, err
+			}
+			c.After, c.Snapshot = e.Last, nil
+		}
+	}}
+}
+
+type onePage struct{ annals.Store }
+
+func (s onePage) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			n := 0
+			for e, err := range j.Replay(ctx, id, from, to) {
+				if n++; n > 500 || !yield(e, err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+type noWriteIDs struct{ annals.Store }
+
+func (s noWriteIDs) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.WriteID = annals.WriteID{}
+		return j.Append(ctx, c)
+	}}
+}
+
+// reusing begins again with 1 when all events of an entity have been deleted: each time under another id inside.
+type reusing struct {
+	annals.Store
+	mu    sync.Mutex
+	lives map[annals.PersistenceID]int
+}
+
+func (s *reusing) inside(id annals.PersistenceID) annals.PersistenceID {
+	if n := s.lives[id]; n > 0 {
+		return annals.PersistenceID(fmt.Sprintf("%s life %d", id, n))
+	}
+	return id
+}
+
+func (s *reusing) Journal() annals.Journal {
+	j := s.Store.Journal()
+	locked := func(id annals.PersistenceID) (annals.PersistenceID, func()) {
+		s.mu.Lock()
+		return s.inside(id), s.mu.Unlock
+	}
+	return mutantJournal{
+		Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			id, unlock := locked(c.ID)
+			defer unlock()
+			if id != c.ID {
+				c.Snapshot = nil
+			}
+			c.ID = id
+			return j.Append(ctx, c)
+		},
+		replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+			inside, unlock := locked(id)
+			unlock()
+			return func(yield func(annals.Event, error) bool) {
+				for e, err := range j.Replay(ctx, inside, from, to) {
+					if err == nil {
+						e.ID = id
+					}
+					if !yield(e, err) {
+						return
+					}
+				}
+			}
+		},
+		last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+			id, unlock := locked(id)
+			defer unlock()
+			return j.LastSeqNr(ctx, id)
+		},
+		delete: func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+			inside, unlock := locked(id)
+			defer unlock()
+			last, err := j.LastSeqNr(ctx, inside)
+			if err == nil && last > 0 && to >= last {
+				if s.lives == nil {
+					s.lives = map[annals.PersistenceID]int{}
+				}
+				s.lives[id]++
+			}
+			return j.DeleteTo(ctx, inside, to)
+		},
+	}
+}
+
+// freeing takes an append behind numbers that are deleted: their rows are gone, and so is the fence.
+type freeing struct {
+	annals.Store
+	mu      sync.Mutex
+	deleted map[annals.PersistenceID]annals.SeqNr
+}
+
+func (s *freeing) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{
+		Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			r, err := j.Append(ctx, c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if end := c.After + annals.SeqNr(len(c.Events)); errors.Is(err, annals.ErrConflict) && end <= s.deleted[c.ID] {
+				return annals.Receipt{SeqNr: end, Time: r.Time}, nil
+			}
+			return r, err
+		},
+		delete: func(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+			last, err := j.LastSeqNr(ctx, id)
+			if err != nil {
+				return err
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.deleted == nil {
+				s.deleted = map[annals.PersistenceID]annals.SeqNr{}
+			}
+			s.deleted[id] = max(s.deleted[id], min(to, last))
+			return j.DeleteTo(ctx, id, to)
+		},
+	}
+}
+
+type halfBatches struct{ annals.Store }
+
+func (s halfBatches) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		if err := c.Validate(annals.Limits{}); err != nil {
+			return annals.Receipt{}, err
+		}
+		n := annals.SeqNr(len(c.Events))
+		c.Events, c.Snapshot = c.Events[:1], nil
+		r, err := j.Append(ctx, c)
+		r.SeqNr += n - 1
+		return r, err
+	}}
+}
+
+// silentPages reads page by page and takes an empty page, or one that begins later, as it comes.
+type silentPages struct{ annals.Store }
+
+func (s silentPages) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			for page := 100; page == 100; {
+				page = 0
+				for e, err := range j.Replay(ctx, id, from, to) {
+					if !yield(e, err) {
+						return
+					}
+					from = e.SeqNr + 1
+					if page++; page == 100 {
+						break
+					}
+				}
+			}
+		}
+	}}
+}
+
+type deaf struct{ annals.Store }
+
+func (s deaf) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j,
+		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+			return j.Append(context.WithoutCancel(ctx), c)
+		},
+	}
+}
+
+type leaking struct{ annals.Store }
+
+func (s leaking) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			type item struct {
+				e   annals.Event
+				err error
+			}
+			items := make(chan item)
+			go func() {
+				defer close(items)
+				for e, err := range j.Replay(ctx, id, from, to) {
+					select {
+					case items <- item{e, err}:
+					case <-ctx.Done(): // the suite's context ends with the test
+						return
+					}
+				}
+			}()
+			for i := range items {
+				if !yield(i.e, i.err) {
+					return
+				}
+			}
+		}
+	}}
+}
