@@ -38,6 +38,18 @@ const (
 	fieldManifest   = 3
 )
 
+// The wire types of the fields. A known number of another type is an unknown field, as in every protobuf parser.
+var (
+	recordTypes = map[protowire.Number]protowire.Type{
+		fieldPayload: protowire.BytesType, fieldSeqNr: protowire.VarintType, fieldID: protowire.BytesType,
+		fieldDeleted: protowire.VarintType, fieldAdapter: protowire.BytesType, fieldWriter: protowire.BytesType,
+		fieldTimestamp: protowire.VarintType, fieldMetadata: protowire.BytesType,
+	}
+	payloadTypes = map[protowire.Number]protowire.Type{
+		fieldSerializer: protowire.VarintType, fieldData: protowire.BytesType, fieldManifest: protowire.BytesType,
+	}
+)
+
 // Append appends the bytes of r to b, fields in ascending order as the JVM writes them. Sender, Timestamp and Deleted are
 // never written.
 func (r Record) Append(b []byte) []byte {
@@ -76,7 +88,7 @@ func appendMessage(b []byte, field protowire.Number, p annals.Payload) []byte {
 
 // ParseRecord reads what Append or a JVM wrote: fields in any order, unknown ones skipped. The payload's data is part of b.
 func ParseRecord(b []byte) (r Record, err error) {
-	err = fields(b, func(number protowire.Number, v value) (err error) {
+	err = fields(b, recordTypes, func(number protowire.Number, v value) (err error) {
 		switch number {
 		case fieldPayload:
 			r.Payload, err = parsePayload(v.bytes)
@@ -105,7 +117,7 @@ func ParseRecord(b []byte) (r Record, err error) {
 
 func parsePayload(b []byte) (p annals.Payload, err error) {
 	p.Data = []byte{}
-	err = fields(b, func(number protowire.Number, v value) error {
+	err = fields(b, payloadTypes, func(number protowire.Number, v value) error {
 		switch number {
 		case fieldSerializer:
 			p.SerializerID = int32(v.number)
@@ -125,7 +137,8 @@ type value struct {
 	number uint64
 }
 
-func fields(b []byte, each func(protowire.Number, value) error) error {
+// fields calls each for the fields of b that types names.
+func fields(b []byte, types map[protowire.Number]protowire.Type, each func(protowire.Number, value) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -144,10 +157,13 @@ func fields(b []byte, each func(protowire.Number, value) error) error {
 		if n < 0 {
 			return fmt.Errorf("field %d: %w", number, protowire.ParseError(n))
 		}
+		b = b[n:]
+		if want, known := types[number]; !known || kind != want {
+			continue
+		}
 		if err := each(number, v); err != nil {
 			return err
 		}
-		b = b[n:]
 	}
 	return nil
 }

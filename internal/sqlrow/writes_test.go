@@ -1,0 +1,39 @@
+package sqlrow
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// Whatever is read as writes is written and read again as the same.
+func FuzzParseWrites(f *testing.F) {
+	w := Write{Revision: 3, Time: time.UnixMicro(1785240000000001).UTC(), WriteID: annals.WriteID{1, 2, 3}}
+	f.Add(Writes{w, w}.String())
+	f.Add("")
+	f.Add("1/-5/00000000-0000-0000-0000-000000000000")
+	f.Add("1//")
+	f.Fuzz(func(t *testing.T, text string) {
+		ws, err := ParseWrites(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseWrites(ws.String())
+		if err != nil || !reflect.DeepEqual(again, ws) {
+			t.Errorf("%q: read %v, then %v, %v", text, ws, again, err)
+		}
+	})
+}
+
+func TestWritesAreBounded(t *testing.T) {
+	t.Parallel()
+	var ws Writes
+	for n := range annals.SeqNr(6) {
+		ws = ws.With(Write{Revision: n + 1})
+	}
+	if len(ws) != RememberedWrites || ws[0].Revision != 3 || ws[3].Revision != 6 {
+		t.Errorf("kept %v, want the revisions 3 to 6", ws)
+	}
+}
