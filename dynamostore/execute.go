@@ -36,6 +36,8 @@ type request struct {
 	keys func() []string // the partition keys it touches, for pacing
 	send func() error
 	read bool
+	// prepare is called before every sending. open is that of run. nil: nothing to prepare.
+	prepare func(open bool)
 }
 
 // run sends r until it is answered: through throttling and conflicts of transactions as long as ctx lasts, through lost
@@ -49,6 +51,9 @@ func (e *engine) run(ctx context.Context, r request) (open bool, failed class, e
 			return open, down, giveUp(ctx, down, err, open)
 		}
 		costs.sent(try)
+		if r.prepare != nil {
+			r.prepare(open)
+		}
 		err := r.send()
 		<-e.slots
 		if err == nil {

@@ -105,7 +105,9 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 			if limit > 0 && limit < pageFree {
 				in.Limit = aws.Int32(int32(limit))
 			}
-			limit *= pageGrows
+			if limit *= pageGrows; q.Most > 0 {
+				limit = min(limit, q.Most)
+			}
 			var out *dynamodb.QueryOutput
 			_, _, err := e.run(ctx, request{
 				read: true,

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -32,7 +33,7 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	}
 	var old plan.Item
 	send := e.single(ctx, w, &old)
-	open, c, err := e.run(ctx, request{keys: func() []string { return e.keysOf(w.Ops) }, send: send})
+	open, c, err := e.run(ctx, request{keys: func() []string { return e.keysOf(w.Ops) }, send: send, prepare: e.stamping(w.Ops)})
 	switch {
 	case err == nil:
 		costsOf(ctx).wrote(w.Ops)
@@ -120,6 +121,21 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 	}
 }
 
+// stamping calls what the ops have to Stamp, all with one time; nil when there is nothing to stamp.
+func (e *engine) stamping(ops []plan.Op) func(bool) {
+	if !slices.ContainsFunc(ops, func(op plan.Op) bool { return op.Stamp != nil }) {
+		return nil
+	}
+	return func(bool) {
+		now := e.Now()
+		for _, op := range ops {
+			if op.Stamp != nil {
+				op.Stamp(now)
+			}
+		}
+	}
+}
+
 // standing is the item that made a condition fail, nil where there is none.
 func standing(err error) plan.Item {
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
@@ -145,9 +161,16 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	// the caller's own items do.
 	token := rand.Text()
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
+	stamp := e.stamping(ops)
 	var reasons []types.CancellationReason
 	open, c, err := e.run(ctx, request{
 		keys: func() []string { return e.keysOf(ops) },
+		prepare: func(open bool) {
+			if stamp != nil && !open { // nothing has been written: what goes out now is another request
+				stamp(open)
+				token = rand.Text()
+			}
+		},
 		send: func() error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {

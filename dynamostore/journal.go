@@ -41,37 +41,10 @@ func (v journalView) Replay(ctx context.Context, id annals.PersistenceID, from, 
 		if from > to {
 			return
 		}
-		if err := v.enter(ctx, false); err != nil {
-			yield(annals.Event{}, named("replay", id, err))
-			return
-		}
-		inside := true // false while the caller's body runs, which must not hold up Close
-		defer func() {
-			if inside {
-				v.leave()
-			}
-		}()
-		ctx, end := v.s.start(ctx, annals.Call{Op: "replay", ID: id})
-		var failed error
-		defer func() { end(failed) }()
-		for e, err := range v.s.rooms.Journal.Replay(ctx, v.x, id, from, to) {
-			if err != nil {
-				failed = named("replay", id, err)
-				yield(annals.Event{}, failed)
-				return
-			}
-			costsOf(ctx).events(1)
-			v.leave()
-			inside = false
-			if !yield(e, nil) {
-				return
-			}
-			if failed = named("replay", id, v.enter(ctx, false)); failed != nil {
-				yield(annals.Event{}, failed)
-				return
-			}
-			inside = true
-		}
+		events := stream(ctx, v.view, annals.Call{Op: "replay", ID: id}, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+			return v.s.rooms.Journal.Replay(ctx, v.x, id, from, to)
+		})
+		events(yield)
 	}
 }
 

@@ -119,6 +119,9 @@ func (s *Store) Snapshots() annals.SnapshotStore { return s.view().snapshots() }
 // States is annals.Store.
 func (s *Store) States() annals.StateStore { return s.view().states() }
 
+// Query is annals.Store.
+func (s *Store) Query() annals.Query { return s.view().query() }
+
 // Capabilities are those of the layout.
 func (s *Store) Capabilities() annals.Capabilities { return s.rooms.Capabilities }
 
@@ -156,6 +159,13 @@ func (v view) states() annals.StateStore {
 		return v.s.Unsupported.States()
 	}
 	return statesView{v}
+}
+
+func (v view) query() annals.Query {
+	if v.s.rooms.Queries == nil {
+		return v.s.Unsupported.Query()
+	}
+	return queryView{v}
 }
 
 // call runs one operation of the store: closed and misplaced calls are refused, the Observer is told, errors are named.

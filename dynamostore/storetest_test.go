@@ -61,6 +61,12 @@ func TestConformance(t *testing.T) {
 		storetest.Run(t, c)
 		storetest.RunTransactor[*dynamostore.Tx](t, c)
 	})
+	t.Run("commit with an index", func(t *testing.T) {
+		t.Parallel()
+		c := conformance(t, func() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text(), Index: "slices"} })
+		storetest.Run(t, c)
+		storetest.RunTransactor[*dynamostore.Tx](t, c)
+	})
 	// A shard count this high keeps the suite's ids apart under the plugin's default keys. What the pairs differ in are keys
 	// and queries, so the volumes are the short ones.
 	many := 1 << 40

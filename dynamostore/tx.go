@@ -70,6 +70,7 @@ type inside struct {
 func (in inside) Journal() annals.Journal           { return in.journal() }
 func (in inside) Snapshots() annals.SnapshotStore   { return in.snapshots() }
 func (in inside) States() annals.StateStore         { return in.states() }
+func (in inside) Query() annals.Query               { return in.query() }
 func (in inside) Capabilities() annals.Capabilities { return in.s.Capabilities() }
 
 // collector is the executor within a transaction: it reads at once and keeps the writes.
@@ -79,7 +80,10 @@ type collector struct {
 }
 
 // Write is plan.Executor.
-func (c collector) Write(_ context.Context, w plan.Write) (plan.Outcome, error) {
+func (c collector) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if w.Apart {
+		return c.engine.Write(ctx, w)
+	}
 	c.tx.mu.Lock()
 	defer c.tx.mu.Unlock()
 	c.tx.writes = append(c.tx.writes, w)
@@ -102,7 +106,7 @@ type together struct {
 
 // Write is plan.Executor.
 func (t together) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
-	if len(t.items) == 0 {
+	if len(t.items) == 0 || w.Apart {
 		return t.engine.Write(ctx, w)
 	}
 	outcomes, err := t.engine.transact(ctx, []plan.Write{w}, t.items)

@@ -94,10 +94,14 @@ func wrote(it plan.Item, w annals.WriteID) bool {
 	return ok && bytes.Equal(b, w[:])
 }
 
-func commitItem(c annals.Commit, now time.Time) plan.Item {
+func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
 	list := make([]types.AttributeValue, len(c.Events))
 	for i := range c.Events {
-		list[i] = &types.AttributeValueMemberM{Value: eventMap(&c.Events[i])}
+		m := eventMap(&c.Events[i])
+		if t.index == "" && !c.Events[i].Time.IsZero() {
+			m[attrTime] = plan.Micros(c.Events[i].Time)
+		}
+		list[i] = &types.AttributeValueMemberM{Value: m}
 	}
 	it := key(c.ID, c.After+1)
 	it[attrFormat] = plan.N(format)
@@ -105,6 +109,9 @@ func commitItem(c annals.Commit, now time.Time) plan.Item {
 	it[attrTime] = plan.Micros(now)
 	it[attrCount] = plan.N(len(list))
 	it[attrEvents] = &types.AttributeValueMemberL{Value: list}
+	if t.index != "" {
+		it[attrFeed] = commitFeed(c.ID)
+	}
 	return it
 }
 
@@ -113,9 +120,6 @@ func eventMap(e *annals.NewEvent) plan.Item {
 	putPayload(m, e.Payload)
 	putTags(m, e.Tags)
 	putMeta(m, e.Metadata)
-	if !e.Time.IsZero() {
-		m[attrTime] = plan.Micros(e.Time)
-	}
 	if e.Adapter != "" {
 		m[attrAdapter] = plan.S(e.Adapter)
 	}

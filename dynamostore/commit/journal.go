@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -14,10 +15,12 @@ import (
 // Append is plan.Journal: one put on condition that its key is free. Readers see whole commits, so two writers with the same
 // After meet on the same key.
 func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
+	if err := t.announce(ctx, x, c.ID); err != nil {
+		return annals.Receipt{}, err
+	}
 	now := x.Now()
 	w := plan.Write{
-		Ops: []plan.Op{{Table: t.name, Put: commitItem(c, now), Condition: absent, Names: idName,
-			Ours: func(old plan.Item) bool { return wrote(old, c.WriteID) }}},
+		Ops:     []plan.Op{t.commitOp(c, &now)},
 		Refused: func([]plan.Item, bool) error { return &annals.Error{Kind: annals.ErrConflict, After: c.After} },
 	}
 	if c.Snapshot != nil {
@@ -40,6 +43,16 @@ func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (a
 		return annals.Receipt{SeqNr: old.last(), Time: old.at, Repeated: true}, err
 	}
 	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}, nil
+}
+
+// commitOp stores c under the number of its first event, unless that is taken. now is set to the time that it is stored with.
+func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
+	it := t.commitItem(c, *now)
+	op := plan.Op{Table: t.name, Put: it, Condition: absent, Names: idName, Ours: func(old plan.Item) bool { return wrote(old, c.WriteID) }}
+	if t.index != "" {
+		op.Stamp = func(at time.Time) { *now, it[attrTime] = at, plan.Micros(at) }
+	}
+	return op
 }
 
 // Replay is plan.Journal.
@@ -242,8 +255,14 @@ func (t *table) cut(ctx context.Context, x plan.Executor, id annals.PersistenceI
 
 // SkipTo is plan.Rooms: a tombstone over 1 … n.
 func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
+	if err := t.announce(ctx, x, id); err != nil {
+		return err
+	}
 	it := key(id, 1)
 	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n), plan.N(n+1), plan.Micros(x.Now())
+	if t.index != "" {
+		it[attrFeed] = commitFeed(id)
+	}
 	_, err := x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName,
 			Ours: func(old plan.Item) bool {

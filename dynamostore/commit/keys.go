@@ -18,6 +18,7 @@ const (
 	attrFormat = "v"
 	attrWrite  = "w"    // WriteID; of a state the last four, with their times, in w, w1, w2, w3
 	attrTime   = "at"   // microseconds since 1970
+	attrFeed   = "feed" // hash key of the index: entity type and slice group
 	attrCount  = "n"    // events of the commit
 	attrFrom   = "from" // the first number still held; behind the last for a tombstone, absent while all are
 	attrEvents = "ev"
@@ -37,11 +38,13 @@ const (
 	attrDeleted  = "gone"
 
 	attrLayout = "layout"
+	attrIndex  = "index" // its name, absent when there is none
+	attrTypes  = "types" // the entity types in the index
 )
 
 // reserved are the names that additional columns of states cannot have.
-var reserved = []string{attrID, attrSeq, attrFormat, attrWrite, "w1", "w2", "w3", attrTime, attrCount, attrFrom, attrEvents, attrSerializer,
-	attrManifest, attrData, attrTags, attrMeta, attrAdapter, attrSave, attrParts, attrZip, attrRevision, attrDeleted, attrLayout}
+var reserved = []string{attrID, attrSeq, attrFormat, attrWrite, "w1", "w2", "w3", attrTime, attrFeed, attrCount, attrFrom, attrEvents, attrSerializer,
+	attrManifest, attrData, attrTags, attrMeta, attrAdapter, attrSave, attrParts, attrZip, attrRevision, attrDeleted, attrLayout, attrIndex, attrTypes}
 
 // The range key, seq, orders an entity's items: parts of snapshots below zero, the state at 0, then commits at the number of
 // their first event and snapshots half behind the last number they cover.

@@ -11,12 +11,17 @@ import (
 // Layout is the default layout: one item is one commit. The zero Layout works.
 type Layout struct {
 	Table string // "" = "annals"
+	// Index is the name of a global secondary index for queries across entities, "" for none: then annals.Query is
+	// ErrUnsupported. It costs a second write unit per kilobyte, and events have the time of their commit. A table keeps the
+	// choice it was created with.
+	Index string
 }
 
 const (
 	defaultTable = "annals"
 	format       = 1 // of every item; higher ones are of a later version of this package
 	maxIDBytes   = 2048
+	maxFeedBytes = 2048 // of the index's hash key, which holds the entity type
 )
 
 // Name is "commit".
@@ -24,11 +29,11 @@ func (Layout) Name() string { return "commit" }
 
 // Plan is dynamostore.Layout.
 func (l Layout) Plan() (plan.Rooms, error) {
-	t := &table{name: l.Table}
+	t := &table{name: l.Table, index: l.Index}
 	if t.name == "" {
 		t.name = defaultTable
 	}
-	return plan.Rooms{
+	rooms := plan.Rooms{
 		Tables: []plan.Table{{Name: t.name, Hash: plan.Key{Name: attrID}, Range: plan.Key{Name: attrSeq, Number: true}, Stream: true}},
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true,
@@ -44,12 +49,23 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		States:    t,
 		Columns:   true,
 		Reserved:  reserved,
-	}, nil
+	}
+	if t.index != "" {
+		rooms.Tables[0].Indexes = []plan.Index{{Name: t.index, Hash: plan.Key{Name: attrFeed}, Range: plan.Key{Name: attrTime, Number: true}}}
+		rooms.Queries = queries{t}
+		c := &rooms.Capabilities
+		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
+		c.EventTimes = false // the index has a commit's time, and the order of Offset is that of times
+		c.Limits.MaxIDBytes = maxFeedBytes - len(states("", 0)) // a type is part of an id
+	}
+	return rooms, nil
 }
 
 // table is the layout at work: plan.Journal, plan.Snapshots and plan.States.
 type table struct {
 	name  string
+	index string // "" = none
+	types entityTypes
 	depth depth
 }
 
@@ -72,6 +88,9 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		}
 		it = settingsKey()
 		it[attrFormat], it[attrLayout] = plan.N(format), plan.S(Layout{}.Name())
+		if t.index != "" {
+			it[attrIndex] = plan.S(t.index)
+		}
 		if _, err := x.Write(ctx, plan.Write{
 			Ops:     []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName}},
 			Refused: func([]plan.Item, bool) error { return nil }, // another process was first: read what it wrote
@@ -88,6 +107,10 @@ func (t *table) checkSettings(it plan.Item) error {
 	if n, _ := plan.Number(it, attrFormat); n != format {
 		return fault("table %q has format %d, this version reads %d", t.name, n, format)
 	}
+	if index, _ := plan.Text(it, attrIndex); index != t.index {
+		return fault("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
+	}
+	t.types.learn(it)
 	return nil
 }
 

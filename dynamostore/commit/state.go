@@ -25,14 +25,19 @@ func (t *table) Get(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	if !ok || err != nil {
 		return annals.State{}, false, err
 	}
+	st, err := stateOf(id, it)
+	return st, err == nil && !st.Deleted, err
+}
+
+func stateOf(id annals.PersistenceID, it plan.Item) (annals.State, error) {
 	if v, _ := plan.Number(it, attrFormat); v > format {
-		return annals.State{}, false, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the state has format %d, this version reads %d", v, format)}
+		return annals.State{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the state has format %d, this version reads %d", v, format)}
 	}
 	st := annals.State{ID: id, Revision: revision(it), Time: plan.Time(it, attrTime), Tags: tags(it), Deleted: plan.Flag(it, attrDeleted)}
 	if !st.Deleted {
 		st.Payload = payload(it)
 	}
-	return st, !st.Deleted, nil
+	return st, nil
 }
 
 func revision(it plan.Item) annals.SeqNr {
@@ -42,7 +47,10 @@ func revision(it plan.Item) annals.SeqNr {
 
 // Write is plan.States: one update on condition of the revision.
 func (t *table) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
-	op, err := t.stateOp(w)
+	if err := t.announce(ctx, x, w.ID); err != nil {
+		return annals.Receipt{}, err
+	}
+	op, err := t.stateOp(&w)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -58,8 +66,7 @@ func (t *table) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 			return t.eventMisfit(ctx, x, w, last)
 		}
 		c := annals.Commit{ID: w.ID, After: w.After, Events: []annals.NewEvent{*w.Event}, WriteID: w.WriteID}
-		write.Ops = append(write.Ops, plan.Op{Table: t.name, Put: commitItem(c, w.Time), Condition: absent, Names: idName,
-			Ours: func(old plan.Item) bool { return wrote(old, w.WriteID) }})
+		write.Ops = append(write.Ops, t.commitOp(c, &w.Time))
 	}
 	out, err := x.Write(ctx, write)
 	if err != nil {
@@ -86,9 +93,13 @@ func (t *table) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWr
 	return annals.Receipt{}, fault("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", w.After+1, last)
 }
 
-// stateOp is the update that makes an item out of w. Attributes that w does not name stay.
-func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
+// stateOp is the update that makes an item out of w, whose time it sets to the one stored. Attributes that w does not name
+// stay.
+func (t *table) stateOp(w *plan.StateWrite) (plan.Op, error) {
 	fresh := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(w.After + 1), attrTime: plan.Micros(w.Time), attrWrite: plan.B(stamp(w))}
+	if t.index != "" {
+		fresh[attrFeed] = stateFeed(w.ID)
+	}
 	putTags(fresh, w.Tags)
 	if w.Deleted {
 		fresh[attrDeleted] = plan.Bool(true)
@@ -137,11 +148,11 @@ func (t *table) stateOp(w plan.StateWrite) (plan.Op, error) {
 		u.removes = append(u.removes, u.name(name))
 	}
 	return plan.Op{Table: t.name, Key: key(w.ID, 0), Update: u.text(), Condition: condition, Names: u.names, Values: u.values,
-		Ours: func(old plan.Item) bool { return came(w, old) }}, nil
+		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: t.stampState(w, fresh)}, nil
 }
 
 // stamp is what a state remembers of a write.
-func stamp(w plan.StateWrite) []byte {
+func stamp(w *plan.StateWrite) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clone(w.WriteID[:]), uint64(w.Time.UnixMicro()))
 }
 

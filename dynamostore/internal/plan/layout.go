@@ -27,6 +27,7 @@ type Rooms struct {
 	SkipTo    func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
 	Snapshots Snapshots
 	States    States
+	Queries   Queries
 	// Columns reports that states take additional columns, Reserved the names that those must not have.
 	Columns  bool
 	Reserved []string
@@ -54,6 +55,14 @@ type Snapshots interface {
 type States interface {
 	Get(ctx context.Context, x Executor, id annals.PersistenceID) (annals.State, bool, error)
 	Write(ctx context.Context, x Executor, w StateWrite) (annals.Receipt, error)
+}
+
+// Queries is annals.Query over an Executor.
+type Queries interface {
+	Events(ctx context.Context, x Executor, f annals.Filter) iter.Seq2[annals.Event, error]
+	States(ctx context.Context, x Executor, f annals.Filter) iter.Seq2[annals.State, error]
+	IDs(ctx context.Context, x Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error]
+	Newest(ctx context.Context, x Executor, f annals.Filter) (annals.Offset, error)
 }
 
 // StateWrite is an annals.StateWrite with what the store adds to it.

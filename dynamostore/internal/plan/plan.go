@@ -59,6 +59,7 @@ type Query struct {
 	Names        map[string]string
 	Values       Item
 	Limit        int // items of the first page; later pages grow from there. 0 = as many as fit in a page
+	Most         int // items of any page, for many queries side by side. 0 = as many as fit in a page
 }
 
 // Op is one item of a Write. It is a put when Put is set, an update when Update is, a delete when Delete is, otherwise a
@@ -75,6 +76,10 @@ type Op struct {
 	// Ours reports whether old, which made Condition fail, was written by an earlier try of this very write.
 	// nil: it never was.
 	Ours func(old Item) bool
+	// Stamp puts the time into the op. It is called before every sending, for whoever reads by time looks back no further
+	// than one exchange with the service may take; throttling can hold a write up for much longer. Once an answer of a
+	// transaction has been lost its time stays. nil: the op has the time of its making, or none.
+	Stamp func(now time.Time)
 }
 
 // Write is up to 100 ops that are stored together or not at all: one is sent as such, several as a transaction.
@@ -89,6 +94,8 @@ type Write struct {
 	Token bool
 	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed. A transaction cannot tell.
 	ReturnOld bool
+	// Apart stores the write at once and for itself, also from within a transaction of the caller's.
+	Apart bool
 }
 
 // Outcome is what a Write did.

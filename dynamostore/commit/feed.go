@@ -1,0 +1,130 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// The index holds the commits of each entity type in 16 partitions and its states in 16 others, in the order of time. Each
+// has 64 slices, so followers that share the slices in 2, 4, 8 or 16 equal ranges have partitions of their own.
+const (
+	groups      = 16
+	groupSlices = annals.SliceCount / groups
+)
+
+func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
+
+// commits and states name a partition of the index. A type may end like one, but its partitions then end like one twice.
+func commits(entityType string, group int) string { return fmt.Sprintf("%s#%02d", entityType, group) }
+
+func states(entityType string, group int) string { return commits(entityType, group) + " state" }
+
+func commitFeed(id annals.PersistenceID) types.AttributeValue {
+	return plan.S(commits(id.Type(), group(id)))
+}
+
+func stateFeed(id annals.PersistenceID) types.AttributeValue {
+	return plan.S(states(id.Type(), group(id)))
+}
+
+// stampState gives the state that stateOp made of w a later time.
+func (t *table) stampState(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
+	if t.index == "" {
+		return nil
+	}
+	at, last := fresh[attrTime].(*types.AttributeValueMemberN), fresh[attrWrite].(*types.AttributeValueMemberB)
+	return func(now time.Time) {
+		w.Time = now
+		at.Value, last.Value = fmt.Sprint(now.UnixMicro()), stamp(w)
+	}
+}
+
+// entityTypes are those that the settings item is known to name. A query for all types reads them there.
+type entityTypes struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// noType stands for the type of ids without one. No type contains a "|".
+const noType = "|"
+
+// maxTypesBytes keeps the settings item below its limit.
+const maxTypesBytes = 300 << 10
+
+// announce sees to it that the settings name the type of id before anything of that type is written: a query that does not
+// find it there began before that.
+func (t *table) announce(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
+	name := id.Type()
+	if t.index == "" {
+		return nil
+	}
+	known, room := t.types.has(name)
+	if known {
+		return nil
+	}
+	if !room {
+		return &annals.Error{Kind: annals.ErrTooLarge, Err: errors.New("the settings item holds as many entity types as fit")}
+	}
+	_, err := x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.name, Key: settingsKey(), Update: "ADD #types :type",
+		Names: map[string]string{"#types": attrTypes}, Values: plan.Item{":type": &types.AttributeValueMemberSS{Value: []string{orNoType(name)}}}}}})
+	if err == nil {
+		t.types.add(name)
+	}
+	return err
+}
+
+// has reports whether name is known, and whether there is room for one more.
+func (e *entityTypes) has(name string) (known, room bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bytes := len(name)
+	if !e.known[name] {
+		for known := range e.known {
+			bytes += len(known)
+		}
+	}
+	return e.known[name], bytes <= maxTypesBytes
+}
+
+func (e *entityTypes) add(names ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known == nil {
+		e.known = map[string]bool{}
+	}
+	for _, name := range names {
+		e.known[name] = true
+	}
+}
+
+// learn takes the types from the settings and returns them in order.
+func (e *entityTypes) learn(settings plan.Item) []string {
+	names := map[string]bool{}
+	if set, ok := settings[attrTypes].(*types.AttributeValueMemberSS); ok {
+		for _, name := range set.Value {
+			if name == noType {
+				name = ""
+			}
+			names[name] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(names))
+	e.add(all...)
+	return all
+}
+
+func orNoType(name string) string {
+	if name == "" {
+		return noType
+	}
+	return name
+}

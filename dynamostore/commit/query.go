@@ -1,0 +1,306 @@
+package commit
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// queries are plan.Queries over the index.
+type queries struct{ *table }
+
+// The pages of a query are merged from many partitions, each with two pages in memory. Up to so many partitions each have
+// pages of full size, more share the items of as many pages.
+const (
+	fullPages = 2 * groups
+	pageItems = 1000
+)
+
+// Events is plan.Queries.
+func (q queries) Events(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return limited(f.Limit, func(yield func(annals.Event, error) bool) {
+		for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: commits, has: attrEvents}) {
+			var es []annals.Event
+			if err == nil {
+				es, err = eventsOf(moment, f)
+			}
+			if err != nil {
+				yield(annals.Event{}, err)
+				return
+			}
+			for _, e := range es {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// States is plan.Queries.
+func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.State, error] {
+	s := stretch{Filter: f, partition: states}
+	if f.KeysOnly {
+		s.fields = []string{attrID, attrSeq, attrFormat, attrTime, attrRevision, attrTags, attrDeleted, attrSerializer, attrManifest}
+	}
+	return limited(f.Limit, func(yield func(annals.State, error) bool) {
+		for moment, err := range q.moments(ctx, x, s) {
+			var sts []annals.State
+			if err == nil {
+				sts, err = statesOf(moment, f)
+			}
+			if err != nil {
+				yield(annals.State{}, err)
+				return
+			}
+			for _, st := range sts {
+				if !yield(st, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Newest is plan.Queries.
+func (q queries) Newest(ctx context.Context, x plan.Executor, f annals.Filter) (annals.Offset, error) {
+	f.Limit = 1
+	for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: commits, has: attrEvents, backward: true}) {
+		if err != nil {
+			return annals.Offset{}, err
+		}
+		es, err := eventsOf(moment, f)
+		if err != nil {
+			return annals.Offset{}, err
+		}
+		if len(es) > 0 {
+			return es[len(es)-1].Offset(), nil
+		}
+	}
+	return annals.Offset{}, nil
+}
+
+// IDs is plan.Queries: by type, then by slice group, then by the bytes of the id. Where an entity has something in the index
+// changes with every write, so the ids of a group are gathered before the first is given.
+func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) {
+		names, err := q.names(ctx, x, entityType)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range names {
+			for g := range groups {
+				if after != "" && (name < after.Type() || name == after.Type() && g < group(after)) {
+					continue
+				}
+				ids, err := q.ids(ctx, x, name, g)
+				if err != nil {
+					yield("", err)
+					return
+				}
+				for _, id := range ids {
+					if name == after.Type() && g == group(after) && id <= after {
+						continue
+					}
+					if !yield(id, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// ids are those of one type and group, in order.
+func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) ([]annals.PersistenceID, error) {
+	found := map[annals.PersistenceID]bool{}
+	for _, partition := range []string{commits(name, g), states(name, g)} {
+		for it, err := range x.Query(ctx, plan.Query{Table: q.name, Index: q.index, Hash: partition, Fields: []string{attrID}}) {
+			if err != nil {
+				return nil, err
+			}
+			id, _ := plan.Text(it, attrID)
+			found[annals.PersistenceID(id)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// names are the entity types to ask for: one, or all there are.
+func (q queries) names(ctx context.Context, x plan.Executor, entityType string) ([]string, error) {
+	if entityType != "" {
+		if len(commits(entityType, 0)) > maxFeedBytes {
+			return nil, nil // the type of no id
+		}
+		return []string{entityType}, nil
+	}
+	settings, _, err := x.Get(ctx, plan.Get{Table: q.name, Key: settingsKey()})
+	if err != nil {
+		return nil, err
+	}
+	return q.types.learn(settings), nil
+}
+
+// stretch is what a query reads of the index: the part of a Filter that it can tell.
+type stretch struct {
+	annals.Filter
+	partition func(entityType string, group int) string
+	has       string   // an attribute that items must have, "" = any item
+	fields    []string // nil = all
+	backward  bool
+}
+
+// moments yields the items of one time together: neither do partitions know of each other's, nor has a partition an order
+// for them.
+//
+// All partitions are read up to one time, that of the call. If each were read to its end, one read early would end earlier
+// than the others, and what it lacks would lie behind the last item seen: no look-back would find it.
+func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.Seq2[[]plan.Item, error] {
+	return func(yield func([]plan.Item, error) bool) {
+		until := x.Now()
+		if s.Behind > 0 {
+			until = until.Add(-s.Behind - time.Microsecond)
+		}
+		if s.After.Time.After(until) {
+			return
+		}
+		all, err := q.partitions(ctx, x, s, until)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if len(all) == 0 {
+			return
+		}
+		var moment []plan.Item
+		var now int64
+		for it, err := range x.Merge(ctx, all, attrTime) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			at, _ := plan.Number(it, attrTime)
+			if at != now && len(moment) > 0 {
+				if !yield(moment, nil) {
+					return
+				}
+				moment = nil
+			}
+			moment, now = append(moment, it), at
+		}
+		if len(moment) > 0 {
+			yield(moment, nil)
+		}
+	}
+}
+
+// partitions are the queries for s up to a time.
+func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, until time.Time) ([]plan.Query, error) {
+	names, err := q.names(ctx, x, s.Type)
+	if err != nil {
+		return nil, err
+	}
+	from, to := s.Slices.Bounds()
+	first, end := from/groupSlices, (to-1)/groupSlices+1
+	one := plan.Query{Table: q.name, Index: q.index, To: plan.Micros(until), Backward: s.backward, Fields: s.fields}
+	if !s.After.Time.IsZero() {
+		one.From = plan.Micros(s.After.Time)
+	}
+	if s.has != "" {
+		one.Filter, one.Names = "attribute_exists(#has)", map[string]string{"#has": s.has}
+	}
+	n := len(names) * (end - first)
+	if s.Limit > 0 && n > 0 {
+		one.Limit = s.Limit/n + 1 // the ids spread evenly over the groups
+	}
+	if n > fullPages {
+		one.Most = max(fullPages*pageItems/n, 1)
+		if one.Limit == 0 {
+			one.Limit = one.Most
+		}
+	}
+	all := make([]plan.Query, 0, n)
+	for _, name := range names {
+		for g := first; g < end; g++ {
+			one.Hash = s.partition(name, g)
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// eventsOf are the events that fit f of commits of one time, in the order of Offset.
+func eventsOf(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
+	var all []annals.Event
+	for _, it := range moment {
+		id, fits := idOf(it, f)
+		if !fits {
+			continue
+		}
+		rec, err := read(id, it)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := rec.events(1, annals.MaxSeqNr, func(e annals.Event) bool {
+			e.Time = rec.at
+			if e.Offset().Compare(f.After) > 0 && tagged(e.Tags, f) {
+				all = append(all, e)
+			}
+			return true
+		}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
+	return all, nil
+}
+
+// statesOf are the states of one time that fit f, in the order of Offset.
+func statesOf(moment []plan.Item, f annals.Filter) ([]annals.State, error) {
+	var all []annals.State
+	for _, it := range moment {
+		id, fits := idOf(it, f)
+		if !fits {
+			continue
+		}
+		st, err := stateOf(id, it)
+		if err != nil {
+			return nil, err
+		}
+		if st.Offset().Compare(f.After) > 0 && tagged(st.Tags, f) {
+			all = append(all, st)
+		}
+	}
+	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
+	return all, nil
+}
+
+// idOf is whose item it is, and whether f wants its slice.
+func idOf(it plan.Item, f annals.Filter) (annals.PersistenceID, bool) {
+	text, _ := plan.Text(it, attrID)
+	id := annals.PersistenceID(text)
+	return id, f.Slices.Contains(id.Slice())
+}
+
+func tagged(tags []string, f annals.Filter) bool { return f.Tag == "" || slices.Contains(tags, f.Tag) }
+
+// limited ends seq behind limit values, 0 for none.
+func limited[T any](limit int, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	if limit == 0 {
+		return seq
+	}
+	return func(yield func(T, error) bool) {
+		left := limit
+		for t, err := range seq {
+			if left--; !yield(t, err) || left == 0 {
+				return
+			}
+		}
+	}
+}
