@@ -1,0 +1,349 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// openIndexed opens a store on a new table with an index.
+func openIndexed(t testing.TB, c dynamostore.Client, o dynamostore.Options) (s *dynamostore.Store, table string) {
+	t.Helper()
+	o.CreateTables = true
+	table = "t" + rand.Text()
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: table, Index: "slices"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, table
+}
+
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) (all []T) {
+	t.Helper()
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// A commit of a known type takes one request, and the index one unit more.
+func TestIndexCosts(t *testing.T) {
+	t.Parallel()
+	ctx, c, seen := t.Context(), client(t), &recorder{}
+	s, table := openIndexed(t, c, dynamostore.Options{Observer: seen})
+	cost := func(name string, requests int, writes float64) {
+		t.Helper()
+		if r := seen.last(); r.Requests != requests || r.WriteUnits > writes {
+			t.Errorf("%s: %d requests, %v write units; want %d and %v", name, r.Requests, r.WriteUnits, requests, writes)
+		}
+	}
+	add := func(s annals.Store, id annals.PersistenceID, after annals.SeqNr) {
+		t.Helper()
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: texts(strings.Repeat("x", 900))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(s, "Thing|1", 0)
+	cost("the first append of a type", 2, 3)
+	add(s, "Thing|1", 1)
+	cost("append of one event of 900 bytes", 1, 2)
+	add(s, "Thing|2", 0)
+	cost("append to another entity", 1, 2)
+	if _, err := s.States().Put(ctx, annals.StateWrite{ID: "Thing|1", Payload: text("state").Payload}); err != nil {
+		t.Fatal(err)
+	}
+	cost("a first state", 1, 2)
+	again, err := dynamostore.Open(ctx, c, commit.Layout{Table: table, Index: "slices"}, dynamostore.Options{Observer: seen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(again, "Thing|3", 0)
+	cost("the first append of another process", 1, 2)
+	collect(t, again.Query().Events(ctx, annals.Filter{Type: "Thing", Slices: annals.SliceRanges(4)[1]}))
+	cost("query of a type in a quarter of the slices", 4, 0)
+}
+
+// Commits of one time lie in no order, in many partitions and on both sides of page edges.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), client(t)
+	s, table := openIndexed(t, c, dynamostore.Options{})
+	var want []annals.Offset
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for i := range 48 {
+		id := annals.NewPersistenceID([]string{"A", "B", "C"}[i%3], fmt.Sprint(i))
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("one", "two", "three")}); err != nil {
+			t.Fatal(err)
+		}
+		at := at.Add(time.Duration(i%2) * time.Microsecond)
+		if _, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &table, Key: plan.Item{"pid": plan.S(string(id)), "seq": plan.N(1)},
+			UpdateExpression: aws.String("SET #at = :at"), ExpressionAttributeNames: map[string]string{"#at": "at"},
+			ExpressionAttributeValues: plan.Item{":at": plan.Micros(at)}}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range annals.SeqNr(3) {
+			want = append(want, annals.Offset{Time: at, ID: id, SeqNr: n + 1})
+		}
+	}
+	slices.SortFunc(want, annals.Offset.Compare)
+	for _, limit := range []int{7, 0} {
+		var got []annals.Offset
+		for f := (annals.Filter{Limit: limit}); ; {
+			page := collect(t, s.Query().Events(ctx, f))
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				got = append(got, e.Offset())
+			}
+			f.After = got[len(got)-1]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: %d offsets, want %d in order", limit, len(got), len(want))
+		}
+	}
+	if newest, err := s.Query().Newest(ctx, annals.Filter{}); err != nil || newest != want[len(want)-1] {
+		t.Error(newest, err)
+	}
+	between := collect(t, s.Query().Events(ctx, annals.Filter{After: annals.Offset{Time: at.Add(time.Nanosecond)}}))
+	if len(between) != 24*3 || !between[0].Time.After(at) {
+		t.Errorf("%d events behind a place between two microseconds", len(between))
+	}
+}
+
+// However slow its reader, a query shows nothing that was written behind its call: else it would show some partitions' and
+// not the others'.
+func TestQueryEndsAtItsCall(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := openIndexed(t, client(t), dynamostore.Options{})
+	large := text(strings.Repeat("x", 200<<10)) // five to a page
+	last := map[annals.PersistenceID]annals.SeqNr{}
+	for i := 0; len(last) < 8; i++ {
+		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); id.Slice() < 128 { // two partitions
+			last[id] = 0
+		}
+	}
+	round := func() {
+		for id, after := range last {
+			r, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{large}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last[id] = r.SeqNr
+		}
+	}
+	for range 4 {
+		round()
+	}
+	n := 0
+	for e, err := range s.Query().Events(ctx, annals.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n%12 == 1 {
+			round()
+		}
+		if e.SeqNr > 4 {
+			t.Fatalf("event %d of %q is behind the call", e.SeqNr, e.ID)
+		}
+	}
+	if n != 32 {
+		t.Errorf("%d events, want 32", n)
+	}
+}
+
+// A write that throttling held up has the time at which it was stored.
+func TestThrottledWritesAreStampedAnew(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	c, err := connect(ctx, p.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := openIndexed(t, c, dynamostore.Options{})
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|0", Events: texts("announced")}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var passed time.Time
+	throttle := func() {
+		left := 2
+		p.SetRule(func(r testenv.Request) testenv.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Writes() {
+				left--
+			}
+			passed = time.Now().UTC()
+			return testenv.Fault{Throttle: left >= 0 && r.Writes()}
+		})
+	}
+	id := annals.PersistenceID("Thing|1")
+	snapshot := &annals.Snapshot{ID: id, SeqNr: 2, Payload: text("snapshot").Payload}
+	for what, write := range map[string]func() (annals.Receipt, error){
+		"append": func() (annals.Receipt, error) {
+			return s.Journal().Append(ctx, annals.Commit{ID: "Thing|2", Events: texts("a", "b")})
+		},
+		"append with a snapshot": func() (annals.Receipt, error) {
+			return s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("a", "b"), Snapshot: snapshot})
+		},
+		"state": func() (annals.Receipt, error) {
+			return s.States().Put(ctx, annals.StateWrite{ID: "Thing|3", Payload: text("a").Payload})
+		},
+		"state with an event": func() (annals.Receipt, error) {
+			e := text("a")
+			return s.States().Put(ctx, annals.StateWrite{ID: "Thing|4", Payload: text("a").Payload, Event: &e})
+		},
+	} {
+		throttle()
+		r, err := write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if early := passed.Sub(r.Time); early > 10*time.Millisecond {
+			t.Errorf("%s: stamped %v before it was let through", what, early)
+		}
+		p.SetRule(nil)
+	}
+	stored := map[annals.PersistenceID]time.Time{}
+	for _, e := range collect(t, s.Query().Events(ctx, annals.Filter{})) {
+		stored[e.ID] = e.Time
+	}
+	for _, st := range collect(t, s.Query().States(ctx, annals.Filter{})) {
+		if at, also := stored[st.ID]; also && !at.Equal(st.Time) {
+			t.Errorf("%q: the state is of %v, its event of %v", st.ID, st.Time, at)
+		}
+	}
+	if len(stored) != 4 {
+		t.Errorf("events of %d entities, want 4", len(stored))
+	}
+}
+
+// The types of a transaction's writes are announced once, whatever becomes of it.
+func TestTypesInTransactions(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := openIndexed(t, client(t), dynamostore.Options{})
+	broken := errors.New("broken off")
+	for _, want := range []error{broken, nil} {
+		err := s.InTx(ctx, func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
+			for _, id := range []annals.PersistenceID{"A|1", "A|2", "B|1", "none"} {
+				if _, err := in.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("a")}); err != nil {
+					return err
+				}
+			}
+			return want
+		})
+		if !errors.Is(err, want) {
+			t.Fatal(err)
+		}
+	}
+	ids := collect(t, s.Query().IDs(ctx, "", ""))
+	slices.Sort(ids)
+	if !slices.Equal(ids, []annals.PersistenceID{"A|1", "A|2", "B|1", "none"}) {
+		t.Errorf("%q", ids)
+	}
+}
+
+// The longest id fits into the index's key.
+func TestLongestIndexedID(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := openIndexed(t, client(t), dynamostore.Options{})
+	id := annals.PersistenceID(strings.Repeat("x", s.Capabilities().Limits.MaxIDBytes-1) + "|")
+	if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("a")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.States().Put(ctx, annals.StateWrite{ID: id, Payload: text("a").Payload}); err != nil {
+		t.Fatal(err)
+	}
+	if ids := collect(t, s.Query().IDs(ctx, id.Type(), "")); !slices.Equal(ids, []annals.PersistenceID{id}) {
+		t.Errorf("%d ids", len(ids))
+	}
+	for e, err := range s.Query().Events(ctx, annals.Filter{Type: strings.Repeat("x", 3000)}) {
+		t.Error(e, err)
+	}
+}
+
+func TestWrongFilters(t *testing.T) {
+	t.Parallel()
+	s, _ := openIndexed(t, client(t), dynamostore.Options{})
+	for _, f := range []annals.Filter{{Limit: -1}, {Behind: -1}, {Slices: annals.SliceRange{From: 5, To: 5}}, {Slices: annals.SliceRange{To: 1025}}} {
+		_, err := s.Query().Newest(t.Context(), f)
+		for _, err2 := range s.Query().Events(t.Context(), f) {
+			err = errors.Join(err, err2)
+		}
+		if !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+// A table keeps the choice it was created with, and its index must be what the layout needs.
+func TestIndexIsChecked(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), client(t)
+	_, indexed := openIndexed(t, c, dynamostore.Options{})
+	plain := "t" + rand.Text()
+	if _, err := dynamostore.Open(ctx, c, commit.Layout{Table: plain}, dynamostore.Options{CreateTables: true}); err != nil {
+		t.Fatal(err)
+	}
+	create := func(hash, sort string, numbers bool, projection types.ProjectionType) string {
+		name := "t" + rand.Text()
+		kind := types.ScalarAttributeTypeS
+		if numbers {
+			kind = types.ScalarAttributeTypeN
+		}
+		key := func(hash, sort string) []types.KeySchemaElement {
+			return []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: &sort, KeyType: types.KeyTypeRange}}
+		}
+		in := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingModePayPerRequest, KeySchema: key("pid", "seq"),
+			AttributeDefinitions: []types.AttributeDefinition{
+				{AttributeName: aws.String("pid"), AttributeType: types.ScalarAttributeTypeS}, {AttributeName: aws.String("seq"), AttributeType: types.ScalarAttributeTypeN},
+				{AttributeName: &hash, AttributeType: types.ScalarAttributeTypeS}, {AttributeName: &sort, AttributeType: kind}},
+			GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{IndexName: aws.String("slices"), KeySchema: key(hash, sort), Projection: &types.Projection{ProjectionType: projection}}}}
+		if _, err := c.CreateTable(ctx, in); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, test := range []struct {
+		layout commit.Layout
+		says   string
+	}{
+		{commit.Layout{Table: indexed}, `created with the index "slices" for queries, not with ""`},
+		{commit.Layout{Table: indexed, Index: "other"}, `index "other"`},
+		{commit.Layout{Table: plain, Index: "slices"}, `index "slices"`},
+		{commit.Layout{Table: create("other", "at", true, types.ProjectionTypeAll), Index: "slices"}, `hash key "other (S)", not "feed (S)"`},
+		{commit.Layout{Table: create("feed", "at", false, types.ProjectionTypeAll), Index: "slices"}, `range key "at (S)", not "at (N)"`},
+		{commit.Layout{Table: create("feed", "at", true, types.ProjectionTypeKeysOnly), Index: "slices"}, `does not project all`},
+	} {
+		_, err := dynamostore.Open(ctx, c, test.layout, dynamostore.Options{})
+		if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), test.layout.Table) {
+			t.Errorf("%+v: %v", test.layout, err)
+		}
+	}
+}
