@@ -34,6 +34,7 @@ type Capabilities struct {
 	OrderedFeed      bool // events become visible in the order of Offset: followers need not look back
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer behind a DeleteTo still gets ErrConflict
+	Forgets          bool // what a Forgetter does; ErrUnsupported elsewhere
 
 	Limits Limits
 }

@@ -63,7 +63,9 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 		o.Age = or(o.Age, annals.ForgetAge)
 	}
 	c := &Cleaner{store: store, caps: store.Capabilities(), o: o}
-	c.forgetter, _ = store.(annals.Forgetter)
+	if c.caps.Forgets {
+		c.forgetter, _ = store.(annals.Forgetter)
+	}
 	if len(o.Projections) > 0 && !c.caps.Offsets {
 		return nil, &annals.Error{Op: "cleanup.New", Kind: annals.ErrUnsupported, Err: errors.New("the store keeps no projections")}
 	}

@@ -51,7 +51,7 @@ func (s *Store) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true,
-		IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true,
+		IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *Store) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: s.offset.exists(),
 		CommitSnapshot: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true,
-		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !s.options.PluginDeletes,
+		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !s.options.PluginDeletes, Forgets: true,
 		Limits: limits,
 	}
 }

@@ -52,7 +52,7 @@ func (c *contracts) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
 		CommitSnapshot: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true, IdempotentState: true,
-		OrderedFeed: true, Repeatable: true, FenceAfterDelete: true,
+		OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 		Limits: limits,
 	}
 }

@@ -133,6 +133,7 @@ func claimsFit(h *harness) {
 		{"OrderedFeed", c.OrderedFeed, c.EventQueries, "EventQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
+		{"Forgets", c.Forgets, c.Events || c.States, "Events or States"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
 		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},

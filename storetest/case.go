@@ -64,7 +64,7 @@ var (
 
 	skipper   = offers[annals.Skipper]("annals.Skipper")
 	watcher   = offers[annals.Watcher]("annals.Watcher")
-	forgetter = offers[annals.Forgetter]("annals.Forgetter")
+	forgetter = need{"Forgets, and annals.Forgetter", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 
 	reopen     = need{"Config.Reopen", func(p probe) bool { return p.cfg.Reopen != nil }}
 	loseAnswer = need{"Config.LoseAnswer", func(p probe) bool { return p.cfg.LoseAnswer != nil }}

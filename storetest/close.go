@@ -69,7 +69,7 @@ func (h *harness) operations(id annals.PersistenceID) []operation {
 	}
 	if f, ok := h.store.(annals.Forgetter); ok {
 		for name, dry := range map[string]bool{"forget": false, "dry run of forget": true} {
-			ops = append(ops, operation{name, true, func(ctx context.Context) error {
+			ops = append(ops, operation{name, c.Forgets, func(ctx context.Context) error {
 				_, err := f.Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
 				return err
 			}})

@@ -123,6 +123,9 @@ func (s modest) Journal() annals.Journal         { return plainJournal{modestJou
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
+func (modest) Forget(context.Context, annals.Forgetting) (bool, error) {
+	return false, unsupported("forget")
+}
 
 func unsupported(op string) error { return &annals.Error{Op: op, Kind: annals.ErrUnsupported} }
 
