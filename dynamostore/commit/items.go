@@ -20,6 +20,7 @@ type record struct {
 	count    annals.SeqNr
 	from     annals.SeqNr // the first number still held
 	at       time.Time
+	write    annals.WriteID // zero for a tombstone that SkipTo wrote
 	item     plan.Item
 }
 
@@ -49,6 +50,8 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 	if from, ok := plan.Number(it, attrFrom); ok {
 		r.from = annals.SeqNr(from)
 	}
+	write, _ := plan.Bytes(it, attrWrite)
+	copy(r.write[:], write)
 	return r, nil
 }
 
@@ -61,13 +64,12 @@ func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (mo
 	if !ok || annals.SeqNr(len(list.Value)) != r.last()-r.from+1 {
 		return false, corrupt(r.seq, fmt.Errorf("the commit does not hold the events %d to %d", r.from, r.last()))
 	}
-	write := r.writeID()
 	for n := max(from, r.from); n <= min(to, r.last()); n++ {
 		m, ok := list.Value[n-r.from].(*types.AttributeValueMemberM)
 		if !ok {
 			return false, corrupt(n, errors.New("the event is not a map"))
 		}
-		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: payload(m.Value), Tags: tags(m.Value), WriteID: write}
+		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: payload(m.Value), Tags: tags(m.Value), WriteID: r.write}
 		if at := plan.Time(m.Value, attrTime); !at.IsZero() {
 			e.Time = at
 		}
@@ -80,12 +82,6 @@ func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (mo
 		}
 	}
 	return true, nil
-}
-
-func (r record) writeID() (w annals.WriteID) {
-	b, _ := plan.Bytes(r.item, attrWrite)
-	copy(w[:], b)
-	return w
 }
 
 // wrote reports whether item was written by w.

@@ -153,7 +153,7 @@ func (t *table) newest(ctx context.Context, x plan.Executor, q plan.Query) (reco
 	return record{}, false, nil
 }
 
-var keyFields = []string{attrSeq, attrCount, attrFrom, attrFormat}
+var keyFields = []string{attrSeq, attrCount, attrFrom, attrFormat, attrWrite}
 
 // LastSeqNr is plan.Journal: tombstones stay, so the newest commit or tombstone knows.
 func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.SeqNr, error) {
@@ -218,12 +218,16 @@ func (t *table) held(ctx context.Context, x plan.Executor, id annals.Persistence
 	return whole, divided, nil
 }
 
+// strip makes a tombstone of a commit. That it is still this commit and not one of a later life of the entity, its WriteID
+// says; and an update must not bring back a key that has been forgotten.
 func (t *table) strip(ctx context.Context, x plan.Executor, rec record) error {
+	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
 	_, err := x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: t.name, Key: key(rec.id, rec.seq), Update: "SET #from = :end REMOVE #ev", Condition: present,
-			Names:  map[string]string{"#pid": attrID, "#from": attrFrom, "#ev": attrEvents},
-			Values: plan.Item{":end": plan.N(rec.last() + 1)}}},
-		Refused: func([]plan.Item, bool) error { return nil }, // forgotten meanwhile: an update must not bring the key back
+		Ops: []plan.Op{{Table: t.name, Key: key(rec.id, rec.seq), Update: "SET #from = :end, #del = :now REMOVE #ev", Condition: "#w = :w",
+			Names:  map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents, "#del": attrErased},
+			Values: values,
+			Stamp:  func(now time.Time) { values[":now"] = plan.Micros(now) }}},
+		Refused: func([]plan.Item, bool) error { return nil },
 	})
 	return err
 }
@@ -244,9 +248,9 @@ func (t *table) cut(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	}
 	_, err = x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Key: key(id, seq), Update: "SET #from = :from, #ev = :rest",
-			Condition: present + " AND (attribute_not_exists(#from) OR #from <= :to)",
-			Names:     map[string]string{"#pid": attrID, "#from": attrFrom, "#ev": attrEvents},
-			Values: plan.Item{":from": plan.N(to + 1), ":to": plan.N(to),
+			Condition: "#w = :w AND (attribute_not_exists(#from) OR #from <= :to)",
+			Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
+			Values: plan.Item{":from": plan.N(to + 1), ":to": plan.N(to), ":w": plan.B(rec.write[:]),
 				":rest": &types.AttributeValueMemberL{Value: list.Value[to+1-rec.from:]}}}},
 		Refused: func([]plan.Item, bool) error { return nil }, // another delete went further
 	})

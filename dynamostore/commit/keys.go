@@ -22,6 +22,7 @@ const (
 	attrCount  = "n"    // events of the commit
 	attrFrom   = "from" // the first number still held; behind the last for a tombstone, absent while all are
 	attrEvents = "ev"
+	attrErased = "del" // when a commit became a tombstone
 
 	attrSerializer = "s"
 	attrManifest   = "type"
@@ -43,7 +44,7 @@ const (
 )
 
 // reserved are the names that additional columns of states cannot have.
-var reserved = []string{attrID, attrSeq, attrFormat, attrWrite, "w1", "w2", "w3", attrTime, attrFeed, attrCount, attrFrom, attrEvents, attrSerializer,
+var reserved = []string{attrID, attrSeq, attrFormat, attrWrite, "w1", "w2", "w3", attrTime, attrFeed, attrCount, attrFrom, attrEvents, attrErased, attrSerializer,
 	attrManifest, attrData, attrTags, attrMeta, attrAdapter, attrSave, attrParts, attrZip, attrRevision, attrDeleted, attrLayout, attrIndex, attrTypes}
 
 // The range key, seq, orders an entity's items: parts of snapshots below zero, the state at 0, then commits at the number of
@@ -88,6 +89,5 @@ func partKey(id annals.PersistenceID, save []byte, i int) plan.Item {
 func settingsKey() plan.Item { return key("annals", -1) }
 
 const absent = "attribute_not_exists(#pid)"
-const present = "attribute_exists(#pid)"
 
 var idName = map[string]string{"#pid": attrID}

@@ -38,13 +38,14 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, EventTimes: true,
-			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
+			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes},
 		},
 		Check:     t.check,
 		Journal:   t,
 		Recover:   t.Recover,
 		SkipTo:    t.SkipTo,
+		Forget:    t.Forget,
 		Snapshots: t,
 		States:    t,
 		Columns:   true,
@@ -55,7 +56,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		rooms.Queries = queries{t}
 		c := &rooms.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
-		c.EventTimes = false // the index has a commit's time, and the order of Offset is that of times
+		c.EventTimes = false                                    // the index has a commit's time, and the order of Offset is that of times
 		c.Limits.MaxIDBytes = maxFeedBytes - len(states("", 0)) // a type is part of an id
 	}
 	return rooms, nil

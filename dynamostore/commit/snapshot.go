@@ -57,7 +57,7 @@ func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapsho
 			return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, compressed", len(data))}
 		}
 		p := partKey(s.ID, save, count)
-		p[attrFormat], p[attrData] = plan.N(format), plan.B(chunk)
+		p[attrFormat], p[attrTime], p[attrData] = plan.N(format), plan.Micros(x.Now()), plan.B(chunk)
 		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: p}}}); err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type Rooms struct {
 	Snapshots Snapshots
 	States    States
 	Queries   Queries
+	Forget    func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
 	// Columns reports that states take additional columns, Reserved the names that those must not have.
 	Columns  bool
 	Reserved []string

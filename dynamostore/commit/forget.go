@@ -1,0 +1,193 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// forgetItems is how many tombstones go in one transaction: with the state and the number behind them it has 100 items.
+const forgetItems = 98
+
+// Forget is plan.Rooms. What it removes goes in one transaction, each item on condition that it is still the very tombstone
+// that was listed, and on condition that the number behind the newest one is free:
+//
+//   - A writer that knows the last number either has put its commit there before, and the condition fails, or comes later.
+//   - A writer that knows an earlier number, or 0, meets its tombstone until the moment in which all are gone.
+//   - A state written meanwhile fails its condition, too. The failure of any means looking again.
+//   - Another Forget, and a new life of the entity behind it, change the time of every tombstone.
+//
+// Where one transaction does not hold all tombstones, those in the middle go before, the oldest first, in transactions of
+// their own under the same conditions. The first one stays for writers who believe in a new entity, the newest one for the
+// last number, so that readers see what they saw. A writer who remembers a number in the middle paused at least f.Age ago;
+// it alone could notice that the rest was then kept for a commit that came in between.
+//
+// Broken off anywhere it leaves tombstones that a later call removes.
+func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting) (bool, error) {
+	for {
+		left, err := t.remains(ctx, x, f.ID)
+		switch {
+		case err != nil:
+			return false, err
+		case left.none():
+			return true, nil
+		case f.Age > 0 && x.Now().Sub(left.deleted) < f.Age:
+			return false, nil
+		case f.DryRun:
+			return true, nil
+		}
+		if err = t.remove(ctx, x, left); !errors.Is(err, annals.ErrConflict) {
+			return err == nil, err
+		}
+	}
+}
+
+// remains are what deletes have left of an entity.
+type remains struct {
+	id         annals.PersistenceID
+	tombstones []tombstone // ascending
+	state      plan.Item   // its tombstone; nil = none
+	parts      []plan.Item // keys of the parts of snapshots that were never finished, or not wholly deleted
+	deleted    time.Time   // when the last of it was
+}
+
+type tombstone struct {
+	seq, last annals.SeqNr
+	mark      string // the attribute that has the time of its delete; of its making where SkipTo wrote it
+	at        types.AttributeValue
+}
+
+func (r remains) none() bool { return len(r.tombstones)+len(r.parts) == 0 && r.state == nil }
+
+// last is the entity's last number.
+func (r remains) last() annals.SeqNr {
+	if len(r.tombstones) == 0 {
+		return 0
+	}
+	return r.tombstones[len(r.tombstones)-1].last
+}
+
+var remainsFields = append([]string{attrID, attrTime, attrErased, attrSave, attrRevision, attrDeleted}, keyFields...)
+
+// remains lists everything of an entity. An event, a snapshot or a state is a conflict.
+func (t *table) remains(ctx context.Context, x plan.Executor, id annals.PersistenceID) (remains, error) {
+	r := remains{id: id}
+	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), Fields: remainsFields}) {
+		if err == nil {
+			err = r.add(it)
+		}
+		if err != nil {
+			return remains{}, err
+		}
+	}
+	return r, nil
+}
+
+func (r *remains) add(it plan.Item) error {
+	switch seq := number(it); {
+	case seq == number(settingsKey()):
+		return nil // the table's, not the entity's of that name
+	case strings.HasPrefix(seq, "-"):
+		r.parts = append(r.parts, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
+		r.later(plan.Time(it, attrTime))
+		return nil
+	case seq == "0":
+		st, err := stateOf(r.id, it)
+		if err == nil && !st.Deleted {
+			err = still("state", st.Revision)
+		}
+		r.state = it
+		r.later(st.Time)
+		return err
+	}
+	rec, err := read(r.id, it)
+	switch {
+	case err != nil:
+		return err
+	case rec.snapshot:
+		return still("snapshot", rec.seq)
+	case rec.from <= rec.last():
+		return still("event", rec.last())
+	}
+	one := tombstone{seq: rec.seq, last: rec.last(), mark: attrErased}
+	if it[attrErased] == nil {
+		one.mark = attrTime
+	}
+	one.at = it[one.mark]
+	r.tombstones = append(r.tombstones, one)
+	r.later(plan.Time(it, one.mark))
+	return nil
+}
+
+func (r *remains) later(t time.Time) {
+	if t.After(r.deleted) {
+		r.deleted = t
+	}
+}
+
+// number is the place of an item as text: those of parts are beyond all integers.
+func number(it plan.Item) string {
+	n, _ := it[attrSeq].(*types.AttributeValueMemberN)
+	return n.Value
+}
+
+func still(what string, last annals.SeqNr) error {
+	return &annals.Error{Kind: annals.ErrConflict, Last: last, Err: errors.New("there is a " + what)}
+}
+
+// remove removes r; ErrConflict when it is not what it was.
+func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
+	if len(r.parts) > 0 {
+		if err := x.DeleteAll(ctx, t.name, r.parts); err != nil {
+			return err
+		}
+	}
+	free := plan.Op{Table: t.name, Key: key(r.id, r.last()+1), Condition: absent, Names: idName}
+	left := r.tombstones
+	if n := len(left) - forgetItems; n > 0 {
+		for some := range slices.Chunk(left[1:1+n], forgetItems) {
+			ops := []plan.Op{free, t.standing(r.id, left[len(left)-1])}
+			for _, one := range some {
+				ops = append(ops, t.removal(r.id, one))
+			}
+			if _, err := x.Write(ctx, plan.Write{Ops: ops}); err != nil {
+				return err
+			}
+		}
+		left = slices.Concat(left[:1], left[1+n:])
+	}
+	ops := []plan.Op{free, t.stateRemoval(r)}
+	for _, one := range left {
+		ops = append(ops, t.removal(r.id, one))
+	}
+	_, err := x.Write(ctx, plan.Write{Ops: ops})
+	return err
+}
+
+// standing checks that a tombstone is the one that was listed.
+func (t *table) standing(id annals.PersistenceID, one tombstone) plan.Op {
+	return plan.Op{Table: t.name, Key: key(id, one.seq), Condition: "#from = :end AND #mark = :at",
+		Names: map[string]string{"#from": attrFrom, "#mark": one.mark}, Values: plan.Item{":end": plan.N(one.last + 1), ":at": one.at}}
+}
+
+func (t *table) removal(id annals.PersistenceID, one tombstone) plan.Op {
+	op := t.standing(id, one)
+	op.Delete = true
+	return op
+}
+
+// stateRemoval removes the tombstone of the state, or sees to it that there is no state.
+func (t *table) stateRemoval(r remains) plan.Op {
+	if r.state == nil {
+		return plan.Op{Table: t.name, Key: key(r.id, 0), Condition: absent, Names: idName}
+	}
+	return plan.Op{Table: t.name, Key: key(r.id, 0), Delete: true, Condition: "#gone = :gone AND #rev = :rev AND #at = :at",
+		Names:  map[string]string{"#gone": attrDeleted, "#rev": attrRevision, "#at": attrTime},
+		Values: plan.Item{":gone": r.state[attrDeleted], ":rev": r.state[attrRevision], ":at": r.state[attrTime]}}
+}
