@@ -3,13 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"sort"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"github.com/annals-go/annals"
 )
@@ -18,124 +11,30 @@ var linearizableCases = []testCase{
 	{id: "LINEAR-1", about: "concurrent appends, reads and last numbers are linearizable", needs: needs(events), run: func(h *harness) { h.linearizable(h.store, false) }},
 	{id: "LINEAR-2", about: "with deletes", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.linearizable(h.store, true) }},
 	{id: "LINEAR-3", about: "with deletes and lost answers", needs: needs(events, fenceAfterDelete, repeatable), run: func(h *harness) { h.linearizable(&forgetful{Store: h.store}, true) }},
-	{id: "LINEAR-4", about: "concurrent writes and reads of a durable state are linearizable", needs: needs(states), run: linearizableStates},
+	{id: "LINEAR-4", about: "concurrent writes and reads of a durable state are linearizable", needs: needs(states), run: func(h *harness) {
+		hi := newHistory()
+		h.writeStates(hi, []annals.PersistenceID{h.id()}, h.volume(40, 15))
+		hi.check(h, stateModel)
+	}},
 }
 
-// action is one operation of a history.
-type action struct {
-	op    string // "append", "last", "delete", "replay"
-	id    annals.PersistenceID
-	n     annals.SeqNr // After of an append, to of a delete
-	value string       // what an append writes
-}
+// clients is how many write a concurrent history.
+const clients = 5
 
-// answer is what an operation said.
-type answer struct {
-	conflict bool
-	n        annals.SeqNr // of an append's receipt, or the last number; the first number of a replay
-	values   string       // of a replay: each followed by a comma
-}
-
-// log is the state of the model: everything ever written, and how much of it is deleted.
-type log struct {
-	values  string // each followed by a comma
-	last    annals.SeqNr
-	deleted annals.SeqNr
-}
-
-// journalModel says what a journal may answer. A replay is a read of the newest number; deletes that are on their way
-// may have taken effect in part, so it may begin before them.
-var journalModel = porcupine.Model{
-	Partition: byEntity,
-	Init:      func() any { return log{} },
-	Step: func(state, input, output any) (bool, any) {
-		l, in, out := state.(log), input.(action), output.(answer)
-		switch in.op {
-		case "append":
-			if out.conflict {
-				return in.n != l.last, l
-			}
-			return in.n == l.last && out.n == l.last+1, log{l.values + in.value + ",", l.last + 1, l.deleted}
-		case "delete":
-			return true, log{l.values, l.last, max(l.deleted, min(in.n, l.last))}
-		case "last":
-			return out.n == l.last, l
-		}
-		if out.values == "" {
-			return l.deleted == l.last, l
-		}
-		read := annals.SeqNr(strings.Count(out.values, ","))
-		return out.n+read-1 == l.last && out.n <= l.deleted+1 && strings.HasSuffix(","+l.values, ","+out.values), l
-	},
-	DescribeOperation: describe,
-}
-
-func byEntity(history []porcupine.Operation) [][]porcupine.Operation {
-	parts := map[annals.PersistenceID][]porcupine.Operation{}
-	for _, op := range history {
-		id := op.Input.(action).id
-		parts[id] = append(parts[id], op)
-	}
-	var all [][]porcupine.Operation
-	for _, part := range parts {
-		all = append(all, part)
-	}
-	return all
-}
-
-func describe(input, output any) string {
-	in, out := input.(action), output.(answer)
-	return fmt.Sprintf("%s(%s, %d, %q) -> conflict %v, %d, %q", in.op, in.id, in.n, in.value, out.conflict, out.n, out.values)
-}
-
-// history is what clients did, with the times of calls and returns.
-type history struct {
-	mu    sync.Mutex
-	start time.Time
-	ops   []porcupine.Operation
-}
-
-// do runs one operation and notes it, unless it failed: then it stops the case.
-func (hi *history) do(client int, in action, run func() (answer, error)) (answer, error) {
-	call := time.Since(hi.start)
-	out, err := run()
-	if err != nil {
-		return out, fmt.Errorf("%s of %q, %d: %w", in.op, in.id, in.n, err)
-	}
-	hi.mu.Lock()
-	defer hi.mu.Unlock()
-	hi.ops = append(hi.ops, porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: out, Return: int64(time.Since(hi.start))})
-	return out, nil
-}
-
-// check demands that the history is linearizable, and shows its beginning when it is not.
-func (hi *history) check(h *harness, model porcupine.Model) {
-	h.Helper()
-	switch porcupine.CheckOperationsTimeout(model, hi.ops, time.Minute) {
-	case porcupine.Ok:
-	case porcupine.Unknown:
-		h.Errorf("history of %d operations: got no answer within a minute, want it checked", len(hi.ops))
-	case porcupine.Illegal:
-		sort.Slice(hi.ops, func(i, j int) bool { return hi.ops[i].Call < hi.ops[j].Call })
-		var b strings.Builder
-		for _, op := range hi.ops {
-			fmt.Fprintf(&b, "  client %d, %d to %d: %s\n", op.ClientId, op.Call, op.Return, describe(op.Input, op.Output))
-		}
-		h.Errorf("history of %d operations: got one that no order explains, want a linearizable one:\n%s", len(hi.ops), b.String())
-	}
-}
-
-// linearizable lets clients work on two entities of s at once, each from the last number it knows.
 func (h *harness) linearizable(s annals.Store, deletes bool) {
-	const clients = 5
-	hi := &history{start: time.Now()}
-	ids := []annals.PersistenceID{h.id(), h.id()}
+	hi := newHistory()
+	h.writeJournals(hi, s, []annals.PersistenceID{h.id(), h.id()}, h.volume(50, 15), deletes)
+	hi.check(h, journalModel)
+}
+
+// writeJournals lets clients take steps on the same few entities of s at once, each from the last number it knows.
+func (h *harness) writeJournals(hi *history, s annals.Store, ids []annals.PersistenceID, steps int, deletes bool) {
+	h.Helper()
 	errs := make([]error, clients)
-	together(clients, func(client int) {
-		known := map[annals.PersistenceID]annals.SeqNr{}
-		for step := range h.volume(50, 15) {
-			id := ids[(client+step)%2]
-			if errs[client] = h.step(hi, s, client, step, id, known, deletes); errs[client] != nil {
+	together(clients, func(number int) {
+		c := client{h: h, hi: hi, s: s, number: number, deletes: deletes, known: map[annals.PersistenceID]annals.SeqNr{}}
+		for step := range steps {
+			if errs[number] = c.step(step, ids[(number+step)%len(ids)]); errs[number] != nil {
 				return
 			}
 		}
@@ -143,43 +42,103 @@ func (h *harness) linearizable(s annals.Store, deletes bool) {
 	if err := errors.Join(errs...); err != nil {
 		h.Fatalf("%d clients: got error %v, want none but conflicts", clients, err)
 	}
-	hi.check(h, journalModel)
 }
 
-func (h *harness) step(hi *history, s annals.Store, client, step int, id annals.PersistenceID, known map[annals.PersistenceID]annals.SeqNr, deletes bool) error {
-	j := s.Journal()
-	switch what := (step*5 + client*3) % 8; {
+// client works on journals beside others.
+type client struct {
+	h       *harness
+	hi      *history
+	s       annals.Store
+	number  int
+	deletes bool
+	known   map[annals.PersistenceID]annals.SeqNr
+	landed  []annals.Commit
+}
+
+func (c *client) step(step int, id annals.PersistenceID) error {
+	switch what := (step*5 + c.number*3) % 9; {
 	case what == 1:
-		out, err := hi.do(client, action{op: "last", id: id}, func() (answer, error) {
-			n, err := j.LastSeqNr(h.ctx, id)
-			return answer{n: n}, err
+		return c.last(id)
+	case what == 2 && c.deletes:
+		to := c.known[id]
+		_, err := c.hi.do(c.number, action{op: "delete", id: id, n: to}, func() (answer, error) {
+			return answer{}, retried(func() error { return c.s.Journal().DeleteTo(c.h.ctx, id, to) })
 		})
-		known[id] = out.n
-		return err
-	case what == 2 && deletes:
-		to := known[id]
-		_, err := hi.do(client, action{op: "delete", id: id, n: to}, func() (answer, error) { return answer{}, j.DeleteTo(h.ctx, id, to) })
 		return err
 	case what == 3 || what == 4:
-		out, err := hi.do(client, action{op: "replay", id: id}, func() (answer, error) { return h.readAll(j, id) })
-		if out.values != "" {
-			known[id] = out.n + annals.SeqNr(strings.Count(out.values, ",")) - 1
-		}
+		return c.replay(id)
+	case what == 5 && c.h.caps.Repeatable && len(c.landed) > 0:
+		old := c.landed[step%len(c.landed)]
+		_, err := c.append("again", old)
 		return err
 	}
-	after, value := known[id], fmt.Sprintf("%d.%d", client, step)
-	out, err := hi.do(client, action{op: "append", id: id, n: after, value: value}, func() (answer, error) {
-		c := h.complete(annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4, Data: []byte(value)}}}, WriteID: annals.NewWriteID()})
-		r, err := h.send(h.ctx, s, c)
-		if isConflict(err) {
-			return answer{conflict: true}, nil
-		}
-		return answer{n: r.SeqNr}, err
+	commit := c.commit(step, id)
+	out, err := c.append("append", commit)
+	if err != nil {
+		return err
+	}
+	if out.conflict || out.unknown {
+		n := annals.SeqNr(0)
+		err = retried(func() (err error) { n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err }) // not part of the history: reads only make it harder
+		c.known[id] = n
+		return err
+	}
+	c.known[id], c.landed = out.n, append(c.landed, commit)
+	return nil
+}
+
+// commit is of one to three events whose values nobody else writes, now and then with a snapshot.
+func (c *client) commit(step int, id annals.PersistenceID) annals.Commit {
+	commit := annals.Commit{ID: id, After: c.known[id], WriteID: annals.NewWriteID()}
+	for i := range c.h.batch(1 + (c.number+step)%3) {
+		value := fmt.Sprintf("%d.%d.%d", c.number, step, i)
+		commit.Events = append(commit.Events, annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: []byte(value)}})
+	}
+	if c.h.caps.CommitSnapshot && step%7 == 3 {
+		s := snapshotOf(id, commit.After+annals.SeqNr(len(commit.Events)))
+		commit.Snapshot = &s
+	}
+	return c.h.complete(commit)
+}
+
+func (c *client) append(op string, commit annals.Commit) (answer, error) {
+	in := action{op: op, id: commit.ID, n: commit.After}
+	for _, e := range commit.Events {
+		in.values += string(e.Data) + ","
+	}
+	return c.hi.do(c.number, in, func() (answer, error) {
+		r, err := c.h.send(c.h.ctx, c.s, commit)
+		return written(r, err)
 	})
-	if err == nil && !out.conflict {
-		known[id] = out.n
-	} else if err == nil {
-		known[id], err = j.LastSeqNr(h.ctx, id) // not part of the history: reads only make it harder
+}
+
+// written is the answer to a write.
+func written(r annals.Receipt, err error) (answer, error) {
+	switch {
+	case isConflict(err):
+		return answer{conflict: true}, nil
+	case errors.Is(err, annals.ErrUnknown):
+		return answer{unknown: true}, nil
+	}
+	return answer{n: r.SeqNr}, err
+}
+
+func (c *client) last(id annals.PersistenceID) error {
+	out, err := c.hi.do(c.number, action{op: "last", id: id}, func() (out answer, err error) {
+		err = retried(func() error { out.n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err })
+		return out, err
+	})
+	c.known[id] = out.n
+	return err
+}
+
+func (c *client) replay(id annals.PersistenceID) error {
+	out, err := c.hi.do(c.number, action{op: "replay", id: id}, func() (out answer, err error) {
+		err = retried(func() error { out, err = c.h.readAll(c.s.Journal(), id); return err })
+		return out, err
+	})
+	if out.values != "" {
+		c.known[id] = out.n + count(out.values) - 1
 	}
 	return err
 }
@@ -205,73 +164,69 @@ func (h *harness) readAll(j annals.Journal, id annals.PersistenceID) (answer, er
 	}
 }
 
-// register is the state of the model of a durable state.
-type register struct {
-	revision annals.SeqNr
-	value    string
-}
-
-var stateModel = porcupine.Model{
-	Partition: byEntity,
-	Init:      func() any { return register{} },
-	Step: func(state, input, output any) (bool, any) {
-		r, in, out := state.(register), input.(action), output.(answer)
-		switch in.op {
-		case "get":
-			return out.n == r.revision && out.values == r.value, r
-		case "delete":
-			in.value = ""
-		}
-		if out.conflict {
-			return in.n != r.revision, r
-		}
-		return in.n == r.revision && out.n == r.revision+1, register{out.n, in.value}
-	},
-	DescribeOperation: describe,
-}
-
-func linearizableStates(h *harness) {
-	const clients = 5
-	hi := &history{start: time.Now()}
-	id, s := h.id(), h.store.States()
+// writeStates lets clients write and read the same few durable states at once.
+func (h *harness) writeStates(hi *history, ids []annals.PersistenceID, steps int) {
+	h.Helper()
 	errs := make([]error, clients)
-	together(clients, func(client int) {
-		var known annals.SeqNr
-		for step := range h.volume(40, 15) {
-			in := action{op: "put", id: id, n: known, value: strconv.Itoa(client) + "." + strconv.Itoa(step)}
-			switch (step + client) % 4 {
+	together(clients, func(number int) {
+		known := map[annals.PersistenceID]annals.SeqNr{}
+		for step := range steps {
+			id := ids[(number+step/4)%len(ids)]
+			in := action{op: "put", id: id, n: known[id], values: fmt.Sprintf("%d.%d,", number, step)}
+			switch (step + number) % 4 {
 			case 0, 1:
 				in = action{op: "get", id: id}
 			case 2:
-				in.op = "delete"
+				in.op, in.values = "remove", ""
 			}
 			var out answer
-			out, errs[client] = hi.do(client, in, func() (answer, error) {
-				if in.op == "get" {
-					st, _, err := s.Get(h.ctx, id)
-					return answer{n: st.Revision, values: string(st.Data)}, err
-				}
-				w := annals.StateWrite{ID: id, After: in.n, Payload: annals.Payload{SerializerID: 4, Data: []byte(in.value)}} // without a WriteID old numbers are conflicts
-				write := s.Put
-				if in.op == "delete" {
-					write = s.Delete
-				}
-				r, err := write(h.ctx, w)
-				if isConflict(err) {
-					return answer{conflict: true}, nil
-				}
-				return answer{n: r.SeqNr}, err
-			})
-			if errs[client] != nil {
+			out, errs[number] = hi.do(number, in, func() (answer, error) { return h.stateCall(in) })
+			if errs[number] != nil {
 				return
 			}
-			if !out.conflict {
-				known = out.n
+			if !out.conflict && !out.unknown {
+				known[id] = out.n
 			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
-		h.Fatalf("%d clients of a state: got error %v, want none but conflicts", clients, err)
+		h.Fatalf("%d clients of states: got error %v, want none but conflicts", clients, err)
 	}
-	hi.check(h, stateModel)
+}
+
+func (h *harness) stateCall(in action) (out answer, err error) {
+	s := h.store.States()
+	if in.op == "get" {
+		err := retried(func() error {
+			st, ok, err := s.Get(h.ctx, in.id)
+			if out = (answer{n: st.Revision}); ok {
+				out.values = string(st.Data) + ","
+			}
+			return err
+		})
+		return out, err
+	}
+	w := annals.StateWrite{ID: in.id, After: in.n, WriteID: annals.NewWriteID(), FirstTry: true}
+	write := s.Delete
+	if in.op == "put" {
+		w.Payload = annals.Payload{SerializerID: 4, Data: []byte(each(in.values)[0])}
+		write = s.Put
+	}
+	for range 4 {
+		if out, err = written(write(h.ctx, w)); !out.unknown && !errors.Is(err, annals.ErrUnavailable) || out.unknown && !h.caps.IdempotentState {
+			break
+		}
+		w.FirstTry = w.FirstTry && !out.unknown
+	}
+	return out, err
+}
+
+// retried runs what may be repeated until it is not safe to, or often enough.
+func retried(run func() error) (err error) {
+	for range 20 {
+		if err = run(); !annals.SafeToRetry(err) {
+			break
+		}
+	}
+	return err
 }

@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/annals-go/annals"
+)
+
+// Faults makes requests of s to its server fail from now on: answers get lost behind writes that landed, requests are refused
+// or late. What it returns ends that and says how often each fault happened, by name; one that never did fails the case.
+type Faults func(tb testing.TB, s annals.Store) (end func() map[string]int)
+
+// RunFaults holds a store to its promises while its server fails it: histories of many clients on a few entities must be
+// linearizable, and no writer may be told a conflict that was none, no acknowledged write be lost, none be stored twice.
+func RunFaults(t *testing.T, c Config, begin Faults) {
+	t.Helper()
+	run(t, c, faultCases(begin))
+}
+
+func faultCases(begin Faults) []testCase {
+	return []testCase{
+		{id: "FAULT-1", about: "histories of a journal are linearizable", needs: needs(events), run: func(h *harness) { h.journalsUnderFaults(begin, false) }},
+		{id: "FAULT-2", about: "with deletes", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.journalsUnderFaults(begin, true) }},
+		{id: "FAULT-3", about: "histories of durable states are linearizable", needs: needs(states), run: func(h *harness) { h.statesUnderFaults(begin) }},
+	}
+}
+
+func (h *harness) journalsUnderFaults(begin Faults, deletes bool) {
+	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id(), h.id()}
+	end := begin(h, h.store)
+	h.writeJournals(hi, h.store, ids, h.volume(200, 60), deletes)
+	faults := end()
+	for _, id := range ids {
+		if _, err := hi.do(0, action{op: "replay", id: id}, func() (answer, error) { return h.readAll(h.journal(), id) }); err != nil {
+			h.Fatal(err)
+		}
+	}
+	h.wantSound(hi, faults)
+	hi.check(h, journalModel)
+}
+
+func (h *harness) statesUnderFaults(begin Faults) {
+	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id()}
+	end := begin(h, h.store)
+	h.writeStates(hi, ids, h.volume(200, 60))
+	faults := end()
+	for _, id := range ids {
+		in := action{op: "get", id: id}
+		if _, err := hi.do(0, in, func() (answer, error) { return h.stateCall(in) }); err != nil {
+			h.Fatal(err)
+		}
+	}
+	h.wantSound(hi, faults)
+	hi.check(h, stateModel)
+}
+
+// wantSound demands that faults happened, that writers got on all the same, and that none was told wrong.
+func (h *harness) wantSound(hi *history, faults map[string]int) {
+	h.Helper()
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		if faults[name] == 0 {
+			h.Errorf("the fault %q never happened, want it to", name)
+		}
+	}
+	if len(faults) == 0 {
+		h.Error("no faults happened, want some")
+	}
+	t := newTally(hi.calls)
+	h.Logf("%d writes, %d conflicts, %d unknown; %d false conflicts, %d lost, %d doubled; faults %v",
+		t.writes, t.conflicts, t.unknown, len(t.falseConflicts), len(t.lost), len(t.doubled), faults)
+	if t.writes == 0 || t.conflicts == 0 {
+		h.Errorf("got %d writes and %d conflicts, want writers that meet", t.writes, t.conflicts)
+	}
+	for name, found := range map[string][]string{"conflicts of writes that landed": t.falseConflicts, "acknowledged writes lost": t.lost, "writes stored twice": t.doubled} {
+		if len(found) > 0 {
+			h.Errorf("%s: got %d, want none; the first is %s", name, len(found), found[0])
+		}
+	}
+}
+
+// tally counts what writers were told, and holds it against what readers saw. The model finds more than this, but does not
+// say what is wrong.
+type tally struct {
+	writes, conflicts, unknown    int
+	falseConflicts, lost, doubled []string
+}
+
+// place is where a value was seen.
+type place struct {
+	id annals.PersistenceID
+	n  annals.SeqNr
+}
+
+func newTally(calls []call) (t tally) {
+	at, stored := map[string]place{}, map[place]string{} // values are unique
+	deleted, told := map[annals.PersistenceID]annals.SeqNr{}, map[string]bool{}
+	note := func(faults *[]string, value, text string) {
+		if !told[value] {
+			told[value] = true
+			*faults = append(*faults, text)
+		}
+	}
+	for _, c := range calls {
+		switch c.in.op {
+		case "delete":
+			deleted[c.in.id] = max(deleted[c.in.id], c.in.n)
+		case "replay", "get":
+			for i, value := range each(c.out.values) {
+				p := place{c.in.id, c.out.n + annals.SeqNr(i)}
+				if was, ok := at[value]; ok && was != p {
+					note(&t.doubled, value, fmt.Sprintf("%q at %v and at %v", value, was, p))
+				}
+				if was, ok := stored[p]; ok && was != value {
+					note(&t.lost, was, fmt.Sprintf("%q at %v, where %q was later", was, p, value))
+				}
+				at[value], stored[p] = p, value
+			}
+		}
+	}
+	for _, c := range calls {
+		if c.in.op != "append" && c.in.op != "put" && c.in.op != "remove" {
+			continue
+		}
+		values := each(c.in.values)
+		switch {
+		case c.out.conflict:
+			t.conflicts++
+			for _, value := range values {
+				if p, ok := at[value]; ok {
+					t.falseConflicts = append(t.falseConflicts, fmt.Sprintf("%v; %q is at %v", c, value, p))
+					break
+				}
+			}
+		case c.out.unknown:
+			t.unknown++
+		default:
+			t.writes++
+			for i, value := range values {
+				p := place{c.in.id, c.out.n - annals.SeqNr(len(values)-1-i)}
+				got, seen := stored[p]
+				if gone := c.in.op != "append" || p.n <= deleted[p.id]; got != value && (seen || !gone) {
+					note(&t.lost, value, fmt.Sprintf("%v; %v has %q", c, p, got))
+				}
+			}
+		}
+	}
+	return t
+}
