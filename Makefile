@@ -31,6 +31,7 @@ race: servers ## the tests under the race detector, which wants a C compiler; on
 
 soak: servers ## random histories, races and kills, again and again under the race detector; ROUNDS=n
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=400
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 
 figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)

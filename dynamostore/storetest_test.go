@@ -2,6 +2,7 @@ package dynamostore_test
 
 import (
 	"crypto/rand"
+	"flag"
 	"sync"
 	"testing"
 
@@ -19,37 +20,73 @@ type bench struct {
 	layout dynamostore.Layout
 }
 
-// conformance is the suite's Config for a layout: layout makes one on new tables.
-func conformance(t *testing.T, layout func() dynamostore.Layout) storetest.Config {
+// benches opens stores of a layout for the suite, each behind a proxy of its own.
+type benches struct {
+	layout    func() dynamostore.Layout                   // on new tables
+	client    func(dynamostore.Client) dynamostore.Client // nil: as it is
+	options   dynamostore.Options
+	byStore   sync.Map
+	throttled sync.Map // operations that fail refused for their rate
+}
+
+func (bs *benches) config(t *testing.T) storetest.Config {
 	t.Helper()
 	endpoint := testenv.DynamoDB(t)
-	var benches sync.Map // by store
-	open := func(tb testing.TB, b bench) annals.Store {
-		tb.Helper()
-		client, err := connect(tb.Context(), b.proxy.Endpoint)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		s, err := dynamostore.Open(tb.Context(), client, b.layout, dynamostore.Options{CreateTables: true})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		benches.Store(annals.Store(s), b)
-		return s
-	}
-	of := func(s annals.Store) bench {
-		b, _ := benches.Load(s)
-		return b.(bench)
-	}
+	bs.options.CreateTables = true
 	return storetest.Config{
 		Open: func(tb testing.TB) annals.Store {
-			b := bench{testenv.NewFaultProxy(endpoint), layout()}
+			b := bench{testenv.NewFaultProxy(endpoint), bs.layout()}
 			tb.Cleanup(b.proxy.Close)
-			return open(tb, b)
+			return bs.open(tb, b)
 		},
-		Reopen:     func(tb testing.TB, s annals.Store) annals.Store { return open(tb, of(s)) },
-		LoseAnswer: func(_ testing.TB, s annals.Store) { of(s).proxy.LoseNextWrite() },
-		Short:      true, // the server is slow beside an embedded store
+		Reopen:     func(tb testing.TB, s annals.Store) annals.Store { return bs.open(tb, bs.of(s)) },
+		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).proxy.LoseNextWrite() },
+		Short:      !soaking(), // the server is slow beside an embedded store
+	}
+}
+
+func (bs *benches) open(tb testing.TB, b bench) annals.Store {
+	tb.Helper()
+	c, err := connect(tb.Context(), b.proxy.Endpoint)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	client := dynamostore.Client(c)
+	if bs.client != nil {
+		client = bs.client(client)
+	}
+	s, err := dynamostore.Open(tb.Context(), client, b.layout, bs.options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bs.byStore.Store(annals.Store(s), b)
+	return s
+}
+
+func (bs *benches) of(s annals.Store) bench {
+	b, _ := bs.byStore.Load(s)
+	return b.(bench)
+}
+
+// soaking reports whether more random histories are asked for than a test run has: then volumes are larger too.
+func soaking() bool {
+	f := flag.Lookup("rapid.checks")
+	return f.Value.String() != f.DefValue
+}
+
+func newCommit() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text()} }
+
+func newIndexed() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text(), Index: "slices"} }
+
+// newSharded has a shard count that keeps the suite's ids apart under the plugin's default keys.
+func newSharded(j sharded.Journal, legacy bool) func() dynamostore.Layout {
+	return func() dynamostore.Layout {
+		prefix := "s" + rand.Text()
+		j := j
+		j.Table, j.TagSeparator = prefix+"j", "\x1f" // tags of the suite contain commas
+		return sharded.Layout{ShardCount: 1 << 40, Journal: j,
+			Snapshot: sharded.Snapshot{Table: prefix + "s", PartitionKey: j.PartitionKey, ShardCount: j.ShardCount, Legacy: legacy},
+			State:    sharded.State{Table: prefix + "d", Tombstones: true, TagSeparator: "\x1f"}}
 	}
 }
 
@@ -57,19 +94,16 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("commit", func(t *testing.T) {
 		t.Parallel()
-		c := conformance(t, func() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text()} })
+		c := (&benches{layout: newCommit}).config(t)
 		storetest.Run(t, c)
 		storetest.RunTransactor[*dynamostore.Tx](t, c)
 	})
 	t.Run("commit with an index", func(t *testing.T) {
 		t.Parallel()
-		c := conformance(t, func() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text(), Index: "slices"} })
+		c := (&benches{layout: newIndexed}).config(t)
 		storetest.Run(t, c)
 		storetest.RunTransactor[*dynamostore.Tx](t, c)
 	})
-	// A shard count this high keeps the suite's ids apart under the plugin's default keys. What the pairs differ in are keys
-	// and queries, so the volumes are the short ones.
-	many := 1 << 40
 	pairs := map[string]sharded.Journal{
 		"id and id":         {},
 		"number and plain":  {PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 8},
@@ -83,14 +117,7 @@ func TestConformance(t *testing.T) {
 	for name, journal := range pairs {
 		t.Run("sharded, "+name, func(t *testing.T) {
 			t.Parallel()
-			c := conformance(t, func() dynamostore.Layout {
-				prefix := "s" + rand.Text()
-				journal := journal
-				journal.Table, journal.TagSeparator = prefix+"j", "\x1f" // tags of the suite contain commas
-				return sharded.Layout{ShardCount: many, Journal: journal,
-					Snapshot: sharded.Snapshot{Table: prefix + "s", PartitionKey: journal.PartitionKey, ShardCount: journal.ShardCount, Legacy: name == "number and number"},
-					State:    sharded.State{Table: prefix + "d", Tombstones: true, TagSeparator: "\x1f"}}
-			})
+			c := (&benches{layout: newSharded(journal, name == "number and number")}).config(t)
 			storetest.Run(t, c)
 			storetest.RunTransactor[*dynamostore.Tx](t, c)
 		})

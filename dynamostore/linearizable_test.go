@@ -1,0 +1,142 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/storetest"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Whatever happens to requests, histories are linearizable: no false conflict, no write lost, none doubled.
+func TestLinearizableUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		layout    func() dynamostore.Layout
+		throttled []string // what must have been refused for its rate: calls, batches, transactions
+	}{
+		"commit":            {newCommit, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+		"sharded by number": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
+		"sharded by id":     {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bs := &benches{layout: c.layout}
+			t.Cleanup(func() { // behind the cases, which run in parallel
+				for _, operation := range c.throttled {
+					if _, ok := bs.throttled.Load(operation); !ok {
+						t.Errorf("%s was never throttled", operation)
+					}
+				}
+			})
+			storetest.RunFaults(t, bs.config(t), bs.fail)
+		})
+	}
+}
+
+// A writer that takes every failed condition for somebody else's write is found out.
+func TestNaiveWriterIsFound(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit,
+		"sharded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bs := &benches{layout: layout, client: func(c dynamostore.Client) dynamostore.Client { return naive{c} }}
+			c := bs.config(t)
+			c.Except = map[string]string{}
+			for _, id := range []string{"FAULT-1", "FAULT-2", "FAULT-3"} {
+				c.Except[id] = "its own writes stand in its way"
+			}
+			storetest.RunFaults(t, c, bs.fail)
+		})
+	}
+}
+
+// fail is storetest.Faults. Every fault comes back after so many requests of an operation, with waits between those that
+// make the store slow down.
+func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
+	p := bs.of(s).proxy
+	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 behind a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}
+	var (
+		mu       sync.Mutex
+		hopeless = map[string]bool{} // requests whose answers get lost however often they are sent
+	)
+	fault := func(name string, f testenv.Fault) testenv.Fault {
+		happened[name]++
+		return f
+	}
+	p.SetRule(func(r testenv.Request) testenv.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if hopeless[string(r.Body)] {
+			return testenv.Fault{LoseAnswer: true}
+		}
+		switch at := r.Number % 60; {
+		case at == 2:
+			bs.throttled.Store(r.Operation, true)
+			return fault("throttled", testenv.Fault{Throttle: true})
+		case at == 16 && r.Writes():
+			hopeless[string(r.Body)] = true
+			return fault("answer lost for good", testenv.Fault{LoseAnswer: true})
+		case at%15 == 4:
+			return fault("answer lost", testenv.Fault{LoseAnswer: true})
+		case at%15 == 7 && r.Writes():
+			return fault("500 behind a write", testenv.Fault{StatusLate: http.StatusInternalServerError})
+		case at%15 == 10:
+			return fault("500 or 503", testenv.Fault{Status: http.StatusInternalServerError + 3*(r.Number%2)})
+		case at%5 == 3:
+			return fault("late", testenv.Fault{Delay: 2 * time.Millisecond})
+		}
+		return testenv.Fault{}
+	})
+	return func() map[string]int {
+		p.SetRule(nil)
+		mu.Lock() // a request may still be on its way
+		defer mu.Unlock()
+		return maps.Clone(happened)
+	}
+}
+
+// naive is a client for which a failed condition says nothing about the item that stands, and a transaction sent again is
+// another one.
+type naive struct{ dynamostore.Client }
+
+func (n naive) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	out, err := n.Client.PutItem(ctx, in, o...)
+	return out, blind(err)
+}
+
+func (n naive) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	out, err := n.Client.UpdateItem(ctx, in, o...)
+	return out, blind(err)
+}
+
+func (n naive) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	again, token := *in, rand.Text()
+	again.ClientRequestToken = &token
+	out, err := n.Client.TransactWriteItems(ctx, &again, o...)
+	return out, blind(err)
+}
+
+func blind(err error) error {
+	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
+		failed.Item = nil
+	}
+	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
+		for i := range canceled.CancellationReasons {
+			canceled.CancellationReasons[i].Item = nil
+		}
+	}
+	return err
+}
