@@ -14,12 +14,13 @@ import (
 // engine is the plan.Executor that talks to DynamoDB; this file and its neighbours execute_*.go are the only ones that do.
 // It answers for pages, chunks, unprocessed parts, throttling, conflicts of transactions and lost answers.
 type engine struct {
-	client   Client
-	tables   map[string]plan.Table
-	slots    chan struct{} // one for each request in flight
-	attempts int           // sendings of a request whose answers get lost
-	observed bool
-	pace     pacer
+	client    Client
+	tables    map[string]plan.Table
+	described map[string]*types.TableDescription // as they were at open
+	slots     chan struct{}                      // one for each request in flight
+	attempts  int                                // sendings of a request whose answers get lost
+	observed  bool
+	pace      pacer
 }
 
 // backoff bounds the waits between two sendings: the n-th is random, below first·2ⁿ and below most.

@@ -41,10 +41,10 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	case c != refused:
 		return plan.Outcome{}, err
 	}
-	return judge(w, []plan.Item{old}, open, err)
+	return judge(w, []plan.Item{old}, open, errors.Unwrap(err))
 }
 
-// judge says what a write comes to whose conditions failed; old is what stood in the way.
+// judge says what a write comes to whose conditions failed; old is what stood in the way, err the service's error.
 func judge(w plan.Write, old []plan.Item, open bool, err error) (plan.Outcome, error) {
 	ours := false
 	for i, it := range old {
@@ -191,7 +191,7 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	case c != refused:
 		return nil, err
 	}
-	return judgeAll(writes, reasons, open, err)
+	return judgeAll(writes, reasons, open, errors.Unwrap(err))
 }
 
 // judgeAll says what a transaction comes to that was cancelled for reasons. It was ours and has landed when each of its
@@ -338,6 +338,14 @@ func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice in a transaction")}
 		}
 		touched[key] = true
+	}
+	for _, item := range own {
+		if item.Put != nil {
+			if err := plan.Fits(item.Put.Item); err != nil {
+				return err
+			}
+			size += plan.Size(item.Put.Item)
+		}
 	}
 	if size > transactionBytes {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a transaction of %d bytes, the service takes %d", size, transactionBytes)}

@@ -50,6 +50,7 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 		if err := verify(t, description); err != nil {
 			return false, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 		}
+		e.described[t.Name] = description
 	}
 	return created, nil
 }
@@ -107,8 +108,12 @@ func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 	define(t.Hash, t.Range)
 	for _, i := range t.Indexes {
 		define(i.Hash, i.Range)
+		projected := types.ProjectionTypeAll
+		if i.KeysOnly {
+			projected = types.ProjectionTypeKeysOnly
+		}
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: aws.String(i.Name), KeySchema: keySchema(i.Hash, i.Range),
-			Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}, ProvisionedThroughput: throughput})
+			Projection: &types.Projection{ProjectionType: projected}, ProvisionedThroughput: throughput})
 	}
 	if t.Stream && o.Streams {
 		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
@@ -139,6 +144,9 @@ func verify(want plan.Table, have *types.TableDescription) error {
 	}
 	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
 	for _, i := range want.Indexes {
+		if i.KeysOnly {
+			continue // any index of the column will do, see findable
+		}
 		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
 		found := false
 		for _, h := range have.GlobalSecondaryIndexes {

@@ -2,8 +2,7 @@ package dynamostore
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"errors"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -17,7 +16,7 @@ func (v statesView) Get(ctx context.Context, id annals.PersistenceID) (st annals
 		return st, false, err
 	}
 	err = v.call(ctx, annals.Call{Op: "get state", ID: id}, false, func(ctx context.Context) (err error) {
-		st, ok, err = v.s.rooms.States.Get(ctx, v.x, id)
+		st, ok, err = v.s.typeOf(id).room.States.Get(ctx, v.x, id)
 		return err
 	})
 	return st, ok, err
@@ -45,54 +44,74 @@ func (v statesView) write(ctx context.Context, op string, w annals.StateWrite, d
 	if w.WriteID.IsZero() {
 		full.WriteID = annals.NewWriteID()
 	}
-	err = v.call(ctx, annals.Call{Op: op, ID: w.ID}, true, func(ctx context.Context) error {
-		x, err := v.withChanges(ctx, &full)
-		if err == nil {
-			r, err = v.s.rooms.States.Write(ctx, x, full)
-		}
+	err = v.call(ctx, annals.Call{Op: op, ID: w.ID}, true, func(ctx context.Context) (err error) {
+		c := &change{view: v.view, t: v.s.typeOf(w.ID), write: full}
+		r, err = c.apply(ctx)
 		return err
 	})
 	return r, err
 }
 
-// withChanges asks the state type for additional columns and for what its change handler wants to write along. The executor
-// it returns writes both in one transaction.
-func (v statesView) withChanges(ctx context.Context, w *plan.StateWrite) (plan.Executor, error) {
-	t, ok := v.s.types[w.ID.Type()]
-	if !ok {
-		return v.x, nil
-	}
+// change is a write of a state on its way, with its additional columns and what its change handler adds.
+type change struct {
+	view
+	t     *stateType
+	write plan.StateWrite
+}
+
+func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
+	w := &c.write
 	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: w.Time, Payload: w.Payload, Tags: w.Tags, Deleted: w.Deleted}
-	if t.Bind != nil && !w.Deleted {
-		columns, err := t.Bind(st)
-		if err != nil {
-			return nil, &annals.Error{Err: err}
+	if w.Columns, err = c.t.bind(st); err != nil {
+		return r, err
+	}
+	if c.t.OnChange == nil {
+		return c.t.room.States.Write(ctx, c.x, *w)
+	}
+	end, err := c.s.turns.take(ctx, w.ID)
+	if err != nil {
+		return r, err
+	}
+	if c.tx == nil {
+		defer end() // the next change sees this one
+	}
+	tx := &Tx{before: c.before}
+	err = c.handle(ctx, tx, st)
+	if c.tx != nil {
+		end() // the transaction may wait for turns of others
+	}
+	if err != nil {
+		if _, _, moved := c.before(ctx); !errors.Is(moved, annals.ErrConflict) {
+			return r, err
 		}
-		for name := range columns {
-			if !slices.Contains(t.Columns, name) {
-				return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the column %q is not declared", name)}
-			}
+		// The handler had no reason to run: what it said says nothing.
+		return c.t.room.States.Write(ctx, late{c.x, c.s.engine, c.tx != nil}, *w)
+	}
+	if c.tx != nil {
+		if r, err = c.t.room.States.Write(ctx, c.x, *w); err == nil {
+			c.tx.Add(tx.end()...)
 		}
-		w.Columns = columns
+		return r, err
 	}
-	if w.Deleted {
-		w.Columns = annals.Columns{}
-		for _, name := range t.Columns {
-			w.Columns[name] = nil // a tombstone is not found by its columns
-		}
+	return c.t.room.States.Write(ctx, together{c.s.engine, tx.end()}, *w)
+}
+
+// handle asks the change handler.
+func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
+	ctx = context.WithValue(ctx, txKey{c.s}, true)
+	err := contained(func() error { return c.t.OnChange(ctx, tx, st) })
+	tx.end()
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) {
+		return stopped(errors.Join(ended, err)) // a handler that does not look at its context is over time all the same
 	}
-	if t.OnChange == nil {
-		return v.x, nil
+	return err
+}
+
+// before is Tx.Before.
+func (c *change) before(ctx context.Context) (annals.State, bool, error) {
+	st, ok, err := c.t.room.States.Get(ctx, c.x, c.write.ID)
+	if err == nil && st.Revision != c.write.After {
+		err = &annals.Error{Op: "get state", ID: c.write.ID, After: c.write.After, Last: st.Revision, Kind: annals.ErrConflict}
 	}
-	tx := v.tx
-	if tx == nil {
-		tx = &Tx{}
-	}
-	if err := t.OnChange(ctx, tx, st); err != nil {
-		return nil, &annals.Error{Err: err}
-	}
-	if v.tx != nil {
-		return v.x, nil // its items are in the transaction already
-	}
-	return together{v.s.engine, tx.items}, nil
+	return st, ok && err == nil, err
 }

@@ -3,12 +3,11 @@ package dynamostore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // Layout says where records live. The packages below dynamostore have them; the set is sealed.
@@ -16,12 +15,15 @@ type Layout interface{ plan.Layout }
 
 // Options of a Store; the zero Options works.
 type Options struct {
-	StateTypes   map[string]annals.StateType[*Tx] // by entity type
-	CreateTables bool                             // create what is missing; an existing table is only checked
-	Provisioned  Throughput                       // of created tables and indexes; zero = on demand
-	Streams      bool                             // created tables with events have a stream of new images
-	MaxInFlight  int                              // requests at a time, more wait; 0 = DefaultConnections
-	Attempts     int                              // how often a request is sent whose answers get lost; 0 = 8
+	StateTypes map[string]annals.StateType[*Tx] // by entity type
+	// Findable says by which additional columns the states of an entity type are to be found. The indexes are created with
+	// the table; a table that has none is ErrInvalid. Columns for which a table has an index are found by without it, too.
+	Findable     map[string][]Findable
+	CreateTables bool       // create what is missing; an existing table is only checked
+	Provisioned  Throughput // of created tables and indexes; zero = on demand
+	Streams      bool       // created tables with events have a stream of new images
+	MaxInFlight  int        // requests at a time, more wait; 0 = DefaultConnections
+	Attempts     int        // how often a request is sent whose answers get lost; 0 = 8
 	Observer     annals.Observer
 }
 
@@ -30,13 +32,15 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store, an annals.Recoverer, an annals.Skipper and an annals.Transactor[*Tx].
+// Store is an annals.Store, an annals.Recoverer, an annals.Skipper, an annals.StateFinder and an annals.Transactor[*Tx].
 type Store struct {
 	annals.Unsupported
 	name     string
 	rooms    plan.Rooms
 	engine   *engine
-	types    map[string]annals.StateType[*Tx]
+	types    map[string]*stateType
+	common   *stateType // of all others
+	turns    turns
 	observer annals.Observer
 	gate     gate
 }
@@ -45,6 +49,7 @@ var (
 	_ annals.Store           = (*Store)(nil)
 	_ annals.Recoverer       = (*Store)(nil)
 	_ annals.Skipper         = (*Store)(nil)
+	_ annals.StateFinder     = (*Store)(nil)
 	_ annals.Transactor[*Tx] = (*Store)(nil)
 )
 
@@ -59,55 +64,45 @@ func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	s := &Store{
 		name:     "dynamodb/" + layout.Name(),
 		rooms:    rooms,
-		types:    o.StateTypes,
 		observer: o.Observer,
 		engine: &engine{
-			client:   client,
-			tables:   map[string]plan.Table{},
-			slots:    make(chan struct{}, or(o.MaxInFlight, DefaultConnections)),
-			attempts: or(o.Attempts, defaultAttempts),
-			observed: o.Observer != nil,
+			client:    client,
+			tables:    map[string]plan.Table{},
+			described: map[string]*types.TableDescription{},
+			slots:     make(chan struct{}, or(o.MaxInFlight, DefaultConnections)),
+			attempts:  or(o.Attempts, defaultAttempts),
+			observed:  o.Observer != nil,
 		},
 	}
-	for _, t := range rooms.Tables {
-		s.engine.tables[t.Name] = t
-	}
-	if err := s.checkTypes(); err != nil {
+	if err := s.compileTypes(o); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	created, err := s.engine.prepareTables(ctx, rooms.Tables, o)
-	if err == nil && rooms.Check != nil {
-		err = rooms.Check(ctx, s.engine, created)
+	if err := s.openTables(ctx, rooms.Tables, rooms.Check, o); err != nil {
+		return nil, named("open", "", err)
 	}
-	if err != nil {
+	for _, room := range s.stateRooms() {
+		if err := s.openTables(ctx, []plan.Table{room.Table}, room.Check, o); err != nil {
+			return nil, named("open", "", err)
+		}
+	}
+	if err := s.learnIndexes(); err != nil {
 		return nil, named("open", "", err)
 	}
 	return s, nil
 }
 
-// checkTypes finds what is wrong with the additional columns of states.
-func (s *Store) checkTypes() error {
-	var faults []error
-	for name, t := range s.types {
-		if s.rooms.States == nil {
-			faults = append(faults, fmt.Errorf("state type %q: the layout keeps no states", name))
-		}
-		if t.Table != "" {
-			faults = append(faults, fmt.Errorf("state type %q: tables of its own are not supported", name))
-		}
-		if len(t.Columns) > 0 && !s.rooms.Columns {
-			faults = append(faults, fmt.Errorf("state type %q: the layout takes no additional columns", name))
-		}
-		if len(t.Columns) > 0 && t.Bind == nil {
-			faults = append(faults, fmt.Errorf("state type %q has columns but no Bind", name))
-		}
-		for _, column := range t.Columns {
-			if column == "" || slices.Contains(s.rooms.Reserved, column) {
-				faults = append(faults, fmt.Errorf("state type %q: the layout uses the attribute %q itself", name, column))
-			}
-		}
+// openTables prepares tables that belong together and checks what is in them.
+func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(context.Context, plan.Executor, bool) error, o Options) error {
+	all := make([]plan.Table, len(tables))
+	for i, t := range tables {
+		all[i] = s.indexed(t)
+		s.engine.tables[t.Name] = t
 	}
-	return errors.Join(faults...)
+	created, err := s.engine.prepareTables(ctx, all, o)
+	if err == nil && check != nil {
+		err = check(ctx, s.engine, created)
+	}
+	return err
 }
 
 // Journal is annals.Store.

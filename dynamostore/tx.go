@@ -2,6 +2,8 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,15 +20,37 @@ type Tx struct {
 	items  []types.TransactWriteItem
 	writes []plan.Write
 	after  []func(context.Context) error // to be done when the transaction has been committed
+	before func(context.Context) (annals.State, bool, error)
 	done   atomic.Bool
 }
 
-// Add puts the caller's own write into the transaction, which takes 100 in all, the store's included. An item's condition
-// that fails makes the whole ErrConstraint.
-func (t *Tx) Add(item types.TransactWriteItem) {
+// Add puts writes of the caller's own into the transaction, which takes 100 in all, the store's included, and none twice on
+// one item. A condition that fails makes the whole ErrConstraint. Behind the end of the transaction, or of the change handler,
+// Add does nothing.
+func (t *Tx) Add(items ...types.TransactWriteItem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.items = append(t.items, item)
+	if !t.done.Load() {
+		t.items = append(t.items, items...)
+	}
+}
+
+// Before is the state that a change replaces, for its change handler; ErrInvalid elsewhere. It is false where there is none,
+// or a tombstone. What it says still holds when the change is written, or the change is refused. ErrConflict says that it is
+// already too late; the handler then returns that.
+func (t *Tx) Before(ctx context.Context) (annals.State, bool, error) {
+	if t.before == nil {
+		return annals.State{}, false, &annals.Error{Op: "get state", Kind: annals.ErrInvalid, Err: errors.New("only a change replaces a state")}
+	}
+	return t.before(ctx)
+}
+
+// end returns what has been added; nothing more will be.
+func (t *Tx) end() []types.TransactWriteItem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done.Store(true)
+	return t.items
 }
 
 type txKey struct{ s *Store }
@@ -41,6 +65,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 			return stopped(err)
 		}
 		tx := &Tx{}
+		defer tx.done.Store(true) // also when fn panics
 		err := fn(context.WithValue(ctx, txKey{s}, true), tx, inside{view: view{s: s, x: collector{s.engine, tx}, tx: tx}})
 		tx.done.Store(true)
 		if err != nil {
@@ -72,6 +97,11 @@ func (in inside) Snapshots() annals.SnapshotStore   { return in.snapshots() }
 func (in inside) States() annals.StateStore         { return in.states() }
 func (in inside) Query() annals.Query               { return in.query() }
 func (in inside) Capabilities() annals.Capabilities { return in.s.Capabilities() }
+
+// FindStates is annals.StateFinder.
+func (in inside) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return in.findStates(ctx, entityType, column, value)
+}
 
 // collector is the executor within a transaction: it reads at once and keeps the writes.
 type collector struct {
@@ -114,4 +144,45 @@ func (t together) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 		return plan.Outcome{}, err
 	}
 	return outcomes[0], nil
+}
+
+// late is the executor of a write of a state that has moved on: it writes nothing and says what the write would have come to.
+// Within a transaction one that had landed goes along, so that the transaction is judged as a whole.
+type late struct {
+	plan.Executor
+	engine *engine
+	inTx   bool
+}
+
+// Write is plan.Executor.
+func (l late) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	old := make([]plan.Item, len(w.Ops))
+	for i, op := range w.Ops {
+		it, _, err := l.Get(ctx, plan.Get{Table: op.Table, Key: l.engine.keyOfOp(op)})
+		if err != nil {
+			return plan.Outcome{}, err
+		}
+		old[i] = it
+	}
+	outcome, err := judge(w, old, false, errMovedOn)
+	if l.inTx && outcome.Repeated {
+		return l.Executor.Write(ctx, w)
+	}
+	return outcome, err
+}
+
+var errMovedOn = errors.New("the state has moved on")
+
+// keyOfOp is the key of the item that op writes.
+func (e *engine) keyOfOp(op plan.Op) plan.Item {
+	if op.Put == nil {
+		return op.Key
+	}
+	t, key := e.tables[op.Table], plan.Item{}
+	for _, k := range []plan.Key{t.Hash, t.Range} {
+		if k.Name != "" {
+			key[k.Name] = op.Put[k.Name]
+		}
+	}
+	return key
 }

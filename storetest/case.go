@@ -132,7 +132,7 @@ func (c Config) check() error {
 		return fmt.Errorf("storetest: Config.Open is nil")
 	}
 	known := map[string]bool{}
-	for _, tc := range slices.Concat(cases(), transactorCases[struct{}](), faultCases(nil)) {
+	for _, tc := range slices.Concat(cases(), transactorCases[struct{}](), stateTypeCases[struct{}](nil), faultCases(nil)) {
 		known[tc.id] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Except)) {

@@ -137,7 +137,7 @@ func TestExcept(t *testing.T) {
 func TestIDsAreUnique(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, tc := range slices.Concat(cases(), transactorCases[memstore.Tx](), faultCases(nil)) {
+	for _, tc := range slices.Concat(cases(), transactorCases[memstore.Tx](), stateTypeCases[memstore.Tx](nil), faultCases(nil)) {
 		if seen[tc.id] || tc.about == "" {
 			t.Errorf("%s %q: twice, or without words", tc.id, tc.about)
 		}

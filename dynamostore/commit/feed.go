@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -23,30 +22,12 @@ const (
 
 func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
 
-// commits and states name a partition of the index. A type may end like one, but its partitions then end like one twice.
-func commits(entityType string, group int) string { return fmt.Sprintf("%s#%02d", entityType, group) }
-
-func states(entityType string, group int) string { return commits(entityType, group) + " state" }
-
-func commitFeed(id annals.PersistenceID) types.AttributeValue {
-	return plan.S(commits(id.Type(), group(id)))
+// commitFeed and stateFeed name a partition of the index. A type may end like one, but its partitions then end like one twice.
+func commitFeed(entityType string, group int) string {
+	return fmt.Sprintf("%s#%02d", entityType, group)
 }
 
-func stateFeed(id annals.PersistenceID) types.AttributeValue {
-	return plan.S(states(id.Type(), group(id)))
-}
-
-// stampState gives the state that stateOp made of w a later time.
-func (t *table) stampState(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
-	if t.index == "" {
-		return nil
-	}
-	at, last := fresh[attrTime].(*types.AttributeValueMemberN), fresh[attrWrite].(*types.AttributeValueMemberB)
-	return func(now time.Time) {
-		w.Time = now
-		at.Value, last.Value = fmt.Sprint(now.UnixMicro()), stamp(w)
-	}
-}
+func stateFeed(entityType string, group int) string { return commitFeed(entityType, group) + " state" }
 
 // entityTypes are those that the settings item is known to name. A query for all types reads them there.
 type entityTypes struct {

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,7 @@ func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting
 type remains struct {
 	id         annals.PersistenceID
 	tombstones []tombstone // ascending
+	states     string      // the table that has its state
 	state      plan.Item   // its tombstone; nil = none
 	parts      []plan.Item // keys of the parts of snapshots that were never finished, or not wholly deleted
 	deleted    time.Time   // when the last of it was
@@ -86,7 +88,17 @@ func (t *table) remains(ctx context.Context, x plan.Executor, id annals.Persiste
 			return remains{}, err
 		}
 	}
-	return r, nil
+	if r.states = t.statesOf(id.Type()); r.states == t.name {
+		return r, nil
+	}
+	if r.state != nil {
+		return remains{}, still(fmt.Sprintf("state in table %q, where its type has none", t.name), revision(r.state))
+	}
+	it, ok, err := x.Get(ctx, plan.Get{Table: r.states, Key: key(id, 0)})
+	if ok && err == nil {
+		err = r.add(it)
+	}
+	return r, err
 }
 
 func (r *remains) add(it plan.Item) error {
@@ -98,7 +110,7 @@ func (r *remains) add(it plan.Item) error {
 		r.later(plan.Time(it, attrTime))
 		return nil
 	case seq == "0":
-		st, err := stateOf(r.id, it)
+		st, _, err := readState(it)
 		if err == nil && !st.Deleted {
 			err = still("state", st.Revision)
 		}
@@ -162,7 +174,7 @@ func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
 		}
 		left = slices.Concat(left[:1], left[1+n:])
 	}
-	ops := []plan.Op{free, t.stateRemoval(r)}
+	ops := []plan.Op{free, stateRemoval(r)}
 	for _, one := range left {
 		ops = append(ops, t.removal(r.id, one))
 	}
@@ -183,11 +195,11 @@ func (t *table) removal(id annals.PersistenceID, one tombstone) plan.Op {
 }
 
 // stateRemoval removes the tombstone of the state, or sees to it that there is no state.
-func (t *table) stateRemoval(r remains) plan.Op {
+func stateRemoval(r remains) plan.Op {
 	if r.state == nil {
-		return plan.Op{Table: t.name, Key: key(r.id, 0), Condition: absent, Names: idName}
+		return plan.Op{Table: r.states, Key: key(r.id, 0), Condition: absent, Names: idName}
 	}
-	return plan.Op{Table: t.name, Key: key(r.id, 0), Delete: true, Condition: "#gone = :gone AND #rev = :rev AND #at = :at",
+	return plan.Op{Table: r.states, Key: key(r.id, 0), Delete: true, Condition: "#gone = :gone AND #rev = :rev AND #at = :at",
 		Names:  map[string]string{"#gone": attrDeleted, "#rev": attrRevision, "#at": attrTime},
 		Values: plan.Item{":gone": r.state[attrDeleted], ":rev": r.state[attrRevision], ":at": r.state[attrTime]}}
 }

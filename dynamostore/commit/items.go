@@ -106,7 +106,7 @@ func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
 	it[attrCount] = plan.N(len(list))
 	it[attrEvents] = &types.AttributeValueMemberL{Value: list}
 	if t.index != "" {
-		it[attrFeed] = commitFeed(c.ID)
+		it[attrFeed] = plan.S(commitFeed(c.ID.Type(), group(c.ID)))
 	}
 	return it
 }

@@ -265,7 +265,7 @@ func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.Persisten
 	it := key(id, 1)
 	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n), plan.N(n+1), plan.Micros(x.Now())
 	if t.index != "" {
-		it[attrFeed] = commitFeed(id)
+		it[attrFeed] = plan.S(commitFeed(id.Type(), group(id)))
 	}
 	_, err := x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName,

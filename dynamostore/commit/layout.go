@@ -29,12 +29,12 @@ func (Layout) Name() string { return "commit" }
 
 // Plan is dynamostore.Layout.
 func (l Layout) Plan() (plan.Rooms, error) {
-	t := &table{name: l.Table, index: l.Index}
+	t := &table{name: l.Table, index: l.Index, stateTables: map[string]string{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
 	rooms := plan.Rooms{
-		Tables: []plan.Table{{Name: t.name, Hash: plan.Key{Name: attrID}, Range: plan.Key{Name: attrSeq, Number: true}, Stream: true}},
+		Tables: []plan.Table{t.shape()},
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, EventTimes: true,
@@ -47,27 +47,38 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		SkipTo:    t.SkipTo,
 		Forget:    t.Forget,
 		Snapshots: t,
-		States:    t,
-		Columns:   true,
+		States:    states{t.name, t},
+		StatesIn:  t.statesIn,
 		Reserved:  reserved,
 	}
+	rooms.Tables[0].Stream = true
 	if t.index != "" {
-		rooms.Tables[0].Indexes = []plan.Index{{Name: t.index, Hash: plan.Key{Name: attrFeed}, Range: plan.Key{Name: attrTime, Number: true}}}
 		rooms.Queries = queries{t}
 		c := &rooms.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
-		c.EventTimes = false                                    // the index has a commit's time, and the order of Offset is that of times
-		c.Limits.MaxIDBytes = maxFeedBytes - len(states("", 0)) // a type is part of an id
+		c.EventTimes = false                                       // the index has a commit's time, and the order of Offset is that of times
+		c.Limits.MaxIDBytes = maxFeedBytes - len(stateFeed("", 0)) // a type is part of an id
 	}
 	return rooms, nil
 }
 
-// table is the layout at work: plan.Journal, plan.Snapshots and plan.States.
+// table is the layout at work: plan.Journal and plan.Snapshots.
 type table struct {
 	name  string
 	index string // "" = none
 	types entityTypes
 	depth depth
+
+	stateTables map[string]string // of the entity types whose states have a table of their own
+}
+
+// shape is what every table of the layout looks like.
+func (t *table) shape() plan.Table {
+	shape := plan.Table{Name: t.name, Hash: plan.Key{Name: attrID}, Range: plan.Key{Name: attrSeq, Number: true}}
+	if t.index != "" {
+		shape.Indexes = []plan.Index{{Name: t.index, Hash: plan.Key{Name: attrFeed}, Range: plan.Key{Name: attrTime, Number: true}}}
+	}
+	return shape
 }
 
 // check reads the settings with which the table was begun, or writes them into a new one.

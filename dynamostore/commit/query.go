@@ -24,7 +24,7 @@ const (
 // Events is plan.Queries.
 func (q queries) Events(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return limited(f.Limit, func(yield func(annals.Event, error) bool) {
-		for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: commits, has: attrEvents}) {
+		for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents}) {
 			var es []annals.Event
 			if err == nil {
 				es, err = eventsOf(moment, f)
@@ -44,7 +44,7 @@ func (q queries) Events(ctx context.Context, x plan.Executor, f annals.Filter) i
 
 // States is plan.Queries.
 func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.State, error] {
-	s := stretch{Filter: f, partition: states}
+	s := stretch{Filter: f, partition: q.states}
 	if f.KeysOnly {
 		s.fields = []string{attrID, attrSeq, attrFormat, attrTime, attrRevision, attrTags, attrDeleted, attrSerializer, attrManifest}
 	}
@@ -70,7 +70,7 @@ func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) i
 // Newest is plan.Queries.
 func (q queries) Newest(ctx context.Context, x plan.Executor, f annals.Filter) (annals.Offset, error) {
 	f.Limit = 1
-	for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: commits, has: attrEvents, backward: true}) {
+	for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents, backward: true}) {
 		if err != nil {
 			return annals.Offset{}, err
 		}
@@ -120,8 +120,9 @@ func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, af
 // ids are those of one type and group, in order.
 func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) ([]annals.PersistenceID, error) {
 	found := map[annals.PersistenceID]bool{}
-	for _, partition := range []string{commits(name, g), states(name, g)} {
-		for it, err := range x.Query(ctx, plan.Query{Table: q.name, Index: q.index, Hash: partition, Fields: []string{attrID}}) {
+	for _, partition := range []plan.Query{q.commits(name, g), q.states(name, g)} {
+		partition.Fields = []string{attrID}
+		for it, err := range x.Query(ctx, partition) {
 			if err != nil {
 				return nil, err
 			}
@@ -135,7 +136,7 @@ func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) (
 // names are the entity types to ask for: one, or all there are.
 func (q queries) names(ctx context.Context, x plan.Executor, entityType string) ([]string, error) {
 	if entityType != "" {
-		if len(commits(entityType, 0)) > maxFeedBytes {
+		if len(stateFeed(entityType, 0)) > maxFeedBytes {
 			return nil, nil // the type of no id
 		}
 		return []string{entityType}, nil
@@ -147,10 +148,19 @@ func (q queries) names(ctx context.Context, x plan.Executor, entityType string) 
 	return q.types.learn(settings), nil
 }
 
+// commits and states are one partition of the index.
+func (q queries) commits(entityType string, group int) plan.Query {
+	return plan.Query{Table: q.name, Index: q.index, Hash: commitFeed(entityType, group)}
+}
+
+func (q queries) states(entityType string, group int) plan.Query {
+	return plan.Query{Table: q.statesOf(entityType), Index: q.index, Hash: stateFeed(entityType, group)}
+}
+
 // stretch is what a query reads of the index: the part of a Filter that it can tell.
 type stretch struct {
 	annals.Filter
-	partition func(entityType string, group int) string
+	partition func(entityType string, group int) plan.Query
 	has       string   // an attribute that items must have, "" = any item
 	fields    []string // nil = all
 	backward  bool
@@ -208,7 +218,7 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	}
 	from, to := s.Slices.Bounds()
 	first, end := from/groupSlices, (to-1)/groupSlices+1
-	one := plan.Query{Table: q.name, Index: q.index, To: plan.Micros(until), Backward: s.backward, Fields: s.fields}
+	one := plan.Query{To: plan.Micros(until), Backward: s.backward, Fields: s.fields}
 	if !s.After.Time.IsZero() {
 		one.From = plan.Micros(s.After.Time)
 	}
@@ -228,7 +238,8 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	all := make([]plan.Query, 0, n)
 	for _, name := range names {
 		for g := first; g < end; g++ {
-			one.Hash = s.partition(name, g)
+			of := s.partition(name, g)
+			one.Table, one.Index, one.Hash = of.Table, of.Index, of.Hash
 			all = append(all, one)
 		}
 	}
@@ -265,11 +276,10 @@ func eventsOf(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
 func statesOf(moment []plan.Item, f annals.Filter) ([]annals.State, error) {
 	var all []annals.State
 	for _, it := range moment {
-		id, fits := idOf(it, f)
-		if !fits {
+		if _, fits := idOf(it, f); !fits {
 			continue
 		}
-		st, err := stateOf(id, it)
+		st, _, err := readState(it)
 		if err != nil {
 			return nil, err
 		}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -19,25 +17,58 @@ import (
 // writesKept are the attributes of the last four writes of a state, newest first: WriteID and time, 24 bytes each.
 var writesKept = []string{attrWrite, "w1", "w2", "w3"}
 
+// states is a table of states at work, the layout's own or one of an entity type: plan.States.
+type states struct {
+	name    string
+	journal *table // where the events of writes go
+}
+
+// statesIn is plan.Rooms.StatesIn: a table of the same keys, index and formats, with settings of its own.
+func (t *table) statesIn(entityType, name string) plan.StateRoom {
+	t.stateTables[entityType] = name
+	room := &table{name: name, index: t.index}
+	return plan.StateRoom{Table: room.shape(), Check: room.check, States: states{name, t}}
+}
+
+// statesOf is the table that has the states of a type.
+func (t *table) statesOf(entityType string) string {
+	if name, ok := t.stateTables[entityType]; ok {
+		return name
+	}
+	return t.name
+}
+
+// Tables is plan.States.
+func (s states) Tables() []string { return []string{s.name} }
+
 // Get is plan.States.
-func (t *table) Get(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.State, bool, error) {
-	it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: key(id, 0)})
+func (s states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.State, bool, error) {
+	it, ok, err := x.Get(ctx, plan.Get{Table: s.name, Key: key(id, 0)})
 	if !ok || err != nil {
 		return annals.State{}, false, err
 	}
-	st, err := stateOf(id, it)
+	st, _, err := readState(it)
 	return st, err == nil && !st.Deleted, err
 }
 
-func stateOf(id annals.PersistenceID, it plan.Item) (annals.State, error) {
-	if v, _ := plan.Number(it, attrFormat); v > format {
-		return annals.State{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the state has format %d, this version reads %d", v, format)}
+// Read is plan.States.
+func (states) Read(it plan.Item) (annals.State, bool, error) { return readState(it) }
+
+// readState is the state in an item; false for any other item.
+func readState(it plan.Item) (annals.State, bool, error) {
+	id, _ := plan.Text(it, attrID)
+	n, half, err := place(it)
+	if err != nil || n != 0 || half {
+		return annals.State{}, false, err
 	}
-	st := annals.State{ID: id, Revision: revision(it), Time: plan.Time(it, attrTime), Tags: tags(it), Deleted: plan.Flag(it, attrDeleted)}
+	if v, _ := plan.Number(it, attrFormat); v > format {
+		return annals.State{}, false, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the state has format %d, this version reads %d", v, format)}
+	}
+	st := annals.State{ID: annals.PersistenceID(id), Revision: revision(it), Time: plan.Time(it, attrTime), Tags: tags(it), Deleted: plan.Flag(it, attrDeleted)}
 	if !st.Deleted {
 		st.Payload = payload(it)
 	}
-	return st, nil
+	return st, true, nil
 }
 
 func revision(it plan.Item) annals.SeqNr {
@@ -46,11 +77,11 @@ func revision(it plan.Item) annals.SeqNr {
 }
 
 // Write is plan.States: one update on condition of the revision.
-func (t *table) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
-	if err := t.announce(ctx, x, w.ID); err != nil {
+func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
+	if err := s.journal.announce(ctx, x, w.ID); err != nil {
 		return annals.Receipt{}, err
 	}
-	op, err := t.stateOp(&w)
+	op, err := s.op(&w)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -58,15 +89,15 @@ func (t *table) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 	if w.Event != nil {
 		// The event's number must be the journal's next, so the journal is asked first. The put would only notice a number
 		// that is taken.
-		last, err := t.LastSeqNr(ctx, x, w.ID)
+		last, err := s.journal.LastSeqNr(ctx, x, w.ID)
 		if err != nil {
 			return annals.Receipt{}, err
 		}
 		if last != w.After {
-			return t.eventMisfit(ctx, x, w, last)
+			return s.eventMisfit(ctx, x, w, last)
 		}
 		c := annals.Commit{ID: w.ID, After: w.After, Events: []annals.NewEvent{*w.Event}, WriteID: w.WriteID}
-		write.Ops = append(write.Ops, t.commitOp(c, &w.Time))
+		write.Ops = append(write.Ops, s.journal.commitOp(c, &w.Time))
 	}
 	out, err := x.Write(ctx, write)
 	if err != nil {
@@ -79,8 +110,8 @@ func (t *table) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 }
 
 // eventMisfit answers a write whose event does not fit the journal: it comes again, comes late, or skipped events before.
-func (t *table) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWrite, last annals.SeqNr) (annals.Receipt, error) {
-	it, _, err := x.Get(ctx, plan.Get{Table: t.name, Key: key(w.ID, 0)})
+func (s states) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWrite, last annals.SeqNr) (annals.Receipt, error) {
+	it, _, err := x.Get(ctx, plan.Get{Table: s.name, Key: key(w.ID, 0)})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -93,12 +124,11 @@ func (t *table) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWr
 	return annals.Receipt{}, fault("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", w.After+1, last)
 }
 
-// stateOp is the update that makes an item out of w, whose time it sets to the one stored. Attributes that w does not name
-// stay.
-func (t *table) stateOp(w *plan.StateWrite) (plan.Op, error) {
+// op is the update that makes an item out of w, whose time it sets to the one stored. Attributes that w does not name stay.
+func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	fresh := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(w.After + 1), attrTime: plan.Micros(w.Time), attrWrite: plan.B(stamp(w))}
-	if t.index != "" {
-		fresh[attrFeed] = stateFeed(w.ID)
+	if s.journal.index != "" {
+		fresh[attrFeed] = plan.S(stateFeed(w.ID.Type(), group(w.ID)))
 	}
 	putTags(fresh, w.Tags)
 	if w.Deleted {
@@ -106,21 +136,13 @@ func (t *table) stateOp(w *plan.StateWrite) (plan.Op, error) {
 	} else {
 		putPayload(fresh, w.Payload)
 	}
-	gone := []string{}
+	gone, err := plan.PutColumns(fresh, w.Columns)
+	if err != nil {
+		return plan.Op{}, err
+	}
 	for _, name := range []string{attrSerializer, attrManifest, attrData, attrTags, attrDeleted} {
 		if fresh[name] == nil {
 			gone = append(gone, name)
-		}
-	}
-	for name, value := range w.Columns {
-		v, err := plan.Column(value)
-		switch {
-		case err != nil:
-			return plan.Op{}, fault("the column %q: %w", name, err)
-		case v == nil:
-			gone = append(gone, name)
-		default:
-			fresh[name] = v
 		}
 	}
 	whole := key(w.ID, 0)
@@ -131,24 +153,31 @@ func (t *table) stateOp(w *plan.StateWrite) (plan.Op, error) {
 	if err := plan.Fits(whole); err != nil {
 		return plan.Op{}, err
 	}
-	u := update{names: map[string]string{}, values: plan.Item{":none": plan.B(nil)}}
-	condition := "attribute_not_exists(" + u.name(attrRevision) + ")"
+	u := plan.NewUpdate()
+	none := u.Value(plan.B(nil))
+	condition := "attribute_not_exists(" + u.Name(attrRevision) + ")"
 	if w.After > 0 {
-		u.values[":after"] = plan.N(w.After)
-		condition = u.name(attrRevision) + " = :after"
+		condition = u.Name(attrRevision) + " = " + u.Value(plan.N(w.After))
 	}
 	for i := len(writesKept) - 1; i > 0; i-- {
-		u.sets = append(u.sets, u.name(writesKept[i])+" = if_not_exists("+u.name(writesKept[i-1])+", :none)")
+		u.SetTo(writesKept[i], "if_not_exists("+u.Name(writesKept[i-1])+", "+none+")")
 	}
-	for _, name := range sortedKeys(fresh) {
-		u.sets = append(u.sets, u.name(name)+" = "+u.value(fresh[name]))
+	u.SetAll(fresh)
+	u.Remove(gone...)
+	return plan.Op{Table: s.name, Key: key(w.ID, 0), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
+		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: s.stamping(w, fresh)}, nil
+}
+
+// stamping gives the state that op made of w a later time.
+func (s states) stamping(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
+	if s.journal.index == "" {
+		return nil
 	}
-	slices.Sort(gone)
-	for _, name := range gone {
-		u.removes = append(u.removes, u.name(name))
+	at, last := fresh[attrTime].(*types.AttributeValueMemberN), fresh[attrWrite].(*types.AttributeValueMemberB)
+	return func(now time.Time) {
+		w.Time = now
+		at.Value, last.Value = fmt.Sprint(now.UnixMicro()), stamp(w)
 	}
-	return plan.Op{Table: t.name, Key: key(w.ID, 0), Update: u.text(), Condition: condition, Names: u.names, Values: u.values,
-		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: t.stampState(w, fresh)}, nil
 }
 
 // stamp is what a state remembers of a write.
@@ -185,50 +214,4 @@ func refusal(w plan.StateWrite, old plan.Item, open bool) error {
 		e.Kind = annals.ErrUnknown
 	}
 	return e
-}
-
-// update is an update expression in the making.
-type update struct {
-	sets, removes []string
-	names         map[string]string
-	values        plan.Item
-}
-
-func (u *update) name(attribute string) string {
-	placeholder := "#" + strings.Map(letters, attribute)
-	for n := 0; u.names[placeholder] != "" && u.names[placeholder] != attribute; n++ {
-		placeholder += strconv.Itoa(n)
-	}
-	u.names[placeholder] = attribute
-	return placeholder
-}
-
-func (u *update) value(v types.AttributeValue) string {
-	placeholder := fmt.Sprintf(":v%d", len(u.values))
-	u.values[placeholder] = v
-	return placeholder
-}
-
-func (u *update) text() string {
-	text := "SET " + strings.Join(u.sets, ", ")
-	if len(u.removes) > 0 {
-		text += " REMOVE " + strings.Join(u.removes, ", ")
-	}
-	return text
-}
-
-func letters(r rune) rune {
-	if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
-		return r
-	}
-	return '_'
-}
-
-func sortedKeys(it plan.Item) []string {
-	names := make([]string, 0, len(it))
-	for name := range it {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -134,7 +134,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		c.Snapshots, c.ManySnapshots = true, true
 	}
 	if !l.State.Off {
-		rooms.States = st
+		rooms.States, rooms.StatesIn, rooms.Reserved = st, st.statesIn, st.reserved()
 		rooms.Tables = append(rooms.Tables, st.tables()...)
 		c.States = true
 	}

@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,12 +32,17 @@ func (s *states) reserved() []string {
 	return names
 }
 
-func (s *states) tables() (all []plan.Table) {
+// Tables is plan.States.
+func (s *states) Tables() []string {
 	names := []string{s.name}
 	for _, prefix := range s.prefixes {
 		names = append(names, s.tablePrefix+prefix)
 	}
-	for _, name := range names {
+	return names
+}
+
+func (s *states) tables() (all []plan.Table) {
+	for _, name := range s.Tables() {
 		t := plan.Table{Name: name, Hash: plan.Key{Name: s.columns.PartitionKey}}
 		if !s.noSortKey {
 			t.Range = plan.Key{Name: s.columns.SortKey}
@@ -44,6 +50,13 @@ func (s *states) tables() (all []plan.Table) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// statesIn is plan.Rooms.StatesIn: a table of the same shape for all prefixes.
+func (s *states) statesIn(_, name string) plan.StateRoom {
+	own := *s
+	own.name, own.prefixes = name, nil
+	return plan.StateRoom{Table: own.tables()[0], States: &own}
 }
 
 // place is the table and the key of an id.
@@ -75,17 +88,27 @@ func (s *states) Get(ctx context.Context, x plan.Executor, id annals.Persistence
 	if !ok || err != nil {
 		return annals.State{}, false, err
 	}
-	if owner, _ := plan.Text(it, s.columns.PersistenceID); owner != string(id) {
+	st, _, err := s.Read(it)
+	if st.ID != id {
 		return annals.State{}, false, nil // without a sort key another id can have the row
 	}
-	st := annals.State{ID: id, Revision: s.revision(it), Time: millis(it, s.columns.Ordering), Tags: tagsOf(it, s.columns.Tags, s.tagSeparator), Deleted: plan.Flag(it, s.columns.Deleted)}
+	return st, err == nil && !st.Deleted, err
+}
+
+// Read is plan.States.
+func (s *states) Read(it plan.Item) (annals.State, bool, error) {
+	id, ok := plan.Text(it, s.columns.PersistenceID)
+	if !ok {
+		return annals.State{}, false, nil
+	}
+	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: millis(it, s.columns.Ordering), Tags: tagsOf(it, s.columns.Tags, s.tagSeparator), Deleted: plan.Flag(it, s.columns.Deleted)}
 	if !st.Deleted {
 		serializer, _ := plan.Number(it, s.columns.SerializerID)
 		st.SerializerID = int32(serializer)
 		st.Manifest, _ = plan.Text(it, s.columns.SerializerManifest)
 		st.Data, _ = plan.Bytes(it, s.columns.Payload)
 	}
-	return st, !st.Deleted, nil
+	return st, true, nil
 }
 
 func (s *states) revision(it plan.Item) annals.SeqNr {
@@ -103,27 +126,37 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	op := plan.Op{Table: table, Names: map[string]string{"#revision": s.columns.Revision}, Values: plan.Item{":after": plan.N(w.After + s.plus)}}
-	op.Condition = "#revision = :after"
+	u := plan.NewUpdate()
+	condition := u.Name(s.columns.Revision) + " = " + u.Value(plan.N(w.After+s.plus))
 	if w.After == 0 {
-		op.Condition = "attribute_not_exists(#pkey) OR #revision = :after" // the other client's first revision
-		op.Names["#pkey"] = s.columns.PartitionKey
+		condition = "attribute_not_exists(" + u.Name(s.columns.PartitionKey) + ") OR " + condition // the other client's first revision
 	}
 	if s.noSortKey {
-		op.Condition = "(" + op.Condition + ") AND (attribute_not_exists(#id) OR #id = :id)"
-		op.Names["#id"], op.Values[":id"] = s.columns.PersistenceID, plan.S(string(w.ID))
+		id := u.Name(s.columns.PersistenceID)
+		condition = "(" + condition + ") AND (attribute_not_exists(" + id + ") OR " + id + " = " + u.Value(plan.S(string(w.ID))) + ")"
 	}
+	op := plan.Op{Table: table, Condition: condition, Names: u.Names, Values: u.Values}
 	if w.Deleted && !s.tombstones {
 		return s.remove(ctx, x, w, op, key)
 	}
-	if op.Put, err = s.item(w, key); err != nil {
+	it, err := s.item(w)
+	if err != nil {
 		return annals.Receipt{}, err
+	}
+	if w.Columns == nil {
+		maps.Copy(it, key)
+		op.Put = it
+	} else {
+		op.Key = key
+		if op.Update, err = s.change(u, it, key, w.Columns); err != nil {
+			return annals.Receipt{}, err
+		}
 	}
 	_, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	return annals.Receipt{SeqNr: w.After + 1, Time: millis(op.Put, s.columns.Ordering)}, nil
+	return annals.Receipt{SeqNr: w.After + 1, Time: millis(it, s.columns.Ordering)}, nil
 }
 
 // remove deletes the row, as the plugin does.
@@ -143,9 +176,32 @@ func (s *states) refusal(w plan.StateWrite, old plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: s.revision(old)}
 }
 
-// item is the row of a state.
-func (s *states) item(w plan.StateWrite, key plan.Item) (plan.Item, error) {
-	it := key
+// change is the update expression that makes it of a row and leaves alone what neither it nor columns name. The plugin, which
+// knows none of the columns, drops them all when it writes.
+func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Columns) (string, error) {
+	gone, err := plan.PutColumns(it, columns)
+	if err != nil {
+		return "", err
+	}
+	c := s.columns
+	for _, name := range []string{c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted} {
+		if it[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	whole := maps.Clone(key)
+	maps.Copy(whole, it)
+	if err := plan.Fits(whole); err != nil {
+		return "", err
+	}
+	u.SetAll(it)
+	u.Remove(gone...)
+	return u.Expression(), nil
+}
+
+// item is the row of a state, but for its key.
+func (s *states) item(w plan.StateWrite) (plan.Item, error) {
+	it := plan.Item{}
 	it[s.columns.PersistenceID] = plan.S(string(w.ID))
 	it[s.columns.Revision] = plan.N(w.After + 1 + s.plus)
 	it[s.columns.Ordering] = plan.N(w.Time.UnixMilli())

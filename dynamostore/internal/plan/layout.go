@@ -29,9 +29,17 @@ type Rooms struct {
 	States    States
 	Queries   Queries
 	Forget    func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
-	// Columns reports that states take additional columns, Reserved the names that those must not have.
-	Columns  bool
+	// StatesIn is a room for the states of one entity type, in a table of its own. Reserved are the names that additional
+	// columns of states must not have.
+	StatesIn func(entityType, table string) StateRoom
 	Reserved []string
+}
+
+// StateRoom is a table that holds nothing but states, and their layout at work in it.
+type StateRoom struct {
+	Table  Table
+	Check  func(ctx context.Context, x Executor, created bool) error // as Rooms.Check; nil where there is nothing to check
+	States States
 }
 
 // Journal is annals.Journal over an Executor.
@@ -56,6 +64,10 @@ type Snapshots interface {
 type States interface {
 	Get(ctx context.Context, x Executor, id annals.PersistenceID) (annals.State, bool, error)
 	Write(ctx context.Context, x Executor, w StateWrite) (annals.Receipt, error)
+	// Read is the state in an item of the table that an index led to, tombstones included; false for other items.
+	Read(it Item) (annals.State, bool, error)
+	// Tables are those that may have states.
+	Tables() []string
 }
 
 // Queries is annals.Query over an Executor.
@@ -72,5 +84,5 @@ type StateWrite struct {
 	Deleted bool
 	Time    time.Time
 	Given   bool           // the caller chose the WriteID and may have tried before: an earlier call may have landed
-	Columns annals.Columns // additional attributes
+	Columns annals.Columns // additional attributes; nil where the type has none, so that there are none to keep
 }

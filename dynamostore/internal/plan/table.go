@@ -10,10 +10,11 @@ type Table struct {
 	Stream      bool // it holds events: new ones can get a stream of new images
 }
 
-// Index is a global secondary index with all attributes.
+// Index is a global secondary index with all attributes, or with the keys only.
 type Index struct {
 	Name        string
 	Hash, Range Key
+	KeysOnly    bool
 }
 
 // Key is an attribute of a key.

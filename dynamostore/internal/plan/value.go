@@ -1,10 +1,13 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -83,6 +86,9 @@ func Column(value any) (types.AttributeValue, error) {
 	case int64:
 		return N(v), nil
 	case float64:
+		if size := math.Abs(v); v != 0 && (size < 1e-130 || size >= 1e126) || math.IsNaN(v) {
+			return nil, errors.New("the number is not one that DynamoDB has")
+		}
 		return &types.AttributeValueMemberN{Value: strconv.FormatFloat(v, 'g', -1, 64)}, nil
 	case bool:
 		return Bool(v), nil
@@ -92,4 +98,20 @@ func Column(value any) (types.AttributeValue, error) {
 		return S(v.UTC().Format("2006-01-02T15:04:05.000000Z")), nil // of one width, so that it sorts by time
 	}
 	return nil, fmt.Errorf("%T is not string, int64, float64, bool, []byte or time.Time", value)
+}
+
+// PutColumns adds additional columns to an item and returns the attributes that have to go, which are those of nil.
+func PutColumns(it Item, columns annals.Columns) (gone []string, err error) {
+	for name, value := range columns {
+		v, err := Column(value)
+		switch {
+		case err != nil:
+			return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("column %q: %w", name, err)}
+		case v == nil:
+			gone = append(gone, name)
+		default:
+			it[name] = v
+		}
+	}
+	return gone, nil
 }

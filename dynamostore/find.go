@@ -1,0 +1,167 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/big"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// FindStates yields the states of a type whose additional column has the value, in no particular order, tombstones left out. An
+// index leads to them: ErrUnsupported where the table has none for the column, and for nil, which no index has. States are read
+// behind the index, strongly consistent, so each has the value; one written within the last second or so may be missing.
+func (s *Store) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return s.view().findStates(ctx, entityType, column, value)
+}
+
+func (v view) findStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	call := annals.Call{Op: "find states"}
+	return func(yield func(annals.State, error) bool) {
+		f, err := v.s.find(entityType, column, value)
+		if err == nil {
+			err = v.enter(ctx, false)
+		}
+		if err != nil {
+			yield(annals.State{}, named(call.Op, "", err))
+			return
+		}
+		inside := true // false while the caller's body runs, which must not hold up Close
+		defer func() {
+			if inside {
+				v.leave()
+			}
+		}()
+		ctx, end := v.s.start(ctx, call)
+		var failed error
+		defer func() { end(failed) }()
+		for st, err := range f.states(ctx, v.x) {
+			if failed = named(call.Op, "", err); failed != nil {
+				yield(annals.State{}, failed)
+				return
+			}
+			v.leave()
+			inside = false
+			if !yield(st, nil) {
+				return
+			}
+			if failed = named(call.Op, "", v.enter(ctx, false)); failed != nil {
+				yield(annals.State{}, failed)
+				return
+			}
+			inside = true
+		}
+	}
+}
+
+// finding is one search.
+type finding struct {
+	*engine
+	t                  *stateType
+	entityType, column string
+	value              types.AttributeValue
+}
+
+// find says what is wrong with a search before it begins.
+func (s *Store) find(entityType, column string, value any) (f finding, err error) {
+	t, ok := s.types[entityType]
+	if !ok || !slices.Contains(t.Columns, column) {
+		return f, invalid("type %q has no additional column %q", entityType, column)
+	}
+	f = finding{s.engine, t, entityType, column, nil}
+	if f.value, err = plan.Column(value); err != nil {
+		return f, invalid("column %q: %w", column, err)
+	}
+	for _, table := range t.room.States.Tables() {
+		if _, ok := s.engine.indexOf(table, column); !ok {
+			return f, unsupported("table %q has no index with the hash key %q", table, column)
+		}
+	}
+	if f.value == nil {
+		return f, unsupported("no index has what lacks the column %q", column)
+	}
+	if t.keys[column] == types.ScalarAttributeTypeB {
+		return f, unsupported("the hash key %q of the index is binary", column)
+	}
+	if err := keyFits(f.value, t.keys[column]); err != nil {
+		return f, invalid("column %q: %w", column, err)
+	}
+	return f, nil
+}
+
+// states yields what is found. An index item is only a hint: it may be older than the state.
+func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.State, error] {
+	return func(yield func(annals.State, error) bool) {
+		for _, table := range f.t.room.States.Tables() {
+			index, _ := f.indexOf(table, f.column)
+			var keys []plan.Item
+			for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: hashText(f.value)}) {
+				if err != nil {
+					yield(annals.State{}, err)
+					return
+				}
+				if keys = append(keys, f.keyOfOp(plan.Op{Table: table, Put: it})); len(keys) == getChunk {
+					if !f.read(ctx, x, table, keys, yield) {
+						return
+					}
+					keys = keys[:0]
+				}
+			}
+			if !f.read(ctx, x, table, keys, yield) {
+				return
+			}
+		}
+	}
+}
+
+// read yields the states of keys that have the value; false when the search has ended.
+func (f finding) read(ctx context.Context, x plan.Executor, table string, keys []plan.Item, yield func(annals.State, error) bool) bool {
+	if len(keys) == 0 {
+		return true
+	}
+	items, err := x.GetAll(ctx, plan.GetAll{Table: table, Keys: keys})
+	if err != nil {
+		yield(annals.State{}, err)
+		return false
+	}
+	for _, it := range items {
+		if !same(it[f.column], f.value) {
+			continue
+		}
+		st, ok, err := f.t.room.States.Read(it)
+		if err != nil {
+			yield(annals.State{}, err)
+			return false
+		}
+		if ok && !st.Deleted && st.ID.Type() == f.entityType && !yield(st, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// same compares strings and numbers; the service writes a number its own way.
+func same(a, b types.AttributeValue) bool {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		b, ok := b.(*types.AttributeValueMemberS)
+		return ok && a.Value == b.Value
+	case *types.AttributeValueMemberN:
+		b, ok := b.(*types.AttributeValueMemberN)
+		if !ok {
+			return false
+		}
+		x, okX := new(big.Rat).SetString(a.Value)
+		y, okY := new(big.Rat).SetString(b.Value)
+		return okX && okY && x.Cmp(y) == 0
+	}
+	return false
+}
+
+func unsupported(format string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf(format, args...)}
+}

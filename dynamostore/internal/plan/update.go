@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Update is an update expression in the making. Everything in it goes by placeholder, since any name may be a reserved word.
+type Update struct {
+	Names         map[string]string
+	Values        Item
+	sets, removes []string
+}
+
+// NewUpdate is an Update that changes nothing yet.
+func NewUpdate() *Update { return &Update{Names: map[string]string{}, Values: Item{}} }
+
+// Name is the placeholder of an attribute.
+func (u *Update) Name(attribute string) string {
+	placeholder := "#" + strings.Map(letters, attribute)
+	for n := 0; u.Names[placeholder] != "" && u.Names[placeholder] != attribute; n++ {
+		placeholder += strconv.Itoa(n)
+	}
+	u.Names[placeholder] = attribute
+	return placeholder
+}
+
+// Value is a placeholder for v.
+func (u *Update) Value(v types.AttributeValue) string {
+	placeholder := fmt.Sprintf(":v%d", len(u.Values))
+	u.Values[placeholder] = v
+	return placeholder
+}
+
+// SetTo gives an attribute the value of an expression.
+func (u *Update) SetTo(attribute, expression string) {
+	u.sets = append(u.sets, u.Name(attribute)+" = "+expression)
+}
+
+// SetAll gives all attributes of it their values, in the order of their names.
+func (u *Update) SetAll(it Item) {
+	names := make([]string, 0, len(it))
+	for name := range it {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		u.SetTo(name, u.Value(it[name]))
+	}
+}
+
+// Remove removes attributes, in the order of their names.
+func (u *Update) Remove(attributes ...string) {
+	for _, name := range slices.Sorted(slices.Values(attributes)) {
+		u.removes = append(u.removes, u.Name(name))
+	}
+}
+
+// Expression is the update expression; at least one attribute must be set.
+func (u *Update) Expression() string {
+	text := "SET " + strings.Join(u.sets, ", ")
+	if len(u.removes) > 0 {
+		text += " REMOVE " + strings.Join(u.removes, ", ")
+	}
+	return text
+}
+
+func letters(r rune) rune {
+	if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+		return r
+	}
+	return '_'
+}

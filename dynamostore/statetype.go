@@ -1,0 +1,240 @@
+package dynamostore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Findable is an additional column by which states are found. It has an index whose hash key it is.
+type Findable struct {
+	Column string
+	Number bool // its values are int64 or float64; else they are string or time.Time
+}
+
+const findIndex = "by-" // in front of the column in the name of an index that is created
+
+// stateType is an annals.StateType with the table where its states are.
+type stateType struct {
+	annals.StateType[*Tx]
+	room     plan.StateRoom
+	findable []Findable
+	keys     map[string]types.ScalarAttributeType // additional columns in the key of an index
+}
+
+// compileTypes makes what is to be known of the state types from o. It says everything that can be said without a request.
+func (s *Store) compileTypes(o Options) error {
+	s.types = map[string]*stateType{}
+	s.common = &stateType{room: plan.StateRoom{States: s.rooms.States}}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
+		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], room: s.common.room}
+		s.types[name] = t
+		about := func(text string, args ...any) {
+			faults = append(faults, fmt.Errorf("state type %q: %w", name, fmt.Errorf(text, args...)))
+		}
+		if strings.Contains(name, "|") {
+			about("the name of a type has no |")
+		}
+		if (len(t.Columns) > 0) != (t.Bind != nil) {
+			about("Columns and Bind go together")
+		}
+		for i, column := range t.Columns {
+			if column == "" || slices.Contains(s.rooms.Reserved, column) {
+				about("the layout uses the attribute %q itself", column)
+			}
+			if slices.Contains(t.Columns[:i], column) {
+				about("the column %q is named twice", column)
+			}
+		}
+		for _, f := range t.findable {
+			if !slices.Contains(t.Columns, f.Column) {
+				about("the column %q is to be findable, but Columns does not name it", f.Column)
+			}
+		}
+		if s.rooms.States == nil {
+			about("the layout keeps no states")
+		} else if t.Table != "" && !slices.Contains(s.rooms.States.Tables(), t.Table) {
+			if slices.ContainsFunc(s.rooms.Tables, func(r plan.Table) bool { return r.Name == t.Table }) {
+				about("the table %q has another use", t.Table)
+			}
+			t.room = s.rooms.StatesIn(name, t.Table)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Findable)) {
+		if s.types[name] == nil {
+			faults = append(faults, fmt.Errorf("columns of %q are to be findable, but it is no state type", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// stateRooms are the tables of entity types, each once.
+func (s *Store) stateRooms() (rooms []plan.StateRoom) {
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		room := s.types[name].room
+		if room.Table.Name != "" && !slices.ContainsFunc(rooms, func(r plan.StateRoom) bool { return r.Table.Name == room.Table.Name }) {
+			rooms = append(rooms, room)
+		}
+	}
+	return rooms
+}
+
+// indexed is t with the indexes that the state types in it are to be found by, in case it is to be created.
+func (s *Store) indexed(t plan.Table) plan.Table {
+	t.Indexes = slices.Clone(t.Indexes)
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		if st := s.types[name]; slices.Contains(st.room.States.Tables(), t.Name) {
+			for _, f := range st.findable {
+				index := plan.Index{Name: findIndex + f.Column, Hash: plan.Key{Name: f.Column, Number: f.Number}, KeysOnly: true}
+				if !slices.Contains(t.Indexes, index) {
+					t.Indexes = append(t.Indexes, index)
+				}
+			}
+		}
+	}
+	return t
+}
+
+// learnIndexes notes which columns are in the keys of indexes, and demands those that are to be findable.
+func (s *Store) learnIndexes() error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		t := s.types[name]
+		t.keys = map[string]types.ScalarAttributeType{}
+		for _, table := range t.room.States.Tables() {
+			for _, d := range s.engine.described[table].AttributeDefinitions {
+				if column := text(d.AttributeName); slices.Contains(t.Columns, column) {
+					t.keys[column] = d.AttributeType
+				}
+			}
+			s.engine.nameIndexes(table, t)
+			for _, f := range t.findable {
+				want := plan.Key{Name: f.Column, Number: f.Number}.Type()
+				if index, ok := s.engine.indexOf(table, f.Column); !ok {
+					faults = append(faults, fmt.Errorf("state type %q: table %q has no index with the hash key %q", name, table, f.Column))
+				} else if t.keys[f.Column] != want {
+					faults = append(faults, fmt.Errorf("state type %q: the hash key %q of index %q is of type %s, not %s", name, f.Column, index, t.keys[f.Column], want))
+				}
+			}
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// nameIndexes lets queries know the indexes of a table that begin with a column of t.
+func (e *engine) nameIndexes(table string, t *stateType) {
+	known := e.tables[table]
+	for _, column := range t.Columns {
+		if name, ok := e.indexOf(table, column); ok {
+			known.Indexes = append(known.Indexes, plan.Index{Name: name, Hash: plan.Key{Name: column, Number: t.keys[column] == types.ScalarAttributeTypeN}})
+		}
+	}
+	e.tables[table] = known
+}
+
+// indexOf is an index of table whose hash key is the column.
+func (e *engine) indexOf(table, column string) (name string, ok bool) {
+	for _, i := range e.described[table].GlobalSecondaryIndexes {
+		for _, k := range i.KeySchema {
+			if k.KeyType == types.KeyTypeHash && text(k.AttributeName) == column && i.IndexStatus != types.IndexStatusDeleting {
+				return text(i.IndexName), true
+			}
+		}
+	}
+	return "", false
+}
+
+// typeOf is the state type of an entity.
+func (s *Store) typeOf(id annals.PersistenceID) *stateType {
+	if t, ok := s.types[id.Type()]; ok {
+		return t
+	}
+	return s.common
+}
+
+// bind asks for the additional columns of a state and checks them. A tombstone has none: it is not to be found, and a change
+// handler cannot clear them, since no item is written twice in a transaction.
+func (t *stateType) bind(s annals.State) (columns annals.Columns, err error) {
+	switch {
+	case len(t.Columns) == 0:
+		return nil, nil
+	case s.Deleted:
+		columns = annals.Columns{}
+		for _, name := range t.Columns {
+			columns[name] = nil
+		}
+		return columns, nil
+	}
+	if err := contained(func() (err error) { columns, err = t.Bind(s); return err }); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		if !slices.Contains(t.Columns, name) {
+			return nil, invalid("Bind returned the column %q, which StateType.Columns does not name", name)
+		}
+		v, err := plan.Column(columns[name])
+		if err != nil {
+			return nil, invalid("column %q: %w", name, err)
+		}
+		if key, ok := t.keys[name]; ok && v != nil {
+			if err := keyFits(v, key); err != nil {
+				return nil, invalid("column %q: %w", name, err)
+			}
+		}
+	}
+	if columns == nil {
+		columns = annals.Columns{}
+	}
+	return columns, nil
+}
+
+const maxIndexKey = 2048 // bytes of a hash key
+
+// keyFits says why the service would not take v for a key of an index.
+func keyFits(v types.AttributeValue, key types.ScalarAttributeType) error {
+	size, have := 1, types.ScalarAttributeType("BOOL")
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		size, have = len(v.Value), types.ScalarAttributeTypeS
+	case *types.AttributeValueMemberB:
+		size, have = len(v.Value), types.ScalarAttributeTypeB
+	case *types.AttributeValueMemberN:
+		have = types.ScalarAttributeTypeN
+	}
+	switch {
+	case have != key:
+		return fmt.Errorf("a value of type %s, an index has it as %s", have, key)
+	case size == 0:
+		return errors.New("an empty value, which an index does not take")
+	case size > maxIndexKey:
+		return fmt.Errorf("a value of %d bytes, an index takes %d", size, maxIndexKey)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(format, args...)}
+}
+
+// contained runs the user's fn. A panic becomes an error of kind ErrPanic, an error one without a kind.
+func contained(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &annals.Error{Kind: annals.ErrPanic, Err: fmt.Errorf("%v", p)}
+		}
+	}()
+	if err := fn(); err != nil {
+		return &annals.Error{Err: err}
+	}
+	return nil
+}

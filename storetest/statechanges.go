@@ -1,0 +1,300 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/annals-go/annals"
+)
+
+func changesSeen[T any](t *typed[T]) {
+	var seen []annals.State
+	t.onChange = func(_ context.Context, _ T, s annals.State) error {
+		seen = append(seen, s)
+		return nil
+	}
+	id := t.thing()
+	w := stateWrite(id, 0)
+	if t.caps.Tags {
+		w.Tags = []string{"green"}
+	}
+	want := []annals.State{{ID: id, Revision: 1, Payload: w.Payload, Tags: w.Tags, Time: t.putState(w).Time}}
+	want = append(want, annals.State{ID: id, Revision: 2, Payload: statePayload(2), Time: t.put(id, 1).Time})
+	r, err := t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 2, Payload: statePayload(3), WriteID: annals.NewWriteID()})
+	if err != nil {
+		t.Fatalf("delete state after 2: got error %v, want none", err)
+	}
+	want = append(want, annals.State{ID: id, Revision: 3, Deleted: true, Time: r.Time})
+	want = append(want, annals.State{ID: id, Revision: 4, Payload: statePayload(4), Time: t.put(id, 3).Time})
+	if len(seen) != len(want) {
+		t.Fatalf("a handler of four changes: got %d calls", len(seen))
+	}
+	for i, s := range seen {
+		if s.Time.IsZero() || s.Time.Sub(want[i].Time).Abs().Milliseconds() > 1 { // a store may keep less of a time than it hands out
+			t.Errorf("time of change %d: got %v, want that of the receipt, %v", i+1, s.Time, want[i].Time)
+		}
+		s.Time = want[i].Time
+		t.wantEqual(s, want[i], "what the handler saw of change %d", i+1)
+	}
+}
+
+func changesCounted[T any](t *typed[T]) {
+	t.onChange = func(ctx context.Context, tx T, _ annals.State) error { return t.counts(ctx, tx) }
+	id := t.thing()
+	t.put(id, 0)
+	t.put(id, 1)
+	for _, after := range []annals.SeqNr{0, 1, 7} {
+		_, err := t.store.States().Put(t.ctx, stateWrite(id, after))
+		t.wantKind(err, annals.ErrConflict, "put state after %d at revision 2", after)
+		_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
+		t.wantKind(err, annals.ErrConflict, "delete state after %d at revision 2", after)
+	}
+	t.wantCounted(2)
+	t.deleteState(id, 2)
+	t.wantCounted(3)
+}
+
+func changesRepeated[T any](t *typed[T]) {
+	mine, now := errors.New("mine"), error(nil)
+	t.onChange = func(ctx context.Context, tx T, _ annals.State) error { return errors.Join(t.counts(ctx, tx), now) }
+	id := t.thing()
+	w := stateWrite(id, 0)
+	t.putState(w)
+	d := annals.StateWrite{ID: id, After: 1, WriteID: annals.NewWriteID()}
+	if _, err := t.store.States().Delete(t.ctx, d); err != nil {
+		t.Fatalf("delete state after 1: got error %v, want none", err)
+	}
+	for _, now = range []error{nil, mine} {
+		t.wantStateRepeated(t.store.States().Put, w, "behind a delete")
+		t.wantStateRepeated(t.store.States().Delete, d, "at once")
+	}
+	t.wantCounted(2)
+}
+
+func handlerFails[T any](t *typed[T]) {
+	id, mine := t.thing(), errors.New("mine")
+	t.failing(func(context.Context, T) error { return mine })
+	t.set(id, 0, "fine")
+	_, err := t.store.States().Put(t.ctx, textState(id, 1, "refused"))
+	t.wantOwnError(err, mine, "put state")
+	_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 1, WriteID: annals.NewWriteID()})
+	t.wantOwnError(err, mine, "delete state")
+	t.wantUndone(id, 1)
+}
+
+// wantOwnError demands the error of the caller's own function, in one of the store's without a kind.
+func (t *typed[T]) wantOwnError(err, want error, did string) {
+	t.Helper()
+	e := (*annals.Error)(nil)
+	if !errors.Is(err, want) || !errors.As(err, &e) || e.Kind != nil || e.Op == "" {
+		t.Errorf("%s when the handler fails: got %#v, want an *annals.Error without a kind, with an operation and the handler's error", did, err)
+	}
+}
+
+func handlerPanics[T any](t *typed[T]) {
+	id := t.thing()
+	t.failing(func(context.Context, T) error { panic("of the suite") })
+	t.set(id, 0, "fine")
+	_, err := t.store.States().Put(t.ctx, textState(id, 1, "panic"))
+	t.wantKind(err, annals.ErrPanic, "put state when the handler panics")
+	_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 1, WriteID: annals.NewWriteID()})
+	t.wantKind(err, annals.ErrPanic, "delete state when the handler panics")
+	t.wantUndone(id, 1)
+}
+
+func handlerRefused[T any](t *typed[T]) {
+	id := t.thing()
+	t.failing(t.types.Refuse)
+	t.set(id, 0, "fine")
+	for range 2 { // a retry changes nothing
+		_, err := t.store.States().Put(t.ctx, textState(id, 1, "refused"))
+		t.wantKind(err, annals.ErrConstraint, "put state when a rule of the caller's own refuses it")
+		if isConflict(err) || annals.SafeToRetry(err) {
+			t.Errorf("put state when a rule of the caller's own refuses it: got %v, want an error that nobody retries", err)
+		}
+	}
+	t.wantUndone(id, 1)
+}
+
+func handlersTakeTurns[T any](t *typed[T]) {
+	var running atomic.Int64
+	t.onChange = func(ctx context.Context, tx T, _ annals.State) error {
+		if n := running.Add(1); n > 1 {
+			t.Errorf("handlers of one entity: got %d at the same time, want one", n)
+		}
+		defer running.Add(-1)
+		return t.counts(ctx, tx)
+	}
+	id := t.thing()
+	for after := range annals.SeqNr(t.volume(20, 5)) {
+		together(6, func(int) {
+			if _, err := t.store.States().Put(t.ctx, stateWrite(id, after)); err != nil && !isConflict(err) {
+				t.Errorf("put state after %d: got error %v, want none or a conflict", after, err)
+			}
+		})
+		t.wantCounted(int(after) + 1)
+	}
+}
+
+func handlerOutside[T any](t *typed[T]) {
+	id, other := t.thing(), t.id()
+	t.onChange = func(ctx context.Context, tx T, _ annals.State) error {
+		_, err := t.journal().Append(ctx, t.commit(other, 0, 1))
+		t.wantKind(err, annals.ErrInvalid, "append to the outer store with a handler's context")
+		_, err = t.store.States().Put(ctx, stateWrite(id, 0))
+		t.wantKind(err, annals.ErrInvalid, "put to the outer store with a handler's context")
+		return t.counts(ctx, tx)
+	}
+	t.put(id, 0)
+	t.wantState(id, 1)
+	t.wantLast(other, 0)
+	t.wantCounted(1)
+}
+
+func handlerInTx[T any](t *typed[T]) {
+	t.onChange = func(ctx context.Context, tx T, _ annals.State) error { return t.counts(ctx, tx) }
+	id, mine := t.thing(), errors.New("mine")
+	for _, fail := range []error{mine, nil} {
+		err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+			_, err := in.States().Put(ctx, stateWrite(id, 0))
+			return errors.Join(err, fail)
+		})
+		if !errors.Is(err, fail) {
+			t.Errorf("transaction whose function returns %v: got error %v", fail, err)
+		}
+		if fail != nil {
+			t.wantNoState(id, 0)
+			t.wantCounted(0)
+		}
+	}
+	t.wantState(id, 1)
+	t.wantCounted(1)
+	err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+		_, err := in.States().Put(ctx, stateWrite(id, 0)) // on some stores the conflict shows when the transaction ends
+		return err
+	})
+	t.wantKind(err, annals.ErrConflict, "transaction with a put after 0 at revision 1")
+	t.wantCounted(1)
+}
+
+func handlerFailsInTx[T any](t *typed[T]) {
+	id, other := t.thing(), t.thing()
+	for what, fail := range map[string]func(context.Context, T) error{
+		"fails":  func(context.Context, T) error { return errors.New("mine") },
+		"panics": func(context.Context, T) error { panic("of the suite") },
+	} {
+		t.failing(fail)
+		after := annals.SeqNr(0)
+		if s, _, err := t.store.States().Get(t.ctx, other); err == nil {
+			after = s.Revision
+		}
+		err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+			if _, err := in.States().Put(ctx, textState(id, 0, "not fine")); err == nil {
+				t.Errorf("put state within a transaction when the handler %s: got no error", what)
+			}
+			_, err := in.States().Put(ctx, textState(other, after, "fine"))
+			return err
+		})
+		if err != nil {
+			t.Errorf("transaction that goes on when a handler %s: got error %v, want none", what, err)
+		}
+	}
+	t.wantNoState(id, 0)
+	t.wantCounted(2) // those of other
+}
+
+func handlerSpared[T any](t *typed[T]) {
+	t.bind = func(annals.State) (annals.Columns, error) {
+		t.Errorf("a write that is wrong in itself: got Bind called, want not")
+		return nil, nil
+	}
+	t.onChange = func(context.Context, T, annals.State) error {
+		t.Errorf("a write that is wrong in itself: got the handler called, want not")
+		return nil
+	}
+	id := t.thing()
+	for what, w := range map[string]annals.StateWrite{
+		"after -1":         stateWrite(id, -1),
+		"after the last":   stateWrite(id, annals.MaxSeqNr),
+		"a broken id":      stateWrite("Thing|\xff", 0),
+		"no serializer id": {ID: id, WriteID: annals.NewWriteID()},
+	} {
+		_, err := t.store.States().Put(t.ctx, w)
+		t.wantKind(err, annals.ErrInvalid, "put state with %s", what)
+	}
+	if limit := t.caps.Limits.MaxBytes; limit > 0 {
+		_, err := t.store.States().Put(t.ctx, textState(id, 0, strings.Repeat("x", limit+1)))
+		t.wantKind(err, annals.ErrTooLarge, "put state of %d bytes", limit+1)
+	}
+	t.wantNoState(id, 0)
+}
+
+func changesRace[T any](t *typed[T]) {
+	mine := errors.New("mine")
+	t.onChange = func(ctx context.Context, tx T, s annals.State) error {
+		if err := t.counts(ctx, tx); err != nil {
+			return err
+		}
+		if s.Revision%7 == 3 && len(s.Data)%2 == 0 {
+			return mine
+		}
+		return nil
+	}
+	var accepted, refused atomic.Int64
+	ids := []annals.PersistenceID{t.thing(), t.thing(), t.thing()}
+	together(6, func(worker int) {
+		for i := range t.volume(60, 15) {
+			id := ids[(worker+i)%len(ids)]
+			last, _, err := t.store.States().Get(t.ctx, id)
+			if err != nil {
+				t.Errorf("state of %q: got error %v, want none", id, err)
+				return
+			}
+			w := textState(id, last.Revision, strings.Repeat("x", 1+(worker+i)%2))
+			if (worker+i)%5 == 4 {
+				_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: w.After, WriteID: w.WriteID})
+			} else {
+				_, err = t.store.States().Put(t.ctx, w)
+			}
+			switch {
+			case err == nil:
+				accepted.Add(1)
+			case errors.Is(err, mine) || isConflict(err):
+				refused.Add(1)
+			default:
+				t.Errorf("change of %q after %d: got error %v, want none, a conflict or the handler's", id, w.After, err)
+				return
+			}
+		}
+	})
+	if accepted.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("racing changes: got %d accepted and %d refused, want some of both", accepted.Load(), refused.Load())
+	}
+	t.wantCounted(int(accepted.Load()))
+	revisions := annals.SeqNr(0)
+	for _, id := range ids {
+		s, _, err := t.store.States().Get(t.ctx, id)
+		if err != nil {
+			t.Errorf("state of %q: got error %v, want none", id, err)
+		}
+		revisions += s.Revision
+	}
+	t.wantEqual(revisions, annals.SeqNr(accepted.Load()), "revisions of all entities behind the race")
+}
+
+func handlerFailsWithEvent[T any](t *typed[T]) {
+	id := t.thing()
+	t.failing(func(context.Context, T) error { return errors.New("mine") })
+	w := withEvent(textState(id, 0, "fine"))
+	t.putState(w)
+	if _, err := t.store.States().Put(t.ctx, withEvent(textState(id, 1, "not fine"))); err == nil {
+		t.Error("put state with an event when the handler fails: got no error")
+	}
+	t.wantLast(id, 1)
+	t.wantCounted(1)
+	t.putState(withEvent(textState(id, 1, "fine")))
+	t.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	t.wantCounted(2)
+}
