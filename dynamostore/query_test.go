@@ -347,3 +347,43 @@ func TestIndexIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// The states of a type with a table of its own are found, listed and forgotten there.
+func TestStateTablesHaveTheIndex(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, table := openIndexed(t, client(t), dynamostore.Options{
+		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Own": {Table: "own" + rand.Text()}}})
+	for _, id := range []annals.PersistenceID{"Own|1", "Own|2", "Other|1"} {
+		if _, err := s.States().Put(ctx, annals.StateWrite{ID: id, Payload: text("state").Payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func(f annals.Filter) (all []annals.PersistenceID) {
+		for _, st := range collect(t, s.Query().States(ctx, f)) {
+			all = append(all, st.ID)
+		}
+		return all
+	}
+	if got := ids(annals.Filter{}); !slices.Equal(got, []annals.PersistenceID{"Own|1", "Own|2", "Other|1"}) {
+		t.Errorf("states %v", got)
+	}
+	if got := ids(annals.Filter{Type: "Own"}); !slices.Equal(got, []annals.PersistenceID{"Own|1", "Own|2"}) {
+		t.Errorf("states of one type %v", got)
+	}
+	if got := collect(t, s.Query().IDs(ctx, "Own", "")); len(got) != 2 {
+		t.Errorf("ids %v", got)
+	}
+	if done, err := s.Forget(ctx, annals.Forgetting{ID: "Own|1"}); done || !errors.Is(err, annals.ErrConflict) {
+		t.Errorf("forget with a state: %v, %v", done, err)
+	}
+	if _, err := s.States().Delete(ctx, annals.StateWrite{ID: "Own|1", After: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Forget(ctx, annals.Forgetting{ID: "Own|1"}); !done || err != nil {
+		t.Errorf("forget: %v, %v", done, err)
+	}
+	if st, _, err := s.States().Get(ctx, "Own|1"); err != nil || st.Revision != 0 {
+		t.Errorf("forgotten in %q: revision %d, %v", table, st.Revision, err)
+	}
+}
