@@ -4,7 +4,9 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"slices"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -99,7 +101,9 @@ func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		in := e.queryInput(q)
+		_, sort := e.tables[q.Table].Keys(q.Index)
 		limit := q.Limit
+		var anchor types.AttributeValue // where the page must begin, nil = anywhere
 		for {
 			in.Limit = nil
 			if limit > 0 && limit < pageFree {
@@ -119,12 +123,33 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 				return
 			}
 			costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+			if anchor != nil && (len(out.Items) == 0 || hashText(out.Items[0][sort.Name]) != hashText(anchor)) {
+				yield(nil, &annals.Error{Kind: annals.ErrTruncated})
+				return
+			}
 			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
 				return
 			}
 			in.ExclusiveStartKey = out.LastEvaluatedKey
+			if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
+				in.ExclusiveStartKey, in.ExpressionAttributeValues[":from"] = nil, anchor
+			}
 		}
 	}
+}
+
+// lastAnchor is the last item of a page with which the next can begin; again: the page began with one itself, and the next
+// must come further.
+func lastAnchor(q plan.Query, page []plan.Item, again bool) plan.Item {
+	if again {
+		page = page[1:]
+	}
+	for _, it := range slices.Backward(page) {
+		if q.Anchor != nil && q.Anchor(it) {
+			return it
+		}
+	}
+	return nil
 }
 
 func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {

@@ -90,6 +90,9 @@ func wrote(it plan.Item, w annals.WriteID) bool {
 	return ok && bytes.Equal(b, w[:])
 }
 
+// isCommit tells commits and their tombstones, which stay until an entity is forgotten. Snapshots come and go.
+func isCommit(it plan.Item) bool { return it[attrCount] != nil }
+
 func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
 	list := make([]types.AttributeValue, len(c.Events))
 	for i := range c.Events {

@@ -82,7 +82,8 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 		if start > to {
 			return
 		}
-		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(start), To: plan.N(to)}) {
+		var seen annals.SeqNr
+		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(start), To: plan.N(to), Anchor: isCommit}) {
 			if err != nil {
 				end(err)
 				return
@@ -92,9 +93,10 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 				end(err)
 				return
 			}
-			if rec.snapshot {
+			if rec.snapshot || rec.seq <= seen {
 				continue
 			}
+			seen = rec.seq
 			if more, err := r.next(rec); !more || err != nil {
 				end(err)
 				return

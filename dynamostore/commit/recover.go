@@ -136,6 +136,13 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 		}
 		b.commits = append(b.commits, rec)
 	}
+	var covered annals.SeqNr
+	if b.snapshot != nil {
+		covered = b.snapshot.seq
+	}
+	if n := len(b.commits); n > 0 && b.commits[n-1].seq > covered+1 {
+		b.forwardFrom = 1 // the entity was forgotten between two pages, or begins there because a late writer came behind that
+	}
 	return b, nil
 }
 
@@ -154,7 +161,8 @@ func (t *table) forward(ctx context.Context, x plan.Executor, id annals.Persiste
 			}
 		}
 	}
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(from)}) {
+	var snapshots annals.SeqNr // the last one met
+	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(from), Anchor: isCommit}) {
 		if err != nil {
 			return 0, err
 		}
@@ -162,7 +170,12 @@ func (t *table) forward(ctx context.Context, x plan.Executor, id annals.Persiste
 		if err != nil {
 			return 0, err
 		}
-		if !rec.snapshot {
+		switch {
+		case rec.snapshot && rec.seq <= snapshots, !rec.snapshot && f.newest != nil && rec.seq <= f.newest.seq:
+			continue // the beginning of a page is the end of the one before
+		case rec.snapshot:
+			snapshots = rec.seq
+		default:
 			if err := f.commit(rec); err != nil {
 				return 0, err
 			}

@@ -60,6 +60,10 @@ type Query struct {
 	Values       Item
 	Limit        int // items of the first page; later pages grow from there. 0 = as many as fit in a page
 	Most         int // items of any page, for many queries side by side. 0 = as many as fit in a page
+	// Anchor tells items that are there for as long as what is read is there as a whole. Each page begins with the last one of
+	// the page before, yielded again: when it is gone, the error is ErrTruncated. Else the end of an entity that was removed
+	// between two pages would look like the end of its events. It needs From, and a query forwards. nil: pages follow each other.
+	Anchor func(it Item) bool
 }
 
 // Op is one item of a Write. It is a put when Put is set, an update when Update is, a delete when Delete is, otherwise a

@@ -1,0 +1,387 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// pair is two stores on one table: slow goes through the proxy, beside does not, so that it can act while a request of the
+// other waits.
+type pair struct {
+	*testing.T
+	proxy        *testenv.FaultProxy
+	slow, beside *dynamostore.Store
+	client       *dynamodb.Client
+	table        string
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{T: t, proxy: testenv.NewFaultProxy(testenv.DynamoDB(t)), client: client(t)}
+	t.Cleanup(p.proxy.Close)
+	p.beside, p.table = openIndexed(t, p.client, dynamostore.Options{})
+	c, err := connect(t.Context(), p.proxy.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.slow, err = dynamostore.Open(t.Context(), c, commit.Layout{Table: p.table, Index: "slices"}, dynamostore.Options{Attempts: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// before calls do when the nth request of an operation from now on is about to reach the server.
+func (p *pair) before(operation string, nth int, do func()) {
+	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+		if r.Operation == operation {
+			if nth--; nth == 0 {
+				do()
+			}
+		}
+		return testenv.Fault{}
+	})
+}
+
+func (p *pair) append(id annals.PersistenceID, after annals.SeqNr, data ...string) {
+	p.Helper()
+	if _, err := p.beside.Journal().Append(p.Context(), annals.Commit{ID: id, After: after, Events: texts(data...)}); err != nil {
+		p.Error(err)
+	}
+}
+
+func (p *pair) refused(id annals.PersistenceID, after annals.SeqNr) {
+	p.Helper()
+	if _, err := p.beside.Journal().Append(p.Context(), annals.Commit{ID: id, After: after, Events: texts("late")}); !errors.Is(err, annals.ErrConflict) {
+		p.Errorf("append after %d: %v", after, err)
+	}
+}
+
+func (p *pair) deleteAll(id annals.PersistenceID) {
+	p.Helper()
+	if err := p.beside.Journal().DeleteTo(p.Context(), id, annals.MaxSeqNr); err != nil {
+		p.Error(err)
+	}
+}
+
+// gone is the trace of n commits, deleted.
+func (p *pair) gone(id annals.PersistenceID, n int) {
+	p.Helper()
+	for i := range n {
+		p.append(id, annals.SeqNr(i), "a")
+	}
+	p.deleteAll(id)
+}
+
+func (p *pair) forget(s *dynamostore.Store, id annals.PersistenceID) {
+	p.Helper()
+	if done, err := s.Forget(p.Context(), annals.Forgetting{ID: id}); !done || err != nil {
+		p.Errorf("forget %q: %v, %v", id, done, err)
+	}
+}
+
+func (p *pair) last(id annals.PersistenceID, want annals.SeqNr) {
+	p.Helper()
+	if last, err := p.beside.Journal().LastSeqNr(p.Context(), id); last != want || err != nil {
+		p.Errorf("last number of %q: %d, %v, want %d", id, last, err, want)
+	}
+}
+
+// items counts what the table holds of an entity.
+func (p *pair) items(id annals.PersistenceID) int {
+	p.Helper()
+	n := 0
+	for pages := dynamodb.NewQueryPaginator(p.client, &dynamodb.QueryInput{TableName: &p.table, KeyConditionExpression: aws.String("pid = :id"), ConsistentRead: aws.Bool(true),
+		ExpressionAttributeValues: plan.Item{":id": plan.S(string(id))}}); pages.HasMorePages(); {
+		page, err := pages.NextPage(p.Context())
+		if err != nil {
+			p.Fatal(err)
+		}
+		n += len(page.Items)
+	}
+	return n
+}
+
+// More tombstones than a transaction holds, at each size around its edges.
+func TestForgetManyTombstones(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	for n, requests := range map[int]int{97: 1, 98: 1, 99: 2, 196: 2, 197: 3} {
+		id := annals.NewPersistenceID("Thing", strings.Repeat("x", n))
+		p.gone(id, n)
+		before := p.proxy.Counts()["TransactWriteItems"]
+		p.forget(p.slow, id)
+		if sent := p.proxy.Counts()["TransactWriteItems"] - before; p.items(id) != 0 || sent != requests {
+			t.Errorf("%d tombstones: %d items left behind %d transactions", n, p.items(id), sent)
+		}
+	}
+	if ids := collect(t, p.beside.Query().IDs(t.Context(), "", "")); len(ids) != 0 {
+		t.Errorf("%q", ids)
+	}
+}
+
+// Broken off between its transactions, a forgetting has changed nothing that a writer or a reader sees.
+func TestForgetBrokenOff(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	id := annals.PersistenceID("Thing|1")
+	p.gone(id, 250)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.before("TransactWriteItems", 2, cancel)
+	if done, err := p.slow.Forget(ctx, annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
+		t.Error(done, err)
+	}
+	if n := p.items(id); n == 0 || n == 250 {
+		t.Fatalf("%d items left: it was not broken off half way", n)
+	}
+	p.last(id, 250)
+	p.refused(id, 0)
+	p.refused(id, 249)
+	if ids := collect(t, p.beside.Query().IDs(t.Context(), "", "")); !slices.Equal(ids, []annals.PersistenceID{id}) {
+		t.Errorf("%q", ids)
+	}
+	for _, from := range []annals.SeqNr{1, 100, 250} {
+		if got := replay(t.Context(), t, p.beside, id, from, annals.MaxSeqNr); len(got) > 0 {
+			t.Errorf("from %d: %q", from, got)
+		}
+	}
+	p.append(id, 250, "b")
+	if got := replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%q", got)
+	}
+	if last, err := p.beside.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); last != 251 || err != nil {
+		t.Error(last, err)
+	}
+	p.deleteAll(id)
+	p.forget(p.beside, id)
+	if p.items(id) != 0 {
+		t.Errorf("%d items left", p.items(id))
+	}
+}
+
+// A write between any two steps is a conflict, and what it stored stays.
+func TestForgetBesideWrites(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 150, 250} {
+		for step := range 1 + (n-1)/98 {
+			p := newPair(t)
+			id := annals.PersistenceID("Thing|1")
+			p.gone(id, n)
+			p.before("TransactWriteItems", step+1, func() {
+				p.refused(id, 0)
+				p.append(id, annals.SeqNr(n), "b")
+			})
+			if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+				t.Errorf("%d tombstones, a write before transaction %d: %v, %v", n, step+1, done, err)
+			}
+			p.last(id, annals.SeqNr(n+1))
+			p.refused(id, 0)
+			if got := replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr); !slices.Equal(got, []string{"b"}) {
+				t.Errorf("%q", got)
+			}
+		}
+	}
+	t.Run("a state", func(t *testing.T) {
+		t.Parallel()
+		p := newPair(t)
+		id := annals.PersistenceID("Thing|1")
+		p.gone(id, 2)
+		p.before("TransactWriteItems", 1, func() {
+			if _, err := p.beside.States().Put(t.Context(), annals.StateWrite{ID: id, Payload: text("state").Payload}); err != nil {
+				t.Error(err)
+			}
+		})
+		if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+			t.Error(done, err)
+		}
+		p.last(id, 2)
+	})
+	t.Run("another forgetting and a new life", func(t *testing.T) {
+		t.Parallel()
+		p := newPair(t)
+		id := annals.PersistenceID("Thing|1")
+		p.gone(id, 150)
+		p.before("TransactWriteItems", 1, func() {
+			p.forget(p.beside, id)
+			for i := range annals.SeqNr(120) {
+				p.append(id, i, "new")
+			}
+		})
+		if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+			t.Error(done, err)
+		}
+		if n := len(replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr)); n != 120 {
+			t.Errorf("%d events of the new life", n)
+		}
+	})
+	t.Run("another forgetting", func(t *testing.T) {
+		t.Parallel()
+		p := newPair(t)
+		id := annals.PersistenceID("Thing|1")
+		p.gone(id, 3)
+		p.before("TransactWriteItems", 1, func() { p.forget(p.beside, id) })
+		p.forget(p.slow, id)
+	})
+}
+
+// A delete that slept through a forgetting leaves the entity's new life alone.
+func TestDeleteBehindForget(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	id := annals.PersistenceID("Thing|1")
+	p.append(id, 0, "a", "b")
+	p.append(id, 2, "c", "d")
+	next := func() {
+		p.deleteAll(id)
+		p.forget(p.beside, id)
+		p.append(id, 0, "e", "f")
+		p.append(id, 2, "g", "h")
+	}
+	p.before("UpdateItem", 1, next)
+	if err := p.slow.Journal().DeleteTo(t.Context(), id, annals.MaxSeqNr); err != nil {
+		t.Error(err)
+	}
+	p.before("UpdateItem", 2, next)
+	if err := p.slow.Journal().DeleteTo(t.Context(), id, 3); err != nil { // strips one commit and cuts the next
+		t.Error(err)
+	}
+	if got := replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr); !slices.Equal(got, []string{"e", "f", "g", "h"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Readers that were forgotten between two pages do not take what they have for the whole.
+func TestReadersBesideForget(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	id := annals.PersistenceID("Thing|1")
+	fill := func() {
+		for i := range annals.SeqNr(12) {
+			p.append(id, i, strings.Repeat("x", 300<<10))
+		}
+	}
+	forget := func() {
+		p.deleteAll(id)
+		p.forget(p.beside, id)
+	}
+	fill()
+	p.before("Query", 2, forget)
+	n, failed := 0, error(nil)
+	for _, err := range p.slow.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+		if failed = err; err == nil {
+			n++
+		}
+	}
+	if n == 0 || n == 12 || !errors.Is(failed, annals.ErrTruncated) {
+		t.Errorf("replay: %d events, then %v", n, failed)
+	}
+	fill()
+	p.before("Query", 2, forget)
+	n = 0
+	last, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
+	if last != 0 || n != 0 || err != nil {
+		t.Errorf("recovery: %d events, last number %d, %v", n, last, err)
+	}
+	fill()
+	if err := p.beside.Journal().DeleteTo(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	for nth, ends := range map[int]error{7: annals.ErrTruncated, 100: nil} { // forwards, since there are deleted numbers
+		p.before("Query", nth, forget)
+		if _, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); !errors.Is(err, ends) {
+			t.Errorf("recovery forwards: %v, want %v", err, ends)
+		}
+	}
+}
+
+// A replay over many pages, with snapshots at their edges, shows every event once.
+func TestPagesBeginAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	id := annals.PersistenceID("Thing|1")
+	big := make([]byte, 330<<10)
+	_, _ = rand.Read(big)
+	for i := range annals.SeqNr(10) {
+		p.append(id, i, strings.Repeat("x", 300<<10))
+		for n := range i % 5 {
+			snapshot := annals.Snapshot{ID: id, SeqNr: i + 1, Payload: annals.Payload{SerializerID: 4, Data: big}}
+			if n > 0 {
+				snapshot.SeqNr += 10 * n // of no commit, but in the way
+			}
+			if err := p.beside.Snapshots().Save(t.Context(), snapshot); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr)); n != 10 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// What a snapshot that was never finished has left goes as well.
+func TestForgetUnfinishedSnapshot(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	id := annals.PersistenceID("Thing|1")
+	p.gone(id, 1)
+	random := make([]byte, 1<<20)
+	_, _ = rand.Read(random)
+	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+		if r.Operation == "PutItem" && strings.Contains(string(r.Body), `"parts"`) { // the header
+			return testenv.Fault{Status: http.StatusInternalServerError}
+		}
+		return testenv.Fault{}
+	})
+	if err := p.slow.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: 1, Payload: annals.Payload{SerializerID: 4, Data: random}}); !errors.Is(err, annals.ErrUnknown) {
+		t.Fatal(err)
+	}
+	if n := p.items(id); n != 4 {
+		t.Fatalf("%d items, want three parts beside the tombstone", n)
+	}
+	if done, err := p.beside.Forget(t.Context(), annals.Forgetting{ID: id, Age: annals.ForgetAge}); done || err != nil {
+		t.Error(done, err)
+	}
+	p.forget(p.beside, id)
+	if n := p.items(id); n != 0 {
+		t.Errorf("%d items left", n)
+	}
+}
+
+// The settings lie under an id that an entity may have.
+func TestForgetTheTablesName(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	if err := p.beside.SkipTo(t.Context(), "annals", 41); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := p.beside.Forget(t.Context(), annals.Forgetting{ID: "annals", Age: annals.ForgetAge}); done || err != nil {
+		t.Error(done, err)
+	}
+	p.forget(p.beside, "annals")
+	p.last("annals", 0)
+	if _, err := dynamostore.Open(t.Context(), p.client, commit.Layout{Table: p.table, Index: "slices"}, dynamostore.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// The sharded tables do not say when a row was deleted.
+func TestForgetIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})
+	if _, err := s.Forget(t.Context(), annals.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) || s.Capabilities().Forgets {
+		t.Error(err)
+	}
+}
