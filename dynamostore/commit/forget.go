@@ -112,7 +112,7 @@ func (r *remains) add(it plan.Item) error {
 	case seq == "0":
 		st, _, err := readState(it)
 		if err == nil && !st.Deleted {
-			err = still("state", st.Revision)
+			err = still("a state", st.Revision)
 		}
 		r.state = it
 		r.later(st.Time)
@@ -123,9 +123,9 @@ func (r *remains) add(it plan.Item) error {
 	case err != nil:
 		return err
 	case rec.snapshot:
-		return still("snapshot", rec.seq)
+		return still("a snapshot", rec.seq)
 	case rec.from <= rec.last():
-		return still("event", rec.last())
+		return still("an event", rec.last())
 	}
 	one := tombstone{seq: rec.seq, last: rec.last(), mark: attrErased}
 	if it[attrErased] == nil {
@@ -150,7 +150,7 @@ func number(it plan.Item) string {
 }
 
 func still(what string, last annals.SeqNr) error {
-	return &annals.Error{Kind: annals.ErrConflict, Last: last, Err: errors.New("there is a " + what)}
+	return &annals.Error{Kind: annals.ErrConflict, Last: last, Err: errors.New("there is " + what)}
 }
 
 // remove removes r; ErrConflict when it is not what it was.
