@@ -62,7 +62,7 @@ var rules = []struct {
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/internal/testenv", module + "/internal/testpg", module + "/internal/figures",
+	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/testenv", module + "/internal/testpg", module + "/internal/figures",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

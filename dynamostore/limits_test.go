@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -31,6 +32,19 @@ func TestItemSize(t *testing.T) {
 	}
 	if p.Counts()["PutItem"] != before || p.Counts()["UpdateItem"] != 0 {
 		t.Errorf("requests were sent: %v", p.Counts())
+	}
+	// To the byte: the largest commit goes out, as a put and within a transaction; one byte more does not.
+	const frame = 86 // what the commit's item has beside its data
+	for after, c := range []annals.Commit{{}, {Snapshot: &annals.Snapshot{ID: id, SeqNr: 2, Payload: text("s").Payload}}} {
+		c.ID, c.After, c.Events = id, annals.SeqNr(after), texts(strings.Repeat("x", plan.MaxItemBytes-frame+1))
+		before := p.Counts()
+		if _, err := s.Journal().Append(ctx, c); !errors.Is(err, annals.ErrTooLarge) || !maps.Equal(before, p.Counts()) {
+			t.Errorf("a byte too much after %d: %v, %v requests", after, err, p.Counts())
+		}
+		c.Events[0].Data = c.Events[0].Data[1:]
+		if _, err := s.Journal().Append(ctx, c); err != nil {
+			t.Errorf("an item of the limit after %d: %v", after, err)
+		}
 	}
 }
 

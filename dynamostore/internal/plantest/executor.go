@@ -1,0 +1,317 @@
+// Package plantest tests layouts without a server: an executor that writes down every request it is given and answers from
+// tables in memory, and golden files to compare the requests with.
+package plantest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Executor is a plan.Executor without a server. It does what the engine does beside sending: it refuses items that are too
+// large, asks Ours and Refused about conditions that fail, and yields in the order of the range key.
+type Executor struct {
+	Time time.Time // of Now; it goes on by a second with every call
+
+	// Meanwhile, when not nil, is called once, behind the next request: what another process does.
+	Meanwhile func()
+
+	mu     sync.Mutex
+	tables map[string]*memory
+	log    strings.Builder
+}
+
+type memory struct {
+	plan.Table
+	items []plan.Item
+}
+
+// New is an Executor with empty tables.
+func New(tables []plan.Table) *Executor {
+	e := &Executor{Time: time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC), tables: map[string]*memory{}}
+	for _, t := range tables {
+		e.tables[t.Name] = &memory{Table: t}
+	}
+	return e
+}
+
+// Note writes a line of the test's own between the requests.
+func (e *Executor) Note(format string, args ...any) {
+	e.print("# "+format+"\n", args...)
+}
+
+// Log is every request since the last call, with its answer.
+func (e *Executor) Log() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.log.Reset()
+	return e.log.String()
+}
+
+// Now is plan.Executor.
+func (e *Executor) Now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Time = e.Time.Add(time.Second)
+	return e.Time
+}
+
+// Get is plan.Executor.
+func (e *Executor) Get(_ context.Context, g plan.Get) (plan.Item, bool, error) {
+	defer e.meanwhile()
+	it := e.tables[g.Table].find(g.Key)
+	e.print("get %s %s\n%s", g.Table, showKey(g.Key), answer(it))
+	return it, it != nil, nil
+}
+
+// GetAll is plan.Executor.
+func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, err error) {
+	defer e.meanwhile()
+	e.print("get all %s\n", g.Table)
+	for _, key := range g.Keys {
+		it := e.tables[g.Table].find(key)
+		if it != nil {
+			found = append(found, it)
+		}
+		e.print("    %s\n%s", showKey(key), answer(it))
+	}
+	return found, nil
+}
+
+// Query is plan.Executor.
+func (e *Executor) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return e.Merge(ctx, []plan.Query{q}, "")
+}
+
+// Merge is plan.Executor.
+func (e *Executor) Merge(_ context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		var found []plan.Item
+		e.print("%s", showQueries(queries))
+		for _, q := range queries {
+			found = append(found, e.tables[q.Table].query(q)...)
+		}
+		if order != "" {
+			slices.SortStableFunc(found, func(a, b plan.Item) int {
+				x, _ := plan.Number(a, order)
+				y, _ := plan.Number(b, order)
+				if queries[0].Backward {
+					x, y = y, x
+				}
+				return cmp.Compare(x, y)
+			})
+		}
+		read := 0
+		defer func() {
+			rest := ""
+			if read < len(found) {
+				rest = fmt.Sprintf(" of %d", len(found))
+			}
+			e.print("    = %d%s\n", read, rest)
+			e.meanwhile()
+		}()
+		for _, it := range found {
+			if read++; !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Scan is plan.Executor.
+func (e *Executor) Scan(_ context.Context, table string, limit int) ([]plan.Item, error) {
+	defer e.meanwhile()
+	items := e.tables[table].items
+	items = slices.Clone(items[:min(limit, len(items))])
+	e.print("scan %s limit %d\n    = %d\n", table, limit, len(items))
+	return items, nil
+}
+
+// Write is plan.Executor.
+func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) {
+	for _, op := range w.Ops {
+		if err := plan.Fits(op.Put); err != nil {
+			e.print("refused: too large\n")
+			return plan.Outcome{}, err
+		}
+	}
+	defer e.meanwhile()
+	if len(w.Ops) > 1 || w.Token {
+		e.print("transaction\n")
+	}
+	old, failed := make([]plan.Item, len(w.Ops)), false
+	for i, op := range w.Ops {
+		stands := e.tables[op.Table].find(keyOf(e.tables[op.Table].Table, op))
+		ok := holds(op.Condition, op.Names, op.Values, stands)
+		e.print("%s", showOp(op, w.ReturnOld))
+		if !ok {
+			failed, old[i] = true, stands
+			e.print("    = the condition fails\n")
+		}
+	}
+	if failed {
+		return judge(w, old)
+	}
+	for i, op := range w.Ops {
+		t := e.tables[op.Table]
+		stands := t.find(keyOf(t.Table, op))
+		t.apply(op, stands)
+		if w.ReturnOld {
+			old[i] = stands
+		}
+	}
+	return plan.Outcome{Old: old}, nil
+}
+
+func judge(w plan.Write, old []plan.Item) (plan.Outcome, error) {
+	for i, it := range old {
+		if it != nil && w.Ops[i].Ours != nil && w.Ops[i].Ours(it) {
+			return plan.Outcome{Repeated: true, Old: old}, nil
+		}
+	}
+	if w.Refused == nil {
+		return plan.Outcome{}, &annals.Error{Kind: annals.ErrConflict}
+	}
+	return plan.Outcome{Refused: true, Old: old}, w.Refused(old, false)
+}
+
+// DeleteAll is plan.Executor.
+func (e *Executor) DeleteAll(_ context.Context, table string, keys []plan.Item) error {
+	defer e.meanwhile()
+	e.print("delete all %s\n", table)
+	for _, key := range keys {
+		e.print("    %s\n", showKey(key))
+		e.tables[table].remove(key)
+	}
+	return nil
+}
+
+func (e *Executor) meanwhile() {
+	if do := e.Meanwhile; do != nil {
+		e.Meanwhile = nil
+		do()
+	}
+}
+
+func (e *Executor) print(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fmt.Fprintf(&e.log, format, args...)
+}
+
+func keyOf(t plan.Table, op plan.Op) plan.Item {
+	it := op.Key
+	if op.Put != nil {
+		it = op.Put
+	}
+	key := plan.Item{t.Hash.Name: it[t.Hash.Name]}
+	if t.Range.Name != "" {
+		key[t.Range.Name] = it[t.Range.Name]
+	}
+	return key
+}
+
+func (m *memory) place(key plan.Item) (int, bool) {
+	return slices.BinarySearchFunc(m.items, key, func(a, b plan.Item) int {
+		return cmp.Or(compare(a[m.Hash.Name], b[m.Hash.Name]), compare(a[m.Range.Name], b[m.Range.Name]))
+	})
+}
+
+func (m *memory) find(key plan.Item) plan.Item {
+	if i, ok := m.place(key); ok {
+		return m.items[i]
+	}
+	return nil
+}
+
+func (m *memory) remove(key plan.Item) {
+	if i, ok := m.place(key); ok {
+		m.items = slices.Delete(m.items, i, i+1)
+	}
+}
+
+func (m *memory) apply(op plan.Op, stands plan.Item) {
+	var it plan.Item
+	switch {
+	case op.Put != nil:
+		it = op.Put
+	case op.Update != "":
+		it = updated(op, stands)
+	case op.Delete:
+		m.remove(op.Key)
+		return
+	default:
+		return // a check
+	}
+	i, ok := m.place(it)
+	if ok {
+		m.items[i] = it
+		return
+	}
+	m.items = slices.Insert(m.items, i, it)
+}
+
+func (m *memory) query(q plan.Query) (found []plan.Item) {
+	hash, sort := m.Keys(q.Index)
+	for _, it := range m.items {
+		at := it[sort.Name]
+		if it[hash.Name] == nil || compare(it[hash.Name], value(hash, q.Hash)) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
+			continue
+		}
+		if holds(q.Filter, q.Names, q.Values, it) {
+			found = append(found, projected(it, q.Fields))
+		}
+	}
+	slices.SortStableFunc(found, func(a, b plan.Item) int { return compare(a[sort.Name], b[sort.Name]) })
+	if q.Backward {
+		slices.Reverse(found)
+	}
+	return found
+}
+
+func projected(it plan.Item, fields []string) plan.Item {
+	if fields == nil {
+		return it
+	}
+	some := plan.Item{}
+	for _, name := range fields {
+		if v, ok := it[name]; ok {
+			some[name] = v
+		}
+	}
+	return some
+}
+
+func value(k plan.Key, text string) types.AttributeValue {
+	if k.Number {
+		return &types.AttributeValueMemberN{Value: text}
+	}
+	return plan.S(text)
+}
+
+// compare orders the values of a key, or any two for equality.
+func compare(a, b types.AttributeValue) int {
+	if x, ok := a.(*types.AttributeValueMemberN); ok {
+		if y, ok := b.(*types.AttributeValueMemberN); ok {
+			n, _ := new(big.Rat).SetString(x.Value)
+			m, _ := new(big.Rat).SetString(y.Value)
+			return n.Cmp(m)
+		}
+	}
+	if x, ok := a.(*types.AttributeValueMemberS); ok {
+		if y, ok := b.(*types.AttributeValueMemberS); ok {
+			return strings.Compare(x.Value, y.Value)
+		}
+	}
+	return strings.Compare(show(a), show(b))
+}
