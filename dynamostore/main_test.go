@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"crypto/rand"
+	"os"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -13,7 +14,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if args := os.Getenv(playChild); args != "" {
+		if err := playTasks(context.Background(), args); err != nil {
+			panic(err)
+		}
+		return
+	}
+	testenv.Main(m)
+}
 
 // connect makes a client for a test server.
 func connect(ctx context.Context, endpoint string) (*dynamodb.Client, error) {

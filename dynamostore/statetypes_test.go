@@ -3,6 +3,10 @@ package dynamostore_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/testenv"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -125,4 +130,252 @@ func shardedStates(s sharded.State) sharded.Layout {
 	prefix := "s" + rand.Text()
 	s.Table, s.TagSeparator = prefix+"d", ","
 	return sharded.Layout{ShardCount: 1 << 40, Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: s}
+}
+
+// posts are states with a title that is to be found, in a table of their own.
+func posts(table string) dynamostore.Options {
+	return dynamostore.Options{CreateTables: true,
+		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Post": {Table: table, Columns: []string{"title", "size", "raw", "open"}, Bind: bindPost}},
+		Findable:   map[string][]dynamostore.Findable{"Post": {{Column: "title"}, {Column: "size", Number: true}}}}
+}
+
+func bindPost(s annals.State) (annals.Columns, error) {
+	return annals.Columns{"title": string(s.Data), "size": float64(len(s.Data)), "raw": s.Data, "open": true}, nil
+}
+
+func putText(t testing.TB, s annals.Store, id annals.PersistenceID, after annals.SeqNr, data string) error {
+	t.Helper()
+	_, err := s.States().Put(t.Context(), annals.StateWrite{ID: id, After: after, Payload: text(data).Payload})
+	return err
+}
+
+func found(t testing.TB, s *dynamostore.Store, column string, value any) (ids []annals.PersistenceID, err error) {
+	t.Helper()
+	for st, e := range s.FindStates(t.Context(), "Post", column, value) {
+		if err = e; err == nil {
+			ids = append(ids, st.ID)
+		}
+	}
+	return ids, err
+}
+
+func TestOpenChecksStateTypes(t *testing.T) {
+	t.Parallel()
+	bind := func(annals.State) (annals.Columns, error) { return nil, nil }
+	table, columns := "t"+rand.Text(), []string{"title"}
+	plain, err := dynamostore.Open(t.Context(), client(t), commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = plain.Close()
+	o := newOwn(t)
+	for says, c := range map[string]struct {
+		layout   dynamostore.Layout
+		name     string
+		st       annals.StateType[*dynamostore.Tx]
+		findable []dynamostore.Findable
+	}{
+		`table "nowhere" does not exist`:                {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "nowhere"}},
+		`has the hash key "what (S)", not "pid (S)"`:    {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: o.table}},
+		`the layout uses the attribute "rev" itself`:    {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"rev"}, Bind: bind}},
+		`the column "title" is named twice`:             {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"title", "title"}, Bind: bind}},
+		`Columns and Bind go together`:                  {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns}},
+		`Columns does not name it`:                      {name: "T", findable: []dynamostore.Findable{{Column: "title"}}},
+		`no index with the hash key "title"`:            {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns, Bind: bind}, findable: []dynamostore.Findable{{Column: "title"}}},
+		`a type has no |`:                               {name: "T|x"},
+		`the layout keeps no states`:                    {layout: sharded.Layout{State: sharded.State{Off: true}}, name: "T"},
+		`the table "Journal" has another use`:           {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "Journal"}},
+		`layout uses the attribute "persistence-id" it`: {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"persistence-id"}, Bind: bind}},
+	} {
+		if c.layout == nil {
+			c.layout = commit.Layout{Table: table}
+		}
+		_, err := dynamostore.Open(t.Context(), client(t), c.layout, dynamostore.Options{
+			StateTypes: map[string]annals.StateType[*dynamostore.Tx]{c.name: c.st}, Findable: map[string][]dynamostore.Findable{c.name: c.findable}})
+		if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+	_, err = dynamostore.Open(t.Context(), client(t), commit.Layout{Table: table}, dynamostore.Options{Findable: map[string][]dynamostore.Findable{"T": nil}})
+	if !errors.Is(err, annals.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// A table of an entity type has settings of its own, and what is in it is checked like the main one.
+func TestOwnTable(t *testing.T) {
+	t.Parallel()
+	c, main, table := client(t), "t"+rand.Text(), "own"+rand.Text()
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: main}, posts(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := putText(t, s, "Post|1", 0, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{main: 1, table: 2} { // with the settings
+		out, err := c.Scan(t.Context(), &dynamodb.ScanInput{TableName: &name})
+		if err != nil || len(out.Items) != want {
+			t.Errorf("%d items in %s, %v, want %d", len(out.Items), name, err, want)
+		}
+	}
+	out, err := c.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil || len(out.Table.GlobalSecondaryIndexes) != 2 || out.Table.GlobalSecondaryIndexes[0].Projection.ProjectionType != types.ProjectionTypeKeysOnly {
+		t.Error(out, err)
+	}
+	// A type that the index does not have.
+	o := posts(table)
+	o.Findable["Post"] = []dynamostore.Findable{{Column: "size"}}
+	if _, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: main}, o); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "of type N, not S") {
+		t.Error(err)
+	}
+	settings := plan.Item{"pid": plan.S("annals"), "seq": plan.N(-1), "layout": plan.S("commit"), "v": plan.N(2)}
+	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: settings}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: main}, posts(table)); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), table) {
+		t.Error(err)
+	}
+}
+
+// An index of the table's own, of any name and with a range key, is used without being declared; a column without one is
+// ErrUnsupported, and no search ever scans.
+func TestFindStates(t *testing.T) {
+	t.Parallel()
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	c, err := connect(t.Context(), p.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "own" + rand.Text()
+	define := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
+		return types.AttributeDefinition{AttributeName: &name, AttributeType: kind}
+	}
+	key := func(name string, kind types.KeyType) types.KeySchemaElement {
+		return types.KeySchemaElement{AttributeName: &name, KeyType: kind}
+	}
+	_, err = c.CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &table, BillingMode: types.BillingModePayPerRequest,
+		KeySchema: []types.KeySchemaElement{key("pid", types.KeyTypeHash), key("seq", types.KeyTypeRange)},
+		AttributeDefinitions: []types.AttributeDefinition{define("pid", types.ScalarAttributeTypeS), define("seq", types.ScalarAttributeTypeN),
+			define("title", types.ScalarAttributeTypeS), define("size", types.ScalarAttributeTypeN), define("raw", types.ScalarAttributeTypeB)},
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{
+			{IndexName: aws.String("mine"), KeySchema: []types.KeySchemaElement{key("title", types.KeyTypeHash), key("size", types.KeyTypeRange)},
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}},
+			{IndexName: aws.String("bytes"), KeySchema: []types.KeySchemaElement{key("raw", types.KeyTypeHash)},
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := posts(table)
+	o.Findable = nil
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: "t" + rand.Text()}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := putText(t, s, "Post|1", 0, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		column string
+		value  any
+		want   int
+		kind   error
+	}{
+		{"title", "hello", 1, nil}, {"title", "none", 0, nil},
+		{"size", 5.0, 0, annals.ErrUnsupported}, {"open", true, 0, annals.ErrUnsupported}, {"raw", []byte("hello"), 0, annals.ErrUnsupported}, {"title", nil, 0, annals.ErrUnsupported},
+		{"title", int64(5), 0, annals.ErrInvalid}, {"title", "", 0, annals.ErrInvalid}, {"title", strings.Repeat("x", 2049), 0, annals.ErrInvalid}, {"other", "x", 0, annals.ErrInvalid},
+	} {
+		ids, err := found(t, s, c.column, c.value)
+		if len(ids) != c.want || !errors.Is(err, c.kind) {
+			t.Errorf("%s = %v: %v, %v, want %d, %v", c.column, c.value, ids, err, c.want, c.kind)
+		}
+	}
+	// A value that no index takes is refused before it is sent.
+	before := p.Counts()
+	for what, data := range map[string]string{"empty": "", "large": strings.Repeat("x", 2049)} {
+		if err := putText(t, s, "Post|2", 0, data); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if counts := p.Counts(); counts["UpdateItem"] != before["UpdateItem"] || counts["TransactWriteItems"] != before["TransactWriteItems"] || counts["Scan"] > 2 {
+		t.Errorf("requests %v, before %v", counts, before)
+	}
+}
+
+// What an index shows may be older than the state: the state decides.
+func TestFindStatesBehindTheIndex(t *testing.T) {
+	t.Parallel()
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	c, err := connect(t.Context(), p.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: "t" + rand.Text()}, posts(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for i := range 3 {
+		if err := putText(t, s, annals.NewPersistenceID("Post", fmt.Sprint(i)), 0, "same"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.SetRule(func(r testenv.Request) testenv.Fault {
+		if !r.Indexed() {
+			return testenv.Fault{}
+		}
+		return testenv.Fault{After: func() { // between index and states
+			p.SetRule(nil)
+			if err := putText(t, s, "Post|0", 1, "other"); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "Post|1", After: 1}); err != nil {
+				t.Error(err)
+			}
+		}}
+	})
+	if ids, err := found(t, s, "title", "same"); err != nil || len(ids) != 1 || ids[0] != "Post|2" {
+		t.Error(ids, err)
+	}
+	if ids, err := found(t, s, "size", 5.0); err != nil || len(ids) != 1 { // 5 and not 5.0 is what the service stores
+		t.Error(ids, err)
+	}
+	_ = s.Close()
+	if _, err := found(t, s, "title", "same"); !errors.Is(err, annals.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// A number that DynamoDB does not have is refused.
+func TestNumbersOfColumns(t *testing.T) {
+	t.Parallel()
+	value := 0.0
+	o := posts("")
+	post := o.StateTypes["Post"]
+	post.Bind = func(annals.State) (annals.Columns, error) { return annals.Columns{"size": value}, nil }
+	o.StateTypes["Post"] = post
+	s := openCommit(t, client(t), o)
+	after := annals.SeqNr(0)
+	for _, good := range []float64{0, -0.5, 1e-130, 9.99e125, 1.0 / 3, -1e30} {
+		value = good
+		if err := putText(t, s, "Post|1", after, "x"); err != nil {
+			t.Errorf("%v: %v", value, err)
+			continue
+		}
+		after++
+		if ids, err := found(t, s, "size", good); err != nil || len(ids) != 1 {
+			t.Errorf("%v: found %v, %v", value, ids, err)
+		}
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e126, 1e-131} {
+		value = bad
+		if err := putText(t, s, "Post|1", after, "x"); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%v: %v", value, err)
+		}
+	}
 }

@@ -102,15 +102,6 @@ func TestStateColumnsAndHandlers(t *testing.T) {
 	}
 }
 
-func TestStateTypesAreChecked(t *testing.T) {
-	t.Parallel()
-	_, err := dynamostore.Open(t.Context(), client(t), commit.Layout{}, dynamostore.Options{StateTypes: map[string]annals.StateType[*dynamostore.Tx]{
-		"Post": {Table: "other", Columns: []string{"rev", "title"}}}})
-	if !errors.Is(err, annals.ErrInvalid) {
-		t.Error(err)
-	}
-}
-
 func TestInTx(t *testing.T) {
 	t.Parallel()
 	ctx, c, table := t.Context(), client(t), "t"+rand.Text()

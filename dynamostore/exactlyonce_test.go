@@ -1,0 +1,347 @@
+package dynamostore_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/testenv"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// The test binary plays another process when this names a server, a table and a table of counters: it changes tasks until it is
+// killed, and acknowledges every change on its output.
+const playChild = "ANNALS_TEST_CHILD"
+
+// tasks are states whose payload is a status. A handler counts the tasks of each status, and all changes: what it takes away it
+// knows from the state before.
+const taskIDs = 12
+
+var taskStatuses = []string{"open", "done"}
+
+func openTasks(ctx context.Context, c *dynamodb.Client, table string, o own) (*dynamostore.Store, error) {
+	return dynamostore.Open(ctx, c, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true,
+		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Task": {OnChange: o.countTask}}})
+}
+
+func (o own) countTask(ctx context.Context, tx *dynamostore.Tx, s annals.State) error {
+	before, was, err := tx.Before(ctx)
+	if err != nil {
+		return err
+	}
+	tx.Add(o.add("changes", 1))
+	old, now := string(before.Data), string(s.Data)
+	if was && old != now {
+		tx.Add(o.add(old, -1))
+	}
+	if !s.Deleted && old != now {
+		tx.Add(o.add(now, 1))
+	}
+	return nil
+}
+
+// changeTask writes some task's next revision. A conflict is somebody else's revision and false.
+func changeTask(ctx context.Context, s annals.Store) (bool, error) {
+	id := annals.NewPersistenceID("Task", fmt.Sprint(mathrand.IntN(taskIDs)))
+	last, ok, err := s.States().Get(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	w := annals.StateWrite{ID: id, After: last.Revision, Payload: text(taskStatuses[mathrand.IntN(2)]).Payload, WriteID: annals.NewWriteID(), FirstTry: true}
+	if ok && mathrand.IntN(8) == 0 {
+		_, err = s.States().Delete(ctx, w)
+	} else {
+		_, err = s.States().Put(ctx, w)
+	}
+	if errors.Is(err, annals.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// wantTasks demands that the counts are those of the states.
+func (o own) wantTasks(t *testing.T, s annals.Store) (changes int) {
+	t.Helper()
+	want, revisions := map[string]int{}, 0
+	for i := range taskIDs {
+		st, ok, err := s.States().Get(t.Context(), annals.NewPersistenceID("Task", fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions += int(st.Revision)
+		if ok {
+			want[string(st.Data)]++
+		}
+	}
+	for _, status := range taskStatuses {
+		if got := o.count(t, status); got != want[status] {
+			t.Errorf("%d tasks are counted as %s, there are %d", got, status, want[status])
+		}
+	}
+	if changes = o.count(t, "changes"); changes != revisions {
+		t.Errorf("%d changes are counted, %d were stored", changes, revisions)
+	}
+	return changes
+}
+
+// badWeather loses answers and requests: of fourteen writes three.
+func badWeather() func(testenv.Request) testenv.Fault {
+	var n atomic.Int64
+	return func(r testenv.Request) testenv.Fault {
+		if !r.Writes() {
+			return testenv.Fault{}
+		}
+		switch n.Add(1) % 14 {
+		case 3:
+			return testenv.Fault{LoseAnswer: true}
+		case 7:
+			return testenv.Fault{StatusLate: http.StatusInternalServerError}
+		case 11:
+			return testenv.Fault{Status: http.StatusServiceUnavailable}
+		}
+		return testenv.Fault{}
+	}
+}
+
+// Writers of two stores, which are two processes to each other, race for few tasks while answers get lost. Each change that was
+// accepted is counted once, no other is.
+func TestChangesAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	changes := int64(10_000)
+	if testing.Short() {
+		changes = 1000
+	}
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	o, table := newOwn(t), "t"+rand.Text()
+	var stores []*dynamostore.Store
+	for range 2 {
+		c, err := connect(t.Context(), p.Endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := openTasks(t.Context(), c, table, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		stores = append(stores, s)
+	}
+	p.SetRule(badWeather())
+	var accepted, conflicts, unknown atomic.Int64
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for accepted.Load() < changes {
+				switch ok, err := changeTask(t.Context(), stores[w%2]); {
+				case errors.Is(err, annals.ErrUnknown): // four others wrote while its answer was lost
+					unknown.Add(1)
+				case err != nil:
+					t.Error(err)
+					return
+				case ok:
+					accepted.Add(1)
+				default:
+					conflicts.Add(1)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	p.SetRule(nil)
+	n, sure, unsure := int64(o.wantTasks(t, stores[0])), accepted.Load(), unknown.Load()
+	if n < sure || n > sure+unsure || unsure > changes/100 || conflicts.Load() < changes/100 {
+		t.Errorf("%d changes are counted, %d were accepted, of %d nobody knows, %d conflicts", n, sure, unsure, conflicts.Load())
+	}
+}
+
+// Processes are killed in the middle of their changes while another changes the same tasks, in bad weather.
+func TestChangesAreCountedOnceUnderKill(t *testing.T) {
+	t.Parallel()
+	rounds, changes := 4, 250
+	if testing.Short() {
+		rounds, changes = 2, 60
+	}
+	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	t.Cleanup(p.Close)
+	o, table := newOwn(t), "t"+rand.Text()
+	s, err := openTasks(t.Context(), client(t), table, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	p.SetRule(badWeather())
+	acknowledged := 0
+	for range rounds {
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), playChild+"="+p.Endpoint+" "+table+" "+o.table)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for n := 0; n < changes && lines.Scan(); n++ {
+			acknowledged++
+			if n%3 == 0 { // the child is at work: write beside it
+				if ok, err := changeTask(t.Context(), s); err != nil { // its own answers all come
+					t.Error(err)
+				} else if ok {
+					acknowledged++
+				}
+			}
+		}
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Wait(); err == nil {
+			t.Fatal("the child ended by itself")
+		}
+	}
+	p.Close() // waits for what it still hands on
+	if n := o.wantTasks(t, s); n < acknowledged {
+		t.Errorf("%d changes are counted, %d were acknowledged", n, acknowledged)
+	}
+}
+
+// playTasks is the child.
+func playTasks(ctx context.Context, args string) error {
+	var endpoint, table string
+	var o own
+	if _, err := fmt.Sscan(args, &endpoint, &table, &o.table); err != nil {
+		return err
+	}
+	c, err := connect(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	s, err := openTasks(ctx, c, table, o)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	for range 4 {
+		go func() {
+			for {
+				ok, err := changeTask(ctx, s)
+				if err != nil && !errors.Is(err, annals.ErrUnknown) {
+					failed <- err
+					return
+				}
+				if ok {
+					fmt.Println("changed")
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
+// A state that moves on while its handler is at work takes nothing of the handler along: neither what was added before, nor
+// what a handler adds that does not care what Before says.
+func TestHandlerOfConflict(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		moveFirst, careless bool
+	}{"before it looks": {true, false}, "behind its look": {false, false}, "before it looks, and it does not care": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, o, table := t.Context(), newOwn(t), "t"+rand.Text()
+			other, err := dynamostore.Open(ctx, client(t), commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Close() }()
+			s, err := dynamostore.Open(ctx, client(t), commit.Layout{Table: table}, dynamostore.Options{StateTypes: map[string]annals.StateType[*dynamostore.Tx]{
+				"Task": {OnChange: func(ctx context.Context, tx *dynamostore.Tx, st annals.State) error {
+					tx.Add(o.add("changes", 1))
+					if st.Revision == 1 {
+						return nil
+					}
+					if c.moveFirst {
+						if err := putText(t, other, "Task|1", 1, "moved"); err != nil {
+							t.Error(err)
+						}
+					}
+					before, ok, err := tx.Before(ctx)
+					if errors.Is(err, annals.ErrConflict) != c.moveFirst || ok == c.moveFirst || ok && string(before.Data) != "first" {
+						t.Errorf("the state before: %+v, %v, %v", before, ok, err)
+					}
+					if !c.moveFirst {
+						if err := putText(t, other, "Task|1", 1, "moved"); err != nil {
+							t.Error(err)
+						}
+					}
+					if c.careless {
+						return nil
+					}
+					return err
+				}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			if err := putText(t, s, "Task|1", 0, "first"); err != nil {
+				t.Fatal(err)
+			}
+			err = putText(t, s, "Task|1", 1, "second")
+			e := (*annals.Error)(nil)
+			if !errors.Is(err, annals.ErrConflict) || !errors.As(err, &e) || e.Op != "put state" || e.After != 1 || e.Last != 2 {
+				t.Errorf("%#v", err)
+			}
+			if st, _, err := s.States().Get(ctx, "Task|1"); err != nil || string(st.Data) != "moved" || o.count(t, "changes") != 1 {
+				t.Errorf("%+v, %v, %d changes", st, err, o.count(t, "changes"))
+			}
+		})
+	}
+}
+
+// Before answers within a transaction, too, and nowhere but in a handler.
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	o := newOwn(t)
+	s, err := openTasks(t.Context(), client(t), "t"+rand.Text(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	w := annals.StateWrite{ID: "Task|1", Payload: text("open").Payload, WriteID: annals.NewWriteID()}
+	for range 2 { // the second is the first, come again
+		err = s.InTx(t.Context(), func(ctx context.Context, tx *dynamostore.Tx, in annals.Store) error {
+			if _, _, err := tx.Before(ctx); !errors.Is(err, annals.ErrInvalid) {
+				t.Error(err)
+			}
+			_, err := in.States().Put(ctx, w)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n := o.wantTasks(t, s); n != 1 {
+		t.Errorf("%d changes", n)
+	}
+	late := annals.StateWrite{ID: "Task|1", Payload: text("open").Payload, WriteID: annals.NewWriteID(), FirstTry: true}
+	err = s.InTx(t.Context(), func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
+		_, err := in.States().Put(ctx, late)
+		return err
+	})
+	if !errors.Is(err, annals.ErrConflict) {
+		t.Error(err)
+	}
+}
