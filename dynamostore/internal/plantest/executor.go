@@ -140,6 +140,9 @@ func (e *Executor) Scan(_ context.Context, table string, limit int) ([]plan.Item
 // Write is plan.Executor.
 func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) {
 	for _, op := range w.Ops {
+		if op.Stamp != nil {
+			op.Stamp(e.Now())
+		}
 		if err := plan.Fits(op.Put); err != nil {
 			e.print("refused: too large\n")
 			return plan.Outcome{}, err
