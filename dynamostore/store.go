@@ -117,6 +117,9 @@ func (s *Store) States() annals.StateStore { return s.view().states() }
 // Query is annals.Store.
 func (s *Store) Query() annals.Query { return s.view().query() }
 
+// Offsets is annals.Store.
+func (s *Store) Offsets() annals.OffsetStore { return s.view().offsets() }
+
 // Capabilities are those of the layout.
 func (s *Store) Capabilities() annals.Capabilities { return s.rooms.Capabilities }
 
@@ -161,6 +164,13 @@ func (v view) query() annals.Query {
 		return v.s.Unsupported.Query()
 	}
 	return queryView{v}
+}
+
+func (v view) offsets() annals.OffsetStore {
+	if v.s.rooms.Offsets == nil {
+		return v.s.Unsupported.Offsets()
+	}
+	return offsetsView{v}
 }
 
 // call runs one operation of the store: closed and misplaced calls are refused, the Observer is told, errors are named.

@@ -96,6 +96,7 @@ func (in inside) Journal() annals.Journal           { return in.journal() }
 func (in inside) Snapshots() annals.SnapshotStore   { return in.snapshots() }
 func (in inside) States() annals.StateStore         { return in.states() }
 func (in inside) Query() annals.Query               { return in.query() }
+func (in inside) Offsets() annals.OffsetStore       { return in.offsets() }
 func (in inside) Capabilities() annals.Capabilities { return in.s.Capabilities() }
 
 // FindStates is annals.StateFinder.

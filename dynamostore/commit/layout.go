@@ -36,7 +36,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 	rooms := plan.Rooms{
 		Tables: []plan.Table{t.shape()},
 		Capabilities: annals.Capabilities{
-			Events: true, Snapshots: true, States: true,
+			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, EventTimes: true,
 			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes},
@@ -46,6 +46,7 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		Recover:   t.Recover,
 		SkipTo:    t.SkipTo,
 		Forget:    t.Forget,
+		Offsets:   offsets{t},
 		Snapshots: t,
 		States:    states{t.name, t},
 		StatesIn:  t.statesIn,

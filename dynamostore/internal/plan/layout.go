@@ -28,6 +28,7 @@ type Rooms struct {
 	Snapshots Snapshots
 	States    States
 	Queries   Queries
+	Offsets   Offsets
 	Forget    func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
 	// StatesIn is a room for the states of one entity type, in a table of its own. Reserved are the names that additional
 	// columns of states must not have.
@@ -76,6 +77,14 @@ type Queries interface {
 	States(ctx context.Context, x Executor, f annals.Filter) iter.Seq2[annals.State, error]
 	IDs(ctx context.Context, x Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error]
 	Newest(ctx context.Context, x Executor, f annals.Filter) (annals.Offset, error)
+}
+
+// Offsets is annals.OffsetStore over an Executor.
+type Offsets interface {
+	Load(ctx context.Context, x Executor, projection string, r annals.SliceRange) ([]annals.Offset, error)
+	Handled(ctx context.Context, x Executor, projection string, id annals.PersistenceID) (annals.Offset, bool, error)
+	Save(ctx context.Context, x Executor, p annals.Progress) error
+	Reset(ctx context.Context, x Executor, projection string, r annals.SliceRange, to annals.Offset) error
 }
 
 // StateWrite is an annals.StateWrite with what the store adds to it.

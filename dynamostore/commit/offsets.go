@@ -1,0 +1,269 @@
+package commit
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// offsets are plan.Offsets. A projection has 16 partitions in the table, one for each slice group: an item for the group
+// and one for each entity. Every write raises the revision of its groups' items, so what was read beforehand still held.
+type offsets struct{ *table }
+
+const (
+	attrEntity = "entity"
+	attrNumber = "nr"
+	attrNewest = "newest" // by slice: a time and the numbers of the entities that share it
+	attrEpochs = "epochs" // by slice of the group
+)
+
+// progressID is the pid of a projection's group. No entity's contains U+0000.
+func progressID(projection string, group int) string {
+	return fmt.Sprintf("%s\x00#%02d", projection, group)
+}
+
+func progressKey(projection string, group int) plan.Item {
+	return key(annals.PersistenceID(progressID(projection, group)), 0)
+}
+
+// entityKey is the place of an entity's offset. It has 120 bits of a hash: no two ids share one.
+func entityKey(projection string, id annals.PersistenceID) plan.Item {
+	sum := sha256.Sum256([]byte(id))
+	n := new(big.Int).SetBytes(sum[:15])
+	it := progressKey(projection, group(id))
+	it[attrSeq] = &types.AttributeValueMemberN{Value: n.Add(n, big.NewInt(1)).String()}
+	return it
+}
+
+// Load is plan.Offsets.
+func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
+	if err := validProjection(projection); err != nil {
+		return nil, err
+	}
+	g := plan.GetAll{Table: o.name}
+	first, end := groupsOf(r)
+	for i := first; i < end; i++ {
+		g.Keys = append(g.Keys, progressKey(projection, i))
+	}
+	items, err := x.GetAll(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range items {
+		p, err := progressOf(it)
+		if err != nil {
+			return nil, err
+		}
+		for slice, m := range p.newest {
+			if r.Contains(slice) {
+				all = append(all, m.offsets()...)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Handled is plan.Offsets.
+func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
+	if err := validProjection(projection); err != nil {
+		return annals.Offset{}, false, err
+	}
+	it, ok, err := x.Get(ctx, plan.Get{Table: o.name, Key: entityKey(projection, id)})
+	if !ok || err != nil {
+		return annals.Offset{}, false, err
+	}
+	return entityOffset(it), true, nil
+}
+
+// Save is plan.Offsets: one transaction of an item for each entity and for each group that has one of them, or whose epochs
+// rise. Another worker's write to such a group in between means reading again.
+func (o offsets) Save(ctx context.Context, x plan.Executor, p annals.Progress) error {
+	if err := validProjection(p.Projection); err != nil {
+		return err
+	}
+	for {
+		ops, err := o.changes(ctx, x, p)
+		if len(ops) == 0 || err != nil {
+			return err
+		}
+		if _, err := x.Write(ctx, plan.Write{Ops: ops}); !errors.Is(err, annals.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// changes are the writes that p comes to.
+func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress) ([]plan.Op, error) {
+	known, stored, err := o.known(ctx, x, p)
+	if err != nil {
+		return nil, err
+	}
+	if p.Epoch > 0 {
+		for _, g := range known {
+			if err := g.fence(p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var ops []plan.Op
+	for id, offset := range newestOf(p.Offsets) {
+		if offset.Compare(stored[id]) <= 0 {
+			continue
+		}
+		known[group(id)].add(offset)
+		it := entityKey(p.Projection, id)
+		it[attrFormat], it[attrEntity], it[attrTime], it[attrNumber] = plan.N(format), plan.S(string(id)), plan.Micros(offset.Time), plan.N(offset.SeqNr)
+		ops = append(ops, plan.Op{Table: o.name, Put: it, Condition: "attribute_not_exists(#at) OR #at < :at OR #at = :at AND #nr < :nr",
+			Names:  map[string]string{"#at": attrTime, "#nr": attrNumber},
+			Values: plan.Item{":at": it[attrTime], ":nr": it[attrNumber]}})
+	}
+	for i, g := range known {
+		if g.changed {
+			ops = append(ops, o.put(p.Projection, i, g))
+		}
+	}
+	return ops, nil
+}
+
+// known reads what there is of the groups and entities that p is about.
+func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) (map[int]*progress, map[annals.PersistenceID]annals.Offset, error) {
+	known, stored := map[int]*progress{}, map[annals.PersistenceID]annals.Offset{}
+	if p.Epoch > 0 {
+		first, end := groupsOf(p.Slices)
+		for i := first; i < end; i++ {
+			known[i] = newProgress(i)
+		}
+	}
+	g := plan.GetAll{Table: o.name}
+	for id := range newestOf(p.Offsets) {
+		known[group(id)] = newProgress(group(id))
+		g.Keys = append(g.Keys, entityKey(p.Projection, id))
+	}
+	for i := range known {
+		g.Keys = append(g.Keys, progressKey(p.Projection, i))
+	}
+	items, err := x.GetAll(ctx, g)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, it := range items {
+		if number(it) != "0" {
+			offset := entityOffset(it)
+			stored[offset.ID] = offset
+			continue
+		}
+		found, err := progressOf(it)
+		if err != nil {
+			return nil, nil, err
+		}
+		known[found.group] = found
+	}
+	return known, stored, nil
+}
+
+// newestOf are the newest offsets of each entity, as they are stored: in microseconds.
+func newestOf(all []annals.Offset) map[annals.PersistenceID]annals.Offset {
+	newest := map[annals.PersistenceID]annals.Offset{}
+	for _, o := range all {
+		o.Time = o.Time.Truncate(time.Microsecond)
+		if o.Compare(newest[o.ID]) > 0 {
+			newest[o.ID] = o
+		}
+	}
+	return newest
+}
+
+// put stores g, unless somebody else has written it since it was read.
+func (o offsets) put(projection string, group int, g *progress) plan.Op {
+	it := g.item()
+	it[attrID], it[attrSeq] = progressKey(projection, group)[attrID], plan.N(0)
+	op := plan.Op{Table: o.name, Put: it, Condition: absent, Names: idName}
+	if g.revision > 0 {
+		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(g.revision)}
+	}
+	return op
+}
+
+// Reset is plan.Offsets, group by group: no write within a group comes between. Broken off it has reset some of them.
+func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange, to annals.Offset) error {
+	if err := validProjection(projection); err != nil {
+		return err
+	}
+	first, end := groupsOf(r)
+	for i := first; i < end; {
+		switch err := o.resetGroup(ctx, x, projection, i, r, to); {
+		case err == nil:
+			i++
+		case !errors.Is(err, annals.ErrConflict):
+			return err
+		}
+	}
+	return nil
+}
+
+// resetItems is how many entities' items go in one transaction with that of their group.
+const resetItems = 99
+
+func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection string, group int, r annals.SliceRange, to annals.Offset) error {
+	g := newProgress(group)
+	var doomed []plan.Item
+	for it, err := range x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection, group)}) {
+		if err != nil {
+			return err
+		}
+		if number(it) == "0" { // the first
+			if g, err = progressOf(it); err != nil {
+				return err
+			}
+			clear(g.newest)
+			continue
+		}
+		if offset := entityOffset(it); r.Contains(offset.ID.Slice()) && offset.Compare(to) >= 0 {
+			doomed = append(doomed, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
+		} else {
+			g.add(offset)
+		}
+	}
+	for len(doomed) > 0 {
+		some := doomed[:min(resetItems, len(doomed))]
+		ops := []plan.Op{o.put(projection, group, g)}
+		for _, k := range some {
+			ops = append(ops, plan.Op{Table: o.name, Key: k, Delete: true})
+		}
+		if _, err := x.Write(ctx, plan.Write{Ops: ops}); err != nil {
+			return err
+		}
+		g.revision++
+		doomed = doomed[len(some):]
+	}
+	return nil
+}
+
+func entityOffset(it plan.Item) annals.Offset {
+	id, _ := plan.Text(it, attrEntity)
+	n, _ := plan.Number(it, attrNumber)
+	return annals.Offset{ID: annals.PersistenceID(id), SeqNr: annals.SeqNr(n), Time: plan.Time(it, attrTime)}
+}
+
+// groupsOf are the groups first ≤ g < end that r has slices of.
+func groupsOf(r annals.SliceRange) (first, end int) {
+	from, to := r.Bounds()
+	return max(from, 0) / groupSlices, (min(to, annals.SliceCount) + groupSlices - 1) / groupSlices
+}
+
+func validProjection(name string) error {
+	if err := (annals.Progress{Projection: name}).Validate(); err != nil {
+		return fault("the projection's name %q is not non-empty valid UTF-8 without U+0000", name)
+	}
+	if n := len(progressID(name, 0)); n > maxIDBytes {
+		return fault("the projection's name has %d bytes too many", n-maxIDBytes)
+	}
+	return nil
+}
