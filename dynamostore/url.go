@@ -13,8 +13,9 @@ import (
 )
 
 // OpenURL opens dynamodb:?layout=commit&table=annals, for annals.Openers. Parameters: layout (commit, the default, or
-// sharded), region, endpoint, connections, create (true creates missing tables); for commit table; for sharded shards,
-// journal, snapshot and state, the names of its tables. Credentials come from the SDK's own chain.
+// sharded), region, endpoint, connections, create (true creates missing tables); for commit table and index (the name of one
+// for queries across entities); for sharded shards, journal, snapshot and state, the names of its tables. Credentials come
+// from the SDK's own chain.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	p := parameters{left: u.Query()}
 	c := ClientOptions{Region: p.text("region"), Endpoint: p.text("endpoint"), MaxConnections: p.number("connections")}
@@ -25,7 +26,7 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 	var layout Layout
 	switch name := p.text("layout"); name {
 	case "", "commit":
-		layout = commit.Layout{Table: p.text("table")}
+		layout = commit.Layout{Table: p.text("table"), Index: p.text("index")}
 	case "sharded":
 		layout = sharded.Layout{ShardCount: p.number("shards"), Journal: sharded.Journal{Table: p.text("journal")},
 			Snapshot: sharded.Snapshot{Table: p.text("snapshot")}, State: sharded.State{Table: p.text("state")}}

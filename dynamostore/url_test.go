@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -18,6 +19,7 @@ func TestOpenURL(t *testing.T) {
 	prefix := "u" + rand.Text()
 	for _, u := range []string{
 		"dynamodb:?table=" + prefix + server,
+		"dynamodb:?index=slices&table=" + prefix + "i" + server,
 		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d" + server,
 	} {
 		s, err := openers.Open(t.Context(), u)
@@ -26,6 +28,9 @@ func TestOpenURL(t *testing.T) {
 		}
 		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Thing|1-1", Events: texts("a")}); err != nil {
 			t.Error(err)
+		}
+		if _, err := s.Query().Newest(t.Context(), annals.Filter{}); errors.Is(err, annals.ErrUnsupported) == strings.Contains(u, "index=") {
+			t.Errorf("%s: %v", u, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

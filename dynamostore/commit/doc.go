@@ -8,11 +8,14 @@
 // late writer still meets its number, and the newest commit or tombstone is the entity's last number. A snapshot lies right
 // behind the last event that it covers: a recovery is one query backwards.
 //
+// Queries across entities need Layout.Index: an index over entity type, slice group and time, in which commits and states are.
+// It is eventually consistent.
+//
 // docs/layouts/commit.md shows the items as they look in the console.
 //
 // # Caveats
 //
 // An append after a number in the middle of a commit is not refused: After must be 0 or a number that LastSeqNr, a recovery,
-// a receipt or a complete Replay gave. Tombstones stay for good, about 120 bytes each. All commits of an entity share one
-// partition key; entities that need more than its 1,000 writes a second use package sharded.
+// a receipt or a complete Replay gave. Tombstones stay until the entity is forgotten, about 130 bytes each. All commits of an
+// entity share one partition key; entities that need more than its 1,000 writes a second use package sharded.
 package commit
