@@ -102,7 +102,7 @@ func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
 	err := contained(func() error { return c.t.OnChange(ctx, tx, st) })
 	tx.end()
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) {
-		return stopped(errors.Join(ended, err)) // a handler that does not look at its context is over time all the same
+		return stopped(ended) // whatever the handler makes of it
 	}
 	return err
 }

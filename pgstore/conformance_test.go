@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
@@ -47,6 +48,49 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 
 func TestTransactor(t *testing.T) {
 	storetest.RunTransactor[pgx.Tx](t, config(pgstore.Options{}))
+}
+
+func TestStateTypes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		create, table string
+		tables        pgstore.Tables
+	}{
+		"common table": {create: `ALTER TABLE durable_state ADD COLUMN name TEXT, ADD COLUMN points BIGINT`},
+		"own table":    {create: `CREATE TABLE thing (LIKE durable_state INCLUDING ALL, name TEXT, points BIGINT)`, table: "thing"},
+		"Pekko's tables": {create: `CREATE TABLE thing (LIKE durable_state INCLUDING ALL, name TEXT, points BIGINT)`, table: "thing",
+			tables: pgstore.PekkoTables()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunStateTypes(t, storetest.StateTypes[pgx.Tx]{
+				Open: func(tb testing.TB, st annals.StateType[pgx.Tx]) annals.Store {
+					url := testpg.Schema(tb)
+					if name == "Pekko's tables" {
+						run(tb, url, pekkoTables)
+					} else {
+						openAt(tb, url, pgstore.Options{CreateTables: true})
+					}
+					run(tb, url, c.create+`; CREATE TABLE counters (counter TEXT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000))`)
+					st.Table = c.table
+					return openAt(tb, url, pgstore.Options{Tables: c.tables, StateTypes: map[string]annals.StateType[pgx.Tx]{"Thing": st}})
+				},
+				Count: func(ctx context.Context, tx pgx.Tx, counter string) error {
+					_, err := tx.Exec(ctx, `INSERT INTO counters VALUES ($1, 1) ON CONFLICT (counter) DO UPDATE SET n = counters.n + 1`, counter)
+					return err
+				},
+				Counted: func(tb testing.TB, s annals.Store, counter string) (n int) {
+					query(tb, urls.of(s), `SELECT coalesce(sum(n), 0) FROM counters WHERE counter = $1`, []any{counter}, &n)
+					return n
+				},
+				Refuse: func(ctx context.Context, tx pgx.Tx) error {
+					_, err := tx.Exec(ctx, `INSERT INTO counters VALUES ('too many', 1000000)`)
+					return err
+				},
+				Short: true,
+			})
+		})
+	}
 }
 
 func config(o pgstore.Options) storetest.Config {

@@ -238,8 +238,8 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, inside{s}, true), s.options.WriteTimeout)
 	defer cancel()
 	err := safely(func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
-	if err == nil {
-		err = ctx.Err() // a handler that does not look at its context is over time all the same
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) { // whatever the handler makes of it
+		return &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrUnavailable, Err: ended}
 	}
 	if err != nil {
 		e := p.about(err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -139,8 +140,12 @@ type typeMap struct {
 
 // takes reports whether v can be sent for column c, without repeating v.
 func (t *typeMap) takes(c column, v any) error {
-	if v == nil {
+	switch v.(type) {
+	case nil:
 		return nil
+	case string, int64, float64, bool, []byte, time.Time:
+	default:
+		return fmt.Errorf("a %T is not string, int64, float64, bool, []byte or time.Time", v)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

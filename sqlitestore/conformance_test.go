@@ -1,6 +1,8 @@
 package sqlitestore_test
 
 import (
+	"context"
+	"database/sql"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -15,4 +17,46 @@ func TestConformance(t *testing.T) {
 			return openAt(tb, sqlitestore.Path(s.(*sqlitestore.Store)), sqlitestore.Options{})
 		},
 	})
+}
+
+func TestStateTypes(t *testing.T) {
+	t.Parallel()
+	for name, table := range map[string]string{"common table": "", "own table": "thing"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunStateTypes(t, stateTypes(table))
+		})
+	}
+}
+
+// stateTypes is the suite's StateTypes for states in a table, "" for the common one.
+func stateTypes(table string) storetest.StateTypes[*sql.Tx] {
+	const common, own = `ALTER TABLE durable_state ADD COLUMN name TEXT; ALTER TABLE durable_state ADD COLUMN points INTEGER`, "thing"
+	const counters = `CREATE TABLE counters (counter TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n < 1000000))`
+	return storetest.StateTypes[*sql.Tx]{
+		Open: func(tb testing.TB, st annals.StateType[*sql.Tx]) annals.Store {
+			text := sqlitestore.StateTable(own, "name TEXT", "points INTEGER")
+			if st.Table = table; table == "" {
+				text = common
+			}
+			return open(tb, sqlitestore.Options{
+				Init: func(ctx context.Context, tx *sql.Tx) error {
+					_, err := tx.ExecContext(ctx, text+";"+counters)
+					return err
+				},
+				StateTypes: map[string]annals.StateType[*sql.Tx]{"Thing": st},
+			})
+		},
+		Count: func(ctx context.Context, tx *sql.Tx, counter string) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO counters VALUES (?, 1) ON CONFLICT DO UPDATE SET n = n + 1`, counter)
+			return err
+		},
+		Counted: func(tb testing.TB, s annals.Store, counter string) int {
+			return count(tb, s.(*sqlitestore.Store).DB(), `SELECT ifnull(sum(n), 0) FROM counters WHERE counter = '`+counter+`'`)
+		},
+		Refuse: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO counters VALUES ('too many', 1000000)`)
+			return err
+		},
+	}
 }

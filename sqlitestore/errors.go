@@ -39,10 +39,10 @@ func kindOf(err error) error {
 		return annals.ErrUnavailable
 	case errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone):
 		return annals.ErrClosed
+	case breaksRule(err):
+		return annals.ErrConstraint
 	}
 	switch code(err) & 0xff {
-	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
-		return annals.ErrConstraint
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return annals.ErrCorrupt
 	case lib.SQLITE_TOOBIG:
@@ -65,6 +65,15 @@ func uncertain(err error) bool {
 func busy(err error) bool {
 	switch code(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// breaksRule reports whether err says that a rule of a table does not allow what was written.
+func breaksRule(err error) bool {
+	switch code(err) & 0xff {
+	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
 		return true
 	}
 	return false

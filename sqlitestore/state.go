@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -164,7 +165,11 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
-		if err := contained(c.call, func() error { return c.t.OnChange(ctx, t.tx, state) }); err != nil {
+		err := contained(c.call, func() error { return c.t.OnChange(ctx, t.tx, state) })
+		if ctx.Err() != nil && !errors.Is(err, annals.ErrPanic) {
+			err = withdrawn(ctx, c.call.Op, c.ID) // whatever the handler makes of it
+		}
+		if err != nil {
 			return annals.Receipt{}, err
 		}
 	}

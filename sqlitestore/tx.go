@@ -205,7 +205,11 @@ func contained(c annals.Call, fn func() error) (err error) {
 		}
 	}()
 	if err := fn(); err != nil {
-		return &annals.Error{Op: c.Op, ID: c.ID, Err: err}
+		e := &annals.Error{Op: c.Op, ID: c.ID, Err: err}
+		if breaksRule(err) {
+			e.Kind = annals.ErrConstraint
+		}
+		return e
 	}
 	return nil
 }

@@ -253,8 +253,9 @@ func changesRace[T any](t *typed[T]) {
 				return
 			}
 			w := textState(id, last.Revision, strings.Repeat("x", 1+(worker+i)%2))
+			w.FirstTry = true
 			if (worker+i)%5 == 4 {
-				_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: w.After, WriteID: w.WriteID})
+				_, err = t.store.States().Delete(t.ctx, w)
 			} else {
 				_, err = t.store.States().Put(t.ctx, w)
 			}
