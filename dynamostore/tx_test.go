@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,5 +151,45 @@ func TestInTx(t *testing.T) {
 	})
 	if !errors.Is(err, annals.ErrConflict) {
 		t.Error(err)
+	}
+}
+
+// What the service would not take of a handler is refused, and nothing is written.
+func TestItemsOfHandlers(t *testing.T) {
+	t.Parallel()
+	o, table := newOwn(t), "t"+rand.Text()
+	var add []types.TransactWriteItem
+	s, err := dynamostore.Open(t.Context(), client(t), commit.Layout{Table: table}, dynamostore.Options{CreateTables: true,
+		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Post": {OnChange: func(_ context.Context, tx *dynamostore.Tx, _ annals.State) error {
+			tx.Add(add...)
+			return nil
+		}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	put := func(size int) types.TransactWriteItem {
+		return types.TransactWriteItem{Put: &types.Put{TableName: &o.table, Item: plan.Item{"what": plan.S(rand.Text()), "data": plan.B(make([]byte, size))}}}
+	}
+	elsewhere := own{o.client, "nowhere" + rand.Text()}
+	for what, c := range map[string]struct {
+		add  []types.TransactWriteItem
+		kind error
+	}{
+		"a large item":               {[]types.TransactWriteItem{put(plan.MaxItemBytes)}, annals.ErrTooLarge},
+		"large items together":       {slices.Repeat([]types.TransactWriteItem{put(plan.MaxItemBytes - 100)}, 11), annals.ErrTooLarge},
+		"many items":                 {slices.Repeat([]types.TransactWriteItem{o.add("n", 1)}, 100), annals.ErrTooLarge},
+		"an item twice":              {[]types.TransactWriteItem{o.add("n", 1), o.add("n", 1)}, annals.ErrInvalid},
+		"the state itself":           {[]types.TransactWriteItem{{Delete: &types.Delete{TableName: &table, Key: plan.Item{"pid": plan.S("Post|1"), "seq": plan.N(0)}}}}, annals.ErrInvalid},
+		"an expression that is none": {[]types.TransactWriteItem{{Update: &types.Update{TableName: &o.table, Key: plan.Item{"what": plan.S("n")}, UpdateExpression: aws.String("more")}}}, annals.ErrInvalid},
+		"a table that is not there":  {[]types.TransactWriteItem{elsewhere.add("n", 1)}, annals.ErrUnavailable},
+	} {
+		add = c.add
+		if err := putText(t, s, "Post|1", 0, "x"); !errors.Is(err, c.kind) || errors.Is(err, annals.ErrUnknown) {
+			t.Errorf("%s: %v, want %v", what, err, c.kind)
+		}
+	}
+	if st, ok, err := s.States().Get(t.Context(), "Post|1"); ok || err != nil || st.Revision != 0 || o.count(t, "n") != 0 {
+		t.Error(st, ok, err)
 	}
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -125,6 +126,9 @@ func handlersTakeTurns[T any](t *typed[T]) {
 			t.Errorf("handlers of one entity: got %d at the same time, want one", n)
 		}
 		defer running.Add(-1)
+		for range 100 { // let others in
+			runtime.Gosched()
+		}
 		return t.counts(ctx, tx)
 	}
 	id := t.thing()

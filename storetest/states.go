@@ -81,6 +81,21 @@ var stateCases = []testCase{
 			}
 		}
 	}},
+	{id: "D-O4", about: "a delete after the revision that Get tells, whatever is there", needs: needs(states), run: func(h *harness) {
+		id := h.id()
+		for revision := range annals.SeqNr(4) { // of nothing, a tombstone, a state, another tombstone
+			s, _, err := h.store.States().Get(h.ctx, id)
+			if err != nil || s.Revision != revision {
+				h.Errorf("revision of the state: got %d, error %v, want %d", s.Revision, err, revision)
+			}
+			if revision == 1 {
+				h.put(id, s.Revision)
+				continue
+			}
+			h.deleteState(id, s.Revision)
+			h.wantNoState(id, revision+1)
+		}
+	}},
 	{id: "STATE-1", about: "revisions go on behind deletes and never repeat", needs: needs(states), run: revisionsGoOn},
 	{id: "STATE-2", about: "a delete of an entity never written leaves a tombstone", needs: needs(states), run: tombstoneOfUnknown},
 	{id: "STATE-3", about: "of eight writers with the same After one wins, revision after revision", needs: needs(states), run: oneStateWinner},
