@@ -18,7 +18,6 @@ import (
 	"syscall"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -27,7 +26,7 @@ var stores = annals.Openers{
 	"mem":      memstore.Options{}.OpenURL,
 	"sqlite":   inSQLite.OpenURL,
 	"postgres": openPostgres,
-	"dynamodb": dynamostore.Options{CreateTables: true}.OpenURL,
+	"dynamodb": openDynamoDB,
 }
 
 const usage = `usage: groupchat serve [-listen address] [-store url]

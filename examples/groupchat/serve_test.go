@@ -40,15 +40,20 @@ func serving(t *testing.T, store string) (url string, stop func() error) {
 
 // What a stopped server was told is there when it starts again, on every store that keeps something.
 func TestServeAgain(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Parallel()
 	for name, store := range map[string]string{
 		"sqlite":   sqliteIn(t.TempDir()),
 		"postgres": testpg.Schema(t),
-		"dynamodb": "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + testenv.DynamoDB(t),
+		"dynamodb": dynamoDB(t),
 	} {
 		t.Run(name, func(t *testing.T) { serveAgain(t, store) })
 	}
+}
+
+// dynamoDB is the URL of a store on new tables.
+func dynamoDB(t *testing.T) string {
+	t.Helper()
+	return "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + testenv.DynamoDB(t)
 }
 
 func serveAgain(t *testing.T, store string) {

@@ -43,6 +43,8 @@ func counterOf(store annals.Store) counter {
 		return countInSQLite(s)
 	case *pgstore.Store:
 		return countInPostgres(s)
+	case *inDynamoDB:
+		return s.counts
 	}
 	return nil
 }

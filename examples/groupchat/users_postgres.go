@@ -62,10 +62,15 @@ func createPostgresProfiles(ctx context.Context, tx pgx.Tx, _ annals.Store) erro
 
 // countPostgresProfile runs in the transaction of each change.
 func countPostgresProfile(ctx context.Context, tx pgx.Tx, c codec.Change[profile.Profile]) error {
-	return countChange(c, func(text string, args ...any) error {
+	exec := func(text string, args ...any) error {
 		_, err := tx.Exec(ctx, text, args...)
 		return err
-	})
+	}
+	// Two changes that take the counts in different orders would wait for each other.
+	if err := exec(`SELECT FROM profile_count ORDER BY status FOR UPDATE`); err != nil {
+		return err
+	}
+	return countChange(c, exec)
 }
 
 func countInPostgres(store *pgstore.Store) counter {

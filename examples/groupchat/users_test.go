@@ -22,13 +22,8 @@ func sqliteIn(dir string) string {
 	return "sqlite://" + filepath.ToSlash(filepath.Join(dir, "chat.db"))
 }
 
-// serveUsers serves from a new SQLite file until the test ends.
-func serveUsers(t *testing.T) *client {
-	t.Helper()
-	return serveUsersFrom(t, sqliteIn(t.TempDir()))
-}
-
-func serveUsersFrom(t *testing.T, store string) *client {
+// serveUsers serves from a store until the test ends.
+func serveUsers(t *testing.T, store string) *client {
 	t.Helper()
 	url, stop := serving(t, store)
 	c := newClient(url, 16)
@@ -44,9 +39,15 @@ func serveUsersFrom(t *testing.T, store string) *client {
 // A profile's life, request by request.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	for name, store := range map[string]string{"sqlite": sqliteIn(t.TempDir()), "postgres": testpg.Schema(t)} {
-		t.Run(name, func(t *testing.T) { profileLife(t, serveUsersFrom(t, store)) })
+	for name, store := range profileStores(t) {
+		t.Run(name, func(t *testing.T) { profileLife(t, serveUsers(t, store)) })
 	}
+}
+
+// profileStores are the URLs of empty stores that keep profiles.
+func profileStores(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{"sqlite": sqliteIn(t.TempDir()), "postgres": testpg.Schema(t), "dynamodb": dynamoDB(t)}
 }
 
 func profileLife(t *testing.T, c *client) {
@@ -119,7 +120,15 @@ func TestUsersUnsupported(t *testing.T) {
 // Of many users who want a name at the same time one gets it.
 func TestUniqueName(t *testing.T) {
 	t.Parallel()
-	c := serveUsers(t)
+	for name, store := range profileStores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			uniqueName(t, serveUsers(t, store))
+		})
+	}
+}
+
+func uniqueName(t *testing.T, c *client) {
 	for round := range 10 {
 		name := fmt.Sprintf("name-%d", round)
 		var winners, losers atomic.Int64
@@ -148,8 +157,13 @@ func TestUniqueName(t *testing.T) {
 // counted exactly once.
 func TestCountsSurviveKill(t *testing.T) {
 	t.Setenv(asProgram, "1")
+	for name, store := range profileStores(t) {
+		t.Run(name, func(t *testing.T) { countsSurviveKill(t, store) })
+	}
+}
+
+func countsSurviveKill(t *testing.T, store string) {
 	const workers, enough = 8, 900 // per life; there are two
-	store := sqliteIn(t.TempDir())
 	var accepted, refused int
 	var owners []*owner
 	for i := range workers {
