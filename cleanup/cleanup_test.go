@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-
 var text = annals.Payload{SerializerID: 1, Manifest: "text", Data: []byte("secret")}
 
 // stores are the stores that the tests run on.

@@ -82,6 +82,14 @@ func (e *engine) rest(ctx context.Context, left, asked, try int, keys func() []s
 
 // Query is plan.Executor.
 func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	if q.Dense {
+		return e.ranges(ctx, q)
+	}
+	return e.paged(ctx, q)
+}
+
+// paged reads page by page.
+func (e *engine) paged(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		for page, err := range e.pages(ctx, q) {
 			if err != nil {
@@ -112,17 +120,11 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 			if limit *= pageGrows; q.Most > 0 {
 				limit = min(limit, q.Most)
 			}
-			var out *dynamodb.QueryOutput
-			_, _, err := e.run(ctx, request{
-				read: true,
-				keys: func() []string { return []string{partition("r", q.Table+q.Index, q.Hash)} },
-				send: func() (err error) { out, err = e.client.Query(ctx, in, once); return err },
-			})
+			out, err := e.page(ctx, q, in)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
 			if anchor != nil && (len(out.Items) == 0 || hashText(out.Items[0][sort.Name]) != hashText(anchor)) {
 				yield(nil, &annals.Error{Kind: annals.ErrTruncated})
 				return
@@ -150,6 +152,20 @@ func lastAnchor(q plan.Query, page []plan.Item, again bool) plan.Item {
 		}
 	}
 	return nil
+}
+
+// page reads one page of q, which in asks for.
+func (e *engine) page(ctx context.Context, q plan.Query, in *dynamodb.QueryInput) (out *dynamodb.QueryOutput, err error) {
+	_, _, err = e.run(ctx, request{
+		read: true,
+		keys: func() []string { return []string{partition("r", q.Table+q.Index, q.Hash)} },
+		send: func() (err error) { out, err = e.client.Query(ctx, in, once); return err },
+	})
+	if err != nil {
+		return nil, err
+	}
+	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+	return out, nil
 }
 
 func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {

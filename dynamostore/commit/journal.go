@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -65,6 +66,7 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 			}
 		}
 		start := from
+		var seen annals.SeqNr // the commit that was read last
 		if from > 1 {
 			first, ok, err := t.commitAt(ctx, x, id, from)
 			if err != nil {
@@ -76,14 +78,14 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 					end(err)
 					return
 				}
+				seen = first.seq
 			}
 			start++
 		}
 		if start > to {
 			return
 		}
-		var seen annals.SeqNr
-		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(start), To: plan.N(to), Anchor: isCommit}) {
+		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(start), To: plan.N(to), Anchor: isCommit, Dense: true}) {
 			if err != nil {
 				end(err)
 				return
@@ -96,11 +98,15 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 			if rec.snapshot || rec.seq <= seen {
 				continue
 			}
-			seen = rec.seq
-			if more, err := r.next(rec); !more || err != nil {
+			more, err := r.next(rec)
+			if errors.Is(err, annals.ErrCorrupt) {
+				err = t.holeOrEnd(ctx, x, id, seen, err)
+			}
+			if !more || err != nil {
 				end(err)
 				return
 			}
+			seen = rec.seq
 		}
 	}
 }
@@ -126,6 +132,19 @@ func (r *replay) next(rec record) (more bool, err error) {
 		return r.yield(e)
 	})
 	return more, err
+}
+
+// holeOrEnd says what a hole behind the commit at seq is: corrupt, or the trace of an entity that was forgotten and has begun
+// again since that commit was read.
+func (t *table) holeOrEnd(ctx context.Context, x plan.Executor, id annals.PersistenceID, seq annals.SeqNr, corrupt error) error {
+	_, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: key(id, seq)})
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return &annals.Error{Kind: annals.ErrTruncated}
+	}
+	return corrupt
 }
 
 func hole(want, have annals.SeqNr) error {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +45,12 @@ func dynamodbFigures() []Figure {
 			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items",
 			Goal:  AtMost(1.15),
 			Run:   queryFigure,
+		},
+		{
+			Name:  "dynamodb-replay-ranges",
+			About: "time of a bare paginated Query over 20 MB of events, divided by that of their replay, with 5 ms a request",
+			Goal:  AtLeast(1.5),
+			Run:   rangesFigure,
 		},
 		{
 			Name:  "dynamodb-throttles-32",
@@ -192,24 +200,55 @@ func queryFigure(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer b.close()
-	const table, events, turns = "figures", 5000, 8
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	ours, theirs, err := b.replays(ctx, events{count: 5000, batch: 1, payload: figurePayload}, 8)
+	return ours.Seconds() / theirs.Seconds(), err
+}
+
+// rangesFigure is the same for one long entity, with every request 5 ms away.
+func rangesFigure(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, true)
 	if err != nil {
 		return 0, err
 	}
+	defer b.close()
+	b.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+		if r.Operation != "Query" {
+			return testenv.Fault{}
+		}
+		return testenv.Fault{Delay: 5 * time.Millisecond}
+	})
+	payload := figurePayload
+	payload.Data = bytes.Repeat([]byte("x"), 2048)
+	ours, theirs, err := b.replays(ctx, events{count: 10_000, batch: 10, payload: payload}, 4)
+	return theirs.Seconds() / ours.Seconds(), err
+}
+
+// events are many alike, in commits of batch.
+type events struct {
+	count, batch int
+	payload      annals.Payload
+}
+
+// replays takes turns between a replay of all and a bare query over the same items. It is the time that each took.
+func (b *dynamoBench) replays(ctx context.Context, all events, turns int) (ours, theirs time.Duration, err error) {
+	const table = "figures"
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, 0, err
+	}
 	defer func() { _ = store.Close() }()
 	id := annals.NewPersistenceID("Figure", "replayed")
-	for n := range annals.SeqNr(events) {
-		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); err != nil {
-			return 0, err
+	batch := slices.Repeat([]annals.NewEvent{{Payload: all.payload}}, all.batch)
+	for n := 0; n < all.count; n += all.batch {
+		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: batch}); err != nil {
+			return 0, 0, err
 		}
 	}
-	var ours, theirs time.Duration
 	for turn := range turns + 1 {
 		begun, n, sum := time.Now(), 0, 0
 		for e, err := range store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			n, sum = n+1, sum+len(e.Data)
 		}
@@ -217,16 +256,16 @@ func queryFigure(ctx context.Context) (float64, error) {
 		begun = time.Now()
 		m, sum2, err := b.queryByHand(ctx, table, string(id))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		if n != events || m != events || sum != sum2 {
-			return 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
+		if n != all.count || m != all.count || sum != sum2 {
+			return 0, 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
 		}
 		if turn > 0 {
 			ours, theirs = ours+mine, theirs+time.Since(begun)
 		}
 	}
-	return ours.Seconds() / theirs.Seconds(), nil
+	return ours, theirs, nil
 }
 
 // queryByHand reads and decodes every event of id.

@@ -64,6 +64,10 @@ type Query struct {
 	// the page before, yielded again: when it is gone, the error is ErrTruncated. Else the end of an entity that was removed
 	// between two pages would look like the end of its events. It needs From, and a query forwards. nil: pages follow each other.
 	Anchor func(it Item) bool
+	// Dense says that the range key is a number, that the items wanted are at whole numbers, and that few of those are
+	// unused: what does not fit into a page is then read as ranges side by side. For forward queries without Limit and
+	// Filter.
+	Dense bool
 }
 
 // Op is one item of a Write. It is a put when Put is set, an update when Update is, a delete when Delete is, otherwise a

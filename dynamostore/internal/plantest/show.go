@@ -124,6 +124,9 @@ func showQuery(q plan.Query, partitions []string) string {
 	if q.Limit > 0 {
 		fmt.Fprintf(&b, " limit %d", q.Limit)
 	}
+	if q.Dense {
+		b.WriteString(" dense")
+	}
 	b.WriteString("\n")
 	if q.Fields != nil {
 		fmt.Fprintf(&b, "    fields %s\n", strings.Join(q.Fields, ", "))

@@ -1,0 +1,169 @@
+package dynamostore
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// rangesAhead is how many ranges of a long query are read at a time. Each has one page waiting, which bounds what a replay
+// keeps in memory.
+const rangesAhead = 4
+
+// ranges reads a dense query. What follows a full first page begins with the last page, read backwards: it tells where the
+// numbers end and how many fill a page. What lies between is divided into ranges of about a page, which are read side by
+// side. Nothing but the anchor is read twice and nothing asked for in vain, so it costs what reading page by page costs.
+//
+// The end is read before the middle: an event that is deleted in between shows as a hole, as it would between two pages. A
+// query that must not see the end as of an earlier moment than the middle is not dense.
+func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		first, err := e.page(ctx, q, e.queryInput(q))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !give(first.Items, yield) || len(first.LastEvaluatedKey) == 0 {
+			return
+		}
+		_, sort := e.tables[q.Table].Keys(q.Index)
+		key := sort.Name
+		end := number(first.LastEvaluatedKey, key)
+		rest, anchor := q, lastAnchor(q, first.Items, false)[key]
+		if rest.From = anchor; anchor == nil {
+			rest.From = plan.N(end + 1)
+		}
+		if q.To != nil && end >= number(plan.Item{key: q.To}, key) {
+			return
+		}
+		backward := rest
+		backward.Backward = true
+		last, err := e.page(ctx, backward, e.queryInput(backward))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		tail := last.Items
+		slices.Reverse(tail)
+		if anchor != nil && len(last.LastEvaluatedKey) == 0 && (len(tail) == 0 || hashText(tail[0][key]) != hashText(anchor)) {
+			yield(nil, &annals.Error{Kind: annals.ErrTruncated})
+			return
+		}
+		if len(last.LastEvaluatedKey) > 0 {
+			to := number(last.LastEvaluatedKey, key) // the oldest in tail
+			if isWhole(last.LastEvaluatedKey, key) {
+				to--
+			}
+			width := (span(first.Items, key) + span(tail, key)) / 2
+			if !e.sideBySide(ctx, rest, stretch{end + 1, to, width}, yield) {
+				return
+			}
+		}
+		give(tail, yield)
+	}
+}
+
+// stretch is the numbers from to to, and how many of them a page is thought to hold.
+type stretch struct{ from, to, width int64 }
+
+// next takes a range off m. It is a little narrower than a page, since some pages hold less than others.
+func (m *stretch) next() (from, to int64) {
+	from = m.from
+	to = min(from+max(m.width*9/10, 1)-1, m.to)
+	m.from = to + 1
+	return from, to
+}
+
+// learn is told that a range of so many numbers had so many bytes.
+func (m *stretch) learn(numbers int64, bytes int) {
+	m.width = min(max(numbers*pageBytes/int64(max(bytes, 1)), m.width/2, 1), 2*max(m.width, 1))
+}
+
+// pageBytes is where the service ends a page.
+const pageBytes = 1 << 20
+
+func span(items []plan.Item, key string) int64 {
+	if len(items) == 0 {
+		return 0
+	}
+	return number(items[len(items)-1], key) - number(items[0], key) + 1
+}
+
+// number is the whole number at or below the range key of an item.
+func number(it plan.Item, key string) int64 {
+	v, ok := it[key].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
+	digits, _, _ := strings.Cut(v.Value, ".")
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return n
+}
+
+func isWhole(it plan.Item, key string) bool {
+	v, ok := it[key].(*types.AttributeValueMemberN)
+	return ok && !strings.Contains(v.Value, ".")
+}
+
+// part is one range being read.
+type part struct {
+	shard
+	numbers int64
+	bytes   int
+}
+
+// sideBySide reads q's items of the stretch m. It returns false when yield has had enough, or an error.
+func (e *engine) sideBySide(ctx context.Context, q plan.Query, m stretch, yield func(plan.Item, error) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	done := make(chan struct{}) // as in Merge
+	defer readers.Wait()
+	defer cancel()
+	defer close(done)
+	var open []*part
+	for {
+		for len(open) < rangesAhead && m.from <= m.to {
+			from, to := m.next()
+			p := &part{shard: shard{pages: make(chan page)}, numbers: to - from + 1}
+			ranged := q
+			ranged.Anchor = nil // the last page is there: what is forgotten now is a hole
+			ranged.From, ranged.To = plan.N(from), plan.N(to)
+			open = append(open, p)
+			readers.Go(func() { p.fill(ctx, e, ranged, done) })
+		}
+		if len(open) == 0 {
+			return true
+		}
+		first := open[0]
+		page, more := <-first.pages
+		switch {
+		case !more:
+			m.learn(first.numbers, first.bytes)
+			open = open[1:]
+		case page.err != nil:
+			yield(nil, page.err)
+			return false
+		case !give(page.items, yield):
+			return false
+		}
+		for _, it := range page.items {
+			first.bytes += plan.Size(it)
+		}
+	}
+}
+
+func give(items []plan.Item, yield func(plan.Item, error) bool) bool {
+	for _, it := range items {
+		if !yield(it, nil) {
+			return false
+		}
+	}
+	return true
+}
