@@ -72,9 +72,7 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	if err != nil {
 		return r, err
 	}
-	if c.tx == nil {
-		defer end() // the next change sees this one
-	}
+	defer end() // behind the write, so that the next change sees this one
 	tx := &Tx{before: c.before}
 	err = c.handle(ctx, tx, st)
 	if c.tx != nil {

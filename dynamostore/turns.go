@@ -18,7 +18,7 @@ type turn struct {
 	users int           // who has it or waits for it
 }
 
-// take waits for id's turn; the function it returns ends it.
+// take waits for id's turn; the function it returns ends it, once.
 func (ts *turns) take(ctx context.Context, id annals.PersistenceID) (end func(), err error) {
 	ts.mu.Lock()
 	if ts.waiting == nil {
@@ -40,7 +40,7 @@ func (ts *turns) take(ctx context.Context, id annals.PersistenceID) (end func(),
 	}
 	select {
 	case t.taken <- struct{}{}:
-		return func() { <-t.taken; leave() }, nil
+		return sync.OnceFunc(func() { <-t.taken; leave() }), nil
 	case <-ctx.Done():
 		leave()
 		return nil, stopped(ctx.Err())
