@@ -68,7 +68,7 @@ func TestGuides(t *testing.T) {
 	}{
 		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
 		{"cleanup.md", []string{"cleanup"}, 4},
-		{"durable-state.md", []string{"sqlitestore"}, 5},
+		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore"}, 10},
 	} {
 		text, err := os.ReadFile("docs/guide/" + guide.name)
 		if err != nil {
