@@ -20,42 +20,13 @@ func (s *Store) FindStates(ctx context.Context, entityType, column string, value
 }
 
 func (v view) findStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	call := annals.Call{Op: "find states"}
-	return func(yield func(annals.State, error) bool) {
+	return stream(ctx, v, annals.Call{Op: "find states"}, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		f, err := v.s.find(entityType, column, value)
-		if err == nil {
-			err = v.enter(ctx, false)
-		}
 		if err != nil {
-			yield(annals.State{}, named(call.Op, "", err))
-			return
+			return failed[annals.State](err)
 		}
-		inside := true // false while the caller's body runs, which must not hold up Close
-		defer func() {
-			if inside {
-				v.leave()
-			}
-		}()
-		ctx, end := v.s.start(ctx, call)
-		var failed error
-		defer func() { end(failed) }()
-		for st, err := range f.states(ctx, v.x) {
-			if failed = named(call.Op, "", err); failed != nil {
-				yield(annals.State{}, failed)
-				return
-			}
-			v.leave()
-			inside = false
-			if !yield(st, nil) {
-				return
-			}
-			if failed = named(call.Op, "", v.enter(ctx, false)); failed != nil {
-				yield(annals.State{}, failed)
-				return
-			}
-			inside = true
-		}
-	}
+		return f.states(ctx, v.x)
+	})
 }
 
 // finding is one search.
