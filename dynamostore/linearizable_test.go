@@ -26,9 +26,10 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		layout    func() dynamostore.Layout
 		throttled []string // what must have been refused for its rate: calls, batches, transactions
 	}{
-		"commit":            {newCommit, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
-		"sharded by number": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
-		"sharded by id":     {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+		"commit":               {newCommit, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+		"commit with an index": {newIndexed, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+		"sharded by number":    {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
+		"sharded by id":        {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

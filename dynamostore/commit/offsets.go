@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -113,7 +115,8 @@ func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress
 		}
 	}
 	var ops []plan.Op
-	for id, offset := range newestOf(p.Offsets) {
+	for _, offset := range newestOf(p.Offsets) {
+		id := offset.ID
 		if offset.Compare(stored[id]) <= 0 {
 			continue
 		}
@@ -124,8 +127,8 @@ func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress
 			Names:  map[string]string{"#at": attrTime, "#nr": attrNumber},
 			Values: plan.Item{":at": it[attrTime], ":nr": it[attrNumber]}})
 	}
-	for i, g := range known {
-		if g.changed {
+	for i := range groups {
+		if g := known[i]; g != nil && g.changed {
 			ops = append(ops, o.put(p.Projection, i, g))
 		}
 	}
@@ -142,12 +145,15 @@ func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) 
 		}
 	}
 	g := plan.GetAll{Table: o.name}
-	for id := range newestOf(p.Offsets) {
-		known[group(id)] = newProgress(group(id))
-		g.Keys = append(g.Keys, entityKey(p.Projection, id))
+	for _, offset := range newestOf(p.Offsets) {
+		i := group(offset.ID)
+		known[i] = newProgress(i)
+		g.Keys = append(g.Keys, entityKey(p.Projection, offset.ID))
 	}
-	for i := range known {
-		g.Keys = append(g.Keys, progressKey(p.Projection, i))
+	for i := range groups {
+		if known[i] != nil {
+			g.Keys = append(g.Keys, progressKey(p.Projection, i))
+		}
 	}
 	items, err := x.GetAll(ctx, g)
 	if err != nil {
@@ -168,8 +174,8 @@ func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) 
 	return known, stored, nil
 }
 
-// newestOf are the newest offsets of each entity, as they are stored: in microseconds.
-func newestOf(all []annals.Offset) map[annals.PersistenceID]annals.Offset {
+// newestOf are the newest offsets of each entity, in order, as they are stored: in microseconds.
+func newestOf(all []annals.Offset) []annals.Offset {
 	newest := map[annals.PersistenceID]annals.Offset{}
 	for _, o := range all {
 		o.Time = o.Time.Truncate(time.Microsecond)
@@ -177,7 +183,7 @@ func newestOf(all []annals.Offset) map[annals.PersistenceID]annals.Offset {
 			newest[o.ID] = o
 		}
 	}
-	return newest
+	return slices.SortedFunc(maps.Values(newest), annals.Offset.Compare)
 }
 
 // put stores g, unless somebody else has written it since it was read.

@@ -120,15 +120,16 @@ func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, af
 // ids are those of one type and group, in order.
 func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) ([]annals.PersistenceID, error) {
 	found := map[annals.PersistenceID]bool{}
-	for _, partition := range []plan.Query{q.commits(name, g), q.states(name, g)} {
-		partition.Fields = []string{attrID}
-		for it, err := range x.Query(ctx, partition) {
-			if err != nil {
-				return nil, err
-			}
-			id, _ := plan.Text(it, attrID)
-			found[annals.PersistenceID(id)] = true
+	both := []plan.Query{q.commits(name, g), q.states(name, g)}
+	for i := range both {
+		both[i].Fields = []string{attrID, attrTime}
+	}
+	for it, err := range x.Merge(ctx, both, attrTime) {
+		if err != nil {
+			return nil, err
 		}
+		id, _ := plan.Text(it, attrID)
+		found[annals.PersistenceID(id)] = true
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }

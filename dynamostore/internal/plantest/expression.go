@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -13,7 +14,7 @@ import (
 var tokens = regexp.MustCompile(`attribute_exists|attribute_not_exists|AND|OR|[()]|[=<>]+|[#:][A-Za-z0-9_]+`)
 
 // holds reports whether an item, nil where there is none, meets a condition made of attribute_exists, attribute_not_exists,
-// =, <=, AND, OR and brackets. Anything else panics: the test has to learn it first.
+// =, <, <=, AND, OR and brackets. Anything else panics: the test has to learn it first.
 func holds(condition string, names map[string]string, values plan.Item, it plan.Item) bool {
 	if condition == "" {
 		return true
@@ -83,6 +84,8 @@ func (c *expression) one() bool {
 			return compare(have, want) == 0
 		case "<=":
 			return compare(have, want) <= 0
+		case "<":
+			return compare(have, want) < 0
 		}
 		panic("what is " + operator)
 	}
@@ -105,11 +108,15 @@ func (c *expression) value(placeholder string) types.AttributeValue {
 }
 
 // updated is what an update of the form SET a = b, … REMOVE c, … makes of the item that stands. b is a value or
-// if_not_exists(name, value).
+// if_not_exists(name, value). Another form is ADD a b, for a set of strings.
 func updated(op plan.Op, stands plan.Item) plan.Item {
 	c := expression{names: op.Names, values: op.Values, item: stands}
 	it := maps.Clone(op.Key)
 	maps.Copy(it, stands)
+	if m := regexp.MustCompile(`^ADD (#\w+) (:\w+)$`).FindStringSubmatch(op.Update); m != nil {
+		it[c.name(m[1])] = union(stands[c.name(m[1])], c.value(m[2]))
+		return it
+	}
 	sets, removes, _ := strings.Cut(strings.TrimPrefix(op.Update, "SET "), " REMOVE ")
 	for _, m := range regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), (:\w+)\)|(:\w+))`).FindAllStringSubmatch(sets, -1) {
 		switch {
@@ -130,4 +137,12 @@ func updated(op plan.Op, stands plan.Item) plan.Item {
 		}
 	}
 	return it
+}
+
+func union(stands, added types.AttributeValue) types.AttributeValue {
+	all := added.(*types.AttributeValueMemberSS).Value
+	if set, ok := stands.(*types.AttributeValueMemberSS); ok {
+		all = slices.Concat(set.Value, all)
+	}
+	return &types.AttributeValueMemberSS{Value: slices.Compact(slices.Sorted(slices.Values(all)))}
 }

@@ -14,7 +14,7 @@ import (
 // shown is how much of a long text or of bytes is shown.
 const shown = 48
 
-// show is a value as a person reads it: S "text", N 1, B 0102, L [...], M {...}.
+// show is a value as a person reads it: S "text", N 1, B 0102, SS ["a" "b"], L [...], M {...}.
 func show(v types.AttributeValue) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -31,6 +31,8 @@ func show(v types.AttributeValue) string {
 		return "B " + hex.EncodeToString(v.Value)
 	case *types.AttributeValueMemberBOOL:
 		return fmt.Sprintf("BOOL %v", v.Value)
+	case *types.AttributeValueMemberSS:
+		return fmt.Sprintf("SS %q", v.Value)
 	case *types.AttributeValueMemberL:
 		all := make([]string, len(v.Value))
 		for i, e := range v.Value {
