@@ -173,6 +173,48 @@ func TestQueryEndsAtItsCall(t *testing.T) {
 	}
 }
 
+// An index that lags shows a later commit of one partition before an earlier one of another. Who goes on behind the last
+// offset misses the earlier one for good; who looks back by the lag finds it.
+func TestFollowerOfALaggingIndex(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	ids := append(ofGroup(1), "Thing|elsewhere")
+	if ids[0].Slice()/64 == ids[1].Slice()/64 {
+		t.Fatal("both are in one partition")
+	}
+	for _, id := range ids {
+		p.append(id, 0, "a")
+	}
+	lagging := true
+	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+		if lagging && r.Indexed() && strings.Contains(string(r.Body), `"Thing#01"`) {
+			return testenv.Fault{HideNewest: 1}
+		}
+		return testenv.Fault{}
+	})
+	seen := func(f annals.Filter) (seen []annals.PersistenceID) {
+		for _, e := range collect(t, p.slow.Query().Events(t.Context(), f)) {
+			seen = append(seen, e.ID)
+		}
+		return seen
+	}
+	first := collect(t, p.slow.Query().Events(t.Context(), annals.Filter{}))
+	if len(first) != 1 || first[0].ID != ids[1] {
+		t.Fatalf("behind the lag: %v", first)
+	}
+	lagging = false
+	if got := seen(annals.Filter{After: first[0].Offset()}); got != nil {
+		t.Errorf("behind the last offset: %q", got)
+	}
+	if got := seen(annals.Filter{After: annals.Offset{Time: first[0].Time.Add(-time.Minute)}}); !slices.Equal(got, ids) {
+		t.Errorf("looking back: %q", got)
+	}
+	lagging = true
+	if got := seen(annals.Filter{Behind: time.Hour}); got != nil {
+		t.Errorf("held back by an hour: %q", got)
+	}
+}
+
 // A write that throttling held up has the time at which it was stored.
 func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	t.Parallel()
