@@ -111,6 +111,9 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 		in := e.queryInput(q)
 		_, sort := e.tables[q.Table].Keys(q.Index)
 		limit := q.Limit
+		if q.Most > 0 && (limit == 0 || limit > q.Most) {
+			limit = q.Most
+		}
 		var anchor types.AttributeValue // where the page must begin, nil = anywhere
 		for {
 			in.Limit = nil

@@ -131,6 +131,35 @@ func TestTies(t *testing.T) {
 	}
 }
 
+// Many types are many partitions: their pages are small, so that all of them together fit into memory.
+func TestManyTypes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p := newPair(t)
+	for i := range 100 {
+		p.append(annals.NewPersistenceID(fmt.Sprint("T", i), "1"), 0, "a")
+	}
+	for n := range annals.SeqNr(50) {
+		p.append("T7|1", n+1, "b")
+	}
+	pages := 0
+	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+		if strings.Contains(string(r.Body), `"Limit":20,`) {
+			pages++
+		} else if r.Indexed() {
+			t.Errorf("a request for a page of any size: %s", r.Body)
+		}
+		return testenv.Fault{}
+	})
+	events := collect(t, p.slow.Query().Events(ctx, annals.Filter{}))
+	if !slices.IsSortedFunc(events, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) }) || len(events) != 150 {
+		t.Errorf("%d events, or not in order", len(events))
+	}
+	if pages != 100*16+2 {
+		t.Errorf("%d pages, want one for each partition and two more for the one with 51 commits", pages)
+	}
+}
+
 // However slow its reader, a query shows nothing that was written behind its call: else it would show some partitions' and
 // not the others'.
 func TestQueryEndsAtItsCall(t *testing.T) {
@@ -325,8 +354,10 @@ func TestLongestIndexedID(t *testing.T) {
 	if ids := collect(t, s.Query().IDs(ctx, id.Type(), "")); !slices.Equal(ids, []annals.PersistenceID{id}) {
 		t.Errorf("%d ids", len(ids))
 	}
-	for e, err := range s.Query().Events(ctx, annals.Filter{Type: strings.Repeat("x", 3000)}) {
-		t.Error(e, err)
+	for _, none := range []string{strings.Repeat("x", 3000), "\xff", "x|"} {
+		for e, err := range s.Query().Events(ctx, annals.Filter{Type: none}) {
+			t.Errorf("type %.9q: %v, %v", none, e, err)
+		}
 	}
 }
 

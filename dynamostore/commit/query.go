@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -137,7 +138,7 @@ func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) (
 // names are the entity types to ask for: one, or all there are.
 func (q queries) names(ctx context.Context, x plan.Executor, entityType string) ([]string, error) {
 	if entityType != "" {
-		if len(stateFeed(entityType, 0)) > maxFeedBytes {
+		if len(stateFeed(entityType, 0)) > maxFeedBytes || !utf8.ValidString(entityType) {
 			return nil, nil // the type of no id
 		}
 		return []string{entityType}, nil
@@ -232,9 +233,6 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	}
 	if n > fullPages {
 		one.Most = max(fullPages*pageItems/n, 1)
-		if one.Limit == 0 {
-			one.Limit = one.Most
-		}
 	}
 	all := make([]plan.Query, 0, n)
 	for _, name := range names {
