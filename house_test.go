@@ -53,9 +53,10 @@ var rules = []struct {
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
-	{pkg: "internal/testenv", may: "root", libs: anything},              // servers for tests
-	{pkg: "internal/testpg", may: "internal/pgserver", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "internal/pgserver", libs: "github.com/jackc/pgx/v5"}, // also for measurements
+	{pkg: "internal/child"},
+	{pkg: "internal/testenv", may: "root internal/child", libs: anything}, // servers for tests
+	{pkg: "internal/testpg", may: "internal/child internal/pgserver", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "internal/pgserver", may: "internal/child", libs: "github.com/jackc/pgx/v5"}, // also for measurements
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }

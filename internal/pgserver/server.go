@@ -11,12 +11,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
+	"github.com/annals-go/annals/internal/child"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,9 +28,8 @@ const Env = "ANNALS_POSTGRES"
 type Server struct {
 	URL string // of a superuser, in the database postgres
 
-	dir  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
+	dir     string
+	process *child.Process
 }
 
 // Start makes a cluster in a temporary directory and starts a server on it. Run by root it runs as the user postgres,
@@ -40,7 +39,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	attr, err := process()
+	attr, err := account()
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, done: make(chan struct{})}
+	s := &Server{dir: dir}
 	if err := s.start(ctx, bin, attr); err != nil {
 		s.Stop()
 		return nil, err
@@ -58,9 +57,8 @@ func Start(ctx context.Context) (*Server, error) {
 
 // Stop ends the server and removes its data.
 func (s *Server) Stop() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // at once: nothing of it is kept
-		<-s.done
+	if s.process != nil {
+		s.process.Stop()
 	}
 	_ = os.RemoveAll(s.dir)
 }
@@ -85,21 +83,9 @@ func (s *Server) start(ctx context.Context, bin string, attr *syscall.SysProcAtt
 	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=on", "-c", "max_connections=300")
 	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = s.dir, attr, &log, &log
-	started := make(chan error)
-	go func() {
-		// The parent-death signal belongs to the thread that started the process: it has to live as long.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-		close(s.done)
-	}()
-	if err := <-started; err != nil {
+	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil { // at once: nothing of it is kept
 		return err
 	}
-	s.cmd = cmd
 	s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", port)
 	return s.await(ctx, &log)
 }
@@ -114,7 +100,7 @@ func (s *Server) await(ctx context.Context, log *bytes.Buffer) error {
 			return conn.Close(ctx)
 		}
 		select {
-		case <-s.done:
+		case <-s.process.Ended():
 			return fmt.Errorf("postgres ended: %s", log)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
@@ -147,10 +133,9 @@ func version(initdb string) int {
 	return n
 }
 
-// process is how the server's processes run: never as root.
-func process() (*syscall.SysProcAttr, error) {
+// account is whose the server's processes are: never root's.
+func account() (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	endWithParent(attr)
 	if os.Getuid() != 0 {
 		return attr, nil
 	}

@@ -2,18 +2,16 @@
 package testenv
 
 import (
-	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/annals-go/annals/internal/child"
 )
 
 // DynamoDBVariable names the environment variable with the endpoint of a DynamoDB to use instead of a server of our own.
@@ -24,8 +22,7 @@ const dynoxideVersion = "1.2.1" // as in scripts/dynoxide.sh
 // DynamoDBServer is a DynamoDB-compatible server in memory, in a process of its own.
 type DynamoDBServer struct {
 	Endpoint string
-	command  *exec.Cmd
-	ended    chan struct{}
+	process  *child.Process
 }
 
 // StartDynamoDB starts an empty server. scripts/dynoxide.sh installs it.
@@ -55,53 +52,44 @@ func startDynoxide(program string) (*DynamoDBServer, error) {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close()
-	s := &DynamoDBServer{Endpoint: "http://127.0.0.1:" + port, ended: make(chan struct{})}
-	s.command = exec.Command(program, "serve", "--port", port)
-	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics leaves no server behind
-	out, err := s.command.StdoutPipe()
-	if err != nil {
+	cmd := exec.Command(program, "serve", "--port", port)
+	out := &output{ready: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, out
+	s := &DynamoDBServer{Endpoint: "http://127.0.0.1:" + port}
+	if s.process, err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	s.command.Stderr = s.command.Stdout
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the signal comes when the thread ends that started the process
-		defer runtime.UnlockOSThread()
-		defer close(s.ended)
-		if err := s.command.Start(); err != nil {
-			started <- err
-			return
-		}
-		lines := bufio.NewScanner(out)
-		ready := false
-		for lines.Scan() {
-			if !ready && strings.Contains(lines.Text(), "listening") {
-				ready = true
-				started <- nil
-			}
-		}
-		err := s.command.Wait()
-		if !ready {
-			started <- errors.Join(errors.New("the DynamoDB test server did not start"), err)
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, err
+	select {
+	case <-out.ready:
+		return s, nil
+	case <-s.process.Ended():
+		return nil, fmt.Errorf("the DynamoDB test server did not start: %s", out.begun)
 	}
-	return s, nil
 }
 
 // Stop ends the server.
-func (s *DynamoDBServer) Stop() {
-	_ = s.command.Process.Kill()
-	<-s.ended
+func (s *DynamoDBServer) Stop() { s.process.Stop() }
+
+// output waits for the server to say that it is listening.
+type output struct {
+	begun []byte // what it said until then
+	done  bool
+	ready chan struct{}
 }
 
-var shared struct {
-	once   sync.Once
-	server *DynamoDBServer
-	err    error
+// Write is io.Writer.
+func (o *output) Write(text []byte) (int, error) {
+	if !o.done {
+		o.begun = append(o.begun, text...)
+		if o.done = bytes.Contains(o.begun, []byte("listening")); o.done {
+			close(o.ready)
+		}
+	}
+	return len(text), nil
 }
+
+// own is the server of this process, started when a test first asks for it.
+var own child.One[*DynamoDBServer]
 
 // DynamoDB is the endpoint of the server that the tests of one process share: the one that ANNALS_DYNAMODB names, or one of
 // our own. That there is none fails the test.
@@ -110,11 +98,11 @@ func DynamoDB(t testing.TB) string {
 	if endpoint := os.Getenv(DynamoDBVariable); endpoint != "" {
 		return endpoint
 	}
-	shared.once.Do(func() { shared.server, shared.err = StartDynamoDB() })
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	server, err := own.Get(StartDynamoDB)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return shared.server.Endpoint
+	return server.Endpoint
 }
 
 // Main runs the tests of a package and stops the server that they started. TestMain calls it.
@@ -124,8 +112,4 @@ func Main(m *testing.M) {
 }
 
 // Stop stops the server, if one was started: for a TestMain that does more than Main.
-func Stop() {
-	if shared.server != nil {
-		shared.server.Stop()
-	}
-}
+func Stop() { own.Stop() }

@@ -12,19 +12,16 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/annals-go/annals/internal/child"
 	"github.com/annals-go/annals/internal/pgserver"
 )
 
 // own is the server of this process, started when a test first asks for it.
-var own struct {
-	sync.Mutex
-	server *pgserver.Server
-}
+var own child.One[*pgserver.Server]
 
 // Main runs the tests of a package and stops the server that they started. TestMain calls it.
 func Main(m *testing.M) {
@@ -33,13 +30,7 @@ func Main(m *testing.M) {
 }
 
 // Stop stops the server, if one was started: for a TestMain that does more than Main.
-func Stop() {
-	own.Lock()
-	defer own.Unlock()
-	if own.server != nil {
-		own.server.Stop()
-	}
-}
+func Stop() { own.Stop() }
 
 // Database is the URL of a new, empty database, dropped when t ends.
 func Database(t testing.TB) string {
@@ -70,16 +61,11 @@ func serverURL(t testing.TB) string {
 	if given := os.Getenv(pgserver.Env); given != "" {
 		return given
 	}
-	own.Lock()
-	defer own.Unlock()
-	if own.server == nil {
-		s, err := pgserver.Start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		own.server = s
+	server, err := own.Get(func() (*pgserver.Server, error) { return pgserver.Start(t.Context()) })
+	if err != nil {
+		t.Fatal(err)
 	}
-	return own.server.URL
+	return server.URL
 }
 
 func parse(t testing.TB, server string) *url.URL {

@@ -1,8 +1,8 @@
 //go:build !linux
 
-package pgserver
+package child
 
 import "syscall"
 
 // endWithParent does nothing: only Linux tells a process that its parent died.
-func endWithParent(*syscall.SysProcAttr) {}
+func endWithParent(*syscall.SysProcAttr, syscall.Signal) {}
