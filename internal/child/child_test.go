@@ -53,7 +53,7 @@ func TestEndsByItself(t *testing.T) {
 	if out.String() != "done\n" {
 		t.Errorf("wrote %q", &out)
 	}
-	if _, err := child.Start(exec.Command("there is no such program"), syscall.SIGTERM); !errors.Is(err, exec.ErrNotFound) {
+	if _, err := child.Start(exec.Command("no-such-program"), syscall.SIGTERM); !errors.Is(err, exec.ErrNotFound) {
 		t.Error(err)
 	}
 }
