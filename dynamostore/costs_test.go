@@ -42,6 +42,33 @@ func TestCommitCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cost("last number", 1, 2, 0)
+	snapshot := &annals.Snapshot{ID: small, SeqNr: 12, Payload: text("state").Payload}
+	if _, err := j.Append(ctx, annals.Commit{ID: small, After: 11, Events: texts("x"), Snapshot: snapshot}); err != nil {
+		t.Fatal(err)
+	}
+	cost("append with a snapshot, as a transaction", 1, 0, 4)
+	if err := j.DeleteTo(ctx, small, 1); err != nil {
+		t.Fatal(err)
+	}
+	cost("delete of a commit of 1 KB", 3, 3, 1)
+	if err := j.DeleteTo(ctx, small, 11); err != nil {
+		t.Fatal(err)
+	}
+	cost("delete of a commit of 4 KB", 3, 3, 4)
+
+	state := annals.NewPersistenceID("Thing", "state")
+	for after := range annals.SeqNr(2) {
+		if _, err := s.States().Put(ctx, annals.StateWrite{ID: state, After: after, Payload: text(strings.Repeat("x", 700)).Payload}); err != nil {
+			t.Fatal(err)
+		}
+		cost("state", 1, 0, 1)
+	}
+	state = annals.NewPersistenceID("Thing", "state-with-events")
+	event := text(strings.Repeat("x", 700))
+	if _, err := s.States().Put(ctx, annals.StateWrite{ID: state, Payload: event.Payload, Event: &event}); err != nil {
+		t.Fatal(err)
+	}
+	cost("state with an event, as a transaction behind a look at the journal", 2, 1, 4)
 
 	long := annals.NewPersistenceID("Thing", "long")
 	last := fill(ctx, t, s, long, 10_000, 10, 20)

@@ -8,7 +8,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Merge is plan.Executor. Each query has one page being handed out and one waiting.
+// Merge is plan.Executor. Each query has one page being handed out and one waiting; a query with a Limit, from which few items
+// are wanted, only the first.
 func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
 	if len(queries) == 1 {
 		return e.Query(ctx, queries[0])
@@ -23,6 +24,9 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
 			s := &shard{pages: make(chan page)}
+			if q.Limit > 0 {
+				s.wanted = make(chan struct{}, 1)
+			}
 			shards[i] = s
 			readers.Go(func() { s.fill(ctx, e, q, done) })
 		}
@@ -57,11 +61,13 @@ type page struct {
 
 // shard is one query of a merge: the rest of its page, and the number of the item in front.
 type shard struct {
-	pages chan page
-	items []plan.Item
-	head  int64
-	known bool // head is that of items[0]
-	ended bool
+	pages  chan page
+	wanted chan struct{} // a further page is; nil: always
+	items  []plan.Item
+	head   int64
+	known  bool // head is that of items[0]
+	begun  bool
+	ended  bool
 }
 
 func (s *shard) fill(ctx context.Context, e *engine, q plan.Query, done <-chan struct{}) {
@@ -72,12 +78,24 @@ func (s *shard) fill(ctx context.Context, e *engine, q plan.Query, done <-chan s
 		case <-done:
 			return
 		}
+		if s.wanted == nil {
+			continue
+		}
+		select {
+		case <-s.wanted:
+		case <-done:
+			return
+		}
 	}
 }
 
 // advance sees to it that items is empty only when the query has ended.
 func (s *shard) advance(order string) error {
 	for len(s.items) == 0 && !s.ended {
+		if s.begun && s.wanted != nil {
+			s.wanted <- struct{}{}
+		}
+		s.begun = true
 		p, open := <-s.pages
 		if p.err != nil {
 			return p.err

@@ -126,6 +126,12 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 	if r := seen.last(); most != 16 || r.Requests != 16 {
 		t.Errorf("%d requests, %d at once; want 16 and 16", r.Requests, most)
 	}
+	if last, err := s.Journal().LastSeqNr(ctx, id); last != 10_000 || err != nil {
+		t.Error(last, err)
+	}
+	if r := seen.last(); r.Requests != 17 || r.ReadUnits > 17 {
+		t.Errorf("last number: %d requests, %v read units; want the shards and a look behind them, 17 and 17", r.Requests, r.ReadUnits)
+	}
 }
 
 func TestShardedCosts(t *testing.T) {
@@ -140,11 +146,23 @@ func TestShardedCosts(t *testing.T) {
 	if r := seen.last(); r.Requests != 1 || r.WriteUnits > 2 {
 		t.Errorf("append: %d requests, %v write units; want 1 and, with the index, 2", r.Requests, r.WriteUnits)
 	}
-	fill(ctx, t, s, id, 10, 10, 300)
-	if r := seen.last(); r.Requests != 1 {
-		t.Errorf("append of ten: %d requests, want 1", r.Requests)
+	if err := s.Journal().DeleteTo(ctx, id, 1); err != nil {
+		t.Fatal(err)
 	}
-	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 11 || seen.last().Requests != 1 {
+	if r := seen.last(); r.Requests != 3 || r.WriteUnits > 2 {
+		t.Errorf("delete: %d requests, %v write units; want the last number, the rows and, with the index, 2", r.Requests, r.WriteUnits)
+	}
+	if _, err := s.States().Put(ctx, annals.StateWrite{ID: id, Payload: text(strings.Repeat("x", 700)).Payload}); err != nil {
+		t.Fatal(err)
+	}
+	if r := seen.last(); r.Requests != 1 || r.WriteUnits > 2 {
+		t.Errorf("state: %d requests, %v write units; want 1 and, as a transaction, 2", r.Requests, r.WriteUnits)
+	}
+	fill(ctx, t, s, id, 10, 10, 300)
+	if r := seen.last(); r.Requests != 1 || r.WriteUnits > 30 {
+		t.Errorf("append of ten: %d requests, %v write units; want 1 and, for each as a transaction with the index, 3", r.Requests, r.WriteUnits)
+	}
+	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 10 || seen.last().Requests != 1 {
 		t.Errorf("replay: %d events, %d requests", n, seen.last().Requests)
 	}
 }
