@@ -17,6 +17,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/testenv"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -31,8 +32,8 @@ const taskIDs = 12
 
 var taskStatuses = []string{"open", "done"}
 
-func openTasks(ctx context.Context, c *dynamodb.Client, table string, o own) (*dynamostore.Store, error) {
-	return dynamostore.Open(ctx, c, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true,
+func openTasks(ctx context.Context, c *dynamodb.Client, layout dynamostore.Layout, o own) (*dynamostore.Store, error) {
+	return dynamostore.Open(ctx, c, layout, dynamostore.Options{CreateTables: true,
 		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Task": {OnChange: o.countTask}}})
 }
 
@@ -138,16 +139,27 @@ func TestChangesAreCountedOnce(t *testing.T) {
 	if testing.Short() {
 		changes = 1000
 	}
+	t.Run("commit", func(t *testing.T) {
+		t.Parallel()
+		raceForTasks(t, commit.Layout{Table: "t" + rand.Text()}, changes)
+	})
+	t.Run("sharded", func(t *testing.T) { // rows have no place for a WriteID: tokens tell a retry
+		t.Parallel()
+		raceForTasks(t, shardedStates(sharded.State{Tombstones: true}), changes/10)
+	})
+}
+
+func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
 	t.Cleanup(p.Close)
-	o, table := newOwn(t), "t"+rand.Text()
+	o := newOwn(t)
 	var stores []*dynamostore.Store
 	for range 2 {
 		c, err := connect(t.Context(), p.Endpoint)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := openTasks(t.Context(), c, table, o)
+		s, err := openTasks(t.Context(), c, layout, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +204,7 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
 	t.Cleanup(p.Close)
 	o, table := newOwn(t), "t"+rand.Text()
-	s, err := openTasks(t.Context(), client(t), table, o)
+	s, err := openTasks(t.Context(), client(t), commit.Layout{Table: table}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +257,7 @@ func playTasks(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	s, err := openTasks(ctx, c, table, o)
+	s, err := openTasks(ctx, c, commit.Layout{Table: table}, o)
 	if err != nil {
 		return err
 	}
@@ -330,7 +342,7 @@ func TestHandlerOfConflict(t *testing.T) {
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t)
-	s, err := openTasks(t.Context(), client(t), "t"+rand.Text(), o)
+	s, err := openTasks(t.Context(), client(t), commit.Layout{Table: "t" + rand.Text()}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,13 +142,22 @@ func (e *engine) nameIndexes(table string, t *stateType) {
 	e.tables[table] = known
 }
 
-// indexOf is an index of table whose hash key is the column.
+// indexOf is an index of table that has every state with the column: its hash key is the column, and a range key, if it has one,
+// is part of the table's key, which no state lacks.
 func (e *engine) indexOf(table, column string) (name string, ok bool) {
+	hash, sort := e.tables[table].Keys("")
 	for _, i := range e.described[table].GlobalSecondaryIndexes {
+		fits := i.IndexStatus != types.IndexStatusDeleting
 		for _, k := range i.KeySchema {
-			if k.KeyType == types.KeyTypeHash && text(k.AttributeName) == column && i.IndexStatus != types.IndexStatusDeleting {
-				return text(i.IndexName), true
+			attribute := text(k.AttributeName)
+			if k.KeyType == types.KeyTypeHash {
+				fits = fits && attribute == column
+			} else {
+				fits = fits && (attribute == hash.Name || attribute == sort.Name)
 			}
+		}
+		if fits {
+			return text(i.IndexName), true
 		}
 	}
 	return "", false

@@ -17,7 +17,7 @@ type Layout interface{ plan.Layout }
 type Options struct {
 	StateTypes map[string]annals.StateType[*Tx] // by entity type
 	// Findable says by which additional columns the states of an entity type are to be found. The indexes are created with
-	// the table; a table that has none is ErrInvalid. Columns for which a table has an index are found by without it, too.
+	// the table; a table that has none is ErrInvalid. Columns for which a table has an index already need not be named.
 	Findable     map[string][]Findable
 	CreateTables bool       // create what is missing; an existing table is only checked
 	Provisioned  Throughput // of created tables and indexes; zero = on demand
