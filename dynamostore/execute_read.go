@@ -230,6 +230,32 @@ func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item
 	return out.Items, nil
 }
 
+// ScanAll is plan.Executor.
+func (e *engine) ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+	return func(yield func([]plan.Item, error) bool) {
+		names := map[string]string{}
+		in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity(),
+			ProjectionExpression: aws.String(projection(fields, names)), ExpressionAttributeNames: names}
+		for {
+			var out *dynamodb.ScanOutput
+			_, _, err := e.run(ctx, request{
+				read: true,
+				keys: func() []string { return []string{partition("r", table, "")} },
+				send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
 // projection asks for fields by placeholder, since any of them may be a reserved word.
 func projection(fields []string, names map[string]string) string {
 	text := ""

@@ -50,6 +50,7 @@ var (
 	_ annals.Recoverer       = (*Store)(nil)
 	_ annals.Skipper         = (*Store)(nil)
 	_ annals.StateFinder     = (*Store)(nil)
+	_ annals.Forgetter       = (*Store)(nil)
 	_ annals.Transactor[*Tx] = (*Store)(nil)
 )
 

@@ -31,6 +31,7 @@ func stateFeed(entityType string, group int) string { return commitFeed(entityTy
 
 // entityTypes are those that the settings item is known to name. A query for all types reads them there.
 type entityTypes struct {
+	table string // whose settings these are
 	mu    sync.Mutex
 	known map[string]bool
 }
@@ -55,7 +56,7 @@ func (t *table) announce(ctx context.Context, x plan.Executor, id annals.Persist
 	if !room {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: errors.New("the settings item holds as many entity types as fit")}
 	}
-	_, err := x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.name, Key: settingsKey(), Update: "ADD #types :type",
+	_, err := x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.types.table, Key: settingsKey(), Update: "ADD #types :type",
 		Names: map[string]string{"#types": attrTypes}, Values: plan.Item{":type": &types.AttributeValueMemberSS{Value: []string{orNoType(name)}}}}}})
 	if err == nil {
 		t.types.add(name)

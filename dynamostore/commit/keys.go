@@ -38,9 +38,10 @@ const (
 	attrRevision = "rev"
 	attrDeleted  = "gone"
 
-	attrLayout = "layout"
-	attrIndex  = "index" // its name, absent when there is none
-	attrTypes  = "types" // the entity types in the index
+	attrLayout  = "layout"
+	attrIndex   = "index"   // its name, absent when there is none
+	attrTypes   = "types"   // the entity types in the index
+	attrFilling = "filling" // true: the index is not yet complete
 )
 
 // reserved are the names that additional columns of states cannot have.

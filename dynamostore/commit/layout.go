@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/annals-go/annals"
@@ -13,15 +14,21 @@ type Layout struct {
 	Table string // "" = "annals"
 	// Index is the name of a global secondary index for queries across entities, "" for none: then annals.Query is
 	// ErrUnsupported. It costs a second write unit per kilobyte, and events have the time of their commit. A table keeps the
-	// choice it was created with.
+	// choice it was created with, unless FillIndex changes it.
 	Index string
+	// FillIndex lets Open take a table that was created without Index and has got it since: it puts everything stored into
+	// the index, which takes long, and may be broken off and begun again. Nobody may write without Index meanwhile, or
+	// later.
+	FillIndex bool
 }
 
 const (
 	defaultTable = "annals"
 	format       = 1 // of every item; higher ones are of a later version of this package
 	maxIDBytes   = 2048
-	maxFeedBytes = 2048 // of the index's hash key, which holds the entity type
+	maxFeedBytes = 2048 // of the index's hash key
+
+	maxIndexedIDBytes = maxFeedBytes - len("#00 state") // an id's type is in the index's hash key
 )
 
 // Name is "commit".
@@ -29,9 +36,13 @@ func (Layout) Name() string { return "commit" }
 
 // Plan is dynamostore.Layout.
 func (l Layout) Plan() (plan.Rooms, error) {
-	t := &table{name: l.Table, index: l.Index, stateTables: map[string]string{}}
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, stateTables: map[string]string{}}
 	if t.name == "" {
 		t.name = defaultTable
+	}
+	t.types = &entityTypes{table: t.name}
+	if l.FillIndex && l.Index == "" {
+		return plan.Rooms{}, errors.New("FillIndex has no Index")
 	}
 	rooms := plan.Rooms{
 		Tables: []plan.Table{t.shape()},
@@ -57,8 +68,8 @@ func (l Layout) Plan() (plan.Rooms, error) {
 		rooms.Queries = queries{t}
 		c := &rooms.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
-		c.EventTimes = false                                       // the index has a commit's time, and the order of Offset is that of times
-		c.Limits.MaxIDBytes = maxFeedBytes - len(stateFeed("", 0)) // a type is part of an id
+		c.EventTimes = false // the index has a commit's time, and the order of Offset is that of times
+		c.Limits.MaxIDBytes = maxIndexedIDBytes
 	}
 	return rooms, nil
 }
@@ -67,7 +78,8 @@ func (l Layout) Plan() (plan.Rooms, error) {
 type table struct {
 	name  string
 	index string // "" = none
-	types entityTypes
+	fill  bool   // it may have to be filled first
+	types *entityTypes
 	depth depth
 
 	stateTables map[string]string // of the entity types whose states have a table of their own
@@ -90,7 +102,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 			return err
 		}
 		if ok {
-			return t.checkSettings(it)
+			return t.checkSettings(ctx, x, it)
 		}
 		if !created {
 			if rows, err := x.Scan(ctx, t.name, 1); err != nil {
@@ -113,17 +125,29 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 	}
 }
 
-func (t *table) checkSettings(it plan.Item) error {
+func (t *table) checkSettings(ctx context.Context, x plan.Executor, it plan.Item) error {
 	if name, _ := plan.Text(it, attrLayout); name != (Layout{}).Name() {
 		return fault("table %q is of layout %q", t.name, name)
 	}
 	if n, _ := plan.Number(it, attrFormat); n != format {
 		return fault("table %q has format %d, this version reads %d", t.name, n, format)
 	}
-	if index, _ := plan.Text(it, attrIndex); index != t.index {
+	index, _ := plan.Text(it, attrIndex)
+	missing := index == "" && t.index != "" || plan.Flag(it, attrFilling)
+	switch {
+	case missing && t.fill:
+		if err := t.fillIndex(ctx, x); err != nil {
+			return err
+		}
+		return t.check(ctx, x, false)
+	case index != t.index:
 		return fault("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
+	case missing:
+		return fault("filling the index %q of table %q has not come to its end", index, t.name)
 	}
-	t.types.learn(it)
+	if t.name == t.types.table {
+		t.types.learn(it)
+	}
 	return nil
 }
 

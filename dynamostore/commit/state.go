@@ -26,7 +26,7 @@ type states struct {
 // statesIn is plan.Rooms.StatesIn: a table of the same keys, index and formats, with settings of its own.
 func (t *table) statesIn(entityType, name string) plan.StateRoom {
 	t.stateTables[entityType] = name
-	room := &table{name: name, index: t.index}
+	room := &table{name: name, index: t.index, fill: t.fill, types: t.types}
 	return plan.StateRoom{Table: room.shape(), Check: room.check, States: states{name, t}}
 }
 

@@ -30,6 +30,9 @@ type Executor interface {
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
 	// Scan yields some items of a table, eventually consistent, in no order: a probe, never a way to read data.
 	Scan(ctx context.Context, table string, limit int) ([]Item, error)
+	// ScanAll yields all items of a table in pages, strongly consistent, in no order. It is for what has to be done once to
+	// each of them. fields are the attributes to return.
+	ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]Item, error]
 	// Write stores all of w or nothing.
 	Write(ctx context.Context, w Write) (Outcome, error)
 	// DeleteAll removes the items of keys, without conditions and not as one.

@@ -137,6 +137,19 @@ func (e *Executor) Scan(_ context.Context, table string, limit int) ([]plan.Item
 	return items, nil
 }
 
+// ScanAll is plan.Executor.
+func (e *Executor) ScanAll(_ context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+	return func(yield func([]plan.Item, error) bool) {
+		defer e.meanwhile()
+		var page []plan.Item
+		for _, it := range e.tables[table].items {
+			page = append(page, projected(it, fields))
+		}
+		e.print("scan all %s\n    fields %s\n    = %d\n", table, strings.Join(fields, ", "), len(page))
+		yield(page, nil)
+	}
+}
+
 // Write is plan.Executor.
 func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) {
 	for _, op := range w.Ops {

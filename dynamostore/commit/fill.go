@@ -1,0 +1,101 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// fillers is how many items are put into an index at the same time.
+const fillers = 32
+
+// fillIndex gives a table that was begun without an index the one of the layout. From the first step on it can only be opened
+// with that index; until the last, only by those who fill it.
+func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
+	if err := t.settle(ctx, x, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index",
+		Names:  map[string]string{"#index": attrIndex, "#filling": attrFilling},
+		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
+		return err
+	}
+	for page, err := range x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}) {
+		if err == nil {
+			err = t.fillPage(ctx, x, page)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.settle(ctx, x, plan.Op{Update: "SET #index = :index REMOVE #filling", Condition: "#index = :index",
+		Names: map[string]string{"#index": attrIndex, "#filling": attrFilling}, Values: plan.Item{":index": plan.S(t.index)}})
+}
+
+// settle changes the settings; they may have another index by now.
+func (t *table) settle(ctx context.Context, x plan.Executor, op plan.Op) error {
+	op.Table, op.Key = t.name, settingsKey()
+	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op},
+		Refused: func([]plan.Item, bool) error { return fault("table %q has another index", t.name) }})
+	return err
+}
+
+func (t *table) fillPage(ctx context.Context, x plan.Executor, page []plan.Item) error {
+	next := make(chan plan.Item)
+	var wg sync.WaitGroup
+	errs := make([]error, fillers)
+	for i := range errs {
+		wg.Go(func() {
+			for it := range next {
+				if errs[i] == nil {
+					errs[i] = t.fillItem(ctx, x, it)
+				}
+			}
+		})
+	}
+	for _, it := range page {
+		next <- it
+	}
+	close(next)
+	wg.Wait()
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i < 0 {
+		return nil
+	}
+	return errs[i]
+}
+
+// fillItem puts a commit, a tombstone or a state into the index.
+func (t *table) fillItem(ctx context.Context, x plan.Executor, it plan.Item) error {
+	text, ok := plan.Text(it, attrID)
+	if !ok {
+		return corrupt(0, errors.New("an item has no id"))
+	}
+	id := annals.PersistenceID(text)
+	var feed types.AttributeValue
+	switch {
+	case it[attrFeed] != nil:
+		return nil
+	case it[attrCount] != nil:
+		feed = plan.S(commitFeed(id.Type(), group(id)))
+	case it[attrRevision] != nil && !strings.Contains(text, "\x00"): // progress of a projection has one, too
+		feed = plan.S(stateFeed(id.Type(), group(id)))
+	default:
+		return nil
+	}
+	if err := id.ValidateRead("open", annals.Limits{MaxIDBytes: maxIndexedIDBytes}); err != nil {
+		return err
+	}
+	if err := t.announce(ctx, x, id); err != nil {
+		return err
+	}
+	_, err := x.Write(ctx, plan.Write{
+		Ops: []plan.Op{{Table: t.name, Key: plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]}, Update: "SET #feed = :feed", Condition: "attribute_exists(#pid)",
+			Names: map[string]string{"#feed": attrFeed, "#pid": attrID}, Values: plan.Item{":feed": feed}}},
+		Refused: func([]plan.Item, bool) error { return nil }, // forgotten meanwhile
+	})
+	return err
+}
