@@ -128,7 +128,7 @@ func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Ti
 	if m.after == 0 {
 		sql = &s.sql.appendFirst
 	}
-	if m.tags[0] == nil && e.Metadata.SerializerID == 0 && e.Adapter == "" {
+	if m.plain() {
 		err = q.QueryRow(ctx, sql[0], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data)).Scan(&at)
 	} else {
 		metaID, metaManifest, meta := metaColumns(e.Metadata)

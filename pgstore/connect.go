@@ -35,6 +35,7 @@ func (s *Store) connect(ctx context.Context) error {
 		s.write.Close()
 		return fault("open", "", err)
 	}
+	s.direct = direct(quick)
 	s.groups.write = s.writeGroup
 	s.notifier.start(s)
 	s.listener.start(s)

@@ -105,6 +105,8 @@ const (
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
+	featureNotSupported  = "0A000" // also: cached plan must not change result type
+	invalidStatementName = "26000"
 )
 
 // kind is the kind of an error of the server.
@@ -122,13 +124,18 @@ func kind(e *pgconn.PgError) error {
 	return annals.ErrUnavailable
 }
 
-// retryable reports whether the server undid the write for the company it was in.
+// retryable reports whether the server undid the write for the company it was in, or for a prepared statement that is outdated.
 func retryable(err error) bool {
 	server := (*pgconn.PgError)(nil)
 	if !errors.As(err, &server) {
 		return false
 	}
-	return server.Code == serializationFailure || server.Code == deadlockDetected
+	return server.Code == serializationFailure || server.Code == deadlockDetected || outdated(server)
+}
+
+// outdated reports whether a prepared statement cannot be used any more: its table was changed, or it is gone.
+func outdated(e *pgconn.PgError) bool {
+	return e.Code == featureNotSupported || e.Code == invalidStatementName
 }
 
 func unique(err error) bool {

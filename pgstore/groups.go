@@ -135,7 +135,11 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	lost := false
 	if m.snapshot == nil {
 		bounded, cancel := context.WithTimeout(ctx, s.options.WriteTimeout+networkTime)
-		at, ok, err := s.insertOne(bounded, s.group, m)
+		insert := func() (time.Time, bool, error) { return s.insertOne(bounded, s.group, m) }
+		if s.direct && m.plain() {
+			insert = func() (time.Time, bool, error) { return s.insertPlain(bounded, m) }
+		}
+		at, ok, err := insert()
 		cancel()
 		s.groups.follow()
 		if ok {

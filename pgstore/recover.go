@@ -74,17 +74,17 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 		return recovery{}, err
 	}
 	defer c.end(&err)
-	rows, err := r.reader().Query(c.ctx, r.s.sql.recover, string(r.id), recoverPage)
+	rows, err := r.reader().Query(c.ctx, r.s.sql.recover, inBinary, string(r.id), recoverPage)
 	if err != nil {
 		return recovery{}, err
 	}
 	defer rows.Close()
 	c.result.Requests = 1
-	var kind int
-	d := newEventDecoder(&kind)
+	var kind int32
+	d := newEventDecoder(rows, &kind)
 	for rows.Next() {
-		e, err := d.scan(rows)
-		if err != nil {
+		var e annals.Event
+		if err := d.event(&e); err != nil {
 			return recovery{}, err
 		}
 		c.result.Bytes += len(e.Data)

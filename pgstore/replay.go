@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/annals-go/annals"
 )
@@ -29,7 +30,8 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 			yield(annals.Event{}, err)
 			return
 		}
-		r := reader{view: j.view, op: "replay", id: id, next: max(from, 1), to: to, limit: firstPage}
+		r := reader{view: j.view, op: "replay", id: id, next: max(from, 1), to: to, limit: firstPage, rows: *pageRows.Get().(*[]annals.Event)}
+		defer r.release()
 		for !r.ended {
 			page, err := r.page(ctx)
 			for i := range page {
@@ -61,6 +63,17 @@ type reader struct {
 	ended     bool           // there are no more events
 	overtaken bool           // by a delete, between two pages
 	rows      []annals.Event // of the page, reused
+	most      int            // rows of a page so far
+}
+
+// pageRows are the rows of readers that have ended. A long page has nearly a megabyte of them, besides the payloads.
+var pageRows = sync.Pool{New: func() any { return new([]annals.Event) }}
+
+// release gives the rows back.
+func (r *reader) release() {
+	clear(r.rows[:r.most])
+	rows := r.rows[:0]
+	pageRows.Put(&rows)
 }
 
 // page is the next events, valid until the next page. Between two pages events may have been deleted: deletes take an
@@ -80,11 +93,13 @@ func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
 	if r.prev > 0 {
 		first, limit = r.prev, limit+1
 	}
-	rows, err := r.reader().Query(c.ctx, r.s.sql.replay, string(r.id), int64(first), int64(r.to), limit)
+	rows, err := r.reader().Query(c.ctx, r.s.sql.replay, inBinary, string(r.id), int64(first), int64(r.to), limit)
 	if err != nil {
 		return nil, err
 	}
-	if r.rows, err = appendEvents(r.rows[:0], rows, &c.result); err != nil {
+	r.rows, err = appendEvents(r.rows[:0], rows, &c.result)
+	r.most = max(r.most, len(r.rows))
+	if err != nil {
 		return nil, err
 	}
 	page = r.rows

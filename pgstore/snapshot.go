@@ -66,15 +66,15 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, criteria
 	}
 	defer c.end(&err)
 	c.result.Requests = 1
-	rows, err := v.reader().Query(c.ctx, v.s.sql.loadSnapshot, bounds(id, criteria)...)
+	rows, err := v.reader().Query(c.ctx, v.s.sql.loadSnapshot, append([]any{inBinary}, bounds(id, criteria)...)...)
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	defer rows.Close()
-	d := newEventDecoder()
+	d := newEventDecoder(rows)
 	for rows.Next() { // once, or not at all: the id is the key
-		e, err := d.scan(rows)
-		if err != nil {
+		var e annals.Event
+		if err := d.event(&e); err != nil {
 			return annals.Snapshot{}, false, err
 		}
 		c.result.Bytes = len(e.Data)

@@ -51,10 +51,11 @@ func (s *Store) prepare() {
 	}
 }
 
-// lastRow joins the newest row of the entity in column id, event or marker, as last: its number is the entity's.
-func (s *Store) lastRow(id string) string {
+// lastRow joins the newest row of the entity in column id, event or marker, as last: its number is the entity's. Rows before
+// from are not looked for: a scan of the index reads all that a leaf page has of the entity, and from the last number on that is one.
+func (s *Store) lastRow(id, from string) string {
 	return fmt.Sprintf(`LEFT JOIN LATERAL (
-		SELECT j.seq_nr, j.db_timestamp FROM %s j WHERE j.persistence_id = %s ORDER BY j.seq_nr DESC LIMIT 1) last ON TRUE`, s.journal.name, id)
+		SELECT j.seq_nr, j.db_timestamp FROM %s j WHERE j.persistence_id = %s AND j.seq_nr >= %s ORDER BY j.seq_nr DESC LIMIT 1) last ON TRUE`, s.journal.name, id, from)
 }
 
 // after is the time of the next write behind a row that was written at earlier: times rise by entity even where clocks step back.
@@ -71,13 +72,18 @@ func (s *Store) prepareAppend() {
 
 	// One commit of one event: what a lone writer pays for. Without ON CONFLICT, which costs a second look into the index: here
 	// only a writer that loses in the same moment meets the key.
-	for i, rest := range []string{", ''::text, NULL::text[], NULL::int, NULL::text, NULL::bytea", ", $9::text, $10::text::text[], $11::int, $12::text, $13::bytea"} {
-		one := "$1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, " + written(s.journal, "event_payload", "$8::bytea") + rest
-		s.sql.appendFirst[i] = fmt.Sprintf(`%s SELECT %s, transaction_timestamp() WHERE NOT EXISTS (SELECT FROM %s WHERE persistence_id = $3::text) RETURNING db_timestamp`,
-			insert, one, s.journal.name)
-		s.sql.appendNext[i] = fmt.Sprintf(`%s SELECT %s, %s
-			FROM (SELECT seq_nr, db_timestamp FROM %s WHERE persistence_id = $3::text ORDER BY seq_nr DESC LIMIT 1) last
-			WHERE last.seq_nr = $4::bigint RETURNING db_timestamp`, insert, one, after("last.db_timestamp"), s.journal.name)
+	const one = "$1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, "
+	for i, rest := range []struct{ columns, values string }{
+		{"adapter_manifest", "''::text"}, // the others are NULL by themselves
+		{"adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload", "$9::text, $10::text::text[], $11::int, $12::text, $13::bytea"},
+	} {
+		columns := "slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload, " + rest.columns + ", db_timestamp"
+		values := one + written(s.journal, "event_payload", "$8::bytea") + ", " + rest.values
+		s.sql.appendFirst[i] = fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s, transaction_timestamp()
+			WHERE NOT EXISTS (SELECT FROM %[1]s WHERE persistence_id = $3::text) RETURNING db_timestamp`, s.journal.name, columns, values)
+		s.sql.appendNext[i] = fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s, %[4]s
+			FROM (SELECT seq_nr, db_timestamp FROM %[1]s WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
+			WHERE last.seq_nr = $4::bigint RETURNING db_timestamp`, s.journal.name, columns, values, after("last.db_timestamp"))
 	}
 
 	// Commits of one event each, to different entities. Two groups must not deadlock: all insert in the order of the ids.
@@ -87,12 +93,12 @@ func (s *Store) prepareAppend() {
 			WITH ORDINALITY AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr) %s
 		WHERE coalesce(last.seq_nr, 0) = e.after
 		ORDER BY nr
-		%s`, insert, written(s.journal, "event_payload", "e.payload"), after("last.db_timestamp"), s.lastRow("e.id"), drop)
+		%s`, insert, written(s.journal, "event_payload", "e.payload"), after("last.db_timestamp"), s.lastRow("e.id", "e.after"), drop)
 
 	commits := fmt.Sprintf(`SELECT m.*, %s AS at
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY AS m (slice, entity_type, id, after, writer, nr)
 		%s
-		WHERE coalesce(last.seq_nr, 0) = m.after`, after("last.db_timestamp"), s.lastRow("m.id"))
+		WHERE coalesce(last.seq_nr, 0) = m.after`, after("last.db_timestamp"), s.lastRow("m.id", "m.after"))
 	const events = `SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::text[], $9::int[], $10::text[], $11::bytea[], $12::text[], $13::int[], $14::text[], $15::bytea[])
 		AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta)`
 	event := fmt.Sprintf(`m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, %s, e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, m.at`,
@@ -118,5 +124,5 @@ func (s *Store) prepareAppend() {
 				WHERE first.persistence_id = $1 AND first.seq_nr = $2 + 1 AND first.writer = $3) f
 			WHERE NOT EXISTS (SELECT FROM %[2]s b WHERE b.persistence_id = $1 AND b.seq_nr = $2 AND b.writer = $3
 				AND (b.db_timestamp = f.at OR b.deleted))) own ON TRUE`,
-		s.lastRow("$1"), s.journal.name)
+		s.lastRow("$1", "0"), s.journal.name)
 }
