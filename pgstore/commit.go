@@ -25,8 +25,8 @@ type commit struct {
 	snapshot *annals.Snapshot
 	size     int // bytes of payload
 
-	since     time.Time // when the first try went out
-	tries     int
+	since     time.Time    // when the first try went out
+	tries     int          // that came to nothing
 	deadlocks int          // tries that the server undid for their company
 	maybe     bool         // a try went out whose answer never came
 	done      chan outcome // buffered: whoever waits may have left

@@ -29,6 +29,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if url := os.Getenv(ownerURL); url != "" {
+		if err := own(context.Background(), url, os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
 	testpg.Main(m)
 }
 

@@ -153,7 +153,9 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 		if m.maybe && ctx.Err() != nil {
 			return outcome{err: ended(ctx, "append", m.id, annals.ErrUnknown)}, true
 		}
-		lost = err == nil || unique(err)
+		if lost = err == nil || unique(err); !lost {
+			m.tries++
+		}
 	} else {
 		s.groups.follow()
 	}
@@ -176,6 +178,7 @@ func (s *Store) writeGroup(group []*commit) {
 		lost := ambiguous(err)
 		for _, m := range group {
 			m.maybe = lost
+			m.tries++
 		}
 		if !lost && undone(err) {
 			for _, m := range group {
