@@ -36,16 +36,23 @@ type StateTypes[T any] struct {
 // is an annals.StateFinder and an annals.Transactor[T].
 func RunStateTypes[T any](t *testing.T, c StateTypes[T]) {
 	t.Helper()
+	config, cases := c.suite()
+	run(t, config, cases)
+}
+
+// suite is c as the other parts of the suite know it: each store has hooks of its own.
+func (c StateTypes[T]) suite() (Config, []testCase) {
 	hooks := &sync.Map{} // by store
-	run(t, Config{Short: c.Short, Except: c.Except, Open: func(tb testing.TB) annals.Store {
+	open := func(tb testing.TB) annals.Store {
 		own := &hooksOf[T]{}
 		s := c.Open(tb, annals.StateType[T]{Columns: []string{"name", "points"}, Bind: own.bindState, OnChange: own.change})
 		hooks.Store(s, own)
 		return s
-	}}, stateTypeCases(func(h *harness) *typed[T] {
+	}
+	return Config{Open: open, Short: c.Short, Except: c.Except}, stateTypeCases(func(h *harness) *typed[T] {
 		own, _ := hooks.Load(h.store)
 		return &typed[T]{h, c, own.(*hooksOf[T])}
-	}))
+	})
 }
 
 // typed is a case about state types at work.
