@@ -2,6 +2,7 @@ package dynamostore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -113,4 +114,49 @@ func fill(ctx context.Context, t testing.TB, s annals.Store, id annals.Persisten
 		last = r.SeqNr
 	}
 	return last
+}
+
+func TestStateTypeCosts(t *testing.T) {
+	t.Parallel()
+	seen, o := &recorder{}, newOwn(t)
+	options := posts("own" + rand.Text())
+	options.Observer = seen
+	post := options.StateTypes["Post"]
+	post.OnChange = func(ctx context.Context, tx *dynamostore.Tx, s annals.State) error {
+		if string(s.Data) == "plain" {
+			return nil
+		}
+		tx.Add(o.add("n", 1))
+		if string(s.Data) == "looks" {
+			_, _, err := tx.Before(ctx)
+			return err
+		}
+		return nil
+	}
+	options.StateTypes["Post"] = post
+	s := openCommit(t, client(t), options)
+	for after, c := range []struct {
+		data     string
+		requests int
+		reads    float64
+		writes   float64
+	}{
+		{"plain", 1, 0, 3},  // the item, and two indexes
+		{"plain", 1, 0, 1},  // values that stay cost nothing there
+		{"counts", 1, 0, 8}, // a transaction doubles it; a title that changes is removed and put
+		{"looks", 2, 1, 8},
+	} {
+		if err := putText(t, s, "Post|1", annals.SeqNr(after), c.data); err != nil {
+			t.Fatal(err)
+		}
+		if r := seen.last(); r.Requests != c.requests || r.ReadUnits > c.reads || r.WriteUnits > c.writes {
+			t.Errorf("%s: %d requests, %v read and %v write units, want %d, at most %v and %v", c.data, r.Requests, r.ReadUnits, r.WriteUnits, c.requests, c.reads, c.writes)
+		}
+	}
+	if ids, err := found(t, s, "title", "looks"); err != nil || len(ids) != 1 {
+		t.Error(ids, err)
+	}
+	if r := seen.last(); r.Requests != 2 || r.ReadUnits > 1.5 {
+		t.Errorf("find: %d requests, %v read units, want 2 and at most 1.5", r.Requests, r.ReadUnits)
+	}
 }
