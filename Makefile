@@ -33,6 +33,7 @@ soak: servers ## random histories, races and kills, again and again under the ra
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=400
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 
 figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -25,6 +26,9 @@ import (
 // The test binary plays another process when this names a server, a table and a table of counters: it changes tasks until it is
 // killed, and acknowledges every change on its output.
 const playChild = "ANNALS_TEST_CHILD"
+
+// changes is what fits into a run of all tests; make soak has 10,000.
+var changes = flag.Int64("changes", 3000, "how many changes are to be counted once")
 
 // tasks are states whose payload is a status. A handler counts the tasks of each status, and all changes: what it takes away it
 // knows from the state before.
@@ -135,7 +139,7 @@ func badWeather() func(testenv.Request) testenv.Fault {
 // accepted is counted once, no other is.
 func TestChangesAreCountedOnce(t *testing.T) {
 	t.Parallel()
-	changes := int64(10_000)
+	changes := *changes
 	if testing.Short() {
 		changes = 1000
 	}
