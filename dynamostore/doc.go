@@ -16,7 +16,8 @@
 // # Caveats
 //
 // Queries read an index, which lags behind the table: a follower has to look back by the lag, by the difference between
-// the writers' clocks and by what one exchange with the service takes. docs/layouts/commit.md says what it costs.
+// the clocks of all who write and read, and by what one exchange with the service takes. docs/layouts/commit.md says what it
+// costs.
 //
 // Retrying is this package's alone, so the SDK's own retries are switched off for every call. Requests go on through throttling
 // until the context ends: give contexts deadlines. In a global table conditions hold within one region only, and a restore
