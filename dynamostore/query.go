@@ -67,6 +67,7 @@ func failed[T any](err error) iter.Seq2[T, error] {
 func stream[T any](ctx context.Context, v view, c annals.Call, read func(ctx context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
+		_, ids := any(none).(annals.PersistenceID)
 		if err := v.enter(ctx, false); err != nil {
 			yield(none, named(c.Op, c.ID, err))
 			return
@@ -86,7 +87,9 @@ func stream[T any](ctx context.Context, v view, c annals.Call, read func(ctx con
 				yield(none, failed)
 				return
 			}
-			costsOf(ctx).events(1)
+			if !ids {
+				costsOf(ctx).events(1)
+			}
 			v.leave()
 			inside = false
 			if !yield(t, nil) {

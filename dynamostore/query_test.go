@@ -81,6 +81,11 @@ func TestIndexCosts(t *testing.T) {
 	cost("the first append of another process", 1, 2)
 	collect(t, again.Query().Events(ctx, annals.Filter{Type: "Thing", Slices: annals.SliceRanges(4)[1]}))
 	cost("query of a type in a quarter of the slices", 4, 0)
+	collect(t, again.Query().IDs(ctx, "Thing", ""))
+	cost("ids of a type", 32, 0)
+	if r := seen.last(); r.Result.Events != 0 {
+		t.Errorf("ids are told as %d events", r.Result.Events)
+	}
 }
 
 // Commits of one time lie in no order, in many partitions and on both sides of page edges.
