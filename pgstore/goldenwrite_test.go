@@ -34,6 +34,7 @@ type inputJSON struct {
 	Tag          string               `json:"tag"`
 	Reset        bool                 `json:"reset"`
 	SQL          string               `json:"sql"`
+	Rows         int64                `json:"rows"` // that the statement changed
 	Result       json.RawMessage      `json:"result"`
 	Effects      []struct {
 		payloadJSON
@@ -45,7 +46,7 @@ type inputJSON struct {
 // rows but for times and writers.
 func TestWritesWhatThePluginWrote(t *testing.T) {
 	t.Parallel()
-	for _, folder := range []string{"journal", "snapshots", "durable-state", "durable-state-custom", "jsonb", "cleanup"} {
+	for _, folder := range []string{"journal", "snapshots", "durable-state", "durable-state-custom", "jsonb", "cleanup", "queries", "projection-offsets"} {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			var inputs []inputJSON
@@ -97,6 +98,15 @@ func (w *goldenWriter) do(in inputJSON) {
 		return n
 	}
 	switch in.Op {
+	case "sql": // run beside the plugin
+		conn, err := pgx.Connect(ctx, w.url)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		if tag, err := conn.Exec(ctx, in.SQL); err != nil || tag.RowsAffected() != in.Rows {
+			w.Errorf("%s: %v, %v, want %d rows", in.SQL, tag, err, in.Rows)
+		}
 	case "persist":
 		c := annals.Commit{ID: in.ID, After: in.Events[0].SeqNr - 1, WriteID: annals.NewWriteID()}
 		for _, e := range in.Events {
