@@ -46,13 +46,19 @@ func numbers(from, to int) []int32 {
 // matching is f but for its limit, up to a time, the zero one for all. seqNr is the column that comes second in the order of Offset.
 func matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
-	if f.Type != "" {
-		c.and("entity_type = %s", c.arg(f.Type))
-	}
 	if from, to := f.Slices.Bounds(); f.Type != "" { // as a list: the index goes by slice, type and time, and is asked once per slice
 		c.and("slice = ANY(%s::int[])", c.arg(numbers(from, to)))
 	} else if f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
+	}
+	c.match(f, until, seqNr)
+	return c
+}
+
+// match adds what f asks for but for slices and limit.
+func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
+	if f.Type != "" {
+		c.and("entity_type = %s", c.arg(f.Type))
 	}
 	if f.Tag != "" {
 		c.and("tags @> ARRAY[%s::text]", c.arg(f.Tag))
@@ -69,7 +75,6 @@ func matching(f annals.Filter, until time.Time, seqNr string) *condition {
 		c.and("db_timestamp >= %s", at)
 		c.and(`(db_timestamp > %s OR (%s, persistence_id COLLATE "C") > (%s::bigint, %s::text))`, at, seqNr, c.arg(int64(o.SeqNr)), c.arg(string(o.ID)))
 	}
-	return c
 }
 
 // order is that of Offset: Go compares ids byte by byte.
@@ -82,7 +87,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	if f.KeysOnly {
 		columns = q.s.sql.eventKeys
 	}
-	return pages(f, annals.Event.Offset, func(f annals.Filter, until time.Time, limit int) (page []annals.Event, err error) {
+	return pages(f, annals.Event.Offset, func(f annals.Filter, limit int) (time.Time, error) { return q.horizon(ctx, f, limit) }, func(f annals.Filter, until time.Time, limit int) (page []annals.Event, err error) {
 		c, err := q.begin(ctx, "query events", "", 0)
 		if err != nil {
 			return nil, err
@@ -99,7 +104,8 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return pages(f, annals.State.Offset, func(f annals.Filter, until time.Time, limit int) (page []annals.State, err error) {
+	everything := func(annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // a row per entity, no history
+	return pages(f, annals.State.Offset, everything, func(f annals.Filter, until time.Time, limit int) (page []annals.State, err error) {
 		c, err := q.begin(ctx, "query states", "", 0)
 		if err != nil {
 			return nil, err
@@ -161,44 +167,4 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 		return nil
 	})
 	return newest, err
-}
-
-// pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
-// connection given back, before the body sees any of it.
-//
-// The server sorts all that it finds and gives the first of it: over a long history that would be the whole rest for every
-// page. So a page that is full says how far in time the next one looks; one that is not full is followed by an unbounded one.
-func pages[T any](f annals.Filter, offset func(T) annals.Offset, read func(f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var until time.Time
-		for left := f.Limit; ; {
-			limit := queryPage
-			if f.Limit > 0 {
-				limit = min(left, queryPage)
-			}
-			page, err := read(f, until, limit)
-			if err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
-			for _, v := range page {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			full := len(page) == limit
-			if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
-				return
-			}
-			until = time.Time{}
-			if len(page) > 0 {
-				f.After = offset(page[len(page)-1])
-			}
-			if full {
-				span := f.After.Time.Sub(offset(page[0]).Time)
-				until = f.After.Time.Add(2*span + time.Millisecond)
-			}
-		}
-	}
 }

@@ -1,0 +1,108 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
+// connection given back, before the body sees any of it.
+//
+// The server sorts all that it finds and gives the first of it: over a long history that would be the whole rest for every
+// page. So a page that is full says how far in time the next one looks, and horizon how far the first does; one that is not full is
+// followed by an unbounded one.
+func pages[T any](f annals.Filter, offset func(T) annals.Offset, horizon func(f annals.Filter, limit int) (time.Time, error),
+	read func(f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		fail := func(err error) {
+			var zero T
+			yield(zero, err)
+		}
+		var until time.Time
+		bounded := false // the page before was, and not full
+		for left := f.Limit; ; {
+			limit := queryPage
+			if f.Limit > 0 {
+				limit = min(left, queryPage)
+			}
+			if until.IsZero() && !bounded {
+				var err error
+				if until, err = horizon(f, limit); err != nil {
+					fail(err)
+					return
+				}
+			}
+			page, err := read(f, until, limit)
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			full := len(page) == limit
+			if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
+				return
+			}
+			bounded, until = !full, time.Time{}
+			if len(page) > 0 {
+				f.After = offset(page[len(page)-1])
+			}
+			if full {
+				span := f.After.Time.Sub(offset(page[0]).Time)
+				until = f.After.Time.Add(2*span + time.Millisecond)
+			}
+		}
+	}
+}
+
+// recent is how old an offset is at most for a query to look at all behind it: there is little.
+const recent = time.Minute
+
+// horizon is a time up to which a query over a type finds limit events, and not many more; zero where there are fewer, or where it
+// would not help. It merges the first events of every slice: the time of the last that the page takes of those is not
+// before the time of the last that it takes of all.
+func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
+	from, to := f.Slices.Bounds()
+	if f.Type == "" || f.Tag != "" || from >= to || time.Since(f.After.Time) < recent {
+		return time.Time{}, nil
+	}
+	for each := 2*limit/(to-from) + 1; ; each = limit { // of a slice: twice its share, then as many as there may be
+		until, err := q.timeOf(ctx, f, limit, min(each, limit))
+		if err != nil || !until.IsZero() || each >= limit {
+			return until, err
+		}
+	}
+}
+
+// timeOf is the time of event number nr of those that come first in each slice of f.
+func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at time.Time, err error) {
+	c, err := q.begin(ctx, "query events", "", 0)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer c.end(&err)
+	c.result.Requests = 1
+	m := &condition{}
+	m.match(f, time.Time{}, "seq_nr")
+	sql := fmt.Sprintf(`SELECT first.db_timestamp FROM unnest(%s::int[]) AS s (slice) CROSS JOIN LATERAL (
+			SELECT db_timestamp FROM %s j WHERE j.slice = s.slice AND NOT deleted AND %s ORDER BY db_timestamp, seq_nr LIMIT %s) first
+		ORDER BY first.db_timestamp OFFSET %s LIMIT 1`, m.arg(numbers(f.Slices.Bounds())), q.s.journal.name, m.where(), m.arg(each), m.arg(nr-1))
+	rows, err := q.reader().Query(c.ctx, sql, m.args...)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(&at); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return at, rows.Err()
+}

@@ -1,0 +1,130 @@
+package pgstore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// queries is a tracer that keeps what it sees.
+type queries struct {
+	mu   sync.Mutex
+	seen []pgx.TraceQueryStartData
+}
+
+func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.seen = append(q.seen, data)
+	return ctx
+}
+
+func (q *queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// take is what was seen since the last time.
+func (q *queries) take() []pgx.TraceQueryStartData {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	seen := q.seen
+	q.seen = nil
+	return seen
+}
+
+// plan is a node of what EXPLAIN says.
+type plan struct {
+	Node  string  `json:"Node Type"`
+	Rows  float64 `json:"Actual Rows"`
+	Loops float64 `json:"Actual Loops"`
+	Plans []plan
+}
+
+// largestSort is how many rows the largest sort of p takes in.
+func (p *plan) largestSort() (most float64) {
+	for i := range p.Plans {
+		most = max(most, p.Plans[i].largestSort())
+		if p.Node == "Sort" || p.Node == "Incremental Sort" {
+			most = max(most, p.Plans[i].Rows*p.Plans[i].Loops)
+		}
+	}
+	return most
+}
+
+// A query over a type does not sort a long history, neither for its first page nor for later ones.
+func TestPlansOfATypeQuery(t *testing.T) {
+	t.Parallel()
+	const events = 200_000
+	u := testpg.Database(t)
+	config, err := pgxpool.ParseConfig(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := &queries{}
+	config.ConnConfig.Tracer = seen
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	conn, err := pgx.Connect(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for name, spread := range map[string]string{"all slices": "n * 7919 % 1024", "few slices": "n * 7919 % 3"} {
+		if _, err := conn.Exec(t.Context(), "TRUNCATE event_journal"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
+			SELECT `+spread+`, 'T', 'T|' || n % 5000, n, '2024-01-01Z'::timestamptz + n * interval '1 second', 20, '', 'x', '' FROM generate_series(1, $1::int) n`, events); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "VACUUM ANALYZE event_journal"); err != nil {
+			t.Fatal(err)
+		}
+		for about, f := range map[string]annals.Filter{
+			"all": {Type: "T"}, "a quarter": {Type: "T", Slices: annals.SliceRange{From: 0, To: 256}}, "without payloads": {Type: "T", KeysOnly: true},
+		} {
+			seen.take()
+			n, last := 0, annals.Offset{}
+			for e, err := range s.Query().Events(t.Context(), f) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n++; e.Offset().Compare(last) <= 0 {
+					t.Fatalf("%s, %s: %v comes behind %v", name, about, e.Offset(), last)
+				}
+				if last = e.Offset(); n == 3500 {
+					break
+				}
+			}
+			if n != 3500 {
+				t.Fatalf("%s, %s: %d events", name, about, n)
+			}
+			for i, q := range seen.take() {
+				var explained []struct{ Plan plan }
+				args := q.Args
+				if _, formats := args[0].(pgx.QueryResultFormats); formats {
+					args = args[1:]
+				}
+				if err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+q.SQL, args...).Scan(&explained); err != nil {
+					t.Fatal(err)
+				}
+				if rows := explained[0].Plan.largestSort(); rows > 12_000 {
+					t.Errorf("%s, %s: statement %d sorts %.0f rows:\n%s", name, about, i+1, rows, q.SQL)
+				}
+			}
+		}
+	}
+}
