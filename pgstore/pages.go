@@ -70,7 +70,7 @@ const recent = time.Minute
 // before the time of the last that it takes of all.
 func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
 	from, to := f.Slices.Bounds()
-	if f.Type == "" || f.Tag != "" || from >= to || time.Since(f.After.Time) < recent {
+	if f.Type == "" || f.Tag != "" || from >= to || q.s.yugabyte || time.Since(f.After.Time) < recent {
 		return time.Time{}, nil
 	}
 	for each := 2*limit/(to-from) + 1; ; each = limit { // of a slice: twice its share, then as many as there may be

@@ -44,11 +44,11 @@ func numbers(from, to int) []int32 {
 }
 
 // matching is f but for its limit, up to a time, the zero one for all. seqNr is the column that comes second in the order of Offset.
-func matching(f annals.Filter, until time.Time, seqNr string) *condition {
+func (q query) matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
-	if from, to := f.Slices.Bounds(); f.Type != "" { // as a list: the index goes by slice, type and time, and is asked once per slice
+	if from, to := f.Slices.Bounds(); f.Type != "" && !q.s.yugabyte { // as a list: the index goes by slice, type and time, and is asked once per slice
 		c.and("slice = ANY(%s::int[])", c.arg(numbers(from, to)))
-	} else if f.Slices != (annals.SliceRange{}) {
+	} else if f.Type != "" || f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
 	}
 	c.match(f, until, seqNr)
@@ -93,7 +93,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 			return nil, err
 		}
 		defer c.end(&err)
-		m := matching(f, until, "seq_nr")
+		m := q.matching(f, until, "seq_nr")
 		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND NOT deleted %s LIMIT %s", columns, q.s.journal.name, m.where(), order("seq_nr"), m.arg(limit))
 		rows, err := q.reader().Query(c.ctx, sql, append([]any{inBinary}, m.args...)...)
 		if err != nil {
@@ -111,7 +111,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 			return nil, err
 		}
 		defer c.end(&err)
-		m := matching(f, until, "revision")
+		m := q.matching(f, until, "revision")
 		m.arg(limit)
 		sql := q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args)))
 		rows, err := q.reader().Query(c.ctx, sql, m.args...)
@@ -152,7 +152,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 		return annals.Offset{}, err
 	}
 	defer c.end(&err)
-	m := matching(f, time.Time{}, "seq_nr")
+	m := q.matching(f, time.Time{}, "seq_nr")
 	sql := fmt.Sprintf(`SELECT db_timestamp, seq_nr, persistence_id FROM %s WHERE %s AND NOT deleted
 		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, q.s.journal.name, m.where())
 	rows, err := q.reader().Query(c.ctx, sql, m.args...)

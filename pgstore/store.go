@@ -48,7 +48,8 @@ type Store struct {
 	write *pgxpool.Pool // patient connections for single writes and transactions
 	group *pgxpool.Pool // connections for append groups: they do not wait long for locks
 
-	direct bool // plain events bypass the driver's type map
+	direct   bool // plain events bypass the driver's type map
+	yugabyte bool // the server is a YugabyteDB
 
 	journal, snapshot, offset, epoch *table
 	states                           map[string]*stateTable // by entity type; "" is the common one

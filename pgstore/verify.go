@@ -140,12 +140,16 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	return t, err
 }
 
-// verify reads what the tables look like. It returns everything that is wrong with them, or why they could not be read.
+// verify reads what the server is and what the tables look like. It returns everything that is wrong with them, or why they could not be read.
 func (s *Store) verify(ctx context.Context) (wrong, err error) {
 	look := func(name string) *table {
 		t, lookErr := s.inspect(ctx, name)
 		err = errors.Join(err, lookErr)
 		return t
+	}
+	// YugabyteDB reads a range of slices in one go and a list of them one by one.
+	if err := s.reads.QueryRow(ctx, "SELECT version() LIKE '%-YB-%'").Scan(&s.yugabyte); err != nil {
+		return nil, err
 	}
 	s.journal, s.snapshot, s.offset, s.epoch = look(s.tables.Journal), look(s.tables.Snapshot), look(s.tables.TimestampOffset), look(s.tables.Epoch)
 	stateFaults := s.verifyStates(look)

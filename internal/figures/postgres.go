@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +35,16 @@ func postgresFigures() []Figure {
 			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
 		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(slowestOf16),
 			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
+		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}
+}
+
+// pgbenchFigure is for so many writers. PostgreSQL's own benchmark is a C program that waits for many connections at once and looks
+// at no answer: what a server can do at most with that statement.
+func pgbenchFigure(writers int, goal float64) Figure {
+	return Figure{Name: fmt.Sprint("postgres-pgbench-", writers), Goal: AtLeast(goal), Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
+		return pgbench(ctx, b, writers)
+	}), About: fmt.Sprintf("appends per second of %d writers, each to its own entity, divided by transactions per second of pgbench -c %[1]d -M prepared with the single-row INSERT of the same table", writers)}
 }
 
 // postgresBench is a store and its table.
@@ -216,6 +230,65 @@ func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	return ours.p99().Seconds() / bare.p99().Seconds(), nil
+}
+
+// pgbench lets our writers and those of pgbench take turns of a second.
+func pgbench(ctx context.Context, b *postgresBench, writers int) (float64, error) {
+	program, err := pgbenchProgram()
+	if err != nil {
+		return 0, err
+	}
+	script, err := os.CreateTemp("", "pgbench-*.sql")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(script.Name())
+	_, err = fmt.Fprintf(script, `\set n :n + 1
+INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id, event_ser_manifest,
+	event_payload, db_timestamp) VALUES (7, 'Bench', 'Bench|pgbench-' || :client_id, :n, '%s', '', %d, '%s', '\x%x', now());
+`, annals.NewWriteID(), postgresPayload.SerializerID, postgresPayload.Manifest, postgresPayload.Data)
+	if err := errors.Join(err, script.Close()); err != nil {
+		return 0, err
+	}
+	ours, theirs := newSide(writers, b.writer), 0.0
+	const turns = 4
+	for turn := range turns + 1 {
+		if err := ours.run(ctx, time.Second); err != nil {
+			return 0, err
+		}
+		// Each turn goes on behind the numbers of the one before.
+		out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", fmt.Sprint(writers), "-j", fmt.Sprint(min(writers, runtime.NumCPU())), "-T", "1",
+			"-D", fmt.Sprint("n=", turn*10_000_000), "-f", script.Name(), b.url).CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("pgbench: %w: %s", err, out)
+		}
+		tps := regexp.MustCompile(`(?m)^tps = ([0-9.]+)`).FindSubmatch(out)
+		if tps == nil {
+			return 0, fmt.Errorf("pgbench said %s", out)
+		}
+		perSecond, err := strconv.ParseFloat(string(tps[1]), 64)
+		if err != nil {
+			return 0, err
+		}
+		if turn == 0 { // warms up
+			ours.durations, ours.spent = nil, 0
+			continue
+		}
+		theirs += perSecond / turns
+	}
+	return ours.perSecond() / theirs, nil
+}
+
+// pgbenchProgram is on the PATH, or where Debian has it: in its package postgresql.
+func pgbenchProgram() (string, error) {
+	if program, err := exec.LookPath("pgbench"); err == nil {
+		return program, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
+	if err != nil || len(found) == 0 {
+		return "", errors.Join(errors.New("there is no pgbench"), err)
+	}
+	return found[len(found)-1], nil
 }
 
 func replay(ctx context.Context, b *postgresBench) (float64, error) {
