@@ -107,7 +107,7 @@ func newTally(calls []call) (t tally) {
 		switch c.in.op {
 		case "delete":
 			deleted[c.in.id] = max(deleted[c.in.id], c.in.n)
-		case "replay", "get":
+		case "replay", "recover", "get":
 			for i, value := range each(c.out.values) {
 				p := place{c.in.id, c.out.n + annals.SeqNr(i)}
 				if was, ok := at[value]; ok && was != p {

@@ -16,7 +16,7 @@ import (
 
 // action is one operation of a concurrent history.
 type action struct {
-	op     string // of a journal "append", "again" (an append that succeeded), "delete", "last", "replay"; of a state "put", "remove", "get"
+	op     string // of a journal "append", "again" (an append that succeeded), "delete", "last", "replay", "recover"; of a state "put", "remove", "get"
 	id     annals.PersistenceID
 	n      annals.SeqNr // After of a write, to of a delete
 	values string       // what a write stores: a value for every event, each followed by a comma
@@ -26,8 +26,9 @@ type action struct {
 type answer struct {
 	conflict bool
 	unknown  bool         // it may have happened, or may happen yet
-	n        annals.SeqNr // the last number of a receipt or of the entity, the revision; of a replay the first number
+	n        annals.SeqNr // the last number of a receipt or of the entity, the revision; of a replay or recovery the first number of values
 	values   string       // what a read yielded
+	covered  annals.SeqNr // by the snapshot of a recovery
 }
 
 // call is an action with its answer and when it was called and returned.
@@ -146,10 +147,10 @@ var journalModel = porcupine.Model{
 		case "last":
 			return out.n == l.last, l
 		}
-		if out.values == "" {
+		if out.values == "" && in.op == "replay" {
 			return l.deleted == l.last, l
 		}
-		return out.n+count(out.values)-1 == l.last && out.n <= l.deleted+1 && strings.HasSuffix(","+l.values, ","+out.values), l
+		return out.n+count(out.values)-1 == l.last && out.n <= max(l.deleted, out.covered)+1 && strings.HasSuffix(","+l.values, ","+out.values), l
 	},
 	DescribeOperation: describe,
 }

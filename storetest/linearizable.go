@@ -56,7 +56,7 @@ type client struct {
 }
 
 func (c *client) step(step int, id annals.PersistenceID) error {
-	switch what := (step*5 + c.number*3) % 9; {
+	switch what := (step*3 + c.number*7) % 10; {
 	case what == 1:
 		return c.last(id)
 	case what == 2 && c.deletes:
@@ -65,8 +65,10 @@ func (c *client) step(step int, id annals.PersistenceID) error {
 			return answer{}, retried(func() error { return c.s.Journal().DeleteTo(c.h.ctx, id, to) })
 		})
 		return err
-	case what == 3 || what == 4:
+	case what == 3:
 		return c.replay(id)
+	case what == 4:
+		return c.recover(id)
 	case what == 5 && c.h.caps.Repeatable && len(c.landed) > 0:
 		old := c.landed[step%len(c.landed)]
 		_, err := c.append("again", old)
@@ -140,6 +142,37 @@ func (c *client) replay(id annals.PersistenceID) error {
 	if out.values != "" {
 		c.known[id] = out.n + count(out.values) - 1
 	}
+	return err
+}
+
+// recover notes the snapshot of a recovery, the events behind it and where they end.
+func (c *client) recover(id annals.PersistenceID) error {
+	_, err := c.hi.do(c.number, action{op: "recover", id: id}, func() (out answer, err error) {
+		for {
+			var first, last annals.SeqNr
+			err = retried(func() error {
+				out = answer{}
+				last, err = annals.Recover(c.h.ctx, c.s, id,
+					func(s annals.Snapshot) error { out = answer{covered: s.SeqNr}; return nil },
+					func(e annals.Event) error {
+						if out.values == "" {
+							first = e.SeqNr
+						}
+						out.values += string(e.Data) + ","
+						return nil
+					})
+				return err
+			})
+			if errors.Is(err, annals.ErrTruncated) {
+				continue
+			}
+			out.n = last + 1 - count(out.values)
+			if err == nil && out.values != "" && out.n != first {
+				err = fmt.Errorf("got %d events from %d on, and the last number %d", count(out.values), first, last)
+			}
+			return out, err
+		}
+	})
 	return err
 }
 
