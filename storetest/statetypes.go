@@ -93,6 +93,7 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		c("COLUMN-4", "many states are found, all of them and no others", columnsOfMany[T]),
 		c("COLUMN-5", "columns that the type does not have cannot be searched", columnsUnknown[T]),
 		c("COLUMN-6", "states of other types are not found", columnsOfOthers[T]),
+		c("COLUMN-7", "beside columns that stay, the state is replaced as a whole", columnsBesideStates[T], tags),
 		c("CHANGE-1", "the handler sees each change as it is stored", changesSeen[T]),
 		c("CHANGE-2", "what it writes is written once for each change, and never for a conflict", changesCounted[T]),
 		c("CHANGE-3", "a write sent again is recognised, whatever the handler would say now", changesRepeated[T], idempotentState),
@@ -304,6 +305,22 @@ func columnsOfOthers[T any](t *typed[T]) {
 			t.Errorf("state of %q: got %v with %s, error %v, want %q", id, ok, show(s.Payload), err, want)
 		}
 	}
+}
+
+func columnsBesideStates[T any](t *typed[T]) {
+	t.bind = bindText
+	w := textState(t.thing(), 0, "name=ann")
+	w.Tags = []string{"green"}
+	t.putState(w)
+	for after, p := range []annals.Payload{{SerializerID: 5, Data: []byte("points=1")}, {SerializerID: 4, Manifest: "S", Data: []byte{}}} {
+		w := annals.StateWrite{ID: w.ID, After: annals.SeqNr(after + 1), Payload: p, WriteID: annals.NewWriteID()}
+		t.putState(w)
+		s, ok, err := t.store.States().Get(t.ctx, w.ID)
+		if err != nil || !ok || s.Revision != w.After+1 || !equal(s.Payload, p) || len(s.Tags) > 0 {
+			t.Errorf("state of revision %d: got %v, revision %d with %s and tags %q, error %v, want %s without tags", w.After+1, ok, s.Revision, show(s.Payload), s.Tags, err, show(p))
+		}
+	}
+	t.wantFound("name", "ann", "")
 }
 
 // handlerOverTime gives changes less time than their handlers take.
