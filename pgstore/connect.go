@@ -52,8 +52,14 @@ func (s *Store) bounded(config *pgxpool.Config, more map[string]string) *pgxpool
 	params["default_transaction_isolation"] = "read committed"
 	params["default_transaction_read_only"] = "off"
 	maps.Copy(params, more)
+	if c := config.ConnConfig; c.ConnectTimeout == 0 || c.ConnectTimeout > s.answerTime() {
+		c.ConnectTimeout = s.answerTime()
+	}
 	return config
 }
+
+// answerTime is how long an answer may take: the server's own time-out and the way.
+func (s *Store) answerTime() time.Duration { return s.options.WriteTimeout + networkTime }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -158,6 +159,27 @@ func TestLostCommit(t *testing.T) {
 	}
 	p.loseCommit()
 	wantKind(t, put(t, blind, "C|1", 4, text("x")), annals.ErrUnknown)
+}
+
+// The network swallows an answer and says nothing: the store does not wait for ever, and finds out what happened.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	p.quiet = true
+	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
+	appendOne(t, s, "T|1", 0)
+	for after, tags := range [][]string{1: nil, 2: {"a tag"}} { // both ways to the server
+		if after == 0 {
+			continue
+		}
+		lost := p.lose()
+		r, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: annals.SeqNr(after), Events: []annals.NewEvent{{Payload: text("x"), Tags: tags}}})
+		if err != nil || !r.Repeated || r.SeqNr != annals.SeqNr(after)+1 {
+			t.Errorf("after %d: %+v, %v, want the event found", after, r, err)
+		}
+		<-lost
+	}
+	p.cut() // the driver would wait for the silent connections to close
 }
 
 // The answers to group statements get lost, over and over, while many write: every commit lands once.

@@ -134,13 +134,7 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	m.since = time.Now()
 	lost := false
 	if m.snapshot == nil {
-		bounded, cancel := context.WithTimeout(ctx, s.options.WriteTimeout+networkTime)
-		insert := func() (time.Time, bool, error) { return s.insertOne(bounded, s.group, m) }
-		if s.direct && m.plain() {
-			insert = func() (time.Time, bool, error) { return s.insertPlain(bounded, m) }
-		}
-		at, ok, err := insert()
-		cancel()
+		at, ok, err := s.insertFirst(ctx, m)
 		s.groups.follow()
 		if ok {
 			s.wrote()
@@ -162,6 +156,16 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	s.calls.Add(1) // it may outlive this call
 	go s.writeEach([]*commit{m}, lost)
 	return outcome{}, false
+}
+
+// insertFirst is insertOne over a connection for groups, bounded.
+func (s *Store) insertFirst(ctx context.Context, m *commit) (at time.Time, ok bool, err error) {
+	if s.direct && m.plain() {
+		return s.insertPlain(ctx, m)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
+	defer cancel()
+	return s.insertOne(ctx, s.group, m)
 }
 
 // writeGroup writes a group and answers each of its commits. What the group as a whole could not do is left to its
@@ -289,5 +293,5 @@ func (s *Store) answer(m *commit, o outcome) {
 
 // writeContext bounds what the server bounds as well, for the case that it does not answer at all.
 func (s *Store) writeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), s.options.WriteTimeout+networkTime)
+	return context.WithTimeout(context.Background(), s.answerTime())
 }

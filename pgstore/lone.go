@@ -27,13 +27,19 @@ func direct(config *pgxpool.Config) bool {
 
 var binaryFormat = []int16{pgx.BinaryFormatCode}
 
-// insertPlain is insertOne of a plain commit over a connection of s.group.
+// insertPlain is insertOne of a plain commit over a connection for groups. A deadline of the connection bounds it: a context
+// of its own would be dearer.
 func (s *Store) insertPlain(ctx context.Context, m *commit) (at time.Time, ok bool, err error) {
 	conn, err := s.group.Acquire(ctx)
 	if err != nil {
 		return time.Time{}, false, &undoneError{err}
 	}
 	defer conn.Release()
+	socket := conn.Conn().PgConn().Conn()
+	if err := socket.SetReadDeadline(time.Now().Add(s.answerTime())); err != nil {
+		return time.Time{}, false, &undoneError{err}
+	}
+	defer func() { _ = socket.SetReadDeadline(time.Time{}) }() // of a closed connection there is none
 	name, sql := "annals_append_next", s.sql.appendNext[0]
 	if m.after == 0 {
 		name, sql = "annals_append_first", s.sql.appendFirst[0]

@@ -18,6 +18,7 @@ type proxy struct {
 	mu    sync.Mutex
 	match func(request []byte) bool // of the request whose answer gets lost; nil: none
 	lost  chan struct{}             // closed when it got lost
+	quiet bool                      // keep the connection whose answer got lost: nobody says that it is broken
 	conns []net.Conn
 }
 
@@ -104,7 +105,7 @@ func (p *proxy) requests(client, server net.Conn) {
 		return
 	}
 	cut := make(chan struct{}) // closed when the next answer is to be dropped
-	go answers(client, server, cut)
+	go p.answers(client, server, cut)
 	for {
 		n, err := client.Read(buf)
 		if err != nil {
@@ -134,7 +135,7 @@ func (p *proxy) take(request []byte) bool {
 	return true
 }
 
-func answers(client, server net.Conn, cut <-chan struct{}) {
+func (p *proxy) answers(client, server net.Conn, cut <-chan struct{}) {
 	defer client.Close()
 	defer server.Close()
 	buf := make([]byte, 1<<16)
@@ -145,6 +146,9 @@ func answers(client, server net.Conn, cut <-chan struct{}) {
 		}
 		select {
 		case <-cut: // the server has answered: what it was asked is done
+			if p.quiet {
+				_, _ = io.Copy(io.Discard, server)
+			}
 			return
 		default:
 		}
