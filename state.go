@@ -63,5 +63,5 @@ type StateType[T any] struct {
 	Table    string                                         // custom table, "": the common one
 	Columns  []string                                       // additional columns, checked when the store opens
 	Bind     func(s State) (Columns, error)                 // their values; not called for a delete
-	OnChange func(ctx context.Context, tx T, s State) error // runs in the transaction of every write; an error undoes both
+	OnChange func(ctx context.Context, tx T, s State) error // runs in the transaction of every write, on DynamoDB before it; an error undoes both
 }
