@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,18 +239,10 @@ func pgbench(ctx context.Context, b *postgresBench, writers int) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	script, err := os.CreateTemp("", "pgbench-*.sql")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(script.Name())
-	_, err = fmt.Fprintf(script, `\set n :n + 1
+	script := fmt.Sprintf(`\set n :n + 1
 INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id, event_ser_manifest,
 	event_payload, db_timestamp) VALUES (7, 'Bench', 'Bench|pgbench-' || :client_id, :n, '%s', '', %d, '%s', '\x%x', now());
 `, annals.NewWriteID(), postgresPayload.SerializerID, postgresPayload.Manifest, postgresPayload.Data)
-	if err := errors.Join(err, script.Close()); err != nil {
-		return 0, err
-	}
 	ours, theirs := newSide(writers, b.writer), 0.0
 	const turns = 4
 	for turn := range turns + 1 {
@@ -257,8 +250,10 @@ INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, se
 			return 0, err
 		}
 		// Each turn goes on behind the numbers of the one before.
-		out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", fmt.Sprint(writers), "-j", fmt.Sprint(min(writers, runtime.NumCPU())), "-T", "1",
-			"-D", fmt.Sprint("n=", turn*10_000_000), "-f", script.Name(), b.url).CombinedOutput()
+		cmd := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", fmt.Sprint(writers), "-j", fmt.Sprint(min(writers, runtime.NumCPU())), "-T", "1",
+			"-D", fmt.Sprint("n=", turn*10_000_000), "-f", "-", b.url)
+		cmd.Stdin = strings.NewReader(script)
+		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return 0, fmt.Errorf("pgbench: %w: %s", err, out)
 		}
