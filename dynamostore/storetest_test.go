@@ -31,7 +31,7 @@ type benches struct {
 
 func (bs *benches) config(t *testing.T) storetest.Config {
 	t.Helper()
-	endpoint := testenv.DynamoDB(t)
+	endpoint := testenv.NewDynamoDB(t)
 	bs.options.CreateTables = true
 	return storetest.Config{
 		Open: func(tb testing.TB) annals.Store {

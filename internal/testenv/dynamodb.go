@@ -105,6 +105,21 @@ func DynamoDB(t testing.TB) string {
 	return server.Endpoint
 }
 
+// NewDynamoDB is the endpoint of an empty server for one test of many transactions, whose tokens slow a server down; the
+// one that ANNALS_DYNAMODB names, if any.
+func NewDynamoDB(t testing.TB) string {
+	t.Helper()
+	if endpoint := os.Getenv(DynamoDBVariable); endpoint != "" {
+		return endpoint
+	}
+	server, err := StartDynamoDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server.Endpoint
+}
+
 // Main runs the tests of a package and stops the server that they started. TestMain calls it.
 func Main(m *testing.M) {
 	defer Stop()
