@@ -15,13 +15,13 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// commit is an annals.Commit on its way, as the rows it becomes. Nothing of the caller's that may change is kept.
+// commit is an annals.Commit on its way, as the rows it becomes.
 type commit struct {
 	id       annals.PersistenceID
 	after    annals.SeqNr
 	writer   string
 	events   []annals.NewEvent
-	tags     []*string // of each event, as an array's text; nil is NULL
+	tags     []*string // of each event, as an array's text; nil is NULL. Only of a commit that is kept
 	snapshot *annals.Snapshot
 	size     int // bytes of payload
 
@@ -37,26 +37,44 @@ type outcome struct {
 	err     error
 }
 
-// newCommit copies c. The zero WriteID becomes a random one, for the store's own retries.
+// newCommit is c for as long as its caller waits. The zero WriteID becomes a random one, for the store's own retries.
 func newCommit(c annals.Commit) *commit {
 	w := c.WriteID
 	if w.IsZero() {
 		w = annals.NewWriteID()
 	}
-	m := &commit{id: c.ID, after: c.After, writer: w.String(), events: append([]annals.NewEvent(nil), c.Events...), done: make(chan outcome, 1)}
-	m.tags = make([]*string, len(m.events))
+	m := &commit{id: c.ID, after: c.After, writer: w.String(), events: c.Events, snapshot: c.Snapshot}
 	for i := range m.events {
 		e := &m.events[i]
-		m.tags[i] = arrayText(e.Tags)
 		m.size += len(e.Data) + len(e.Metadata.Data)
 	}
 	if c.Snapshot != nil {
-		s := *c.Snapshot
-		s.Tags = append([]string(nil), s.Tags...)
-		m.snapshot = &s
-		m.size += len(s.Data)
+		m.size += len(c.Snapshot.Data)
 	}
 	return m
+}
+
+// keep makes m one that others write while its caller may leave: nothing that the caller may change is left in it but bytes.
+func (m *commit) keep() {
+	m.events = slices.Clone(m.events)
+	m.tags = make([]*string, len(m.events))
+	for i := range m.events {
+		m.tags[i] = arrayText(m.events[i].Tags)
+	}
+	if m.snapshot != nil {
+		s := *m.snapshot
+		s.Tags = slices.Clone(s.Tags)
+		m.snapshot = &s
+	}
+	m.done = make(chan outcome, 1)
+}
+
+// tagsOf are the tags of event i as an array's text.
+func (m *commit) tagsOf(i int) *string {
+	if m.tags != nil {
+		return m.tags[i]
+	}
+	return arrayText(m.events[i].Tags)
 }
 
 // validate says what the columns do not hold and annals.Commit.Validate does not know of.
@@ -133,7 +151,7 @@ func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Ti
 	} else {
 		metaID, metaManifest, meta := metaColumns(e.Metadata)
 		err = q.QueryRow(ctx, sql[1], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
-			e.Adapter, m.tags[0], metaID, metaManifest, meta).Scan(&at)
+			e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, false, nil
@@ -220,7 +238,7 @@ func (a *arrays) add(nr int64, m *commit) {
 		a.serID = append(a.serID, e.SerializerID)
 		a.manifest = append(a.manifest, e.Manifest)
 		a.payload = append(a.payload, notNil(e.Data))
-		a.tags = append(a.tags, m.tags[i])
+		a.tags = append(a.tags, m.tagsOf(i))
 		a.metaID = append(a.metaID, metaID)
 		a.metaManifest = append(a.metaManifest, metaManifest)
 		a.meta = append(a.meta, meta)

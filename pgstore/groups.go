@@ -153,6 +153,7 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	} else {
 		s.groups.follow()
 	}
+	m.keep()
 	s.calls.Add(1) // it may outlive this call
 	go s.writeEach([]*commit{m}, lost)
 	return outcome{}, false

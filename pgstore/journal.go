@@ -32,6 +32,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 			return o.receipt, o.err
 		}
 	} else {
+		m.keep()
 		j.s.calls.Add(1) // the write may outlive this call
 		j.s.groups.add(m)
 	}

@@ -14,7 +14,7 @@ import (
 // plain reports whether m is one event with nothing but its payload.
 func (m *commit) plain() bool {
 	e := &m.events[0]
-	return len(m.events) == 1 && m.tags[0] == nil && e.Metadata.SerializerID == 0 && e.Adapter == ""
+	return len(m.events) == 1 && len(e.Tags) == 0 && e.Metadata.SerializerID == 0 && e.Adapter == ""
 }
 
 // direct reports whether the store may put the parameters of its hottest statement on the wire itself: the driver's way through its
