@@ -6,29 +6,15 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
-
-// inBinary asks for all columns in the binary format, which the decoders of this file read. A pool that was told to use the simple
-// protocol gives text all the same.
-var inBinary = pgx.QueryResultFormats{pgx.BinaryFormatCode}
-
-// isBinary reports whether all columns of rows came as inBinary asks for.
-func isBinary(rows pgx.Rows) bool {
-	for _, field := range rows.FieldDescriptions() {
-		if field.Format != pgx.BinaryFormatCode {
-			return false
-		}
-	}
-	return true
-}
 
 var (
 	errWidth    = errors.New("a value has another width than its type")
 	errInfinite = errors.New("a time is infinite")
 	errArray    = errors.New("an array is not one list of texts")
 )
+
+// The decoders of this file read the binary format.
 
 // decodeInt reads an integer or a bigint.
 func decodeInt(b []byte) (int64, error) {

@@ -52,6 +52,7 @@ func TestModesOfTheDriver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			run(t, at, "UPDATE event_journal SET adapter_manifest = NULL WHERE seq_nr = 1 AND persistence_id = 'Mode|"+mode+"'")
 			got, want := all(t, s, id), all(t, usual, id)
 			if len(got) != 3 || !reflect.DeepEqual(got, want) || len(got[2].Tags) != 3 || string(got[2].Metadata.Data) != "\x00" {
 				t.Errorf("read\n%+v, otherwise\n%+v", got, want)

@@ -2,10 +2,10 @@ package pgstore
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
 )
@@ -17,11 +17,12 @@ func (s *Store) eventColumns(keysOnly bool) string {
 		payload, meta = "''::bytea", "NULL::bytea"
 	}
 	return "persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
-		", writer, coalesce(adapter_manifest, ''), tags, meta_ser_id, meta_ser_manifest, " + meta
+		", writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, " + meta
 }
 
-// eventWidth is how many they are.
-const eventWidth = 12
+// eventFormats are the formats that the decoder wants them in. The binary format of a text is the text, but costs the server more.
+var eventFormats = pgx.QueryResultFormats{pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode,
+	pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode}
 
 // appendEvents reads rows of eventColumns to their end.
 func appendEvents(to []annals.Event, rows pgx.Rows, result *annals.Result) ([]annals.Event, error) {
@@ -40,8 +41,8 @@ func appendEvents(to []annals.Event, rows pgx.Rows, result *annals.Result) ([]an
 	return to, rows.Err()
 }
 
-// eventDecoder makes events of rows of eventColumns that were asked for inBinary. It reads them itself: the driver, which looks at
-// the types of every value anew, takes about twice as long.
+// eventDecoder makes events of rows of eventColumns. Where they come in eventFormats, which a pool may keep from happening, it reads
+// them itself: the driver, which looks at the types of every value anew, takes about twice as long.
 type eventDecoder struct {
 	rows   pgx.Rows
 	before []any // where the columns before the event's go
@@ -57,7 +58,10 @@ type eventDecoder struct {
 
 // newEventDecoder takes rows of eventColumns behind columns of the caller's own: of type int32, if any.
 func newEventDecoder(rows pgx.Rows, before ...*int32) *eventDecoder {
-	d := &eventDecoder{rows: rows, binary: isBinary(rows)}
+	d := &eventDecoder{rows: rows}
+	if fields := rows.FieldDescriptions(); len(fields) == len(before)+len(eventFormats) {
+		d.binary = slices.EqualFunc(fields[len(before):], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
+	}
 	for _, into := range before {
 		d.before = append(d.before, into)
 	}
@@ -85,9 +89,6 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 
 // decode reads a row of binary columns.
 func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
-	if len(row) != len(d.before)+eventWidth {
-		return fmt.Errorf("a row of %d columns", len(row))
-	}
 	for i, into := range d.before {
 		if *into.(*int32), err = decodeInt32(row[i]); err != nil {
 			return err

@@ -95,7 +95,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		defer c.end(&err)
 		m := q.matching(f, until, "seq_nr")
 		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND NOT deleted %s LIMIT %s", columns, q.s.journal.name, m.where(), order("seq_nr"), m.arg(limit))
-		rows, err := q.reader().Query(c.ctx, sql, append([]any{inBinary}, m.args...)...)
+		rows, err := q.reader().Query(c.ctx, sql, append([]any{eventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
 )
 
@@ -17,6 +19,9 @@ const (
 
 // recoverPage is how many events a recovery's one statement brings along. Further ones come as in a replay.
 const recoverPage = 1000
+
+// recoverFormats are those of a row's kind and of what follows it.
+var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
 func (s *Store) prepareRecover() {
 	s.sql.recover = fmt.Sprintf(`WITH snap AS MATERIALIZED (SELECT * FROM %[1]s WHERE persistence_id = $1)
@@ -74,7 +79,7 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 		return recovery{}, err
 	}
 	defer c.end(&err)
-	rows, err := r.reader().Query(c.ctx, r.s.sql.recover, inBinary, string(r.id), recoverPage)
+	rows, err := r.reader().Query(c.ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
 	if err != nil {
 		return recovery{}, err
 	}

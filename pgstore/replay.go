@@ -93,7 +93,7 @@ func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
 	if r.prev > 0 {
 		first, limit = r.prev, limit+1
 	}
-	rows, err := r.reader().Query(c.ctx, r.s.sql.replay, inBinary, string(r.id), int64(first), int64(r.to), limit)
+	rows, err := r.reader().Query(c.ctx, r.s.sql.replay, eventFormats, string(r.id), int64(first), int64(r.to), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, criteria
 	}
 	defer c.end(&err)
 	c.result.Requests = 1
-	rows, err := v.reader().Query(c.ctx, v.s.sql.loadSnapshot, append([]any{inBinary}, bounds(id, criteria)...)...)
+	rows, err := v.reader().Query(c.ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, criteria)...)...)
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
