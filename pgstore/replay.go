@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/annals-go/annals"
@@ -92,6 +93,7 @@ func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
 	first, limit := r.next, r.limit
 	if r.prev > 0 {
 		first, limit = r.prev, limit+1
+		r.rows = slices.Grow(r.rows[:0], limit) // the page before was full: this one may be as well
 	}
 	rows, err := r.reader().Query(c.ctx, r.s.sql.replay, eventFormats, string(r.id), int64(first), int64(r.to), limit)
 	if err != nil {
