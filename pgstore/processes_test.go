@@ -248,7 +248,7 @@ func deadlocks(t *testing.T, url string) int {
 	return count(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// Another process's statement, alone or in a group, is held up between its look at the last number and its insert. Meanwhile the
+// Another process's statement, that of one event or that of groups, is held up between its look at the last number and its insert. Meanwhile the
 // new owner writes, saves a snapshot and deletes everything: the number is not free, and neighbours are written.
 func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 	t.Parallel()
