@@ -92,32 +92,25 @@ func newSharded(j sharded.Journal, legacy bool) func() dynamostore.Layout {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	t.Run("commit", func(t *testing.T) {
-		t.Parallel()
-		c := (&benches{layout: newCommit}).config(t)
-		storetest.Run(t, c)
-		storetest.RunTransactor[*dynamostore.Tx](t, c)
-	})
-	t.Run("commit with an index", func(t *testing.T) {
-		t.Parallel()
-		c := (&benches{layout: newIndexed}).config(t)
-		storetest.Run(t, c)
-		storetest.RunTransactor[*dynamostore.Tx](t, c)
-	})
-	pairs := map[string]sharded.Journal{
-		"id and id":         {},
-		"number and plain":  {PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 8},
-		"number and padded": {PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNrPadded, ShardCount: 8},
-		"number and number": {PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 8},
-		"hard delete":       {PartitionKey: sharded.SequenceNumberBased, ShardCount: 4, HardDelete: true},
+	layouts := map[string]func() dynamostore.Layout{
+		"commit":                     newCommit,
+		"commit with an index":       newIndexed,
+		"sharded, id and id":         newSharded(sharded.Journal{}, false),
+		"sharded, number and plain":  newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 8}, false),
+		"sharded, number and padded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNrPadded, ShardCount: 8}, false),
+		"sharded, number and number": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 8}, true),
+		"sharded, hard delete":       newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4, HardDelete: true}, false),
 	}
-	if testing.Short() {
-		pairs = map[string]sharded.Journal{"number and id": {PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}}
+	if testing.Short() { // one of each
+		layouts = map[string]func() dynamostore.Layout{
+			"commit with an index":   newIndexed,
+			"sharded, number and id": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, false),
+		}
 	}
-	for name, journal := range pairs {
-		t.Run("sharded, "+name, func(t *testing.T) {
+	for name, layout := range layouts {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := (&benches{layout: newSharded(journal, name == "number and number")}).config(t)
+			c := (&benches{layout: layout}).config(t)
 			storetest.Run(t, c)
 			storetest.RunTransactor[*dynamostore.Tx](t, c)
 		})
