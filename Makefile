@@ -31,9 +31,9 @@ race: servers ## the tests under the race detector, which wants a C compiler; on
 
 soak: servers ## random histories, races and kills, again and again under the race detector; ROUNDS=n
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=400
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=150
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
+	$(GO) test -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 
 figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)
