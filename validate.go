@@ -101,9 +101,7 @@ func (p Progress) Validate() error {
 	if p.Projection == "" || !validText(p.Projection) {
 		faults = append(faults, fmt.Errorf("the projection's name %q is not non-empty valid UTF-8 without U+0000", p.Projection))
 	}
-	if from, to := p.Slices.Bounds(); from < 0 || from >= to || to > SliceCount {
-		faults = append(faults, fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, SliceCount))
-	}
+	faults = append(faults, p.Slices.fault())
 	if p.Epoch < 0 {
 		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
 	}
@@ -112,6 +110,28 @@ func (p Progress) Validate() error {
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &Error{Op: "save offsets", Kind: ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// Validate says what is wrong with f: nil or ErrInvalid. op is the operation that f is for.
+func (f Filter) Validate(op string) error {
+	faults := []error{f.Slices.fault()}
+	if f.Limit < 0 {
+		faults = append(faults, fmt.Errorf("Limit is %d", f.Limit))
+	}
+	if f.Behind < 0 {
+		faults = append(faults, fmt.Errorf("Behind is %v", f.Behind))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &Error{Op: op, Kind: ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+func (r SliceRange) fault() error {
+	if from, to := r.Bounds(); from < 0 || from >= to || to > SliceCount {
+		return fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, SliceCount)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestStateWriteValidate(t *testing.T) {
 	}
 }
 
-func TestSnapshotAndProgressValidate(t *testing.T) {
+func TestSnapshotProgressAndFilterValidate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ err, want error }{
 		"snapshot":          {annals.Snapshot{ID: "a", SeqNr: 1, Payload: payload}.Validate(annals.Limits{}), nil},
@@ -94,6 +94,11 @@ func TestSnapshotAndProgressValidate(t *testing.T) {
 		"unbounded delete":  {annals.SnapshotCriteria{MinSeqNr: 3}.ValidateDelete("a", annals.Limits{}), annals.ErrInvalid},
 		"progress":          {annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "a"}}}.Validate(), nil},
 		"nameless progress": {annals.Progress{}.Validate(), annals.ErrInvalid},
+		"filter":            {annals.Filter{}.Validate("query events"), nil},
+		"negative slices":   {annals.Filter{Slices: annals.SliceRange{From: -1, To: 4}}.Validate("query events"), annals.ErrInvalid},
+		"empty slices":      {annals.Filter{Slices: annals.SliceRange{From: 4, To: 4}}.Validate("query events"), annals.ErrInvalid},
+		"negative limit":    {annals.Filter{Limit: -1}.Validate("query events"), annals.ErrInvalid},
+		"negative behind":   {annals.Filter{Behind: -1}.Validate("query events"), annals.ErrInvalid},
 		"slices beyond":     {annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}}.Validate(), annals.ErrInvalid},
 	} {
 		if !errors.Is(c.err, c.want) || c.want == nil && c.err != nil {

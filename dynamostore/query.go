@@ -2,7 +2,6 @@ package dynamostore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/annals-go/annals"
@@ -13,7 +12,7 @@ type queryView struct{ view }
 // Events is annals.Query.
 func (v queryView) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return stream(ctx, v.view, annals.Call{Op: "query events"}, func(ctx context.Context) iter.Seq2[annals.Event, error] {
-		if err := validFilter(f); err != nil {
+		if err := f.Validate("query events"); err != nil {
 			return failed[annals.Event](err)
 		}
 		return v.s.rooms.Queries.Events(ctx, v.x, f)
@@ -23,7 +22,7 @@ func (v queryView) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals
 // States is annals.Query.
 func (v queryView) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	return stream(ctx, v.view, annals.Call{Op: "query states"}, func(ctx context.Context) iter.Seq2[annals.State, error] {
-		if err := validFilter(f); err != nil {
+		if err := f.Validate("query states"); err != nil {
 			return failed[annals.State](err)
 		}
 		return v.s.rooms.Queries.States(ctx, v.x, f)
@@ -40,20 +39,13 @@ func (v queryView) IDs(ctx context.Context, entityType string, after annals.Pers
 // Newest is annals.Query.
 func (v queryView) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	err = v.call(ctx, annals.Call{Op: "query newest"}, false, func(ctx context.Context) (err error) {
-		if err := validFilter(f); err != nil {
+		if err := f.Validate("query newest"); err != nil {
 			return err
 		}
 		newest, err = v.s.rooms.Queries.Newest(ctx, v.x, f)
 		return err
 	})
 	return newest, err
-}
-
-func validFilter(f annals.Filter) error {
-	if from, to := f.Slices.Bounds(); from < 0 || from >= to || to > annals.SliceCount || f.Limit < 0 || f.Behind < 0 {
-		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the filter asks for slices %s, limit %d, behind %v", f.Slices, f.Limit, f.Behind)}
-	}
-	return nil
 }
 
 func failed[T any](err error) iter.Seq2[T, error] {

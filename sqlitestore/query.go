@@ -19,7 +19,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	call := annals.Call{Op: "query events"}
 	return func(yield func(annals.Event, error) bool) {
 		ctx, o := q.observe(ctx, call)
-		err := validFilter(call, f)
+		err := f.Validate(call.Op)
 		if err == nil {
 			until := heldBack(f)
 			err = pages(ctx, q.contracts, o, call, page[annals.Event]{
@@ -62,7 +62,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	call := annals.Call{Op: "query states"}
 	return func(yield func(annals.State, error) bool) {
 		ctx, o := q.observe(ctx, call)
-		err := validFilter(call, f)
+		err := f.Validate(call.Op)
 		if err == nil {
 			until, tables := heldBack(f), q.types.tables(f.Type)
 			err = pages(ctx, q.contracts, o, call, page[annals.State]{
@@ -145,7 +145,7 @@ func idQuery(stateTables []string) string {
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	call := annals.Call{Op: "query newest"}
 	ctx, o := q.observe(ctx, call)
-	if err := validFilter(call, f); err != nil {
+	if err := f.Validate(call.Op); err != nil {
 		return annals.Offset{}, o.end(ctx, err)
 	}
 	where, args := filterEvents(f, heldBack(f))
@@ -161,14 +161,6 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	})
 	o.requests(1)
 	return newest, o.end(ctx, err)
-}
-
-func validFilter(c annals.Call, f annals.Filter) error {
-	from, to := f.Slices.Bounds()
-	if from < 0 || from >= to || to > annals.SliceCount || f.Limit < 0 || f.Behind < 0 {
-		return invalid(c.Op, "", "the filter has slices that are none, or a Limit or Behind below zero")
-	}
-	return nil
 }
 
 // heldBack is the first time that f.Behind holds back.

@@ -26,7 +26,7 @@ const pollInterval = 100 * time.Millisecond
 // store. Commits of this Store are told at once, those of another process within a tenth of a second.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	call := annals.Call{Op: "watch"}
-	if err := validFilter(call, f); err != nil {
+	if err := f.Validate(call.Op); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
