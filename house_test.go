@@ -41,9 +41,9 @@ var rules = []struct {
 	{pkg: "projection", may: "root codec query"},
 
 	{pkg: "memstore", may: "root"},
-	{pkg: "sqlitestore/...", may: "root internal/sqlrow internal/backoff", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root internal/sqlrow internal/backoff", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root internal/akkawire internal/backoff dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "sqlitestore/...", may: "root internal/sqlrow internal/backoff internal/panics", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root internal/sqlrow internal/backoff internal/panics", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root internal/akkawire internal/backoff internal/panics dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -52,6 +52,7 @@ var rules = []struct {
 	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
+	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
 	{pkg: "internal/child"},
 	{pkg: "internal/testenv", may: "root internal/child", libs: anything}, // servers for tests

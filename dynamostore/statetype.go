@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -236,14 +237,11 @@ func invalid(format string, args ...any) error {
 }
 
 // contained runs the user's fn. A panic becomes an error of kind ErrPanic, an error one without a kind.
-func contained(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &annals.Error{Kind: annals.ErrPanic, Err: fmt.Errorf("%v", p)}
+func contained(fn func() error) error {
+	return panics.Contain("", "", func() error {
+		if err := fn(); err != nil {
+			return &annals.Error{Err: err}
 		}
-	}()
-	if err := fn(); err != nil {
-		return &annals.Error{Err: err}
-	}
-	return nil
+		return nil
+	})
 }

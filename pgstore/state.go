@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
@@ -237,7 +238,7 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 	state.Time = at.UTC()
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, inside{s}, true), s.options.WriteTimeout)
 	defer cancel()
-	err := safely(func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
+	err := panics.Contain("", "", func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) { // whatever the handler makes of it
 		return &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrUnavailable, Err: ended}
 	}

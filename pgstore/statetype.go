@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // writeIDs is the optional column for the last writes of a state, in the text form of sqlrow.Writes. Akka and Pekko do not
@@ -116,7 +117,7 @@ func (t *stateTable) bind(types *typeMap, s annals.State) (names []string, value
 		return nil, nil, nil
 	}
 	var columns annals.Columns
-	if err := safely(func() (err error) { columns, err = t.Bind(s); return err }); err != nil {
+	if err := panics.Contain("", "", func() (err error) { columns, err = t.Bind(s); return err }); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
@@ -157,14 +158,4 @@ func (t *typeMap) takes(c column, v any) error {
 		return fmt.Errorf("a %T is not what a column of type %s takes", v, c.typ)
 	}
 	return nil
-}
-
-// safely runs the user's fn. A panic becomes an error of kind ErrPanic.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &annals.Error{Kind: annals.ErrPanic, Err: fmt.Errorf("%v", p)}
-		}
-	}()
-	return fn()
 }

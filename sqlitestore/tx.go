@@ -4,11 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // transaction is an open write transaction: statements that run in it, and the clock for what they write.
@@ -198,18 +198,16 @@ func (in *inside) breaks(c annals.Call, err error) error {
 }
 
 // contained runs the user's fn and makes a panic in it an error.
-func contained(c annals.Call, fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrPanic, Err: fmt.Errorf("%v", p)}
+func contained(c annals.Call, fn func() error) error {
+	return panics.Contain(c.Op, c.ID, func() error {
+		err := fn()
+		if err == nil {
+			return nil
 		}
-	}()
-	if err := fn(); err != nil {
 		e := &annals.Error{Op: c.Op, ID: c.ID, Err: err}
 		if breaksRule(err) {
 			e.Kind = annals.ErrConstraint
 		}
 		return e
-	}
-	return nil
+	})
 }
