@@ -4,8 +4,9 @@ GO    ?= go
 ONLY  ?= .
 COUNT ?= 5
 ROUNDS ?= 5
+FUZZTIME ?= 10s
 
-.PHONY: help run test servers check lint race soak figures
+.PHONY: help run test servers check lint race soak fuzz vulncheck figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -34,6 +35,13 @@ soak: servers ## random histories, races and kills, again and again under the ra
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=150
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 	$(GO) test -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
+	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
+
+fuzz: servers ## every fuzz function of the module, two at a time; FUZZTIME=1m for each
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
+
+vulncheck: ## known vulnerabilities in what the code calls (govulncheck, pinned in tools/go.mod)
+	@GO='$(GO)' scripts/vulncheck.sh
 
 figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)

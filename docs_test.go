@@ -1,6 +1,7 @@
 package annals_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -58,6 +59,32 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// Every decision has a number of its own and is listed by its title.
+func TestDecisionsAreListed(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions, err := filepath.Glob("docs/adr/*.md")
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("%d decisions, %v", len(decisions), err)
+	}
+	for i, name := range decisions {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, _, _ := strings.Cut(filepath.Base(name), "-")
+		if want := fmt.Sprintf("%04d", i+1); number != want || !strings.HasPrefix(string(text), "# "+number+" ") {
+			t.Errorf("%s: want number %s, in the title too", name, want)
+		}
+		if !strings.Contains(string(list), "(adr/"+filepath.Base(name)+")") {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
 // The snippets of a guide are lines of examples, which compile and whose output is checked.
 func TestGuides(t *testing.T) {
 	t.Parallel()
@@ -66,9 +93,11 @@ func TestGuides(t *testing.T) {
 		examples []string
 		snippets int // at least
 	}{
+		{"../stores/postgres.md", []string{"pgstore"}, 5},
 		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
 		{"cleanup.md", []string{"cleanup"}, 4},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore"}, 10},
+		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 	} {
 		text, err := os.ReadFile("docs/guide/" + guide.name)
 		if err != nil {
@@ -76,11 +105,17 @@ func TestGuides(t *testing.T) {
 		}
 		var code strings.Builder
 		for _, dir := range guide.examples {
-			example, err := os.ReadFile(dir + "/example_test.go")
-			if err != nil {
-				t.Fatal(err)
+			examples, err := filepath.Glob(dir + "/example*_test.go")
+			if err != nil || len(examples) == 0 {
+				t.Fatalf("%s: %d examples, %v", dir, len(examples), err)
 			}
-			code.WriteString(unindented(string(example)))
+			for _, name := range examples {
+				example, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				code.WriteString(unindented(string(example)))
+			}
 		}
 		snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 		if len(snippets) < guide.snippets {

@@ -3,7 +3,9 @@ package annals
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kinds of errors, matched with errors.Is. Every error of a store or host is an *Error of one of these kinds; an *Error
@@ -34,12 +36,15 @@ type Error struct {
 	Err   error         // the driver's error, or what is wrong; may be nil
 }
 
-// Error is "annals: operation "id": kind: cause", with the numbers of a conflict.
+// maxText is how much of a cause Error shows.
+const maxText = 4 << 10
+
+// Error is "annals: operation "id": kind: cause", with the numbers of a conflict. A long id or cause is cut.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("annals: " + e.Op)
 	if e.ID != "" {
-		fmt.Fprintf(&b, " %q", string(e.ID))
+		b.WriteString(" " + Quote(string(e.ID)))
 	}
 	if e.Kind == ErrConflict {
 		fmt.Fprintf(&b, " after %d", e.After)
@@ -51,9 +56,33 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Kind.Error())
 	}
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		text := e.Err.Error()
+		b.WriteString(": " + cut(text, maxText))
+		if len(text) > maxText {
+			fmt.Fprintf(&b, "… (%d bytes)", len(text))
+		}
 	}
 	return b.String()
+}
+
+// Quote is s in quotes for the text of an error, cut behind 256 bytes: ids, tags and names that are wrong may be of any length.
+func Quote(s string) string {
+	const most = 256
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q… (%d bytes)", cut(s, most), len(s))
+}
+
+// cut is at most the first n bytes of s, and no half character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for back := 0; back < utf8.UTFMax && n > 0 && !utf8.RuneStart(s[n]); back++ {
+		n--
+	}
+	return s[:n]
 }
 
 // Is reports whether target is e's Kind.

@@ -31,9 +31,11 @@ type Commit struct {
 
 // Receipt says what a write did.
 type Receipt struct {
-	SeqNr    SeqNr     // of the last event, or the new revision: the After of the next write
-	Time     time.Time // as stored
-	Repeated bool      // an earlier try with this WriteID had landed; SeqNr and Time are that one's
+	SeqNr SeqNr     // of the last event, or the new revision: the After of the next write
+	Time  time.Time // as stored
+	// Repeated means that an earlier try with this WriteID had landed. SeqNr and Time are those of that try, but when a DeleteTo
+	// has taken all of its events, Time may be later: that of the delete.
+	Repeated bool
 }
 
 // Event is a stored event.

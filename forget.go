@@ -40,7 +40,7 @@ func (f Forgetting) Validate(l Limits) error {
 	if f.Age < 0 {
 		age = fmt.Errorf("the age is %v", f.Age)
 	}
-	if err := errors.Join(f.ID.validate(l.MaxIDBytes), age); err != nil {
+	if err := errors.Join(f.ID.validate(l), age); err != nil {
 		return &Error{Op: "forget", ID: f.ID, Kind: ErrInvalid, Err: err}
 	}
 	return nil

@@ -30,20 +30,21 @@ var rules = []struct {
 	{pkg: ""},
 	{pkg: "behavior", may: "root"},
 
-	{pkg: "codec", may: "root"},
+	{pkg: "codec", may: "root codec/internal/..."},
+	{pkg: "codec/internal/..."},
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
-	{pkg: "codec/cborcodec", may: "root codec", libs: "github.com/fxamacker/cbor/v2"},
+	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
-	{pkg: "entity", may: "root codec behavior internal/host internal/backoff"},
-	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff"},
+	{pkg: "entity", may: "root codec behavior internal/host internal/backoff internal/panics"},
+	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "query", may: "root"},
-	{pkg: "cleanup", may: "root"},
+	{pkg: "cleanup", may: "root internal/panics internal/progress"},
 	{pkg: "projection", may: "root codec query"},
 
-	{pkg: "memstore", may: "root"},
-	{pkg: "sqlitestore/...", may: "root internal/sqlrow internal/backoff internal/panics", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root internal/sqlrow internal/backoff internal/panics", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root internal/akkawire internal/backoff internal/panics dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "memstore", may: "root internal/storeurl"},
+	{pkg: "sqlitestore/...", may: "root internal/sqlrow internal/backoff internal/panics internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root internal/sqlrow internal/backoff internal/panics internal/storeurl", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root internal/akkawire internal/backoff internal/panics internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -53,7 +54,12 @@ var rules = []struct {
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/panics", may: "root"},
-	{pkg: "internal/host", may: "root codec behavior internal/backoff"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/progress", may: "root"},
+	{pkg: "internal/storeurl"},
+	{pkg: "internal/storeurl/urltest"},
+	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
+	// hosttest checks hosts on a store, in the tests of stores.
+	{pkg: "internal/hosttest", may: "root codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	{pkg: "internal/child"},
 	{pkg: "internal/testenv", may: "root internal/child", libs: anything}, // servers for tests
 	{pkg: "internal/testpg", may: "internal/child internal/pgserver", libs: "github.com/jackc/pgx/v5"},
@@ -64,7 +70,8 @@ var rules = []struct {
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/testenv", module + "/internal/testpg", module + "/internal/figures",
+	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/testenv", module + "/internal/testpg", module + "/internal/figures", module + "/internal/storeurl/urltest",
+	module + "/internal/hosttest",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // PersistenceID names one entity in a store: "Type|id" by NewPersistenceID, but any non-empty valid UTF-8 without
-// U+0000 is legal, up to Limits.MaxIDBytes.
+// U+0000 is legal, up to Limits.MaxIDBytes and MaxIDChars.
 type PersistenceID string
 
 // NewPersistenceID joins an entity type and an entity id with "|". A type must not contain "|";
@@ -36,8 +36,8 @@ func (id PersistenceID) EntityID() string {
 	return string(id)
 }
 
-// validate says what is wrong with id in a store that takes maxBytes, 0 for any length.
-func (id PersistenceID) validate(maxBytes int) error {
+// validate says what is wrong with id in a store with limits l.
+func (id PersistenceID) validate(l Limits) error {
 	switch {
 	case id == "":
 		return errors.New("the persistence id is empty")
@@ -45,8 +45,10 @@ func (id PersistenceID) validate(maxBytes int) error {
 		return errors.New("the persistence id is not valid UTF-8")
 	case strings.ContainsRune(string(id), 0):
 		return errors.New("the persistence id contains U+0000")
-	case maxBytes > 0 && len(id) > maxBytes:
-		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), maxBytes)
+	case l.MaxIDBytes > 0 && len(id) > l.MaxIDBytes:
+		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), l.MaxIDBytes)
+	case l.MaxIDChars > 0 && utf8.RuneCountInString(string(id)) > l.MaxIDChars:
+		return fmt.Errorf("the persistence id has %d characters, the store takes %d", utf8.RuneCountInString(string(id)), l.MaxIDChars)
 	}
 	return nil
 }
@@ -127,10 +129,10 @@ func NewWriteID() (w WriteID) {
 func ParseWriteID(text string) (w WriteID, err error) {
 	digits := strings.ReplaceAll(text, "-", "")
 	if len(text) != 36 || len(digits) != 32 {
-		return WriteID{}, fmt.Errorf("annals: %q is not a UUID", text)
+		return WriteID{}, fmt.Errorf("annals: %s is not a UUID", Quote(text))
 	}
 	if _, err := hex.Decode(w[:], []byte(digits)); err != nil {
-		return WriteID{}, fmt.Errorf("annals: %q is not a UUID", text)
+		return WriteID{}, fmt.Errorf("annals: %s is not a UUID", Quote(text))
 	}
 	return w, nil
 }

@@ -14,19 +14,20 @@ import (
 type Openers map[string]func(ctx context.Context, u *url.URL) (Store, error)
 
 // Open opens the store that rawURL names. A URL that is none is ErrInvalid, a scheme that is not in o ErrUnsupported;
-// errors never repeat the URL, which may hold a password.
+// errors never repeat the URL, which may hold a password. docs/stores/urls.md lists the parameters of all stores.
 func (o Openers) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		if e := (*url.Error)(nil); errors.As(err, &e) {
-			err = e.Err
-		}
-		return nil, &Error{Op: "open", Kind: ErrInvalid, Err: err}
+	if err != nil { // its text quotes the URL: where a password is not percent-encoded, a piece of it is taken for the port
+		return nil, &Error{Op: "open", Kind: ErrInvalid, Err: errors.New("the URL cannot be parsed: are / ? # % and @ in its password percent-encoded?")}
 	}
 	open, ok := o[u.Scheme]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(o)), ", ")
 		return nil, &Error{Op: "open", Kind: ErrUnsupported, Err: fmt.Errorf("no store for scheme %q (there are: %s)", u.Scheme, known)}
 	}
-	return open(ctx, u)
+	s, err := open(ctx, u)
+	if err != nil {
+		return nil, err // whatever s is: a nil pointer in it would look like a store
+	}
+	return s, nil
 }

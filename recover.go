@@ -16,7 +16,7 @@ type Recoverer interface {
 // error of either function ends it and is returned unchanged.
 //
 // When snapshots and deletes of another owner overtake the read, it starts again: snapshot is called once more and
-// replaces everything handed over so far. Where it cannot start again that way the error is ErrTruncated: drop what
+// replaces everything handed over so far. Where no snapshot is left to replace it the error is ErrTruncated: drop what
 // was built and call Recover again.
 //
 // It uses the store's Recoverer; for a store without one it reads with Latest, Replay and, where those leave the last
@@ -31,7 +31,7 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 	var (
 		deleted SeqNr // numbers up to here were deleted before the Latest of this round
 		known   SeqNr // the last number, as of an earlier round
-		begun   bool  // events were handed over since the last snapshot
+		begun   bool  // a snapshot or events were handed over: from then on only a snapshot starts anew
 	)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -39,16 +39,14 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 		}
 		snap, ok, err := s.Snapshots().Latest(ctx, id, SnapshotCriteria{})
 		switch {
-		case IsUnsupported(err):
-		case err != nil:
+		case err != nil && !IsUnsupported(err):
 			return 0, err
 		case ok:
 			if err := snapshot(snap); err != nil {
 				return 0, err
 			}
-			begun = false
-		}
-		if begun {
+			begun = true
+		case begun:
 			return 0, &Error{Op: "recover", ID: id, Kind: ErrTruncated}
 		}
 

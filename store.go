@@ -42,8 +42,9 @@ type Capabilities struct {
 // Limits are what a store demands of writers. Zero is no limit.
 type Limits struct {
 	MaxEvents     int  // per Commit
-	MaxBytes      int  // of payloads and metadata per write: a Commit, a StateWrite or a Snapshot
+	MaxBytes      int  // per write, a Commit, a StateWrite or a Snapshot: payloads and metadata with their manifests, tags, adapters
 	MaxIDBytes    int  // of a PersistenceID
+	MaxIDChars    int  // of a PersistenceID, in characters (code points), where its column counts those
 	FirstSnapshot bool // the first Commit of an entity must carry a Snapshot (tables of the event-store-adapter family)
 }
 
@@ -51,7 +52,9 @@ type Limits struct {
 // T is *sql.Tx, pgx.Tx or *dynamostore.Tx.
 type Transactor[T any] interface {
 	// InTx runs fn in one transaction: tx is the driver's, in is this store writing into it. All of it is
-	// committed when fn returns nil, nothing otherwise. fn runs once; in is dead afterwards (ErrClosed). Writing to the
-	// outer store with fn's ctx is ErrInvalid (and not a deadlock). On DynamoDB a conflict shows when InTx returns.
+	// committed when fn returns nil, nothing otherwise. fn runs once; in is dead afterwards (ErrClosed). A call of in that
+	// fails leaves the transaction as it was: fn may go on. With fn's ctx, which ContextInTx knows, the outer store can be read,
+	// as it was before the transaction; writing to it is ErrInvalid, as is a command to a runtime on it: it would wait for the
+	// transaction, which waits for fn. On DynamoDB a conflict shows when InTx returns.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx T, in Store) error) error
 }

@@ -7,10 +7,13 @@ import (
 	"unicode/utf8"
 )
 
+// maxFaults is how many events of a commit an error names.
+const maxFaults = 10
+
 // Validate says what is wrong with c for a store with limits l: nil, ErrInvalid or ErrTooLarge. Stores call it before
-// anything else. It reports everything that is wrong at once.
+// anything else. It reports everything that is wrong at once, of ten events at most.
 func (c Commit) Validate(l Limits) error {
-	faults := []error{c.ID.validate(l.MaxIDBytes)}
+	faults := []error{c.ID.validate(l)}
 	size := 0
 	if c.After < 0 || c.After > MaxSeqNr-SeqNr(len(c.Events)) {
 		faults = append(faults, fmt.Errorf("After is %d", c.After))
@@ -18,15 +21,21 @@ func (c Commit) Validate(l Limits) error {
 	if len(c.Events) == 0 {
 		faults = append(faults, errors.New("there are no events"))
 	}
+	wrong := 0
 	for i := range c.Events {
 		e := &c.Events[i]
-		size += e.size()
+		size += e.Size()
 		if fault := e.fault(); fault != nil {
-			faults = append(faults, fmt.Errorf("event %d: %w", i+1, fault))
+			if wrong++; wrong <= maxFaults {
+				faults = append(faults, fmt.Errorf("event %d: %w", i+1, fault))
+			}
 		}
 	}
+	if wrong > maxFaults {
+		faults = append(faults, fmt.Errorf("and %d further events", wrong-maxFaults))
+	}
 	if s := c.Snapshot; s != nil {
-		size += len(s.Data) + len(s.Metadata.Data)
+		size += s.size()
 		if s.ID != c.ID || s.SeqNr != c.After+SeqNr(len(c.Events)) {
 			faults = append(faults, errors.New("the snapshot is not of the state behind the last event"))
 		}
@@ -44,17 +53,18 @@ func (c Commit) Validate(l Limits) error {
 // Validate says what is wrong with w for a store with limits l: nil, ErrInvalid or ErrTooLarge. A deleting write has no
 // payload; op is "put state" or "delete state".
 func (w StateWrite) Validate(op string, l Limits) error {
-	faults := []error{w.ID.validate(l.MaxIDBytes), validTags(w.Tags)}
-	size, events := len(w.Data), 0
+	faults := []error{w.ID.validate(l), validTags(w.Tags)}
+	size, events := tagBytes(w.Tags), 0
 	if w.After < 0 || w.After == MaxSeqNr {
 		faults = append(faults, fmt.Errorf("After is %d", w.After))
 	}
 	if op != "delete state" {
+		size += w.Payload.size()
 		faults = append(faults, w.Payload.fault())
 	}
 	if w.Event != nil {
 		events = 1
-		size += w.Event.size()
+		size += w.Event.Size()
 		faults = append(faults, w.Event.fault())
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -65,20 +75,20 @@ func (w StateWrite) Validate(op string, l Limits) error {
 
 // Validate says what is wrong with s for a store with limits l: nil, ErrInvalid or ErrTooLarge.
 func (s Snapshot) Validate(l Limits) error {
-	faults := []error{s.ID.validate(l.MaxIDBytes), s.fault()}
+	faults := []error{s.ID.validate(l), s.fault()}
 	if s.SeqNr < 1 {
 		faults = append(faults, fmt.Errorf("SeqNr is %d", s.SeqNr))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &Error{Op: "save snapshot", ID: s.ID, Kind: ErrInvalid, Err: err}
 	}
-	return tooLarge("save snapshot", s.ID, 0, len(s.Data)+len(s.Metadata.Data), l)
+	return tooLarge("save snapshot", s.ID, 0, s.size(), l)
 }
 
 // ValidateRead says what is wrong with id for a store with limits l: nil or ErrInvalid. op is the operation that
 // reads or deletes it.
 func (id PersistenceID) ValidateRead(op string, l Limits) error {
-	if err := id.validate(l.MaxIDBytes); err != nil {
+	if err := id.validate(l); err != nil {
 		return &Error{Op: op, ID: id, Kind: ErrInvalid, Err: err}
 	}
 	return nil
@@ -99,14 +109,14 @@ func (c SnapshotCriteria) ValidateDelete(id PersistenceID, l Limits) error {
 func (p Progress) Validate() error {
 	var faults []error
 	if p.Projection == "" || !validText(p.Projection) {
-		faults = append(faults, fmt.Errorf("the projection's name %q is not non-empty valid UTF-8 without U+0000", p.Projection))
+		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", Quote(p.Projection)))
 	}
 	faults = append(faults, p.Slices.fault())
 	if p.Epoch < 0 {
 		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
 	}
 	for _, o := range p.Offsets {
-		faults = append(faults, o.ID.validate(0))
+		faults = append(faults, o.ID.validate(Limits{}))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &Error{Op: "save offsets", Kind: ErrInvalid, Err: err}
@@ -147,10 +157,28 @@ func (p Payload) fault() error {
 }
 
 func (e *NewEvent) fault() error {
-	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags))
+	var adapter error
+	if !validText(e.Adapter) {
+		adapter = errors.New("the adapter's manifest is not valid UTF-8 without U+0000")
+	}
+	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags), adapter)
 }
 
-func (e *NewEvent) size() int { return len(e.Data) + len(e.Metadata.Data) }
+// Size is what e takes of Limits.MaxBytes.
+func (e *NewEvent) Size() int {
+	return e.Payload.size() + e.Metadata.size() + tagBytes(e.Tags) + len(e.Adapter)
+}
+
+func (s *Snapshot) size() int { return s.Payload.size() + s.Metadata.size() + tagBytes(s.Tags) }
+
+func (p *Payload) size() int { return len(p.Manifest) + len(p.Data) }
+
+func tagBytes(tags []string) (n int) {
+	for _, t := range tags {
+		n += len(t)
+	}
+	return n
+}
 
 func (s *Snapshot) fault() error {
 	return errors.Join(s.Payload.fault(), metadataFault(s.Metadata), validTags(s.Tags))
@@ -169,7 +197,7 @@ func metadataFault(p Payload) error {
 func validTags(tags []string) error {
 	for _, t := range tags {
 		if t == "" || !validText(t) {
-			return fmt.Errorf("tag %q is not non-empty valid UTF-8 without U+0000", t)
+			return fmt.Errorf("tag %s is not non-empty valid UTF-8 without U+0000", Quote(t))
 		}
 	}
 	return nil
@@ -190,7 +218,7 @@ func tooLarge(op string, id PersistenceID, events, size int, l Limits) error {
 		err = fmt.Errorf("%d events, the store takes %d", events, l.MaxEvents)
 	}
 	if limit := orMax(l.MaxBytes); size > limit {
-		err = errors.Join(err, fmt.Errorf("%d bytes of payload, the store takes %d", size, limit))
+		err = errors.Join(err, fmt.Errorf("%d bytes, the store takes %d", size, limit))
 	}
 	if err != nil {
 		return &Error{Op: op, ID: id, Kind: ErrTooLarge, Err: err}

@@ -27,11 +27,14 @@ func TestCommitValidate(t *testing.T) {
 		"broken id":               {annals.Commit{ID: "a\xff", Events: one}, limits, annals.ErrInvalid},
 		"zero in id":              {annals.Commit{ID: "a\x00", Events: one}, limits, annals.ErrInvalid},
 		"long id":                 {annals.Commit{ID: "Thing|123", Events: one}, limits, annals.ErrInvalid},
+		"characters, not bytes":   {annals.Commit{ID: "Thing|éé", Events: one}, annals.Limits{MaxIDChars: 8}, nil},
+		"too many characters":     {annals.Commit{ID: "Thing|ééé", Events: one}, annals.Limits{MaxIDChars: 8}, annals.ErrInvalid},
 		"negative After":          {annals.Commit{ID: "Thing|1", After: -1, Events: one}, limits, annals.ErrInvalid},
 		"After at the end":        {annals.Commit{ID: "Thing|1", After: annals.MaxSeqNr, Events: one}, limits, annals.ErrInvalid},
 		"no events":               {annals.Commit{ID: "Thing|1"}, limits, annals.ErrInvalid},
 		"no serializer":           {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{}}}, limits, annals.ErrInvalid},
 		"broken manifest":         {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4, Manifest: "\xff"}}}}, limits, annals.ErrInvalid},
+		"broken adapter":          {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Adapter: "\x00"}}}, limits, annals.ErrInvalid},
 		"empty tag":               {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Tags: []string{""}}}}, limits, annals.ErrInvalid},
 		"metadata without number": {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Metadata: annals.Payload{Data: []byte("x")}}}}, limits, annals.ErrInvalid},
 		"snapshot of another":     {annals.Commit{ID: "Thing|2", After: 3, Events: one, Snapshot: snapshot}, limits, annals.ErrInvalid},
@@ -103,6 +106,67 @@ func TestSnapshotProgressAndFilterValidate(t *testing.T) {
 	} {
 		if !errors.Is(c.err, c.want) || c.want == nil && c.err != nil {
 			t.Errorf("%s: got %v, want %v", name, c.err, c.want)
+		}
+	}
+}
+
+func TestErrorsAreShort(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é\xff", 1<<20)
+	many := make([]annals.NewEvent, 10_000)
+	for i := range many {
+		many[i] = annals.NewEvent{Payload: payload, Tags: []string{strings.Repeat("\xff", 300)}}
+	}
+	one := []annals.NewEvent{{Payload: payload, Tags: []string{long}}}
+	for name, err := range map[string]error{
+		"id":         annals.PersistenceID(long).ValidateRead("replay", annals.Limits{}),
+		"tag":        annals.Commit{ID: "a", Events: one}.Validate(annals.Limits{}),
+		"tags":       annals.Commit{ID: "a", Events: many}.Validate(annals.Limits{}),
+		"projection": annals.Progress{Projection: long}.Validate(),
+		"cause":      &annals.Error{Op: "x", Err: errors.New(long)},
+	} {
+		if text := err.Error(); len(text) > 8<<10 || !strings.Contains(text, "bytes)") {
+			t.Errorf("%s: got %d bytes: %.300s", name, len(text), text)
+		}
+		for inner := errors.Unwrap(err); inner != nil && name != "cause"; inner = errors.Unwrap(inner) {
+			if n := len(inner.Error()); n > 16<<10 {
+				t.Errorf("%s: the cause has %d bytes", name, n)
+			}
+		}
+	}
+	if got, want := annals.Quote("a\x00"), `"a\x00"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := annals.Quote(strings.Repeat("é", 200)), `"`+strings.Repeat("é", 128)+`"… (400 bytes)`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Whatever is stored with an event counts towards the limit.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	e := annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Manifest: "ab", Data: []byte("abc")}, Tags: []string{"abcd", "e"},
+		Metadata: annals.Payload{SerializerID: 4, Manifest: "abcdef", Data: []byte("abcdefg")}, Adapter: "abcdefgh"}
+	if e.Size() != 2+3+5+6+7+8 {
+		t.Errorf("an event of %d bytes, want 31", e.Size())
+	}
+	for name, validate := range map[string]func(l annals.Limits) error{
+		"commit": func(l annals.Limits) error { return annals.Commit{ID: "a", Events: []annals.NewEvent{e}}.Validate(l) },
+		"snapshot": func(l annals.Limits) error {
+			return annals.Snapshot{ID: "a", SeqNr: 1, Payload: e.Payload, Tags: append(e.Tags, e.Adapter), Metadata: e.Metadata}.Validate(l)
+		},
+		"state": func(l annals.Limits) error {
+			return annals.StateWrite{ID: "a", Payload: annals.Payload{SerializerID: 4, Manifest: "abcdefghijklmnopqrstuvwxyz"}, Tags: e.Tags}.Validate("put state", l)
+		},
+		"state, event": func(l annals.Limits) error {
+			return annals.StateWrite{ID: "a", Event: &e, Payload: annals.Payload{SerializerID: 1, Data: []byte("x")}}.Validate("delete state", l)
+		},
+	} {
+		if err := validate(annals.Limits{MaxBytes: 31}); err != nil {
+			t.Errorf("%s of 31 bytes: %v", name, err)
+		}
+		if err := validate(annals.Limits{MaxBytes: 30}); !errors.Is(err, annals.ErrTooLarge) {
+			t.Errorf("%s of 31 bytes where 30 are taken: %v", name, err)
 		}
 	}
 }

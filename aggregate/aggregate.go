@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/host"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // Options tune a Repository. The zero Options are right for most.
@@ -23,9 +24,13 @@ type Options struct {
 	WriteTimeout time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
 
 	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
-	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it is stored
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
 
-	Metadata func(ctx context.Context) annals.Payload // of the events of a command; nil: none
+	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
+	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
+	Projections []string
+
+	Metadata func(ctx context.Context) annals.Payload // of the events of a command; nil: none. Not for states
 	Logger   *slog.Logger                             // for failed snapshots and stacks of panics; nil: slog.Default()
 }
 
@@ -39,13 +44,11 @@ func (o *Options) setDefaults() {
 	if o.KeepSnapshots == 0 {
 		o.KeepSnapshots = 1
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = panics.Logger(o.Logger)
 }
 
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Metadata: o.Metadata, Logger: o.Logger}
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
 }
 
 func (o *Options) faults() error {
@@ -57,10 +60,10 @@ func (o *Options) faults() error {
 
 // Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
 type Repository[C, S, R any] struct {
-	store  annals.Store
 	model  host.Model[C, S, R]
 	limits annals.Limits
 	o      Options
+	saves  saves
 }
 
 // Result is what a command did.
@@ -75,25 +78,30 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	wiring := host.Wiring{Op: "aggregate.New", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents)
+	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
 	o.setDefaults()
-	return &Repository[C, S, R]{store, host.NewSourced(store, b, o.config()), store.Capabilities().Limits, o}, nil
+	return newRepository(store, host.NewSourced(store, b, o.config()), o), nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots and DeleteEvents mean nothing to them.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them; Metadata is
+// ErrInvalid, for a state keeps none.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates()
+	wiring.NeedsStates(o.Metadata)
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
 	o.setDefaults()
-	return &Repository[C, S, R]{store, host.NewDurable(store, b, o.config()), store.Capabilities().Limits, o}, nil
+	return newRepository(store, host.NewDurable(store, b, o.config()), o), nil
+}
+
+func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Repository[C, S, R] {
+	return &Repository[C, S, R]{model: model, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
 }
 
 // Load is the entity's state and its last number or revision: 0 when it was never written. The state is the caller's.
@@ -129,7 +137,8 @@ func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (Result[R]
 // DoAt is Do for an entity that must be exactly at number at, as in If-Match: ErrConflict otherwise, without another try.
 func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (Result[R], error) {
 	if at < 0 {
-		return Result[R]{}, &annals.Error{Op: "ask", ID: r.model.ID(id), Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
+		pid, _ := host.Identify(r.model, "ask", id, r.limits)
+		return Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
 	}
 	result, _, err := r.once(ctx, id, c, at)
 	return result, err
@@ -180,14 +189,4 @@ func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) error {
 	defer cancel()
 	_, err := host.Send(ctx, r.model, w)
 	return err
-}
-
-// save never fails the command: what it decided is stored, and the next snapshot does this one's work.
-func (r *Repository[C, S, R]) save(ctx context.Context, s annals.Snapshot) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
-	defer cancel()
-	if err := host.SaveSnapshot(ctx, r.store, r.o.config(), s); err != nil {
-		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
-			slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -317,6 +319,9 @@ func TestSnapshots(t *testing.T) {
 		if got, err := r.Do(t.Context(), "a", 1); got.Reply != want || err != nil {
 			t.Fatalf("%+v, %v, want %d", got, err, want)
 		}
+		if err := r.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range 3 {
 		do(i + 1) // the snapshot behind the third fails, the command does not
@@ -337,6 +342,45 @@ func TestSnapshots(t *testing.T) {
 			t.Errorf("event %d is left, %v, want 8 only", e.SeqNr, err)
 		}
 	}
+}
+
+// A command does not wait for its snapshot, and Wait does. While one is being saved, no other of the same entity is.
+func TestSlowSnapshotHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFlaky()
+		release, saves := make(chan struct{}), 0
+		s.save = func() error {
+			saves++
+			<-release
+			return nil
+		}
+		b := account
+		b.SnapshotEvery = 1
+		r, err := aggregate.New(s, b, aggregate.Options{WriteTimeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 3 {
+			if got, err := r.Do(ctx, "a", 1); got.Reply != i+1 || err != nil {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		cancel() // the callers' contexts end with their requests
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Wait(short); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("wait for a snapshot that takes longer: %v", err)
+		}
+		close(release)
+		if err := r.Wait(t.Context()); err != nil || saves != 1 {
+			t.Errorf("%d saves, %v, want 1", saves, err)
+		}
+		if snap, ok, err := s.Snapshots().Latest(t.Context(), "Account|a", annals.SnapshotCriteria{}); !ok || err != nil || snap.SeqNr != 1 {
+			t.Errorf("snapshot %d, %v, %v, want 1", snap.SeqNr, ok, err)
+		}
+	})
 }
 
 func TestMetadata(t *testing.T) {
@@ -393,3 +437,40 @@ func TestBadInputIsRefused(t *testing.T) {
 		t.Errorf("%v, want not supported", err)
 	}
 }
+
+// A Decide that calls runtime.Goexit ends the caller's goroutine. Other callers are not delayed.
+func TestGoexitInDecide(t *testing.T) {
+	t.Parallel()
+	b := account
+	b.Decide = func(balance, amount int) ([]int, error) {
+		switch amount {
+		case 1000:
+			runtime.Goexit()
+		case 2000:
+			panic((*nilError)(nil))
+		}
+		return account.Decide(balance, amount)
+	}
+	r, err := aggregate.New(newFlaky(), b, aggregate.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := r.Do(t.Context(), "a", 1000)
+		t.Errorf("returned with %v", err)
+	}()
+	<-ended
+	_, err = r.Do(t.Context(), "a", 2000)
+	if !errors.Is(err, annals.ErrPanic) || !strings.Contains(err.Error(), "<nil>") {
+		t.Errorf("a panic with a nil error: %v", err)
+	}
+	if got, err := r.Do(t.Context(), "a", 1); got.Reply != 1 || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text } // panics for nil

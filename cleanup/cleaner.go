@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 // Options of a Cleaner; the zero Options work.
@@ -24,6 +25,10 @@ type Options struct {
 	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not
 	// handled: the entity fails with annals.ErrUnavailable instead.
 	Projections []string
+
+	// Readable says what is wrong with a snapshot, as the Decode of its codec does. DeleteBeforeSnapshot deletes nothing that is
+	// covered by one it fails for: the entity fails with annals.ErrCorrupt. nil: snapshots are not checked.
+	Readable func(annals.Snapshot) error
 
 	// Progress is called for each entity, in the order of the ids and one call at a time, with the report so far.
 	Progress func(Result, Report)
@@ -46,6 +51,9 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 	faults := []error{
 		negative("Concurrency", o.Concurrency), negative("PerSecond", o.PerSecond), negative("MaxFailures", o.MaxFailures),
 		negative("KeepSnapshots", o.KeepSnapshots), negative("Age", o.Age),
+	}
+	if err := progress.Fault(o.Projections); err != nil {
+		faults = append(faults, err)
 	}
 	if store == nil {
 		faults = append(faults, errors.New("the store is nil"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -320,6 +321,62 @@ func TestProjections(t *testing.T) {
 		}
 		wantShape(t, s, "T|1", shape{last: 5})
 	})
+}
+
+// An event that comes between the look and the delete is not deleted: no projection was asked for it.
+func TestDeletesOnlyWhatItLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{0, 5} { // also behind events that are deleted already
+		inner := memstore.New()
+		write(t, inner, "T|1", 5)
+		if err := inner.Journal().DeleteTo(t.Context(), "T|1", annals.SeqNr(5-before)); err != nil {
+			t.Fatal(err)
+		}
+		s := watched{inner, func(ctx context.Context, id annals.PersistenceID) error {
+			_, err := inner.Journal().Append(ctx, annals.Commit{ID: id, After: 5, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4}}}})
+			return err
+		}}
+		report, err := cleaner(t, s, cleanup.Options{}).DeleteEvents(t.Context(), cleanup.IDs("T|1"), annals.MaxSeqNr)
+		if err != nil || report.Events != annals.SeqNr(before) {
+			t.Errorf("%d events: %+v, %v", before, report, err)
+		}
+		wantShape(t, inner, "T|1", shape{first: 6, last: 6})
+	}
+}
+
+// What a snapshot covers stays when the snapshot cannot be read.
+func TestReadable(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	write(t, s, "T|1", 5, 3)
+	write(t, s, "T|2", 5, 3)
+	broken := errors.New("broken")
+	c := cleaner(t, s, cleanup.Options{Readable: func(snap annals.Snapshot) error {
+		switch {
+		case snap.SeqNr != 3:
+			t.Errorf("asked for snapshot %d", snap.SeqNr)
+		case snap.ID == "T|1":
+			return broken
+		}
+		return nil
+	}})
+	_, err := c.DeleteBeforeSnapshot(t.Context(), cleanup.IDs("T|1", "T|2"))
+	if !errors.Is(err, annals.ErrCorrupt) || !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	wantShape(t, s, "T|1", shape{first: 1, last: 5, snapshot: 3})
+	wantShape(t, s, "T|2", shape{first: 4, last: 5, snapshot: 3})
+}
+
+// A sequence of ids that panics fails the run, not the process.
+func TestPanicInIDs(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){"panic": func() { panic("of the test") }, "Goexit": runtime.Goexit} {
+		_, err := cleaner(t, memstore.New(), cleanup.Options{}).DeleteEvents(t.Context(), func(func(annals.PersistenceID, error) bool) { end() }, 1)
+		if !errors.Is(err, annals.ErrPanic) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

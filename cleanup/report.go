@@ -72,7 +72,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %d of %d entities failed, the first with: %v", len(e.Failed), e.Report.Entities, e.Failed[0].Err)
 	}
 	if e.Err != nil && e.Report.Last != "" {
-		fmt.Fprintf(&b, ": ended behind %q", string(e.Report.Last))
+		fmt.Fprintf(&b, ": ended behind %s", annals.Quote(string(e.Report.Last)))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // run is one run over ids: a goroutine begins entities, each gets one of its own, and the caller's takes the results in
@@ -28,11 +29,13 @@ func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[a
 	)
 	wg.Go(func() {
 		defer close(results)
-		fed = c.feed(feeding, ids, results, func(id annals.PersistenceID, result chan<- Result) {
-			wg.Go(func() {
-				w := work{Cleaner: c, Result: Result{ID: id}}
-				w.Err = each(ctx, &w)
-				result <- w.Result
+		fed = panics.Contain(op, "", func() error { // ids may be the user's code
+			return c.feed(feeding, ids, results, func(id annals.PersistenceID, result chan<- Result) {
+				wg.Go(func() {
+					w := work{Cleaner: c, Result: Result{ID: id}}
+					w.Err = each(ctx, &w)
+					result <- w.Result
+				})
 			})
 		})
 	})

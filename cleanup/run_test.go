@@ -37,6 +37,12 @@ func (j watchedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, t
 	return j.Journal.DeleteTo(ctx, id, to)
 }
 
+// LastSeqNr lets each entity have been written at least once.
+func (j watchedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	n, err := j.Journal.LastSeqNr(ctx, id)
+	return max(n, 1), err
+}
+
 func many(n int) (ids []annals.PersistenceID) {
 	for i := range n {
 		ids = append(ids, annals.PersistenceID(fmt.Sprintf("T|%03d", i)))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 // work is what is done to one entity. Its steps fill the Result as they go.
@@ -23,8 +25,10 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 			return err
 		}
 	}
-	if !w.o.DryRun { // also where nothing is there: a store may have more to remove by now
-		if err := w.store.Journal().DeleteTo(ctx, w.ID, to); err != nil {
+	// Also where nothing is there: a store may have more to remove by now. Never above last: no one has looked at an event that
+	// came later.
+	if !w.o.DryRun && last > 0 {
+		if err := w.store.Journal().DeleteTo(ctx, w.ID, last); err != nil {
 			return err
 		}
 	}
@@ -34,7 +38,7 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 	return nil
 }
 
-// extent is the first event up to to and the last one, 0 where there is none.
+// extent is the first event up to to, 0 where there is none, and the last number up to to that was given out.
 func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.SeqNr, err error) {
 	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, to) {
 		if err != nil {
@@ -43,26 +47,18 @@ func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.
 		first = e.SeqNr
 		break
 	}
-	if first == 0 {
-		return 0, 0, nil
-	}
 	last, err = w.store.Journal().LastSeqNr(ctx, w.ID)
 	return first, min(last, to), err
 }
 
 // handled fails where a projection has not come to event last.
 func (w *work) handled(ctx context.Context, last annals.SeqNr) error {
-	for _, name := range w.o.Projections {
-		newest, _, err := w.store.Offsets().Handled(ctx, name, w.ID)
-		if err != nil {
-			return err
-		}
-		if newest.SeqNr < last {
-			return &annals.Error{Op: "delete events", ID: w.ID, Kind: annals.ErrUnavailable,
-				Err: fmt.Errorf("projection %q has come to event %d, not to %d", name, newest.SeqNr, last)}
-		}
+	n, name, err := progress.Handled(ctx, w.store.Offsets(), w.o.Projections, w.ID)
+	if err == nil && n < last {
+		err = &annals.Error{Op: "delete events", ID: w.ID, Kind: annals.ErrUnavailable,
+			Err: fmt.Errorf("projection %s has come to event %d, not to %d", annals.Quote(name), n, last)}
 	}
-	return nil
+	return err
 }
 
 func (w *work) deleteSnapshots(ctx context.Context) error {
@@ -90,6 +86,7 @@ func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
 
 func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	var oldest annals.SeqNr // of those kept
+	var covering annals.Snapshot
 	for range w.o.KeepSnapshots {
 		if oldest == 1 {
 			break // below it there is nothing
@@ -101,10 +98,15 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 		if !there {
 			break
 		}
-		oldest = s.SeqNr
+		oldest, covering = s.SeqNr, s
 	}
 	if oldest == 0 {
 		return nil
+	}
+	if w.o.Readable != nil {
+		if err := panics.Contain("read back snapshot", w.ID, func() error { return w.o.Readable(covering) }); err != nil {
+			return &annals.Error{Op: "read back snapshot", ID: w.ID, Last: oldest, Kind: annals.ErrCorrupt, Err: err}
+		}
 	}
 	if err := w.deleteEvents(ctx, oldest); err != nil {
 		return err

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -52,8 +53,11 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 		load = append(load, config.WithCredentialsProvider(o.Credentials))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
-	if err != nil {
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrUnavailable, Err: err}
+	switch {
+	case ctx.Err() != nil:
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrUnavailable, Err: ctx.Err()}
+	case err != nil: // a shared file or a variable of the environment says something that cannot be
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	connections := o.MaxConnections
 	if connections == 0 {
@@ -88,13 +92,56 @@ func transport(connections int) *http.Transport {
 // a closed body answers WriteTo with io.EOF. When net/http, which tries for bytes beyond the declared length at the end of
 // an upload, comes too late, it takes that for a failed upload and kills the connection under the answer: the answer is
 // lost, the request goes out again, and a write has been applied twice. Through Read alone io.EOF is just the end.
+//
+// It also ends an answer whose body stops coming: the time-outs of net/http end with the head of an answer.
 type steady struct{ aws.HTTPClient }
 
 func (s steady) Do(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
-	return s.HTTPClient.Do(r)
+	ctx, cancel := context.WithCancel(r.Context())
+	answer, err := s.HTTPClient.Do(r.WithContext(ctx))
+	if err != nil || answer == nil || answer.Body == nil {
+		cancel()
+		return answer, err
+	}
+	answer.Body = &flowing{body: answer.Body, cancel: cancel}
+	return answer, nil
+}
+
+// bodyStalls is how long one read of an answer's body may take. The service sends at most 16 MB, in pieces.
+const bodyStalls = 10 * time.Second
+
+// flowing is the body of an answer. A read that takes too long ends with an error.
+type flowing struct {
+	body    io.ReadCloser
+	cancel  context.CancelFunc // of the request; it ends a read
+	timer   *time.Timer        // runs during a read
+	stalled bool
+}
+
+var errStalled = fmt.Errorf("the answer stopped coming for %v", bodyStalls)
+
+func (f *flowing) Read(b []byte) (int, error) {
+	if f.timer == nil {
+		f.timer = time.AfterFunc(bodyStalls, f.cancel)
+	} else {
+		f.timer.Reset(bodyStalls)
+	}
+	n, err := f.body.Read(b)
+	if !f.timer.Stop() {
+		f.stalled = true
+	}
+	if err != nil && f.stalled {
+		err = errStalled
+	}
+	return n, err
+}
+
+func (f *flowing) Close() error {
+	defer f.cancel()
+	return f.body.Close()
 }
 
 // once is given to every call: one layer retries, and it is not the SDK's.

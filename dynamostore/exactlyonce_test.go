@@ -116,25 +116,6 @@ func (o own) taskFaults(t *testing.T, s annals.Store) (faults []string) {
 	return faults
 }
 
-// badWeather loses answers and requests: of fourteen writes three.
-func badWeather() func(testenv.Request) testenv.Fault {
-	var n atomic.Int64
-	return func(r testenv.Request) testenv.Fault {
-		if !r.Writes() {
-			return testenv.Fault{}
-		}
-		switch n.Add(1) % 14 {
-		case 3:
-			return testenv.Fault{LoseAnswer: true}
-		case 7:
-			return testenv.Fault{StatusLate: http.StatusInternalServerError}
-		case 11:
-			return testenv.Fault{Status: http.StatusServiceUnavailable}
-		}
-		return testenv.Fault{}
-	}
-}
-
 // Writers of two stores, which are two processes to each other, race for few tasks while answers get lost. Each change that was
 // accepted is counted once, no other is.
 func TestChangesAreCountedOnce(t *testing.T) {
@@ -154,8 +135,7 @@ func TestChangesAreCountedOnce(t *testing.T) {
 }
 
 func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
+	p := newProxy(t)
 	o := newOwn(t)
 	var stores []*dynamostore.Store
 	for range 2 {
@@ -170,7 +150,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 		defer func() { _ = s.Close() }()
 		stores = append(stores, s)
 	}
-	p.SetRule(badWeather())
+	p.SetRule(badWeather(testenv.Fault{Status: http.StatusServiceUnavailable}))
 	var accepted, conflicts, unknown atomic.Int64
 	var writers sync.WaitGroup
 	for w := range 8 {
@@ -205,15 +185,14 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	if testing.Short() {
 		rounds, changes = 2, 60
 	}
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
+	p := newProxy(t)
 	o, table := newOwn(t), "t"+rand.Text()
 	s, err := openTasks(t.Context(), client(t), commit.Layout{Table: table}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	p.SetRule(badWeather())
+	p.SetRule(badWeather(testenv.Fault{Status: http.StatusServiceUnavailable}))
 	acknowledged := 0
 	for range rounds {
 		child := exec.CommandContext(t.Context(), os.Args[0])

@@ -21,6 +21,7 @@ type engine struct {
 	attempts  int                                // sendings of a request whose answers get lost
 	observed  bool
 	pace      pacer
+	behind    time.Duration // how far the clock is behind that of the machine: a test's
 }
 
 // backoff bounds the waits between two sendings: the n-th is random, below first·2ⁿ and below most.
@@ -30,7 +31,7 @@ const (
 )
 
 // Now is plan.Executor.
-func (e *engine) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+func (e *engine) Now() time.Time { return time.Now().Add(-e.behind).UTC().Truncate(time.Microsecond) }
 
 // request is one exchange with the service, to be sent as often as it takes.
 type request struct {
@@ -42,40 +43,47 @@ type request struct {
 }
 
 // run sends r until it is answered: through throttling and conflicts of transactions as long as ctx lasts, through lost
-// answers a bounded number of times. open reports that an answer was lost on the way, so that what was sent then may
+// answers and failed connections a bounded number of times. open reports that an answer was lost on the way, so that what was sent then may
 // have been written. The error is nil or a *annals.Error; failed is its class.
 func (e *engine) run(ctx context.Context, r request) (open bool, failed class, err error) {
 	costs := costsOf(ctx)
 	losses := 0
+	var last error // the service's
 	for try := 0; ; try++ {
 		if err := e.turn(ctx, r); err != nil {
-			return open, down, giveUp(ctx, down, err, open)
+			return open, down, giveUp(ctx, down, last, open)
 		}
 		costs.sent(try)
 		if r.prepare != nil {
 			r.prepare(open)
 		}
-		err := r.send()
+		last = r.send()
 		<-e.slots
-		if err == nil {
-			return open, 0, nil
+		c := class(0)
+		if last != nil {
+			c = classify(last)
 		}
-		c := classify(err)
-		switch c {
-		case refused, wrong, down:
-			return open, c, giveUp(ctx, c, err, open)
-		case throttled:
+		switch {
+		case c == throttled:
 			e.pace.slow(r.keys())
-			continue // the lane says when
-		case lost:
+		case c != lost && c != unreached && e.pace.busy():
+			e.pace.pass(r.keys())
+		}
+		switch c {
+		case 0:
+			return open, c, nil
+		case refused, wrong, down:
+			return open, c, giveUp(ctx, c, last, open)
+		case lost, unreached:
 			losses++
-			open = open || !r.read
-			if losses >= e.attempts || ctx.Err() != nil {
-				return open, c, giveUp(ctx, c, err, open)
+			open = open || c == lost && !r.read
+			if losses >= e.attempts {
+				return open, c, giveUp(ctx, c, last, open)
 			}
 		}
+		// Also behind a throttle: a lane knows what its key takes, but not that a request is turned away again and again.
 		if err := pause(ctx, backoff(try)); err != nil {
-			return open, c, giveUp(ctx, c, err, open)
+			return open, c, giveUp(ctx, c, last, open)
 		}
 	}
 }
@@ -104,7 +112,7 @@ func backoff(try int) time.Duration {
 	return rand.N(min(backoffFirst<<min(try, 10), backoffMost))
 }
 
-// giveUp is the error of a request that is not sent again.
+// giveUp is the error of a request that is not sent again. err is the last answer, nil where there is none.
 func giveUp(ctx context.Context, c class, err error, open bool) error {
 	kind := annals.ErrUnavailable
 	switch {
@@ -116,13 +124,13 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 		kind = annals.ErrConflict
 	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		err = errors.Join(ended, err)
+		if err != nil {
+			ended = errors.Join(ended, err)
+		}
+		err = ended
 	}
 	return &annals.Error{Kind: kind, Err: err}
 }
-
-// partition names a partition key of a table for the pacer. Reads and writes have capacities of their own.
-func partition(mode, table, hash string) string { return mode + table + "\x00" + hash }
 
 // keysOf are the partition keys that ops touch.
 func (e *engine) keysOf(ops []plan.Op) []string {
@@ -136,6 +144,26 @@ func (e *engine) keysOf(ops []plan.Op) []string {
 		if len(keys) == 0 || keys[len(keys)-1] != key {
 			keys = append(keys, key)
 		}
+	}
+	return keys
+}
+
+// keysOfOwn are the partition keys, or at least the tables, that items of the caller's own touch.
+func (e *engine) keysOfOwn(own []types.TransactWriteItem) (keys []string) {
+	for _, item := range own {
+		var table *string
+		var it plan.Item
+		switch {
+		case item.Put != nil:
+			table, it = item.Put.TableName, item.Put.Item
+		case item.Update != nil:
+			table, it = item.Update.TableName, item.Update.Key
+		case item.Delete != nil:
+			table, it = item.Delete.TableName, item.Delete.Key
+		case item.ConditionCheck != nil:
+			table, it = item.ConditionCheck.TableName, item.ConditionCheck.Key
+		}
+		keys = append(keys, e.keyOf("w", text(table), it))
 	}
 	return keys
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -132,8 +133,14 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 				yield(nil, &annals.Error{Kind: annals.ErrTruncated})
 				return
 			}
+			if q.Bytes > 0 && len(out.Items) > 0 {
+				limit = itemsIn(q.Bytes, out.Items)
+			}
 			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
 				return
+			}
+			if q.Paged != nil {
+				q.Paged()
 			}
 			in.ExclusiveStartKey = out.LastEvaluatedKey
 			if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
@@ -141,6 +148,15 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 			}
 		}
 	}
+}
+
+// itemsIn is how many items like those of a page have so many bytes, 1 at least.
+func itemsIn(bytes int, page []plan.Item) int {
+	size := 0
+	for _, it := range page {
+		size += plan.Size(it)
+	}
+	return max(bytes*len(page)/max(size, 1), 1)
 }
 
 // lastAnchor is the last item of a page with which the next can begin; again: the page began with one itself, and the next
@@ -214,20 +230,31 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	return in
 }
 
+// scanParts is in how many places of a table a Scan of that many items looks: the first page alone may be one entity's.
+const scanParts = 16
+
 // Scan is plan.Executor.
 func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item, error) {
-	in := &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(int32(limit)), ReturnConsumedCapacity: e.capacity()}
-	var out *dynamodb.ScanOutput
-	_, _, err := e.run(ctx, request{
-		read: true,
-		keys: func() []string { return []string{partition("r", table, "")} },
-		send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
-	})
-	if err != nil {
-		return nil, err
+	parts := min(limit, scanParts)
+	var reads sync.WaitGroup
+	items, errs := make([][]plan.Item, parts), make([]error, parts)
+	for i := range parts {
+		in := &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(int32(limit / parts)), ReturnConsumedCapacity: e.capacity(),
+			Segment: aws.Int32(int32(i)), TotalSegments: aws.Int32(int32(parts))}
+		reads.Go(func() {
+			out, err := e.scanPage(ctx, in)
+			if errs[i] = err; err == nil {
+				items[i] = out.Items
+			}
+		})
 	}
-	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
-	return out.Items, nil
+	reads.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(items...), nil
 }
 
 // ScanAll is plan.Executor.
@@ -237,23 +264,31 @@ func (e *engine) ScanAll(ctx context.Context, table string, fields []string) ite
 		in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity(),
 			ProjectionExpression: aws.String(projection(fields, names)), ExpressionAttributeNames: names}
 		for {
-			var out *dynamodb.ScanOutput
-			_, _, err := e.run(ctx, request{
-				read: true,
-				keys: func() []string { return []string{partition("r", table, "")} },
-				send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
-			})
+			out, err := e.scanPage(ctx, in)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
 			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
 				return
 			}
 			in.ExclusiveStartKey = out.LastEvaluatedKey
 		}
 	}
+}
+
+// scanPage reads the page that in asks for.
+func (e *engine) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
+	_, _, err = e.run(ctx, request{
+		read: true,
+		keys: func() []string { return []string{partition("r", *in.TableName, "")} },
+		send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
+	})
+	if err != nil {
+		return nil, err
+	}
+	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+	return out, nil
 }
 
 // projection asks for fields by placeholder, since any of them may be a reserved word.

@@ -164,7 +164,7 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	stamp := e.stamping(ops)
 	var reasons []types.CancellationReason
 	open, c, err := e.run(ctx, request{
-		keys: func() []string { return e.keysOf(ops) },
+		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
 		prepare: func(open bool) {
 			if stamp != nil && !open { // nothing has been written: what goes out now is another request
 				stamp(open)
@@ -284,7 +284,9 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 			touched := func() []string {
 				var keys []plan.Item
 				for _, w := range left {
-					keys = append(keys, w.DeleteRequest.Key)
+					if w.DeleteRequest != nil { // what is left over is the service's word
+						keys = append(keys, w.DeleteRequest.Key)
+					}
 				}
 				return e.keysOfAll("w", table, keys)
 			}

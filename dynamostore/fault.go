@@ -1,7 +1,9 @@
 package dynamostore
 
 import (
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 
@@ -19,6 +21,7 @@ const (
 	throttled                  // over the capacity: nothing was written
 	busy                       // another transaction holds the item: nothing was written
 	lost                       // no answer, or one that says nothing: it may have been written
+	unreached                  // no connection: nothing was written
 	wrong                      // the request can never work: nothing was written
 	down                       // nothing was written, and sending it again at once will not help
 )
@@ -26,11 +29,23 @@ const (
 var throttleCodes = []string{"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException", "Throttling",
 	"ProvisionedThroughputExceeded", "ThrottlingError"}
 
+// wrongCodes are the service's error codes that last until the program, its rights or its tables are changed.
+var wrongCodes = []string{
+	"ValidationException", "ItemCollectionSizeLimitExceededException", "IdempotentParameterMismatchException", "SerializationException",
+	"ResourceNotFoundException", "UnknownOperationException",
+	"AccessDeniedException", "AccessDenied", "UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId",
+	"SignatureDoesNotMatch", "MissingAuthenticationTokenException", "MissingAuthenticationToken", "IncompleteSignatureException",
+	"IncompleteSignature", "OptInRequired",
+}
+
 // classify says what err means. Payloads are taken out of it on the way: the service sends the other writer's item along.
 func classify(err error) class {
 	strip(err)
 	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
 		return classifyReasons(canceled.CancellationReasons)
+	}
+	if c := unsent(err); c != 0 {
+		return c
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -45,8 +60,7 @@ func classify(err error) class {
 		return busy
 	case code == "TransactionInProgressException":
 		return lost
-	case code == "ValidationException", code == "ItemCollectionSizeLimitExceededException", code == "IdempotentParameterMismatchException",
-		code == "SerializationException":
+	case slices.Contains(wrongCodes, code):
 		return wrong
 	}
 	var answer *smithyhttp.ResponseError
@@ -54,6 +68,38 @@ func classify(err error) class {
 		return lost
 	}
 	return down
+}
+
+// unsent is the class of what failed before the request was sent, 0 for everything else. A client that is not the SDK's own
+// says nothing about that.
+func unsent(err error) class {
+	var operation, other *smithy.OperationError
+	if !errors.As(err, &operation) {
+		return 0
+	}
+	var api smithy.APIError
+	if errors.As(operation.Err, &other) { // of another service, which was asked for credentials
+		if errors.As(other.Err, &api) && slices.Contains(wrongCodes, api.ErrorCode()) {
+			return wrong
+		}
+		return down
+	}
+	var sending *smithyhttp.RequestSendError
+	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var answered *smithyhttp.ResponseError
+	var garbled *smithy.DeserializationError
+	var canceled *smithy.CanceledError
+	switch {
+	case errors.As(err, &sending):
+		if errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate) {
+			return unreached
+		}
+		return 0
+	case errors.As(err, &api), errors.As(err, &answered), errors.As(err, &garbled), errors.As(err, &canceled):
+		return 0
+	}
+	return down // no credentials, or nothing that can be sent
 }
 
 // classifyReasons finds the reason that decides: what is wrong for good before what a later try may get past.

@@ -89,10 +89,7 @@ func TestFillIndex(t *testing.T) {
 	indexed := commit.Layout{Table: table, Index: "slices"}
 	refused(indexed, `created with the index ""`)
 
-	proxy := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(proxy.Close)
-	slow, err := connect(ctx, proxy.Endpoint)
-	must(err)
+	slow, proxy := clientBehindProxy(t)
 	filling := indexed
 	filling.FillIndex = true
 	short, cancel := context.WithCancel(ctx)

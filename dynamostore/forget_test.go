@@ -31,13 +31,10 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{T: t, proxy: testenv.NewFaultProxy(testenv.DynamoDB(t)), client: client(t)}
-	t.Cleanup(p.proxy.Close)
+	c, proxy := clientBehindProxy(t)
+	p := &pair{T: t, proxy: proxy, client: client(t)}
 	p.beside, p.table = openIndexed(t, p.client, dynamostore.Options{})
-	c, err := connect(t.Context(), p.proxy.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if p.slow, err = dynamostore.Open(t.Context(), c, commit.Layout{Table: p.table, Index: "slices"}, dynamostore.Options{Attempts: 2}); err != nil {
 		t.Fatal(err)
 	}

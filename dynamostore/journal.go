@@ -81,13 +81,21 @@ func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot f
 	if err := id.ValidateRead("recover", s.view().limits()); err != nil {
 		return 0, err
 	}
+	var theirs error // what a function of the caller's said
 	err = s.view().call(ctx, annals.Call{Op: "recover", ID: id}, false, func(ctx context.Context) (err error) {
-		last, err = s.rooms.Recover(ctx, s.engine, id, snapshot, func(e annals.Event) error {
+		last, err = s.rooms.Recover(ctx, s.engine, id, func(sn annals.Snapshot) error {
+			theirs = snapshot(sn)
+			return theirs
+		}, func(e annals.Event) error {
 			costsOf(ctx).events(1)
-			return event(e)
+			theirs = event(e)
+			return theirs
 		})
 		return err
 	})
+	if theirs != nil {
+		err = theirs
+	}
 	return last, err
 }
 

@@ -2,11 +2,18 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // A partition that takes 50 requests a second, asked by twenty at once: nearly all of it is used, and few are turned away.
@@ -35,7 +42,7 @@ func TestPacerFindsTheLimit(t *testing.T) {
 			return true
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		keys := []string{"key"}
+		keys := []string{partition("w", "table", "key")}
 		var senders sync.WaitGroup
 		for range 20 {
 			senders.Go(func() {
@@ -43,7 +50,9 @@ func TestPacerFindsTheLimit(t *testing.T) {
 					if p.busy() && p.wait(ctx, keys) != nil {
 						return
 					}
-					if !admit() {
+					if admit() {
+						p.pass(keys)
+					} else {
 						p.slow(keys)
 					}
 				}
@@ -75,13 +84,13 @@ func TestPacerLanes(t *testing.T) {
 		var p pacer
 		begun := time.Now()
 		for range 5 {
-			p.slow([]string{"hot"})
+			p.slow([]string{partition("w", "table", "hot")})
 			_ = pause(t.Context(), laneQuiet)
 		}
 		waited := func(key string) time.Duration {
 			before := time.Now()
 			for range 50 {
-				if err := p.wait(t.Context(), []string{key}); err != nil {
+				if err := p.wait(t.Context(), []string{partition("w", "table", key)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -95,7 +104,7 @@ func TestPacerLanes(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := p.wait(ctx, []string{"hot"}); err == nil {
+		if err := p.wait(ctx, []string{partition("w", "table", "hot")}); err == nil {
 			t.Error("a wait did not end with its context")
 		}
 		_ = pause(t.Context(), laneLife+time.Second)
@@ -103,12 +112,195 @@ func TestPacerLanes(t *testing.T) {
 			t.Errorf("%v after the throttle, the key still waited %v", time.Since(begun), d)
 		}
 		for i := range lanesKept {
-			p.slow([]string{fmt.Sprint(i)})
+			p.slow([]string{partition("w", "table", fmt.Sprint(i))})
 		}
 		_ = pause(t.Context(), laneLife+time.Second)
-		p.slow([]string{"one more"})
-		if n := p.lanes.Load(); n != 1 || len(p.byKey) != 1 {
-			t.Errorf("%d lanes are kept", n)
+		p.slow([]string{partition("w", "table", "one more")})
+		if n := p.known.Load(); n != 2 || len(p.byKey) != 1 || len(p.byTable) != 1 {
+			t.Errorf("%d lanes and bounds are kept", n)
+		}
+	})
+}
+
+// throttledTable is a client whose table takes what admit allows, of writes alone.
+type throttledTable struct {
+	Client
+	mu    sync.Mutex
+	sent  int
+	admit func() bool
+}
+
+func (c *throttledTable) answer() error {
+	time.Sleep(time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent++
+	if c.admit() {
+		return nil
+	}
+	return &types.ProvisionedThroughputExceededException{}
+}
+
+func (c *throttledTable) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return &dynamodb.PutItemOutput{}, c.answer()
+}
+
+func (c *throttledTable) TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return &dynamodb.TransactWriteItemsOutput{}, c.answer()
+}
+
+// since returns how many requests went out since the last call.
+func (c *throttledTable) since() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, c.sent = c.sent, 0
+	return n
+}
+
+func (c *throttledTable) engine() *engine {
+	return &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts}
+}
+
+// A table that takes nothing is not asked again and again by each of its keys, and one that takes something again is used
+// again soon.
+func TestThrottledTable(t *testing.T) {
+	t.Parallel()
+	for _, writers := range []int{50, 400} {
+		synctest.Test(t, func(t *testing.T) {
+			open := false
+			c := &throttledTable{admit: func() bool { return open }}
+			e := c.engine()
+			ctx, stop := context.WithCancel(t.Context())
+			var done sync.WaitGroup
+			for i := range writers {
+				done.Go(func() {
+					op := plan.Op{Table: "t", Put: plan.Item{"pid": plan.S(fmt.Sprint(i))}}
+					for ctx.Err() == nil {
+						if _, err := e.Write(ctx, plan.Write{Ops: []plan.Op{op}}); err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			_ = pause(ctx, time.Second)
+			if n := c.since(); n > 10*writers {
+				t.Errorf("%d requests in the first second of %d keys", n, writers)
+			}
+			_ = pause(ctx, 9*time.Second)
+			if n := c.since(); n > 9*4*boundLow {
+				t.Errorf("%d requests in the next nine seconds", n)
+			}
+			c.mu.Lock()
+			open = true
+			c.mu.Unlock()
+			_ = pause(ctx, 4*time.Second)
+			c.since()
+			_ = pause(ctx, time.Second)
+			if n := c.since(); n < 4000 {
+				t.Errorf("%d requests in the fifth second after the table takes everything again", n)
+			}
+			stop()
+			done.Wait()
+		})
+	}
+}
+
+// A table below its demand, asked by many keys that ask seldom, is used, and mostly not asked in vain.
+func TestThrottledTableIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 200
+		left, at, passed := 0.0, time.Now(), 0
+		c := &throttledTable{admit: func() bool {
+			now := time.Now()
+			left, at = min(left+limit*now.Sub(at).Seconds(), limit), now
+			if left < 1 {
+				return false
+			}
+			left--
+			passed++
+			return true
+		}}
+		e := c.engine()
+		ctx, stop := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		for w := range 300 {
+			done.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ { // another key each time
+					op := plan.Op{Table: "t", Put: plan.Item{"pid": plan.S(fmt.Sprint(w, n))}}
+					_, _ = e.Write(ctx, plan.Write{Ops: []plan.Op{op}})
+				}
+			})
+		}
+		total := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return passed
+		}
+		_ = pause(ctx, 5*time.Second)
+		c.since()
+		before := total()
+		_ = pause(ctx, 10*time.Second)
+		sent, used := c.since(), total()-before
+		if share := float64(used) / (10 * limit); share < 0.9 || 2*sent > 5*used {
+			t.Errorf("%.2f of the limit was used, by %d requests of which %d passed", share, sent, used)
+		}
+		stop()
+		done.Wait()
+	})
+}
+
+// A table that was just created, and of which no other part of the service knows yet, is asked for with growing waits.
+func TestTableThatIsBeingCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &newTable{}
+		e := &engine{client: c, tables: map[string]plan.Table{}, described: map[string]*types.TableDescription{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := e.prepareTables(ctx, []plan.Table{{Name: "t", Hash: plan.Key{Name: "pid"}}}, Options{CreateTables: true})
+		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || c.described > 8 {
+			t.Errorf("%d looks in three seconds, %v", c.described, err)
+		}
+	})
+}
+
+type newTable struct {
+	Client
+	described int
+}
+
+func (c *newTable) CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	return &dynamodb.CreateTableOutput{}, nil
+}
+
+func (c *newTable) DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	c.described++
+	return nil, &types.ResourceNotFoundException{}
+}
+
+// A transaction of the caller's own items alone is sent again with growing waits, and so is one request of any kind.
+func TestThrottledRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &throttledTable{admit: func() bool { return false }}
+		e := c.engine()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		own := []types.TransactWriteItem{
+			{Put: &types.Put{TableName: aws.String("theirs"), Item: plan.Item{"k": plan.S("1")}}},
+			{Update: &types.Update{TableName: aws.String("t"), Key: plan.Item{"pid": plan.S("1")}}},
+			{Delete: &types.Delete{TableName: aws.String("theirs")}},
+			{ConditionCheck: &types.ConditionCheck{}},
+			{},
+		}
+		_, err := e.transact(ctx, nil, own)
+		var throttle *types.ProvisionedThroughputExceededException
+		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &throttle) {
+			t.Errorf("the error does not say why: %v", err)
+		}
+		if n := c.since(); n < 5 || n > 25 {
+			t.Errorf("%d requests in three seconds", n)
 		}
 	})
 }

@@ -253,12 +253,7 @@ func TestFollowerOfALaggingIndex(t *testing.T) {
 func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
-	c, err := connect(ctx, p.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, p := clientBehindProxy(t)
 	s, _ := openIndexed(t, c, dynamostore.Options{})
 	if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|0", Events: texts("announced")}); err != nil {
 		t.Fatal(err)

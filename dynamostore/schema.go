@@ -37,11 +37,9 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 		} else {
 			created = false
 		}
-		for wait := activeSoon; !active(description); wait = min(2*wait, activeMost) {
-			if description != nil {
-				if err := pause(ctx, wait); err != nil {
-					return false, stopped(err)
-				}
+		for wait := time.Duration(0); !active(description); wait = min(max(2*wait, activeSoon), activeMost) {
+			if err := pause(ctx, wait); err != nil {
+				return false, stopped(fmt.Errorf("table %q cannot be used yet: %w", t.Name, err))
 			}
 			if description, err = e.describe(ctx, t.Name); err != nil {
 				return false, err

@@ -2,13 +2,12 @@ package dynamostore_test
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +20,7 @@ import (
 // shardedBehindProxy opens a store on new tables of the plugin behind a fault proxy.
 func shardedBehindProxy(t *testing.T, j sharded.Journal, o dynamostore.Options) (*dynamostore.Store, *testenv.FaultProxy) {
 	t.Helper()
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
-	c, err := connect(t.Context(), p.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, p := clientBehindProxy(t)
 	prefix := "s" + rand.Text()
 	j.Table, o.CreateTables = prefix+"j", true
 	s, err := dynamostore.Open(t.Context(), c, sharded.Layout{Journal: j, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: sharded.State{Table: prefix + "d"}}, o)
@@ -41,21 +35,7 @@ func TestShardedLostAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, dynamostore.Options{})
-	var n atomic.Int64
-	p.SetRule(func(r testenv.Request) testenv.Fault {
-		if !r.Writes() {
-			return testenv.Fault{}
-		}
-		switch n.Add(1) % 14 {
-		case 3:
-			return testenv.Fault{LoseAnswer: true}
-		case 7:
-			return testenv.Fault{StatusLate: http.StatusInternalServerError}
-		case 11:
-			return testenv.Fault{Throttle: true}
-		}
-		return testenv.Fault{}
-	})
+	p.SetRule(badWeather(testenv.Fault{Throttle: true}))
 	var writers sync.WaitGroup
 	for w := range 3 {
 		id := annals.NewPersistenceID("Thing", fmt.Sprint(w))
@@ -134,6 +114,48 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 	}
 }
 
+// Many shards are read ahead by few rows each: a megabyte of each would be 400 here.
+func TestShardedReadAheadIsBounded(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	const shards, rows, size = 400, 30, 50_000
+	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
+	for i := range annals.SeqNr(rows) { // all in one shard
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, Events: texts(strings.Repeat("x", size))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var first, later []int
+	p.SetRule(func(r testenv.Request) testenv.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		var q struct {
+			Limit             int
+			ExclusiveStartKey map[string]any
+		}
+		switch err := json.Unmarshal(r.Body, &q); {
+		case err != nil:
+			t.Error(err)
+		case r.Operation != "Query" || r.Indexed():
+		case q.ExclusiveStartKey == nil:
+			first = append(first, q.Limit)
+		default:
+			later = append(later, q.Limit)
+		}
+		return testenv.Fault{}
+	})
+	if n := len(replay(ctx, t, s, "Thing|1-1", 1, annals.MaxSeqNr)); n != rows {
+		t.Errorf("%d events", n)
+	}
+	if len(first) != shards || slices.Min(first) != 20 || slices.Max(first) != 20 {
+		t.Errorf("%d first pages of up to %d rows; want %d of 20, 32 MB in all if rows have 4 KB", len(first), slices.Max(first), shards)
+	}
+	if len(later) < rows-20 || slices.Max(later) != 1 || slices.Min(later) != 1 {
+		t.Errorf("later pages of %v rows; want 1 each, as rows have %d bytes", later, size)
+	}
+}
+
 func TestShardedCosts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -143,8 +165,8 @@ func TestShardedCosts(t *testing.T) {
 	if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, Events: texts(strings.Repeat("x", 700))}); err != nil {
 		t.Fatal(err)
 	}
-	if r := seen.last(); r.Requests != 1 || r.WriteUnits > 2 {
-		t.Errorf("append: %d requests, %v write units; want 1 and, with the index, 2", r.Requests, r.WriteUnits)
+	if r := seen.last(); r.Requests != 2 || r.WriteUnits > 2 || r.ReadUnits > 1 {
+		t.Errorf("append: %d requests, %v write and %v read units; want a look whether the id is new, and, with the index, 2", r.Requests, r.WriteUnits, r.ReadUnits)
 	}
 	if err := s.Journal().DeleteTo(ctx, id, 1); err != nil {
 		t.Fatal(err)

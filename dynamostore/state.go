@@ -96,7 +96,7 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 
 // handle asks the change handler.
 func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
-	ctx = context.WithValue(ctx, txKey{c.s}, true)
+	ctx = annals.ContextWithTx(ctx, c.s)
 	err := contained(func() error { return c.t.OnChange(ctx, tx, st) })
 	tx.end()
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) {

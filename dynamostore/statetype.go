@@ -53,6 +53,9 @@ func (s *Store) compileTypes(o Options) error {
 			if slices.Contains(t.Columns[:i], column) {
 				about("the column %q is named twice", column)
 			}
+			if s.rooms.Additional != nil {
+				s.rooms.Additional(column)
+			}
 		}
 		for _, f := range t.findable {
 			if !slices.Contains(t.Columns, f.Column) {

@@ -252,12 +252,7 @@ func TestOwnTable(t *testing.T) {
 // ErrUnsupported, and no search ever scans.
 func TestFindStates(t *testing.T) {
 	t.Parallel()
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
-	c, err := connect(t.Context(), p.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, p := clientBehindProxy(t)
 	table := "own" + rand.Text()
 	define := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: kind}
@@ -265,7 +260,7 @@ func TestFindStates(t *testing.T) {
 	key := func(name string, kind types.KeyType) types.KeySchemaElement {
 		return types.KeySchemaElement{AttributeName: &name, KeyType: kind}
 	}
-	_, err = c.CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &table, BillingMode: types.BillingModePayPerRequest,
+	_, err := c.CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &table, BillingMode: types.BillingModePayPerRequest,
 		KeySchema: []types.KeySchemaElement{key("pid", types.KeyTypeHash), key("seq", types.KeyTypeRange)},
 		AttributeDefinitions: []types.AttributeDefinition{define("pid", types.ScalarAttributeTypeS), define("seq", types.ScalarAttributeTypeN),
 			define("title", types.ScalarAttributeTypeS), define("size", types.ScalarAttributeTypeN), define("raw", types.ScalarAttributeTypeB)},
@@ -320,12 +315,7 @@ func TestFindStates(t *testing.T) {
 // What an index shows may be older than the state: the state decides.
 func TestFindStatesBehindTheIndex(t *testing.T) {
 	t.Parallel()
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
-	t.Cleanup(p.Close)
-	c, err := connect(t.Context(), p.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, p := clientBehindProxy(t)
 	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: "t" + rand.Text()}, posts(""))
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -58,6 +59,9 @@ var (
 // fit is ErrInvalid, and the error says what is wrong. client is a *dynamodb.Client, preferably from NewClient; Close does
 // not close it.
 func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store, error) {
+	if client == nil || layout == nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: errors.New("the client or the layout is nil")}
+	}
 	rooms, err := layout.Plan()
 	if err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
@@ -65,7 +69,7 @@ func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	s := &Store{
 		name:     "dynamodb/" + layout.Name(),
 		rooms:    rooms,
-		observer: o.Observer,
+		observer: panics.Observer(o.Observer),
 		engine: &engine{
 			client:    client,
 			tables:    map[string]plan.Table{},
@@ -190,7 +194,7 @@ func (v view) enter(ctx context.Context, write bool) error {
 		}
 		return nil
 	}
-	if write && insideTx(ctx, v.s) {
+	if write && annals.ContextInTx(ctx, v.s) {
 		return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("a write past the transaction that is running")}
 	}
 	if !v.s.gate.enter() {
@@ -207,12 +211,15 @@ func (v view) leave() {
 
 func (v view) limits() annals.Limits { return v.s.rooms.Capabilities.Limits }
 
-// named puts operation and id into an error of the engine or a layout.
+// named is err, of the engine or a layout, with operation and id. err itself stays as it is: it may be the caller's.
 func named(op string, id annals.PersistenceID, err error) error {
-	if e := (*annals.Error)(nil); errors.As(err, &e) && e.Op == "" {
-		e.Op, e.ID = op, id
+	e, ok := err.(*annals.Error) //nolint:errorlint // what err wraps has been named, or is the caller's
+	if !ok || e.Op != "" {
+		return err
 	}
-	return err
+	with := *e
+	with.Op, with.ID = op, id
+	return &with
 }
 
 func or(n, standard int) int {

@@ -53,10 +53,6 @@ func (t *Tx) end() []types.TransactWriteItem {
 	return t.items
 }
 
-type txKey struct{ s *Store }
-
-func insideTx(ctx context.Context, s *Store) bool { return ctx.Value(txKey{s}) != nil }
-
 // InTx is annals.Transactor. Nothing is sent before fn returns nil: reads inside fn do not see its writes, receipts are
 // those of a success to come, and a conflict shows when InTx returns.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
@@ -66,7 +62,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		}
 		tx := &Tx{}
 		defer tx.done.Store(true) // also when fn panics
-		err := fn(context.WithValue(ctx, txKey{s}, true), tx, inside{view: view{s: s, x: collector{s.engine, tx}, tx: tx}})
+		err := fn(annals.ContextWithTx(ctx, s), tx, inside{view: view{s: s, x: collector{s.engine, tx}, tx: tx}})
 		tx.done.Store(true)
 		if err != nil {
 			return &annals.Error{Err: err}
@@ -114,6 +110,16 @@ type collector struct {
 func (c collector) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	if w.Apart {
 		return c.engine.Write(ctx, w)
+	}
+	if err := ctx.Err(); err != nil { // the call fails: its write must not go out with the others
+		return plan.Outcome{}, stopped(err)
+	}
+	if w.Once {
+		w.Ops = slices.Clone(w.Ops)
+		for i := range w.Ops {
+			op := &w.Ops[i]
+			op.Condition, op.Names, op.Values, op.Ours = "", nil, nil, nil
+		}
 	}
 	c.tx.mu.Lock()
 	defer c.tx.mu.Unlock()

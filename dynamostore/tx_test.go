@@ -182,7 +182,7 @@ func TestItemsOfHandlers(t *testing.T) {
 		"an item twice":              {[]types.TransactWriteItem{o.add("n", 1), o.add("n", 1)}, annals.ErrInvalid},
 		"the state itself":           {[]types.TransactWriteItem{{Delete: &types.Delete{TableName: &table, Key: plan.Item{"pid": plan.S("Post|1"), "seq": plan.N(0)}}}}, annals.ErrInvalid},
 		"an expression that is none": {[]types.TransactWriteItem{{Update: &types.Update{TableName: &o.table, Key: plan.Item{"what": plan.S("n")}, UpdateExpression: aws.String("more")}}}, annals.ErrInvalid},
-		"a table that is not there":  {[]types.TransactWriteItem{elsewhere.add("n", 1)}, annals.ErrUnavailable},
+		"a table that is not there":  {[]types.TransactWriteItem{elsewhere.add("n", 1)}, annals.ErrInvalid},
 	} {
 		add = c.add
 		if err := putText(t, s, "Post|1", 0, "x"); !errors.Is(err, c.kind) || errors.Is(err, annals.ErrUnknown) {

@@ -3,84 +3,145 @@ package dynamostore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
-	"strconv"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/internal/storeurl"
 )
 
-// OpenURL opens dynamodb:?layout=commit&table=annals, for annals.Openers. Parameters: layout (commit, the default, or
-// sharded), region, endpoint, connections, create (true creates missing tables); for commit table and index (the name of one
-// for queries across entities); for sharded shards, journal, snapshot and state, the names of its tables. Credentials come
-// from the SDK's own chain.
+// OpenURL opens dynamodb:?layout=commit&table=annals, for annals.Openers. Its parameters, which replace what o says, are the
+// fields of Options, ClientOptions and of the layout; docs/stores/urls.md lists them. Credentials come from the SDK's own chain.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
-	p := parameters{left: u.Query()}
-	c := ClientOptions{Region: p.text("region"), Endpoint: p.text("endpoint"), MaxConnections: p.number("connections")}
-	o.CreateTables = o.CreateTables || p.flag("create")
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = c.MaxConnections
-	}
-	var layout Layout
-	switch name := p.text("layout"); name {
-	case "", "commit":
-		layout = commit.Layout{Table: p.text("table"), Index: p.text("index")}
-	case "sharded":
-		layout = sharded.Layout{ShardCount: p.number("shards"), Journal: sharded.Journal{Table: p.text("journal")},
-			Snapshot: sharded.Snapshot{Table: p.text("snapshot")}, State: sharded.State{Table: p.text("state")}}
-	default:
-		p.faults = append(p.faults, fmt.Errorf("there is no layout %q", name))
-	}
-	for name := range p.left {
-		p.faults = append(p.faults, fmt.Errorf("there is no parameter %q", name))
-	}
-	if u.Host != "" || u.Path != "" || u.Opaque != "" {
-		p.faults = append(p.faults, errors.New("there is something between dynamodb: and the parameters"))
-	}
-	if err := errors.Join(p.faults...); err != nil {
+	settings, err := o.fromURL(u)
+	if err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	client, err := NewClient(ctx, c)
+	client, err := NewClient(ctx, settings.client)
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, client, layout, o)
-}
-
-// parameters are those of a URL that nobody has asked for yet, and what is wrong with the others.
-type parameters struct {
-	left   url.Values
-	faults []error
-}
-
-func (p *parameters) text(name string) string {
-	v := p.left.Get(name)
-	p.left.Del(name)
-	return v
-}
-
-func (p *parameters) number(name string) int {
-	text := p.text(name)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		p.faults = append(p.faults, fmt.Errorf("%s is %q, not a number above 0", name, text))
-	}
-	return n
-}
-
-func (p *parameters) flag(name string) bool {
-	text := p.text(name)
-	if text == "" {
-		return false
-	}
-	b, err := strconv.ParseBool(text)
+	s, err := Open(ctx, client, settings.layout, settings.store)
 	if err != nil {
-		p.faults = append(p.faults, fmt.Errorf("%s is %q, not true or false", name, text))
+		return nil, err // a nil *Store would not be a nil annals.Store
 	}
-	return b
+	return s, nil
+}
+
+// settings are what a URL says.
+type settings struct {
+	client ClientOptions
+	layout Layout
+	store  Options
+}
+
+// fromURL returns the settings of u, and of o where u says nothing.
+func (o Options) fromURL(u *url.URL) (s settings, err error) {
+	p := storeurl.Parse(u)
+	p.Text("region", &s.client.Region)
+	p.Text("endpoint", &s.client.Endpoint)
+	storeurl.Number(p, "connections", &s.client.MaxConnections)
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = s.client.MaxConnections
+	}
+	p.Flag("create", &o.CreateTables)
+	storeurl.Number(p, "read_units", &o.Provisioned.ReadUnits)
+	storeurl.Number(p, "write_units", &o.Provisioned.WriteUnits)
+	p.Flag("streams", &o.Streams)
+	storeurl.Number(p, "max_in_flight", &o.MaxInFlight)
+	storeurl.Number(p, "attempts", &o.Attempts)
+	s.store = o
+	layout := commitFromURL
+	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL})
+	s.layout = layout(p)
+	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
+		err = errors.Join(err, errors.New("there is something between dynamodb: and the ?"))
+	}
+	return s, err
+}
+
+func commitFromURL(p *storeurl.Parameters) Layout {
+	l := commit.Layout{}
+	p.Text("table", &l.Table)
+	p.Text("index", &l.Index)
+	p.Flag("fill_index", &l.FillIndex)
+	return l
+}
+
+func shardedFromURL(p *storeurl.Parameters) Layout {
+	l := sharded.Layout{}
+	storeurl.Number(p, "shards", &l.ShardCount)
+	storeurl.Choice(p, "read_through", &l.ReadThrough, map[string]sharded.ReadThrough{"keys": sharded.Keys, "index": sharded.Index})
+	p.Flag("no_index", &l.NoIndex)
+	p.List("other_columns", &l.OtherColumns)
+
+	j := &l.Journal
+	p.Text("journal", &j.Table)
+	p.Flag("journal.off", &j.Off)
+	p.Text("journal.index", &j.Index)
+	storeurl.Number(p, "journal.shards", &j.ShardCount)
+	partitionKey(p, "journal.partition_key", &j.PartitionKey)
+	sortKey(p, "journal.sort_key", &j.SortKey)
+	p.Text("journal.separator", &j.Separator)
+	p.Text("journal.tag_separator", &j.TagSeparator)
+	p.Flag("journal.hard_delete", &j.HardDelete)
+	p.Text("journal.columns.partition_key", &j.Columns.PartitionKey)
+	p.Text("journal.columns.sort_key", &j.Columns.SortKey)
+	p.Text("journal.columns.persistence_id", &j.Columns.PersistenceID)
+	p.Text("journal.columns.sequence_nr", &j.Columns.SequenceNr)
+	p.Text("journal.columns.deleted", &j.Columns.Deleted)
+	p.Text("journal.columns.message", &j.Columns.Message)
+	p.Text("journal.columns.ordering", &j.Columns.Ordering)
+	p.Text("journal.columns.tags", &j.Columns.Tags)
+
+	s := &l.Snapshot
+	p.Text("snapshot", &s.Table)
+	p.Flag("snapshot.off", &s.Off)
+	p.Text("snapshot.index", &s.Index)
+	storeurl.Number(p, "snapshot.shards", &s.ShardCount)
+	partitionKey(p, "snapshot.partition_key", &s.PartitionKey)
+	sortKey(p, "snapshot.sort_key", &s.SortKey)
+	p.Text("snapshot.separator", &s.Separator)
+	p.Flag("snapshot.legacy", &s.Legacy)
+	p.Text("snapshot.columns.partition_key", &s.Columns.PartitionKey)
+	p.Text("snapshot.columns.sort_key", &s.Columns.SortKey)
+	p.Text("snapshot.columns.persistence_id", &s.Columns.PersistenceID)
+	p.Text("snapshot.columns.sequence_nr", &s.Columns.SequenceNr)
+	p.Text("snapshot.columns.snapshot", &s.Columns.Snapshot)
+	p.Text("snapshot.columns.created", &s.Columns.Created)
+
+	d := &l.State
+	p.Text("state", &d.Table)
+	p.Flag("state.off", &d.Off)
+	p.List("state.prefixes", &d.Prefixes)
+	p.Text("state.table_prefix", &d.TablePrefix)
+	storeurl.Number(p, "state.shards", &d.ShardCount)
+	p.Text("state.separator", &d.Separator)
+	p.Text("state.tag_separator", &d.TagSeparator)
+	p.Flag("state.no_sort_key", &d.NoSortKey)
+	storeurl.Choice(p, "state.revision", &d.Revision, map[string]sharded.Revision{"plus_one": sharded.PlusOne, "same": sharded.Same})
+	p.Flag("state.tombstones", &d.Tombstones)
+	p.Text("state.columns.partition_key", &d.Columns.PartitionKey)
+	p.Text("state.columns.sort_key", &d.Columns.SortKey)
+	p.Text("state.columns.persistence_id", &d.Columns.PersistenceID)
+	p.Text("state.columns.revision", &d.Columns.Revision)
+	p.Text("state.columns.payload", &d.Columns.Payload)
+	p.Text("state.columns.serializer_id", &d.Columns.SerializerID)
+	p.Text("state.columns.serializer_manifest", &d.Columns.SerializerManifest)
+	p.Text("state.columns.ordering", &d.Columns.Ordering)
+	p.Text("state.columns.tags", &d.Columns.Tags)
+	p.Text("state.columns.deleted", &d.Columns.Deleted)
+	return l
+}
+
+func partitionKey(p *storeurl.Parameters, name string, to *sharded.PartitionKey) {
+	storeurl.Choice(p, name, to, map[string]sharded.PartitionKey{
+		"persistence_id": sharded.PersistenceIDBased, "sequence_number": sharded.SequenceNumberBased})
+}
+
+func sortKey(p *storeurl.Parameters, name string, to *sharded.SortKey) {
+	storeurl.Choice(p, name, to, map[string]sharded.SortKey{
+		"persistence_id_with_seq_nr": sharded.ByPersistenceIDWithSeqNr, "seq_nr": sharded.BySeqNr, "seq_nr_padded": sharded.BySeqNrPadded,
+		"number": sharded.ByNumber})
 }

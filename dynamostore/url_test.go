@@ -3,26 +3,49 @@ package dynamostore_test
 import (
 	"crypto/rand"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/internal/storeurl/urltest"
 	"github.com/annals-go/annals/internal/testenv"
 )
+
+func TestURLParameters(t *testing.T) {
+	t.Parallel()
+	for _, layout := range []string{"commit", "sharded"} {
+		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
+			return dynamostore.FromURL(dynamostore.Options{}, u)
+		})
+	}
+}
+
+// The URL has the last word, and says it also where the program has said something.
+func TestURLReplacesOptions(t *testing.T) {
+	t.Parallel()
+	for query, create := range map[string]bool{"create=true": true, "create=false": false, "attempts=3": true} {
+		s, err := dynamostore.FromURL(dynamostore.Options{CreateTables: true, Attempts: 5}, &url.URL{RawQuery: query})
+		if o := dynamostore.OptionsOf(s); err != nil || o.CreateTables != create || (o.Attempts == 3) != (query == "attempts=3") {
+			t.Errorf("%s: %+v, %v", query, o, err)
+		}
+	}
+}
 
 func TestOpenURL(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	openers := annals.Openers{"dynamodb": dynamostore.Options{}.OpenURL}
-	server := "&create=true&region=us-east-1&endpoint=" + testenv.DynamoDB(t)
+	server := "&region=us-east-1&endpoint=" + testenv.DynamoDB(t)
 	prefix := "u" + rand.Text()
 	for _, u := range []string{
-		"dynamodb:?table=" + prefix + server,
-		"dynamodb:?index=slices&table=" + prefix + "i" + server,
-		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d" + server,
+		"dynamodb:?table=" + prefix,
+		"dynamodb:?index=slices&table=" + prefix + "i",
+		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
+		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
-		s, err := openers.Open(t.Context(), u)
+		s, err := openers.Open(t.Context(), u+"&create=true"+server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,13 +55,34 @@ func TestOpenURL(t *testing.T) {
 		if _, err := s.Query().Newest(t.Context(), annals.Filter{}); errors.Is(err, annals.ErrUnsupported) == strings.Contains(u, "index=") {
 			t.Errorf("%s: %v", u, err)
 		}
+		if c := s.Capabilities(); c.States == strings.Contains(u, "state.off") || c.Snapshots == strings.Contains(u, "snapshot.off") {
+			t.Errorf("%s: %+v", u, c)
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, u := range []string{"dynamodb:?layout=none", "dynamodb:?tabel=x", "dynamodb:?connections=-1", "dynamodb:?create=perhaps", "dynamodb://host/?table=x"} {
-		if _, err := openers.Open(t.Context(), u); !errors.Is(err, annals.ErrInvalid) {
-			t.Errorf("%s: %v", u, err)
+	// An error is not accompanied by a store, not even a nil one.
+	u, err := url.Parse("dynamodb:?table=" + prefix + "missing" + server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := (dynamostore.Options{}).OpenURL(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
+		t.Errorf("a table that there is not: %v, %v", s, err)
+	}
+}
+
+func TestOpenURLRefuses(t *testing.T) {
+	t.Parallel()
+	openers := annals.Openers{"dynamodb": dynamostore.Options{}.OpenURL}
+	for _, u := range []string{
+		"dynamodb:?layout=none", "dynamodb:?tabel=x", "dynamodb:?connections=-1", "dynamodb:?create=perhaps", "dynamodb://host/?table=x",
+		"dynamodb:?table=orders;x=1", "dynamodb:?table=orders&%zz", "dynamodb:?%zz", "dynamodb:?table=a&table=b", "dynamodb:?table=",
+		"dynamodb:orders", "dynamodb:///orders", "dynamodb:?shards=8", "dynamodb:?layout=sharded&table=x", "dynamodb:?table=x#y",
+		"dynamodb:?layout=sharded&journal.sort_key=none",
+	} {
+		if s, err := openers.Open(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%s: %v, %v", u, s, err)
 		}
 	}
 }

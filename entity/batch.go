@@ -50,9 +50,8 @@ func (b *batch[C, R]) reset() {
 
 const keptCapacity = 64
 
-// write sends the next batch, without the turn, so that commands can be decided meanwhile. It reports whether it has the
-// turn again afterwards.
-func (e *entity[C, S, R]) write(snapshot bool) bool {
+// seal makes the next batch the current one and reports whether it is to be sent; if not, it is settled already.
+func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
 	e.current, e.next = b, e.engine.newBatch()
 	b.err = e.state.Seal(&b.write, snapshot)
@@ -61,18 +60,26 @@ func (e *entity[C, S, R]) write(snapshot bool) bool {
 	}
 	if b.err != nil || len(b.commands) == 0 {
 		e.settle()
-		return true
+		return false
 	}
+	return true
+}
 
+// send sends the current batch, without the turn, so that commands can be decided meanwhile. It reports whether it has the
+// turn again afterwards.
+func (e *entity[C, S, R]) send() bool {
 	e.mu.Lock()
 	e.writing, e.turn = true, false
 	if e.takeTurn() {
 		go e.work()
 	}
 	e.mu.Unlock()
+	e.current.err = e.engine.send(e.current)
+	return e.sent()
+}
 
-	b.err = e.engine.send(b)
-
+// sent gives the current batch, which has an outcome, back to the turn, and reports whether that is now the caller's.
+func (e *entity[C, S, R]) sent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.writing, e.written = false, true

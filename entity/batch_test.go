@@ -214,7 +214,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		"MaxBatch":  {entity.Options{MaxBatch: 4}, annals.Limits{}, 4},
 		"MaxBatch1": {entity.Options{MaxBatch: 1}, annals.Limits{}, 1},
 		"MaxEvents": {entity.Options{}, annals.Limits{MaxEvents: 5}, 5},
-		"MaxBytes":  {entity.Options{}, annals.Limits{MaxBytes: 3}, 3}, // of one byte each
+		"MaxBytes":  {entity.Options{}, annals.Limits{MaxBytes: 18}, 3}, // of six bytes each
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package entity
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -52,12 +53,20 @@ func newEngine[C, S, R any](store annals.Store, model host.Model[C, S, R], o Opt
 
 func (g *engine[C, S, R]) newBatch() *batch[C, R] { return g.batches.Get().(*batch[C, R]) }
 
+// errInTx refuses a command that could wait for a transaction, which waits for the command's answer.
+var errInTx = errors.New("the context is that of a transaction of the runtime's own store")
+
 func (g *engine[C, S, R]) ask(ctx context.Context, id string, value C, fresh bool) (reply R, err error) {
 	if err := ctx.Err(); err != nil {
-		return reply, notDecided(g.model.ID(id), err)
+		pid, _ := host.Identify(g.model, "ask", id, g.limits)
+		return reply, notDecided(pid, err)
+	}
+	if annals.ContextInTx(ctx, g.store) {
+		pid, _ := host.Identify(g.model, "ask", id, g.limits)
+		return reply, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}
 	c := g.commands.Get().(*command[C, R])
-	c.ctx, c.value, c.fresh = ctx, value, fresh
+	c.ctx, c.value, c.fresh = ctx, value, fresh || !g.o.SingleOwner
 	if err := g.deliver(id, c); err != nil {
 		return reply, err
 	}

@@ -58,6 +58,7 @@ const (
 	load
 	decide
 	write
+	send
 )
 
 // upcoming is what has to be done next. e.mu is held.
@@ -77,9 +78,15 @@ func (e *entity[C, S, R]) upcoming() task {
 
 // work has the turn and works until nothing is left to do.
 func (e *entity[C, S, R]) work() {
+	at, c := nothing, (*command[C, R])(nil)
+	defer func() {
+		if at != nothing { // domain code has called runtime.Goexit: this goroutine ends
+			go e.goOn(at, c)
+		}
+	}()
 	for {
 		e.mu.Lock()
-		switch e.upcoming() {
+		switch at = e.upcoming(); at {
 		case settle:
 			e.written = false
 			e.mu.Unlock()
@@ -88,13 +95,18 @@ func (e *entity[C, S, R]) work() {
 			e.mu.Unlock()
 			e.load()
 		case decide:
-			c := e.mailbox.pop()
+			c = e.mailbox.pop()
 			e.mu.Unlock()
 			e.decide(c)
 		case write:
 			snapshot := !e.saving
 			e.mu.Unlock()
-			if !e.write(snapshot) {
+			if !e.seal(snapshot) {
+				continue
+			}
+			at = send
+			if !e.send() {
+				at = nothing
 				return
 			}
 		case nothing:
@@ -109,6 +121,34 @@ func (e *entity[C, S, R]) work() {
 			}
 		}
 	}
+}
+
+// goOn does what is left of the task at which the goroutine before ended, then works on. c is the command then being decided.
+func (e *entity[C, S, R]) goOn(at task, c *command[C, R]) {
+	switch at {
+	case decide: // the state may be half changed, as by a panic in Evolve
+		e.broken(c, host.Exited("decide", e.pid))
+	case load:
+		e.refuseAll(host.Exited("recover", e.pid))
+	case write:
+		e.current.err = host.Exited("encode", e.pid)
+		e.settle()
+	case send: // only a store can have done that, and what it wrote nobody knows
+		w := &e.current.write
+		e.current.err = &annals.Error{Op: w.Op(), ID: w.ID(), After: w.After(), Kind: annals.ErrUnknown, Err: host.Exited(w.Op(), w.ID())}
+		if !e.sent() {
+			return
+		}
+	}
+	e.work()
+}
+
+// broken fails c, which has left the state unsound. The neighbours that were decided with it have not been sent: they are
+// decided again without it.
+func (e *entity[C, S, R]) broken(c *command[C, R], err error) {
+	e.reload(e.next.commands)
+	e.next.reset()
+	c.fail(err)
 }
 
 // decide runs c against the newest decided state.
@@ -133,10 +173,7 @@ func (e *entity[C, S, R]) decide(c *command[C, R]) {
 	c.reply, c.err = d.Reply, d.Err
 	switch {
 	case d.Broken:
-		// The neighbours that were decided with it have not been sent: they are decided again without it.
-		e.reload(e.next.commands)
-		e.next.reset()
-		c.answer()
+		e.broken(c, d.Err)
 	case !e.ahead() && !d.Wrote && !c.fresh:
 		c.answer()
 	default:

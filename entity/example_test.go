@@ -103,11 +103,11 @@ func Example_unknown() {
 	// 50 <nil>
 }
 
-// Two runtimes have the same entity in memory.
+// Two runtimes have the same entity in memory, and one of them was told that it is alone.
 func ExampleRuntime_Fresh() {
 	ctx := context.Background()
 	store := memstore.New()
-	here, err := entity.New(store, account, entity.Options{})
+	here, err := entity.New(store, account, entity.Options{SingleOwner: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -121,12 +121,14 @@ func ExampleRuntime_Fresh() {
 	fmt.Println(here.Ask(ctx, "a-1", 5))
 	fmt.Println(there.Ask(ctx, "a-1", 10))
 
-	fmt.Println(here.Ask(ctx, "a-1", read))   // from memory
+	fmt.Println(here.Ask(ctx, "a-1", read))   // from memory, as a single owner may
 	fmt.Println(here.Fresh(ctx, "a-1", read)) // asks the store first
+	fmt.Println(there.Ask(ctx, "a-1", read))  // asks the store first
 	// Output:
 	// 5 <nil>
 	// 15 <nil>
 	// 5 <nil>
+	// 15 <nil>
 	// 15 <nil>
 }
 

@@ -3,6 +3,7 @@ package entity_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -10,11 +11,80 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards host.Check and the c.fresh of entity.decide.
-func TestFreshSeesWhatOthersWrote(t *testing.T) {
+// An answer that wrote nothing, a rejection too, knows what another runtime wrote before the command was asked.
+func TestAskSeesWhatOthersWrote(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()
 		rt, other := start(s, entity.Options{}), start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		mustAsk(t, other, 10, 15)
+		mustAsk(t, rt, 0, 15)
+		mustAsk(t, other, 85, 100)
+		mustAsk(t, rt, -90, 10)
+		mustAsk(t, other, 0, 10)
+		mustAsk(t, rt, -10, 0)
+		if _, err := other.Ask(t.Context(), "a", -1); !errors.Is(err, errPoor) {
+			t.Errorf("%v, want the rejection by the newest balance", err)
+		}
+	})
+}
+
+// The commands that were decided while a write was in flight share one look at the store, and need none when one of them
+// writes.
+func TestOneLookForABatch(t *testing.T) {
+	t.Parallel()
+	for name, open := range kinds {
+		for _, c := range []struct {
+			amounts []int
+			looks   int64
+		}{
+			{[]int{0}, 1},
+			{[]int{0, -100, 0, 0, -200}, 1},
+			{[]int{0, -100, 1, 0, -200}, 0},
+		} {
+			t.Run(fmt.Sprint(name, c.amounts), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newHooked()
+					rt, err := open(s, entity.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					mustAsk(t, rt, 5, 5)
+					g := gated(s)
+					first := ask(t.Context(), rt, 1)
+					synctest.Wait()
+					s.looks.Store(0)
+					var all []<-chan answer
+					for _, amount := range c.amounts {
+						all = append(all, ask(t.Context(), rt, amount))
+						synctest.Wait()
+					}
+					g.pass()
+					answered(t, first, 6, nil)
+					if c.looks == 0 {
+						g.pass() // the write of the batch
+					}
+					for _, ch := range all {
+						if a := <-ch; a.err != nil && !errors.Is(a.err, errPoor) {
+							t.Error(a.err)
+						}
+					}
+					if got := s.looks.Load(); got != c.looks {
+						t.Errorf("%d looks at the store, want %d", got, c.looks)
+					}
+					_ = rt.Shutdown(t.Context())
+				})
+			})
+		}
+	}
+}
+
+// A declared single owner answers from memory, but for Fresh. Guards host.Check and the c.fresh of entity.decide.
+func TestFreshSeesWhatOthersWrote(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		s := newHooked()
+		rt, other := start(s, entity.Options{SingleOwner: true}), start(s, entity.Options{})
 		mustAsk(t, rt, 5, 5)
 		mustAsk(t, other, 10, 15)
 		if got, err := rt.Ask(t.Context(), "a", 0); got != 5 || err != nil {

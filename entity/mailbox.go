@@ -71,7 +71,7 @@ func notDecided(id annals.PersistenceID, err error) error {
 	return &annals.Error{Op: "ask", ID: id, Kind: annals.ErrUnavailable, Err: err}
 }
 
-// mailbox is the commands of one entity that wait to be decided, in order.
+// mailbox is the commands of one entity that wait to be decided, in order. It has room for a few times as many as wait.
 type mailbox[C, R any] struct {
 	commands []*command[C, R]
 	head     int
@@ -79,15 +79,33 @@ type mailbox[C, R any] struct {
 
 func (m *mailbox[C, R]) len() int { return len(m.commands) - m.head }
 
-func (m *mailbox[C, R]) push(c *command[C, R]) { m.commands = append(m.commands, c) }
+// push takes the room of those popped before it takes more: where commands come as fast as they go there is never a moment
+// without any.
+func (m *mailbox[C, R]) push(c *command[C, R]) {
+	if len(m.commands) == cap(m.commands) && m.head > len(m.commands)/2 {
+		m.move(m.commands)
+	}
+	m.commands = append(m.commands, c)
+}
 
 func (m *mailbox[C, R]) pop() *command[C, R] {
 	c := m.commands[m.head]
 	m.commands[m.head] = nil
-	if m.head++; m.head == len(m.commands) {
+	m.head++
+	switch n := m.len(); {
+	case cap(m.commands) > keptCapacity && n < cap(m.commands)/8: // what many have left behind
+		m.move(make([]*command[C, R], max(2*n, keptCapacity)))
+	case n == 0:
 		m.commands, m.head = m.commands[:0], 0
 	}
 	return c
+}
+
+// move has the commands at the beginning of to.
+func (m *mailbox[C, R]) move(to []*command[C, R]) {
+	n := copy(to, m.commands[m.head:])
+	clear(to[n:])
+	m.commands, m.head = to[:n], 0
 }
 
 // pushFront puts commands back before all others.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/host"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // Options tune a Runtime. The zero Options are right for most.
@@ -21,10 +22,19 @@ type Options struct {
 	WriteTimeout    time.Duration // of one write with all its tries, whatever the callers' contexts say, or up to an eighth less; 0: 10 s
 	RecoveryTimeout time.Duration // of reading an entity from the store; 0: 1 minute
 
-	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
-	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it is stored
+	// SingleOwner declares that only this Runtime writes to its entities. Then a rejection, or the reply to a command that
+	// writes nothing, is answered from memory. Without it such an answer is given only after the store confirmed that nobody
+	// else had written when the command was asked: one look at the store for a batch, none for a batch that writes.
+	SingleOwner bool
 
-	Metadata func(ctx context.Context) annals.Payload // of the events of a command, from its caller's context; nil: none
+	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
+
+	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
+	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
+	Projections []string
+
+	Metadata func(ctx context.Context) annals.Payload // of the events of a command, from its caller's context; nil: none. Not for states
 	Observer annals.Observer                          // is told of recoveries, batches and snapshots, with Store "entity"; may be nil
 	Logger   *slog.Logger                             // for what no caller can be told: failed snapshots, stacks of panics; nil: slog.Default()
 }
@@ -37,13 +47,11 @@ func (o *Options) setDefaults() {
 	o.WriteTimeout = or(o.WriteTimeout, 10*time.Second)
 	o.RecoveryTimeout = or(o.RecoveryTimeout, time.Minute)
 	o.KeepSnapshots = or(o.KeepSnapshots, 1)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
 
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Metadata: o.Metadata, Logger: o.Logger}
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
 }
 
 func (o *Options) faults() error {

@@ -22,6 +22,11 @@ func (e *entity[C, S, R]) load() {
 	if g.base.Err() != nil {
 		err = g.closedError(e.pid)
 	}
+	e.refuseAll(err)
+}
+
+// refuseAll fails the commands that wait.
+func (e *entity[C, S, R]) refuseAll(err error) {
 	e.mu.Lock()
 	commands := e.mailbox.takeAll()
 	e.mu.Unlock()

@@ -24,7 +24,7 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	wiring := host.Wiring{Op: "entity.New", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents)
+	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -32,12 +32,13 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	return &Runtime[C, R]{newEngine(store, host.NewSourced(store, b, o.config()), o)}, nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots and DeleteEvents mean nothing to them.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them; Metadata is
+// ErrInvalid, for a state keeps none.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Runtime[C, R], error) {
 	wiring := host.Wiring{Op: "entity.NewState", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates()
+	wiring.NeedsStates(o.Metadata)
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -48,6 +49,10 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 // Ask sends c to the entity named id, activating it on first use, and returns its reply once everything that c decided,
 // and everything it was decided on, is stored. A rejection is Decide's own error, unchanged.
 //
+// An answer that wrote nothing, such as a rejection, is given once the store has confirmed that no other owner had written to
+// the entity when Ask was called. That takes one look at the store for all commands that are answered together, and none when
+// one of them writes or the entity has just been loaded. Options.SingleOwner does without.
+//
 // When ctx ends before c was decided, c does nothing and the error is ErrUnavailable with ctx's error. When it ends later
 // the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once, and its reply goes
 // nowhere else.
@@ -55,8 +60,7 @@ func (r *Runtime[C, R]) Ask(ctx context.Context, id string, c C) (R, error) {
 	return r.engine.ask(ctx, id, c, false)
 }
 
-// Fresh is Ask for commands that only read: it makes sure that no other owner has written to the entity since the call
-// began, and loads it again if one has. It costs a look at the store unless the entity writes or loads anyway.
+// Fresh is Ask without what Options.SingleOwner allows: an answer that wrote nothing is confirmed by the store.
 func (r *Runtime[C, R]) Fresh(ctx context.Context, id string, c C) (R, error) {
 	return r.engine.ask(ctx, id, c, true)
 }

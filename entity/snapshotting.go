@@ -4,13 +4,12 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/host"
 )
 
 // save stores s and deletes what it makes superfluous, beside whatever the entity does meanwhile. No command depends on
 // it: when it fails, the snapshot SnapshotEvery events later does its work.
-func (e *entity[C, S, R]) save(s annals.Snapshot) {
+func (e *entity[C, S, R]) save(s host.NewSnapshot) {
 	e.mu.Lock()
 	e.saving = true
 	e.mu.Unlock()
@@ -19,7 +18,7 @@ func (e *entity[C, S, R]) save(s annals.Snapshot) {
 		ctx, cancel := context.WithTimeout(g.base, g.o.WriteTimeout)
 		defer cancel()
 		err := g.observe(ctx, "save snapshot", s.ID, 0, func(ctx context.Context) error {
-			return host.SaveSnapshot(ctx, g.store, g.o.config(), s)
+			return g.model.SaveSnapshot(ctx, s)
 		})
 		if err != nil {
 			g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -71,13 +72,13 @@ func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 	return k
 }
 
-// Then demands that the last command was accepted with exactly these events.
+// Then demands that the last command was accepted with exactly these events: equal to them, or stored as the same bytes.
 func (k *Case[C, E, S, R]) Then(events ...E) *Case[C, E, S, R] {
 	k.t.Helper()
 	if k.err != nil {
 		k.t.Fatalf("rejected: %v", k.err)
 	}
-	if len(events)+len(k.events) > 0 && !reflect.DeepEqual(events, k.events) {
+	if !slices.EqualFunc(events, k.events, func(a, b E) bool { return same(k.b.Events, a, b) }) {
 		k.t.Fatalf("events: got %+v, want %+v", k.events, events)
 	}
 	return k
@@ -140,6 +141,16 @@ func watch[S any](t testing.TB, c behavior.Codec[S], s S) func() {
 			t.Fatalf("Decide changed the state that it was given: %+v", s)
 		}
 	}
+}
+
+// same compares values, and those that hold more than is stored, such as protobuf messages, by what is stored.
+func same[T any](c behavior.Codec[T], a, b T) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	pa, errA := c.Encode(a)
+	pb, errB := c.Encode(b)
+	return errA == nil && errB == nil && samePayload(pa, pb)
 }
 
 func samePayload(a, b annals.Payload) bool {

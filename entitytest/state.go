@@ -1,7 +1,6 @@
 package entitytest
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/annals-go/annals/behavior"
@@ -38,7 +37,7 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 // Given lets s be what is stored.
 func (k *StateCase[C, S, R]) Given(s S) *StateCase[C, S, R] {
 	k.t.Helper()
-	k.state = throughCodec(k.t, k.b.States, s)
+	k.state = k.stored(s)
 	return k
 }
 
@@ -60,7 +59,7 @@ func (k *StateCase[C, S, R]) When(c C) *StateCase[C, S, R] {
 		if k.b.Tags != nil {
 			_ = k.b.Tags(next) // must not panic for any state
 		}
-		k.state = throughCodec(k.t, k.b.States, next)
+		k.state = k.stored(next)
 	case k.deleted:
 		k.state = k.first()
 	}
@@ -70,14 +69,14 @@ func (k *StateCase[C, S, R]) When(c C) *StateCase[C, S, R] {
 	return k
 }
 
-// Then demands that the last command was accepted and saved exactly s.
+// Then demands that the last command was accepted and saved exactly s: equal to it, or stored as the same bytes.
 func (k *StateCase[C, S, R]) Then(s S) *StateCase[C, S, R] {
 	k.t.Helper()
 	k.accepted()
 	if !k.saved {
 		k.t.Fatalf("nothing was saved, want %+v", s)
 	}
-	if !reflect.DeepEqual(k.state, s) {
+	if !same(k.b.States, k.state, s) {
 		k.t.Fatalf("saved: got %+v, want %+v", k.state, s)
 	}
 	return k
@@ -129,6 +128,16 @@ func (k *StateCase[C, S, R]) accepted() {
 	if k.err != nil {
 		k.t.Fatalf("rejected: %v", k.err)
 	}
+}
+
+// stored is s as it comes back from a store.
+func (k *StateCase[C, S, R]) stored(s S) S {
+	k.t.Helper()
+	s = throughCodec(k.t, k.b.States, s)
+	if k.b.Restore != nil {
+		s = k.b.Restore(k.id, s)
+	}
+	return s
 }
 
 func (k *StateCase[C, S, R]) first() (s S) {

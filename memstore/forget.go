@@ -26,7 +26,7 @@ func (v view) forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 	if err := f.Validate(annals.Limits{}); err != nil {
 		return false, err
 	}
-	d, unlock, err := v.begin(ctx, "forget", f.ID)
+	d, unlock, err := v.beginWrite(ctx, "forget", f.ID)
 	if err != nil {
 		return false, err
 	}

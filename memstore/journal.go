@@ -28,7 +28,7 @@ func (v view) Append(ctx context.Context, c annals.Commit) (annals.Receipt, erro
 	if err := c.Validate(annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
-	d, unlock, err := v.begin(ctx, "append", c.ID)
+	d, unlock, err := v.beginWrite(ctx, "append", c.ID)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -121,7 +121,7 @@ func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.S
 	if err := id.ValidateRead("delete events", annals.Limits{}); err != nil {
 		return err
 	}
-	d, unlock, err := v.begin(ctx, "delete events", id)
+	d, unlock, err := v.beginWrite(ctx, "delete events", id)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	d, unlock, err := v.begin(ctx, "save offsets", "")
+	d, unlock, err := v.beginWrite(ctx, "save offsets", "")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 		for slice := from; slice < to; slice++ {
 			if seen := known.epochs[slice]; seen > p.Epoch {
 				return &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
-					Err: fmt.Errorf("projection %q, slices %v: epoch %d, but %d was seen", p.Projection, p.Slices, p.Epoch, seen)}
+					Err: fmt.Errorf("projection %s, slices %v: epoch %d, but %d was seen", annals.Quote(p.Projection), p.Slices, p.Epoch, seen)}
 			}
 		}
 		for slice := from; slice < to; slice++ {
@@ -89,7 +89,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	d, unlock, err := v.begin(ctx, "reset offsets", "")
+	d, unlock, err := v.beginWrite(ctx, "reset offsets", "")
 	if err != nil {
 		return err
 	}

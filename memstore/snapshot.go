@@ -31,7 +31,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	if err := s.Validate(annals.Limits{}); err != nil {
 		return err
 	}
-	d, unlock, err := v.begin(ctx, "save snapshot", s.ID)
+	d, unlock, err := v.beginWrite(ctx, "save snapshot", s.ID)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals
 	if err := c.ValidateDelete(id, annals.Limits{}); err != nil {
 		return err
 	}
-	d, unlock, err := v.begin(ctx, "delete snapshots", id)
+	d, unlock, err := v.beginWrite(ctx, "delete snapshots", id)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (v states) write(ctx context.Context, op string, w annals.StateWrite, s ann
 	if err := w.Validate(op, annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
-	d, unlock, err := v.begin(ctx, op, w.ID)
+	d, unlock, err := v.beginWrite(ctx, op, w.ID)
 	if err != nil {
 		return annals.Receipt{}, err
 	}

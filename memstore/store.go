@@ -7,8 +7,8 @@ package memstore
 import (
 	"context"
 	"maps"
-	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -20,6 +20,7 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	data   data
+	before atomic.Pointer[data] // while a transaction runs, what was there before: nobody changes it
 }
 
 // New returns an empty store.
@@ -27,9 +28,6 @@ func New() *Store { return &Store{} }
 
 // Options of a Store: there are none. They exist so that memstore opens by URL like every store.
 type Options struct{}
-
-// OpenURL opens "mem:", an empty store.
-func (Options) OpenURL(context.Context, *url.URL) (annals.Store, error) { return New(), nil }
 
 // Journal is the store's journal.
 func (s *Store) Journal() annals.Journal { return view{s: s} }
@@ -97,8 +95,26 @@ type view struct {
 	tx *transaction // nil outside
 }
 
-// begin locks the data for one operation. The caller unlocks when the error is nil.
+// begin locks the data for one operation that reads. The caller unlocks when the error is nil. A read of the outer store within a
+// transaction, which holds the lock, gets what was there before.
 func (v view) begin(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
+	if v.tx == nil && annals.ContextInTx(ctx, v.s) {
+		if before := v.s.before.Load(); before != nil && ctx.Err() == nil {
+			return before, func() {}, nil
+		}
+	}
+	return v.lock(ctx, op, id)
+}
+
+// beginWrite is begin for an operation that writes.
+func (v view) beginWrite(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
+	if v.tx == nil && annals.ContextInTx(ctx, v.s) {
+		return nil, nil, &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errOutside}
+	}
+	return v.lock(ctx, op, id)
+}
+
+func (v view) lock(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
 	refuse := func(kind, err error) (*data, func(), error) {
 		return nil, nil, &annals.Error{Op: op, ID: id, Kind: kind, Err: err}
 	}
@@ -110,9 +126,6 @@ func (v view) begin(ctx context.Context, op string, id annals.PersistenceID) (d 
 			return refuse(annals.ErrClosed, errTxDone)
 		}
 		return &v.s.data, func() {}, nil
-	}
-	if ctx.Value(inside{v.s}) != nil {
-		return refuse(annals.ErrInvalid, errOutside)
 	}
 	v.s.mu.Lock()
 	if v.s.closed {

@@ -14,32 +14,31 @@ var _ annals.Transactor[Tx] = (*Store)(nil)
 
 var (
 	errTxDone  = errors.New("the transaction has ended")
-	errOutside = errors.New("the outer store was called with the context of a transaction: use the store that InTx handed over")
+	errOutside = errors.New("the outer store was written to with the context of a transaction: use the store that InTx handed over")
 )
 
 // InTx is annals.Transactor. The store is locked while fn runs.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
-	d, unlock, err := view{s: s}.begin(ctx, "transaction", "")
+	d, unlock, err := view{s: s}.beginWrite(ctx, "transaction", "")
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	before, tx, committed := d.clone(), &transaction{}, false
+	s.before.Store(&before)
 	defer func() {
 		tx.done = true
+		s.before.Store(nil)
 		if !committed { // an error, or a panic in fn
-			s.data = before
+			s.data = before.clone()
 		}
 	}()
-	if err := fn(context.WithValue(ctx, inside{s}, true), Tx{}, inTx{s: s, tx: tx}); err != nil {
+	if err := fn(annals.ContextWithTx(ctx, s), Tx{}, inTx{s: s, tx: tx}); err != nil {
 		return &annals.Error{Op: "transaction", Err: err}
 	}
 	committed = true
 	return nil
 }
-
-// inside marks the context of a transaction's function, so that a call to the outer store is refused, not a deadlock.
-type inside struct{ s *Store }
 
 type transaction struct{ done bool }
 

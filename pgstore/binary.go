@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
 var (
-	errWidth    = errors.New("a value has another width than its type")
-	errInfinite = errors.New("a time is infinite")
-	errArray    = errors.New("an array is not one list of texts")
+	errWidth = errors.New("a value has another width than its type")
+	errTime  = errors.New("a time is infinite, or before or behind those that the server knows")
+	errArray = errors.New("an array is not one list of texts")
 )
 
 // The decoders of this file read the binary format.
@@ -39,14 +38,20 @@ func decodeInt32(b []byte) (int32, error) {
 // epoch is where a timestamptz begins to count, in seconds.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
+// The server's times: from 4714 BC on, before the year 294277.
+const (
+	firstTime = -211813488000000000
+	endOfTime = 9223371331200000000
+)
+
 // decodeTime reads a timestamptz: microseconds since epoch.
 func decodeTime(b []byte) (time.Time, error) {
 	if len(b) != 8 {
 		return time.Time{}, errWidth
 	}
 	us := int64(binary.BigEndian.Uint64(b))
-	if us == math.MaxInt64 || us == math.MinInt64 {
-		return time.Time{}, errInfinite
+	if us < firstTime || us >= endOfTime {
+		return time.Time{}, errTime
 	}
 	return time.Unix(epoch+us/1e6, us%1e6*1000).UTC(), nil
 }
@@ -69,7 +74,7 @@ func decodeTexts(b []byte) ([]string, error) {
 		if !ok {
 			return nil, errArray
 		}
-		if header[i] = n; i == 2 && header[0] == 0 {
+		if header[i] = n; i == 2 && header[0] == 0 && len(b) == 0 {
 			return nil, nil
 		}
 	}
@@ -83,6 +88,9 @@ func decodeTexts(b []byte) ([]string, error) {
 			return nil, errArray
 		}
 		texts[i], b = string(b[:n]), b[n:]
+	}
+	if len(b) > 0 {
+		return nil, errArray
 	}
 	return texts, nil
 }

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -37,15 +38,37 @@ type call struct {
 	ctx    context.Context
 	start  time.Time
 	result annals.Result
+	flight *sync.WaitGroup // what Close waits for
 }
 
 var (
 	errTxDone  = errors.New("the transaction has ended")
-	errOutside = errors.New("the outer store was called with the context of a transaction: use the store that InTx handed over")
+	errOutside = errors.New("the outer store was written to with the context of a transaction: use the store that InTx handed over")
 )
 
-// begin opens an operation. The caller ends it when the error is nil.
+// A call within a transaction is a savepoint.
+const (
+	savepoint = "SAVEPOINT annals"
+	undo      = "ROLLBACK TO SAVEPOINT annals"
+	release   = "RELEASE SAVEPOINT annals"
+)
+
+// begin opens an operation that reads. The caller ends it when the error is nil. A read of the outer store within a transaction sees
+// what was there before: it takes a connection of the caller's pool, which the transaction does not hold.
 func (v view) begin(ctx context.Context, op string, id annals.PersistenceID, events int) (*call, error) {
+	return v.enter(ctx, op, id, events, &v.s.reading)
+}
+
+// beginWrite is begin for an operation that writes. Within a transaction a write of the outer store could wait for that transaction,
+// which waits for the write.
+func (v view) beginWrite(ctx context.Context, op string, id annals.PersistenceID, events int) (*call, error) {
+	if v.tx == nil && annals.ContextInTx(ctx, v.s) {
+		return nil, &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errOutside}
+	}
+	return v.enter(ctx, op, id, events, &v.s.calls)
+}
+
+func (v view) enter(ctx context.Context, op string, id annals.PersistenceID, events int, flight *sync.WaitGroup) (*call, error) {
 	refuse := func(kind, err error) (*call, error) {
 		return nil, &annals.Error{Op: op, ID: id, Kind: kind, Err: err}
 	}
@@ -56,19 +79,20 @@ func (v view) begin(ctx context.Context, op string, id annals.PersistenceID, eve
 		if v.tx.done.Load() {
 			return refuse(annals.ErrClosed, errTxDone)
 		}
-	} else {
-		if ctx.Value(inside{v.s}) != nil {
-			return refuse(annals.ErrInvalid, errOutside)
+		ctx = within{v.tx.ctx, ctx}
+		if _, err := v.tx.tx.Exec(ctx, savepoint); err != nil {
+			return nil, fault(op, id, err)
 		}
+	} else {
 		v.s.mu.Lock()
 		if v.s.closed {
 			v.s.mu.Unlock()
 			return refuse(annals.ErrClosed, nil)
 		}
-		v.s.calls.Add(1)
+		flight.Add(1)
 		v.s.mu.Unlock()
 	}
-	c := &call{Call: annals.Call{Op: op, Store: "postgres", ID: id, Events: events}, v: v, ctx: ctx}
+	c := &call{Call: annals.Call{Op: op, Store: "postgres", ID: id, Events: events}, v: v, ctx: ctx, flight: flight}
 	if o := v.s.options.Observer; o != nil {
 		c.start = time.Now()
 		c.ctx = o.Start(ctx, c.Call)
@@ -78,6 +102,13 @@ func (v view) begin(ctx context.Context, op string, id annals.PersistenceID, eve
 
 // end closes the operation and makes *err an error of the contracts.
 func (c *call) end(err *error) {
+	if tx := c.v.tx; tx != nil {
+		if *err != nil {
+			_, _ = tx.tx.Exec(c.ctx, undo+"; "+release)
+		} else {
+			_, *err = tx.tx.Exec(c.ctx, release)
+		}
+	}
 	if *err != nil {
 		*err = fault(c.Op, c.ID, *err)
 	}
@@ -86,6 +117,6 @@ func (c *call) end(err *error) {
 		o.End(c.ctx, c.Call, c.result)
 	}
 	if c.v.tx == nil {
-		c.v.s.calls.Done()
+		c.flight.Done()
 	}
 }

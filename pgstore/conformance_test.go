@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -17,14 +18,19 @@ func TestConformance(t *testing.T) {
 	var proxies sync.Map
 	c := config(pgstore.Options{})
 	c.Open = func(tb testing.TB) annals.Store {
-		p := newProxy(tb, testpg.Schema(tb))
-		s := openAt(tb, p.url, pgstore.Options{CreateTables: true})
+		p := newProxy(tb, tables(tb, pgstore.Options{}))
+		s := openAt(tb, p.url, pgstore.Options{})
 		proxies.Store(s, p)
 		return s
 	}
 	c.LoseAnswer = func(_ testing.TB, s annals.Store) {
 		p, _ := proxies.Load(s)
 		p.(*proxy).lose()
+	}
+	c.Undo = func(tb testing.TB, s annals.Store) {
+		for _, table := range []string{"event_journal", "durable_state"} {
+			run(tb, urls.of(s), fmt.Sprintf("DROP SEQUENCE IF EXISTS undo_%[1]s; DROP FUNCTION IF EXISTS undo_%[1]s CASCADE;"+undoing, table, 0, 1))
+		}
 	}
 	storetest.Run(t, c)
 }
@@ -39,8 +45,7 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
 	c.Short = true
 	c.Open = func(tb testing.TB) annals.Store {
-		url := testpg.Schema(tb)
-		run(tb, url, pekkoTables)
+		url := testpg.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
 		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
 	}
 	storetest.Run(t, c)
@@ -65,13 +70,14 @@ func TestStateTypes(t *testing.T) {
 			t.Parallel()
 			storetest.RunStateTypes(t, storetest.StateTypes[pgx.Tx]{
 				Open: func(tb testing.TB, st annals.StateType[pgx.Tx]) annals.Store {
-					url := testpg.Schema(tb)
-					if name == "Pekko's tables" {
-						run(tb, url, pekkoTables)
-					} else {
-						openAt(tb, url, pgstore.Options{CreateTables: true})
-					}
-					run(tb, url, c.create+`; CREATE TABLE counters (counter TEXT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000))`)
+					url := testpg.Tables(tb, name, func(url string) {
+						if name == "Pekko's tables" {
+							run(tb, url, pekkoTables)
+						} else {
+							openAt(tb, url, pgstore.Options{CreateTables: true})
+						}
+						run(tb, url, c.create+`; CREATE TABLE counters (counter TEXT PRIMARY KEY, n INT NOT NULL CHECK (n < 1000000))`)
+					})
 					st.Table = c.table
 					return openAt(tb, url, pgstore.Options{Tables: c.tables, StateTypes: map[string]annals.StateType[pgx.Tx]{"Thing": st}})
 				},
@@ -98,6 +104,9 @@ func config(o pgstore.Options) storetest.Config {
 		Open: func(tb testing.TB) annals.Store { return open(tb, o) },
 		Reopen: func(tb testing.TB, s annals.Store) annals.Store {
 			return openAt(tb, urls.of(s), o)
+		},
+		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
+			run(tb, urls.of(s), fmt.Sprintf("DELETE FROM event_journal WHERE persistence_id = '%s' AND seq_nr = %d", id, n))
 		},
 		Short: testing.Short(),
 	}

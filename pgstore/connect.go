@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"maps"
 	"strconv"
 	"time"
 
@@ -21,45 +20,127 @@ type querier interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// connect makes the store's own pools from the configuration of the caller's.
-func (s *Store) connect(ctx context.Context) error {
-	config := s.reads.Config()
-	var err error
-	config.MinConns, config.MinIdleConns = 0, 0 // of the caller's pool, not of ours
-	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config.Copy(), nil)); err != nil {
-		return fault("open", "", err)
+// connect makes the store's own pools from the configuration of the caller's. Together they open as many connections as the
+// caller's pool may, two at least. They are two pools so that a group never waits for a transaction of the user's, which may
+// itself wait for an append.
+func (s *Store) connect(ctx context.Context) (err error) {
+	if err := refusePooling(ctx, s.reads, s.answerTime()); err != nil {
+		return err
 	}
-	quick := s.bounded(config.Copy(), map[string]string{"lock_timeout": milliseconds(groupLockTimeout)})
-	quick.MaxConns = maxGroups
-	if s.group, err = pgxpool.NewWithConfig(ctx, quick); err != nil {
-		s.write.Close()
-		return fault("open", "", err)
+	config := s.config()
+	s.direct = direct(config)
+	s.sockets.limit = s.answerTime()
+	groups, writes := shares(config.MaxConns)
+	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config, writes, 0)); err != nil {
+		return err
 	}
-	s.direct = direct(quick)
-	s.groups.write = s.writeGroup
-	s.notifier.start(s)
-	s.listener.start(s)
+	if s.group, err = pgxpool.NewWithConfig(ctx, s.bounded(config, groups, groupLockTimeout)); err != nil {
+		return err
+	}
+	conn, err := s.group.Acquire(ctx) // Open says what would keep every write from being made
+	if err != nil {
+		return err
+	}
+	conn.Release()
 	return nil
 }
 
-// bounded has the server end what takes longer than WriteTimeout on the connections of config. Isolation is fixed as
-// well: under a stricter level the statements would fail where they now lose in peace.
-func (s *Store) bounded(config *pgxpool.Config, more map[string]string) *pgxpool.Config {
-	timeout := milliseconds(s.options.WriteTimeout)
-	params := config.ConnConfig.RuntimeParams
-	params["statement_timeout"] = timeout
-	params["idle_in_transaction_session_timeout"] = timeout
-	params["default_transaction_isolation"] = "read committed"
-	params["default_transaction_read_only"] = "off"
-	maps.Copy(params, more)
+// config is the configuration of the caller's pool for connections of our own.
+func (s *Store) config() *pgxpool.Config {
+	config := s.reads.Config()
+	config.MinConns, config.MinIdleConns = 0, 0 // of the caller's pool, not of ours
 	if c := config.ConnConfig; c.ConnectTimeout == 0 || c.ConnectTimeout > s.answerTime() {
 		c.ConnectTimeout = s.answerTime()
 	}
 	return config
 }
 
+// disconnect closes the store's own pools. Connections whose server does not answer are cut.
+func (s *Store) disconnect() {
+	cut := time.AfterFunc(s.answerTime(), s.sockets.cut)
+	defer cut.Stop()
+	for _, pool := range []*pgxpool.Pool{s.write, s.group} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// shares are how many of n connections are for groups and how many for other writes.
+func shares(n int32) (groups, writes int32) {
+	groups = min(max(n/2, 1), maxGroups)
+	return groups, max(n-groups, 1)
+}
+
+// bounded is the configuration of a pool of our own, of n connections that are set up for writes.
+func (s *Store) bounded(config *pgxpool.Config, n int32, lockTimeout time.Duration) *pgxpool.Config {
+	c := config.Copy()
+	c.MaxConns = n
+	c.ConnConfig.Tracer = s.reconnects.traced(c.ConnConfig.Tracer)
+	c.ConnConfig.DialFunc = s.sockets.dialer(c.ConnConfig.DialFunc)
+	before, after, onError := c.BeforeConnect, c.AfterConnect, c.ConnConfig.OnPgError
+	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) (err error) {
+		if err = s.reconnects.allow(); err == nil && before != nil {
+			err = before(ctx, cc)
+			s.reconnects.failed(err)
+		}
+		return unsent(err)
+	}
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, s.answerTime())
+		defer cancel()
+		if after != nil {
+			err = after(ctx, conn)
+		}
+		if err == nil { // behind the caller's own settings: these hold
+			err = s.setUp(ctx, conn.PgConn(), lockTimeout)
+		}
+		if err == nil {
+			s.reconnects.succeeded()
+		}
+		s.reconnects.failed(err)
+		return unsent(err)
+	}
+	c.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if err.Code == readOnlyTransaction {
+			return false // the next connection may find the server that took over
+		}
+		return onError == nil || onError(conn, err)
+	}
+	return c
+}
+
+// unsent marks the error of a connection that was not made: no write went over it.
+func unsent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &undoneError{err}
+}
+
+// dial makes a connection outside of the pools as a pool with that configuration would.
+func dial(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
+	c := config.ConnConfig.Copy()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil || config.AfterConnect == nil {
+		return conn, err
+	}
+	if err := config.AfterConnect(ctx, conn); err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
+}
+
 // answerTime is how long an answer may take: the server's own time-out and the way.
-func (s *Store) answerTime() time.Duration { return s.options.WriteTimeout + networkTime }
+func (s *Store) answerTime() time.Duration {
+	return s.options.WriteTimeout + min(networkTime, 4*s.options.WriteTimeout)
+}
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
@@ -72,9 +153,12 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// atomically runs fn in a transaction of q, a savepoint when q is one. Only the error of the COMMIT leaves open what
-// happened: whatever went wrong before it, nothing was written.
+// atomically runs fn in a transaction of q. When q is one, fn runs in it: each call within InTx is a savepoint. Only the error
+// of the COMMIT leaves open what happened: whatever went wrong before it, nothing was written.
 func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error {
+	if tx, ok := q.(pgx.Tx); ok {
+		return fn(tx)
+	}
 	tx, err := q.Begin(ctx)
 	if err != nil {
 		return &undoneError{err}
@@ -87,18 +171,17 @@ func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error 
 	if err := fn(tx); err != nil {
 		return &undoneError{err}
 	}
-	return commitTx(ctx, q, tx)
+	return commitTx(ctx, tx)
 }
 
-// commitTx commits tx, which q began. When no answer comes it does not believe the driver's word that nothing was sent:
+// commitTx commits tx. When no answer comes it does not believe the driver's word that nothing was sent:
 // of a COMMIT whose connection breaks pgx 5.12 says so wrongly.
-func commitTx(ctx context.Context, q querier, tx pgx.Tx) error {
+func commitTx(ctx context.Context, tx pgx.Tx) error {
 	if err := ctx.Err(); err != nil {
 		return &undoneError{err}
 	}
 	err := tx.Commit(ctx)
-	_, savepoint := q.(pgx.Tx)
-	if err == nil || savepoint || errors.As(err, new(*pgconn.PgError)) || errors.Is(err, pgx.ErrTxCommitRollback) {
+	if err == nil || errors.As(err, new(*pgconn.PgError)) || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
 	}
 	return &lostError{err}

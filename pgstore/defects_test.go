@@ -194,7 +194,7 @@ func TestRefusedColumnIsNoConflict(t *testing.T) {
 
 func TestManyEventsOfOneTime(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgstore.Options{})
+	s := open(t, pgstore.Options{MaxEvents: 10_000})
 	c := annals.Commit{ID: "Same|long"}
 	for i := range 2500 { // one commit: one time
 		c.Events = append(c.Events, annals.NewEvent{Payload: text(fmt.Sprint(i + 1))})

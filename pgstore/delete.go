@@ -20,7 +20,7 @@ const deleteAtOnce = 2000
 // delete was. The other rows keep their times, by which retries find the commits that they are of.
 func (s *Store) prepareDelete() {
 	keep, marker := fmt.Sprintf("transaction_timestamp() - interval '%d seconds'", int(keepFor.Seconds())), ""
-	deletedAt := "greatest(transaction_timestamp(), db_timestamp)" // behind it times go on rising
+	deletedAt := "greatest(transaction_timestamp(), " + finite("db_timestamp") + ")" // behind it times go on rising
 	if s.options.PluginDeletes {
 		keep, marker, deletedAt = "'infinity'::timestamptz", ", writer = ''", "transaction_timestamp()"
 	}
@@ -43,7 +43,7 @@ func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annal
 	if err := validRead("delete events", id); err != nil {
 		return err
 	}
-	c, err := j.begin(ctx, "delete events", id, 0)
+	c, err := j.beginWrite(ctx, "delete events", id, 0)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,8 @@
 // Reads go through the caller's pool. Writes go over connections of the store's own, made from that pool's configuration,
 // because their server-side time-outs are what the store's promises rest on: a write, a change handler or the function of
 // InTx is ended by the server when it takes longer than Options.WriteTimeout. There are at most as many of them as the
-// pool may have, and a few more: one per append group in flight, one to notify, and one that listens while somebody watches.
+// pool may have (two at least), and one more that listens while somebody watches. Open refuses what would break the promises: a
+// pooler that does not keep sessions, a read-only session, a server that runs with fsync=off, unlogged tables.
 //
 // # Appends
 //

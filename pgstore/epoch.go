@@ -27,14 +27,18 @@ func (r *offsetRows) add(id annals.PersistenceID, o annals.Offset) {
 
 // fence refuses p when a later epoch was seen for one of its slices, and makes its epoch the one that was seen.
 //
-// Saves of one projection hold a shared lock to their commit, and whoever brings a new epoch an exclusive one: when the
-// first save of a lease has returned, none of the lease before it is still on its way.
+// When the first save of a lease has returned, none of the lease before it is still on its way. Saves of a known epoch share a lock
+// on its row, to their commit. Whoever brings a new epoch waits for those of the rows that its slices touch, and changes them. Saves of
+// other slices have other rows: they wait for neither.
 func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
-	known, err := v.epoch(ctx, tx, p, "pg_advisory_xact_lock_shared")
+	known, err := v.epoch(ctx, tx, p, "SHARE")
 	if err != nil || known {
 		return err
 	}
-	if known, err = v.epoch(ctx, tx, p, "pg_advisory_xact_lock"); err != nil || known {
+	if err := lockSlices(ctx, tx, p); err != nil {
+		return err
+	}
+	if known, err = v.epoch(ctx, tx, p, "UPDATE"); err != nil || known {
 		return err
 	}
 	from, to := p.Slices.Bounds()
@@ -48,18 +52,44 @@ func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error 
 	return err
 }
 
-// epoch takes the lock and looks. It returns true when p's epoch is known for all of its slices already.
+// epoch locks the rows of the epochs that were seen for slices of p, in their order, and looks at them. It returns true when p's epoch is known for
+// all of its slices already.
 func (v offsets) epoch(ctx context.Context, tx pgx.Tx, p annals.Progress, lock string) (known bool, err error) {
-	if _, err := tx.Exec(ctx, "SELECT "+lock+"(hashtextextended('annals epoch ' || $1, 0))", p.Projection); err != nil {
-		return false, err
-	}
 	from, to := p.Slices.Bounds()
 	var seen int64
 	err = tx.QueryRow(ctx, fmt.Sprintf(`SELECT coalesce(max(epoch), 0), coalesce(bool_or(slice_from <= $2 AND slice_to >= $3 AND epoch = $4), FALSE)
-		FROM %s WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2`, v.s.epoch.name), p.Projection, from, to, p.Epoch).Scan(&seen, &known)
+		FROM (SELECT slice_from, slice_to, epoch FROM %s WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+			ORDER BY slice_from, slice_to FOR %s) e`, v.s.epoch.name, lock), p.Projection, from, to, p.Epoch).Scan(&seen, &known)
 	if err == nil && seen > p.Epoch {
 		err = &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
 			Err: fmt.Errorf("projection %q, slices %v: epoch %d, but %d was seen", p.Projection, p.Slices, p.Epoch, seen)}
 	}
 	return known, err
+}
+
+// lockSlices takes a lock that only one bringer of a new epoch has for a slice: it may have no row yet. The slices are the leaves of
+// a binary tree. The lock is exclusive on the nodes whose leaves are all within the range, and shared on the nodes above those: two
+// ranges exclude each other where they overlap, and not otherwise. One lock per slice would fill the server's table of locks.
+func lockSlices(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
+	from, to := p.Slices.Bounds()
+	var nodes []int32
+	var whole []bool
+	var visit func(node, first, end int)
+	visit = func(node, first, end int) {
+		if end <= from || to <= first {
+			return
+		}
+		covered := from <= first && end <= to
+		nodes, whole = append(nodes, int32(node)), append(whole, covered)
+		if !covered {
+			middle := (first + end) / 2
+			visit(2*node, first, middle)
+			visit(2*node+1, middle, end)
+		}
+	}
+	visit(1, 0, annals.SliceCount)
+	_, err := tx.Exec(ctx, `SELECT CASE WHEN whole THEN pg_advisory_xact_lock(key) ELSE pg_advisory_xact_lock_shared(key) END
+		FROM (SELECT whole, hashtextextended('annals epoch ' || $1 || ' ' || node, 0) AS key FROM unnest($2::int[], $3::bool[]) AS n (node, whole) ORDER BY node) n`,
+		p.Projection, nodes, whole)
+	return err
 }

@@ -1,8 +1,10 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +27,9 @@ func fault(op string, id annals.PersistenceID, err error) error {
 		return nil
 	}
 	if own := (*annals.Error)(nil); errors.As(err, &own) {
+		if own.Op == "" {
+			return &annals.Error{Op: op, ID: cmp.Or(own.ID, id), Kind: own.Kind, Err: own.Err}
+		}
 		return own
 	}
 	if u := (*undoneError)(nil); errors.As(err, &u) {
@@ -36,6 +41,12 @@ func fault(op string, id annals.PersistenceID, err error) error {
 	e := &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: err}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
 		e.Kind, e.Err = kind(server), stripped(server)
+	}
+	if unreadable(err) {
+		e.Kind = annals.ErrCorrupt
+	}
+	if errors.As(err, new(*pgconn.ParseConfigError)) {
+		e.Kind = annals.ErrInvalid
 	}
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		e.Kind, e.Err = annals.ErrInvalid, errIgnored
@@ -64,7 +75,7 @@ func ambiguous(err error) bool {
 	if errors.As(err, new(*lostError)) {
 		return true
 	}
-	if undone(err) {
+	if undone(err) || unreadable(err) {
 		return false
 	}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
@@ -78,6 +89,14 @@ type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
+
+// unreadable reports whether err is about a stored value that is not what its column is for: asking again brings the same.
+func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
+
+// corrupt is the error of a row of id that cannot be read. c.end adds the operation.
+func corrupt(id string, at annals.SeqNr, err error) error {
+	return &annals.Error{ID: annals.PersistenceID(id), Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", at, err)}
+}
 
 // undone reports whether err says by itself that nothing was written.
 func undone(err error) bool {
@@ -107,11 +126,20 @@ const (
 	queryCanceled        = "57014"
 	featureNotSupported  = "0A000" // also: cached plan must not change result type
 	invalidStatementName = "26000"
+	readOnlyTransaction  = "25006"
+
+	duplicateStatementName = "42P05" // of a pooler that hands prepared statements over to other clients
 )
 
-// kind is the kind of an error of the server.
+// kind is the kind of an error of the server. What the caller has to mend first is not ErrUnavailable, which is tried again.
 func kind(e *pgconn.PgError) error {
 	switch {
+	case strings.HasPrefix(e.Code, "28"), e.Code == "3D000", e.Code == "3F000": // no such user, password, database, schema
+		return annals.ErrInvalid
+	case strings.HasPrefix(e.Code, "42") && e.Code != duplicateStatementName: // no right to it, no such table or column
+		return annals.ErrInvalid
+	case e.Code == featureNotSupported && e.Routine != "RevalidateCachedQuery": // that one is outdated
+		return annals.ErrUnsupported
 	case strings.HasPrefix(e.Code, "22"): // data exception: a value that its column does not take
 		return annals.ErrInvalid
 	case strings.HasPrefix(e.Code, "23"), e.Code == "P0001", strings.HasPrefix(e.Code, "44"): // constraint, trigger, view

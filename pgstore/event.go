@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
 )
@@ -76,7 +77,7 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 		err = d.scan(e)
 	}
 	if err != nil {
-		return err
+		return corrupt(d.id.text, e.SeqNr, err)
 	}
 	if d.writer.text != d.parsed {
 		d.parsed = d.writer.text
@@ -95,6 +96,7 @@ func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
 		}
 	}
 	row = row[len(d.before):]
+	d.id.set(row[0])
 	seqNr, err := decodeInt(row[1])
 	if err != nil {
 		return err
@@ -106,7 +108,6 @@ func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
 	if e.SerializerID, err = decodeInt32(row[3]); err != nil {
 		return err
 	}
-	d.id.set(row[0])
 	d.manifest.set(row[4])
 	e.Data = d.clone(row[5])
 	d.writer.set(row[6])
@@ -144,13 +145,23 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	var metaID *int32
 	var metaManifest *string
 	var meta []byte
+	var tags pgtype.Array[string]
 	err := d.rows.Scan(append(slices.Clip(d.before), &d.id, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &d.manifest, &e.Data, &d.writer, &d.adapter,
-		&e.Tags, &metaID, &metaManifest, &meta)...)
+		&tags, &metaID, &metaManifest, &meta)...)
 	if err != nil {
 		return err
 	}
-	e.Time, e.Tags, e.Metadata = e.Time.UTC(), orNil(e.Tags), metadata(metaID, metaManifest, meta)
-	return nil
+	e.Time, e.Metadata = e.Time.UTC(), metadata(metaID, metaManifest, meta)
+	e.Tags, err = list(tags)
+	return err
+}
+
+// list is a as one list, nil without elements. The driver would make one of a table.
+func list(a pgtype.Array[string]) ([]string, error) {
+	if len(a.Dims) > 1 {
+		return nil, errArray
+	}
+	return orNil(a.Elements), nil
 }
 
 // interned is a text column whose value is mostly that of the row before: then it costs no memory.

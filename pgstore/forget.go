@@ -27,13 +27,10 @@ func (t *inTx) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 }
 
 func (v view) forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
-	if err := f.Validate(annals.Limits{}); err != nil {
+	if err := f.Validate(idLimits); err != nil {
 		return false, err
 	}
-	if err := fits("forget", f.ID); err != nil {
-		return false, err
-	}
-	c, err := v.begin(ctx, "forget", f.ID, 0)
+	c, err := v.beginWrite(ctx, "forget", f.ID, 0)
 	if err != nil {
 		return false, err
 	}
@@ -76,8 +73,14 @@ func (s *Store) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (b
 	if _, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = $1", s.journal.name), id); err != nil {
 		return false, err
 	}
-	_, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = $1", states), id)
+	// Without a row nothing was locked: what was written since the look stays.
+	_, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = $1 AND state_ser_id = 0 AND NOT (%s)", states, notYet("db_timestamp")), id, f.Age.Microseconds())
 	return err == nil, err
+}
+
+// notYet is a condition: what was deleted at is not yet as old as $2, in microseconds.
+func notYet(at string) string {
+	return "$2::bigint > 0 AND " + at + " > transaction_timestamp() - $2::bigint * interval '1 microsecond'"
 }
 
 // forgettable reports whether f's entity is deleted and old enough. What is left of it is ErrConflict.
@@ -89,8 +92,8 @@ func (s *Store) forgettable(ctx context.Context, q querier, f annals.Forgetting)
 			s AS (SELECT coalesce(bool_or(state_ser_id <> 0), FALSE) AS state, coalesce(max(revision), 0) AS last, max(db_timestamp) AS at
 				FROM %s WHERE persistence_id = $1)
 		SELECT j.events, EXISTS (SELECT FROM %s WHERE persistence_id = $1), s.state, greatest(j.last, s.last),
-			$2::bigint > 0 AND coalesce(greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE)
-		FROM j, s`, s.journal.name, s.stateTable(f.ID).name, s.snapshot.name), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
+			coalesce(%s, FALSE)
+		FROM j, s`, s.journal.name, s.stateTable(f.ID).name, s.snapshot.name, notYet("greatest(j.at, s.at)")), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
 	if err != nil {
 		return false, err
 	}

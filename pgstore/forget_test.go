@@ -63,6 +63,42 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	}
 }
 
+// A state is written while Forget is at work, behind its look: it stays. With no row there was nothing to lock.
+func TestForgetBesideANewState(t *testing.T) {
+	t.Parallel()
+	url := testpg.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	appendOne(t, s, "Held|1", 0)
+	if err := s.Journal().DeleteTo(t.Context(), "Held|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	run(t, url, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			PERFORM pg_advisory_xact_lock_shared(hashtextextended(current_schema(), 0)); RETURN NULL; END $$;
+		CREATE TRIGGER hold BEFORE DELETE ON event_journal FOR EACH STATEMENT EXECUTE FUNCTION hold()`)
+	release := lockSchema(t, url)
+	type answer struct {
+		done bool
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		done, err := s.Forget(t.Context(), annals.Forgetting{ID: "Held|1"})
+		answers <- answer{done, err}
+	}()
+	awaitHeld(t, url) // Forget has looked
+	mustPut(t, s, "Held|1", 0, text("new"))
+	release()
+	if a := <-answers; !a.done || a.err != nil {
+		t.Errorf("forget: %v, %v", a.done, a.err)
+	}
+	if state, ok, err := s.States().Get(t.Context(), "Held|1"); !ok || err != nil || state.Revision != 1 {
+		t.Errorf("the state: %+v, %v, %v", state, ok, err)
+	}
+	if last, err := s.Journal().LastSeqNr(t.Context(), "Held|1"); last != 0 || err != nil {
+		t.Errorf("last number %d (%v), want 0", last, err)
+	}
+}
+
 // holdAppend sends c and returns when the server waits with it; release lets it go on.
 func holdAppend(t *testing.T, url string, s annals.Store, c annals.Commit) (release func(), written <-chan error) {
 	t.Helper()

@@ -12,7 +12,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 	if err := j.s.validate(c); err != nil {
 		return annals.Receipt{}, err
 	}
-	call, err := j.begin(ctx, "append", c.ID, len(c.Events))
+	call, err := j.beginWrite(ctx, "append", c.ID, len(c.Events))
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -36,16 +36,28 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		j.s.calls.Add(1) // the write may outlive this call
 		j.s.groups.add(m)
 	}
+	o := j.s.await(ctx, m, &call.result)
+	return o.receipt, o.err
+}
+
+// await waits until m is answered or ctx has ended. When both have come the answer counts.
+func (s *Store) await(ctx context.Context, m *commit, result *annals.Result) outcome {
 	select {
 	case o := <-m.done:
-		call.result.Retries = m.tries
-		return o.receipt, o.err
+		result.Retries = m.tries
+		return o
 	case <-ctx.Done():
-		if j.s.groups.leave(m) {
-			j.s.calls.Done()
-			return annals.Receipt{}, ended(ctx, "append", c.ID, annals.ErrUnavailable)
-		}
-		return annals.Receipt{}, ended(ctx, "append", c.ID, annals.ErrUnknown)
+	}
+	if s.groups.leave(m) {
+		s.calls.Done()
+		return outcome{err: ended(ctx, "append", m.id, annals.ErrUnavailable)}
+	}
+	select {
+	case o := <-m.done:
+		result.Retries = m.tries
+		return o
+	default:
+		return outcome{err: ended(ctx, "append", m.id, annals.ErrUnknown)}
 	}
 }
 
@@ -66,10 +78,4 @@ func (s *Store) lastSeqNr(ctx context.Context, q querier, id annals.PersistenceI
 	return last, err
 }
 
-// validRead is PersistenceID.ValidateRead with the limit that the column has: in characters.
-func validRead(op string, id annals.PersistenceID) error {
-	if err := id.ValidateRead(op, annals.Limits{}); err != nil {
-		return err
-	}
-	return fits(op, id)
-}
+func validRead(op string, id annals.PersistenceID) error { return id.ValidateRead(op, idLimits) }

@@ -27,19 +27,14 @@ func direct(config *pgxpool.Config) bool {
 
 var binaryFormat = []int16{pgx.BinaryFormatCode}
 
-// insertPlain is insertOne of a plain commit over a connection for groups. A deadline of the connection bounds it: a context
-// of its own would be dearer.
-func (s *Store) insertPlain(ctx context.Context, m *commit) (at time.Time, ok bool, err error) {
+// insertPlain is insertOne of a plain commit over a connection for groups, whose socket bounds it: a context of its own would
+// cost more.
+func (s *Store) insertPlain(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
 	conn, err := s.group.Acquire(ctx)
 	if err != nil {
 		return time.Time{}, false, &undoneError{err}
 	}
 	defer conn.Release()
-	socket := conn.Conn().PgConn().Conn()
-	if err := socket.SetReadDeadline(time.Now().Add(s.answerTime())); err != nil {
-		return time.Time{}, false, &undoneError{err}
-	}
-	defer func() { _ = socket.SetReadDeadline(time.Time{}) }() // of a closed connection there is none
 	name, sql := "annals_append_next", s.sql.appendNext[0]
 	if m.after == 0 {
 		name, sql = "annals_append_first", s.sql.appendFirst[0]
@@ -57,7 +52,7 @@ func (s *Store) insertPlain(ctx context.Context, m *commit) (at time.Time, ok bo
 	rows := conn.Conn().PgConn().ExecStatement(ctx, prepared, parameters[:], binaryFormat, binaryFormat)
 	for rows.NextRow() {
 		at, err = decodeTime(rows.Values()[0])
-		ok = err == nil
+		won = err == nil
 	}
 	if _, failed := rows.Close(); failed != nil {
 		if server := (*pgconn.PgError)(nil); errors.As(failed, &server) && outdated(server) {
@@ -65,5 +60,5 @@ func (s *Store) insertPlain(ctx context.Context, m *commit) (at time.Time, ok bo
 		}
 		return time.Time{}, false, failed
 	}
-	return at, ok, err
+	return at, won, err
 }

@@ -15,7 +15,7 @@ type offsets struct{ view }
 // The plugins insert a row per offset and prune later; this store replaces an entity's row. Both read either.
 
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (found []annals.Offset, err error) {
-	c, err := v.open(ctx, "load offsets", "")
+	c, err := v.open(ctx, "load offsets", "", v.begin)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 }
 
 func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (found annals.Offset, ok bool, err error) {
-	c, err := v.open(ctx, "load offset", id)
+	c, err := v.open(ctx, "load offset", id, v.begin)
 	if err != nil {
 		return annals.Offset{}, false, err
 	}
@@ -60,14 +60,14 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) (err error) {
 		return err
 	}
 	for _, o := range p.Offsets {
-		if err := fits("save offsets", o.ID); err != nil {
+		if err := validRead("save offsets", o.ID); err != nil {
 			return err
 		}
 	}
 	if p.Epoch != 0 && v.s.offset.exists() && !v.s.epoch.exists() {
 		return &annals.Error{Op: "save offsets", Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs", v.s.epoch.name)}
 	}
-	c, err := v.open(ctx, "save offsets", "")
+	c, err := v.open(ctx, "save offsets", "", v.beginWrite)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) (err error) {
-	c, err := v.open(ctx, "reset offsets", "")
+	c, err := v.open(ctx, "reset offsets", "", v.beginWrite)
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,11 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 }
 
 // open begins an operation on offsets, where there is a table for them.
-func (v offsets) open(ctx context.Context, op string, id annals.PersistenceID) (*call, error) {
+func (v offsets) open(ctx context.Context, op string, id annals.PersistenceID, begin func(context.Context, string, annals.PersistenceID, int) (*call, error)) (*call, error) {
 	if !v.s.offset.exists() {
 		return nil, &annals.Error{Op: op, ID: id, Kind: annals.ErrUnsupported, Err: errors.New("there is no table " + v.s.offset.name)}
 	}
-	c, err := v.begin(ctx, op, id, 0)
+	c, err := begin(ctx, op, id, 0)
 	if err == nil {
 		c.result.Requests = 1
 	}

@@ -3,7 +3,6 @@ package pgstore_test
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -97,30 +96,6 @@ func TestNamesAreQuoted(t *testing.T) {
 	wantIDs(t, s, "", "T|1")
 	wantKind(t, put(t, s, "T|2", 0, text("no JSON")), annals.ErrInvalid)
 	wantKind(t, put(t, s, "T|2", 0, annals.Payload{SerializerID: 31, Data: []byte(`{"a": "\u0000"}`)}), annals.ErrInvalid) // JSON, but not to PostgreSQL
-}
-
-func TestOpenURL(t *testing.T) {
-	t.Parallel()
-	u, err := url.Parse(testpg.Schema(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := annals.Openers{"postgres": pgstore.Options{CreateTables: true}.OpenURL}.Open(t.Context(), u.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	appendOne(t, s.(*pgstore.Store), "T|1", 0)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	_, err = s.Journal().LastSeqNr(t.Context(), "T|1")
-	wantKind(t, err, annals.ErrClosed)
-	u.RawQuery = "pool_max_conns=none&password=hidden"
-	_, err = pgstore.Options{}.OpenURL(t.Context(), u)
-	wantKind(t, err, annals.ErrInvalid)
-	if strings.Contains(fmt.Sprint(err), "hidden") {
-		t.Errorf("the error tells the URL: %v", err)
-	}
 }
 
 // Without the tables of projections a store works, and says what it lacks.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/testpg"
@@ -61,22 +60,8 @@ func TestPlansOfATypeQuery(t *testing.T) {
 	t.Parallel()
 	const events = 200_000
 	u := testpg.Database(t)
-	config, err := pgxpool.ParseConfig(u)
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := &queries{}
-	config.ConnConfig.Tracer = seen
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openTraced(t, u, seen, pgstore.Options{CreateTables: true})
 	conn, err := pgx.Connect(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/url"
@@ -19,7 +20,15 @@ type proxy struct {
 	match func(request []byte) bool // of the request whose answer gets lost; nil: none
 	lost  chan struct{}             // closed when it got lost
 	quiet bool                      // keep the connection whose answer got lost: nobody says that it is broken
-	conns []net.Conn
+	half  bool                      // of the answer that gets lost, what comes up to its first row arrives
+	mute  chan struct{}             // closed by silence: nothing is passed on any more
+
+	onSilence func(request []byte) bool // of requests that silence swallows: tell swallowed
+	swallowed chan struct{}
+	conns     []net.Conn
+
+	down     bool // connections are closed as soon as they are made
+	attempts int  // to connect while down
 }
 
 func newProxy(tb testing.TB, server string) *proxy {
@@ -32,7 +41,7 @@ func newProxy(tb testing.TB, server string) *proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &proxy{server: u.Host, l: l}
+	p := &proxy{server: u.Host, l: l, mute: make(chan struct{}), swallowed: make(chan struct{}, 1)}
 	u.Host = l.Addr().String()
 	q := u.Query()
 	q.Set("sslmode", "disable") // what it reads must be plain
@@ -53,7 +62,7 @@ func (p *proxy) lose() <-chan struct{} {
 
 // loseCommit loses the answer to the next COMMIT.
 func (p *proxy) loseCommit() <-chan struct{} {
-	return p.loseAnswerTo(func(request []byte) bool { return request[0] == 'Q' && bytes.Contains(request, []byte("commit")) })
+	return p.loseAnswerTo(func(request []byte) bool { return bytes.HasPrefix(request, []byte("Q\x00\x00\x00\x0bcommit")) })
 }
 
 func (p *proxy) loseAnswerTo(match func(request []byte) bool) <-chan struct{} {
@@ -61,6 +70,19 @@ func (p *proxy) loseAnswerTo(match func(request []byte) bool) <-chan struct{} {
 	defer p.mu.Unlock()
 	p.match, p.lost = match, make(chan struct{})
 	return p.lost
+}
+
+// silence makes both ends wait: from now on nothing is passed on, on no connection, and none is closed.
+func (p *proxy) silence() { close(p.mute) }
+
+// silent reports whether silence was called.
+func (p *proxy) silent() bool {
+	select {
+	case <-p.mute:
+		return true
+	default:
+		return false
+	}
 }
 
 // cut breaks all connections.
@@ -73,11 +95,32 @@ func (p *proxy) cut() {
 	p.conns = nil
 }
 
+// setDown has the server refuse connections, or take them again. It returns how many attempts there were while it was down.
+func (p *proxy) setDown(down bool) (attempts int) {
+	if down {
+		defer p.cut()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	attempts, p.down, p.attempts = p.attempts, down, 0
+	return attempts
+}
+
 func (p *proxy) serve() {
 	for {
 		client, err := p.l.Accept()
 		if err != nil {
 			return
+		}
+		p.mu.Lock()
+		down := p.down
+		if down {
+			p.attempts++
+		}
+		p.mu.Unlock()
+		if down {
+			_ = client.Close()
+			continue
 		}
 		server, err := net.Dial("tcp", p.server)
 		if err != nil {
@@ -96,14 +139,7 @@ func (p *proxy) requests(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
 	buf := make([]byte, 1<<16)
-	n, err := client.Read(buf) // the start-up message: it tells which of the store's connections this is
-	if err != nil {
-		return
-	}
-	writes := bytes.Contains(buf[:n], []byte("statement_timeout")) && !bytes.Contains(buf[:n], []byte("synchronous_commit"))
-	if _, err := server.Write(buf[:n]); err != nil {
-		return
-	}
+	writes := false            // once it has been set up for writes
 	cut := make(chan struct{}) // closed when the next answer is to be dropped
 	go p.answers(client, server, cut)
 	for {
@@ -111,7 +147,19 @@ func (p *proxy) requests(client, server net.Conn) {
 		if err != nil {
 			return
 		}
-		if writes && p.take(buf[:n]) {
+		if p.silent() {
+			if p.onSilence != nil && p.onSilence(buf[:n]) {
+				select {
+				case p.swallowed <- struct{}{}:
+				default:
+				}
+			}
+			_, _ = io.Copy(io.Discard, client)
+			return
+		}
+		if bytes.Contains(buf[:n], []byte("set_config('statement_timeout'")) {
+			writes = true
+		} else if writes && p.take(buf[:n]) {
 			close(cut)
 			_, _ = server.Write(buf[:n])
 			_, _ = io.Copy(io.Discard, client) // until answers has closed it
@@ -146,14 +194,33 @@ func (p *proxy) answers(client, server net.Conn, cut <-chan struct{}) {
 		}
 		select {
 		case <-cut: // the server has answered: what it was asked is done
+			if p.half {
+				_, _ = client.Write(throughFirstRow(buf[:n]))
+			}
 			if p.quiet {
 				_, _ = io.Copy(io.Discard, server)
 			}
 			return
 		default:
 		}
+		if p.silent() {
+			_, _ = io.Copy(io.Discard, server)
+			return
+		}
 		if _, err := client.Write(buf[:n]); err != nil {
 			return
 		}
 	}
+}
+
+// throughFirstRow is the beginning of an answer up to its first DataRow, which is in it whole.
+func throughFirstRow(answer []byte) []byte {
+	for at := 0; at+5 <= len(answer); {
+		end := at + 1 + int(binary.BigEndian.Uint32(answer[at+1:]))
+		if answer[at] == 'D' && end <= len(answer) {
+			return answer[:end]
+		}
+		at = end
+	}
+	return nil
 }

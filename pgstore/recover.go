@@ -106,6 +106,9 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	if err := rows.Err(); err != nil {
 		return recovery{}, err
 	}
+	if err := r.complete(c, rec.events); err != nil {
+		return recovery{}, err
+	}
 	r.read(rec.events, len(rec.events) < recoverPage, c.result)
 	return rec, nil
 }

@@ -63,6 +63,7 @@ type reader struct {
 	prev      annals.SeqNr   // the last event of the page before, 0 at first
 	ended     bool           // there are no more events
 	overtaken bool           // by a delete, between two pages
+	sparse    bool           // the entity has a state: its events are numbered by revisions
 	rows      []annals.Event // of the page, reused
 	most      int            // rows of a page so far
 }
@@ -101,6 +102,9 @@ func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
 	}
 	r.rows, err = appendEvents(r.rows[:0], rows, &c.result)
 	r.most = max(r.most, len(r.rows))
+	if err == nil {
+		err = r.complete(c, r.rows)
+	}
 	if err != nil {
 		return nil, err
 	}

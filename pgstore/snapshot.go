@@ -11,8 +11,10 @@ import (
 
 type snapshots struct{ view }
 
-// atWritten is the save time of a snapshot, which the tables keep in milliseconds.
-const atWritten = "'epoch'::timestamptz + write_timestamp * interval '1 millisecond'"
+// atWritten is the save time of a snapshot, which the tables keep in milliseconds; infinite, which is unreadable, where it is in
+// none of the years 1 to 9999.
+const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 253402300799999
+	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
 // snapshotAsEvent is a snapshot's columns in the places of eventColumns.
 func (s *Store) snapshotAsEvent() string {
@@ -84,18 +86,13 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, criteria
 }
 
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) (err error) {
-	l := limits
-	l.MaxIDBytes = 0 // the column counts characters
-	if err := s.Validate(l); err != nil {
-		return err
-	}
-	if err := fits("save snapshot", s.ID); err != nil {
+	if err := s.Validate(v.s.limits); err != nil {
 		return err
 	}
 	if err := v.s.storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata, ""); err != nil {
 		return invalid("save snapshot", s.ID, err)
 	}
-	c, err := v.begin(ctx, "save snapshot", s.ID, 0)
+	c, err := v.beginWrite(ctx, "save snapshot", s.ID, 0)
 	if err != nil {
 		return err
 	}
@@ -128,19 +125,19 @@ func (s *Store) save(ctx context.Context, q querier, snap annals.Snapshot) error
 }
 
 func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, criteria annals.SnapshotCriteria) (err error) {
-	if err := criteria.ValidateDelete(id, annals.Limits{}); err != nil {
+	if err := criteria.ValidateDelete(id, idLimits); err != nil {
 		return err
 	}
-	if err := fits("delete snapshots", id); err != nil {
-		return err
-	}
-	c, err := v.begin(ctx, "delete snapshots", id, 0)
+	c, err := v.beginWrite(ctx, "delete snapshots", id, 0)
 	if err != nil {
 		return err
 	}
 	defer c.end(&err)
 	c.result.Requests = 1
 	_, err = v.writer().Exec(c.ctx, v.s.sql.deleteSnapshots, bounds(id, criteria)...)
+	if err != nil && v.tx == nil {
+		return writeFault("delete snapshots", id, err)
+	}
 	return err
 }
 

@@ -55,7 +55,7 @@ func (v states) put(ctx context.Context, op string, w annals.StateWrite) (r anna
 	if w.WriteID.IsZero() {
 		p.writer = annals.NewWriteID()
 	}
-	c, err := v.begin(ctx, op, w.ID, 0)
+	c, err := v.beginWrite(ctx, op, w.ID, 0)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -81,12 +81,7 @@ func (v states) put(ctx context.Context, op string, w annals.StateWrite) (r anna
 
 // validateState says what is wrong with w, as annals.StateWrite.Validate and the columns have it.
 func (s *Store) validateState(op string, w annals.StateWrite) error {
-	l := limits
-	l.MaxIDBytes = 0 // the column counts characters
-	if err := w.Validate(op, l); err != nil {
-		return err
-	}
-	if err := fits(op, w.ID); err != nil {
+	if err := w.Validate(op, s.limits); err != nil {
 		return err
 	}
 	if op != "delete state" {
@@ -159,7 +154,7 @@ func (s *Store) resolveState(c *call, p *statePut) (outcome, error) {
 
 // tryState is one try, bounded as the server bounds it.
 func (s *Store) tryState(c *call, p *statePut) (outcome, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, s.options.WriteTimeout+networkTime)
+	ctx, cancel := context.WithTimeout(c.ctx, s.answerTime())
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -178,9 +173,8 @@ func (s *Store) writeState(ctx context.Context, q querier, p *statePut) (outcome
 	var at time.Time
 	var ok bool
 	var err error
-	_, inTx := q.(pgx.Tx)
 	guarded := p.t.wide() && p.After == 0
-	if inTx || guarded || p.Event != nil || p.t.OnChange != nil {
+	if guarded || p.Event != nil || p.t.OnChange != nil {
 		err = atomically(ctx, q, func(tx pgx.Tx) error {
 			if guarded {
 				if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "annals state "+string(p.ID)); err != nil {
@@ -236,7 +230,7 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 	}
 	state := p.state()
 	state.Time = at.UTC()
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, inside{s}, true), s.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s), s.options.WriteTimeout)
 	defer cancel()
 	err := panics.Contain("", "", func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) { // whatever the handler makes of it

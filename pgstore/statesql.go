@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/sqlrow"
@@ -133,10 +134,15 @@ func appendStates(to []annals.State, rows pgx.Rows, result *annals.Result) ([]an
 	for rows.Next() {
 		var s annals.State
 		var id string
-		if err := rows.Scan(&id, (*int64)(&s.Revision), &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &s.Tags); err != nil {
-			return to, err
+		var tags pgtype.Array[string]
+		err := rows.Scan(&id, (*int64)(&s.Revision), &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags)
+		if err != nil {
+			return to, corrupt(id, s.Revision, err)
 		}
-		s.ID, s.Time, s.Tags = annals.PersistenceID(id), s.Time.UTC(), orNil(s.Tags)
+		s.ID, s.Time = annals.PersistenceID(id), s.Time.UTC()
+		if s.Tags, err = list(tags); err != nil {
+			return to, corrupt(id, s.Revision, err)
+		}
 		if s.SerializerID == 0 {
 			s.Deleted, s.Payload = true, annals.Payload{}
 		}

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -12,11 +13,27 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// open is a store on new tables of its own.
+// open is a store on empty tables of its own.
 func open(tb testing.TB, o pgstore.Options) *pgstore.Store {
 	tb.Helper()
-	o.CreateTables = true
-	return openAt(tb, testpg.Schema(tb), o)
+	return openAt(tb, tables(tb, o), o)
+}
+
+// tables is the URL of empty tables, as Options.CreateTables makes them.
+func tables(tb testing.TB, o pgstore.Options) string {
+	tb.Helper()
+	o = pgstore.Options{CreateTables: true, Tables: o.Tables, JSONB: o.JSONB}
+	return testpg.Tables(tb, fmt.Sprintf("%+v", o), func(url string) {
+		p := pool(tb, url)
+		defer p.Close()
+		s, err := pgstore.Open(tb.Context(), p, o)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			tb.Fatal(err)
+		}
+	})
 }
 
 // openAt is a store on the tables that url leads to, closed when tb ends.
@@ -32,6 +49,27 @@ func openAt(tb testing.TB, url string, o pgstore.Options) *pgstore.Store {
 			tb.Error(err)
 		}
 	})
+	return s
+}
+
+// openTraced is a store on the tables that url leads to, with a pool that tells seen of its statements.
+func openTraced(tb testing.TB, url string, seen pgx.QueryTracer, o pgstore.Options) *pgstore.Store {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config.ConnConfig.Tracer = seen
+	p, err := pgxpool.NewWithConfig(tb.Context(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	s, err := pgstore.Open(tb.Context(), p, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -59,6 +61,17 @@ func (t Tables) validate() error {
 		seen[name] = true
 	}
 	return errors.Join(faults...)
+}
+
+// states are the tables of durable states: the common one, and those of types, each once.
+func (t Tables) states(o Options) []string {
+	all := []string{t.State}
+	for _, entityType := range slices.Sorted(maps.Keys(o.StateTypes)) {
+		if name := o.StateTypes[entityType].Table; name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // quoted is name, in t's schema, as it stands in a statement.

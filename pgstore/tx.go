@@ -15,12 +15,20 @@ import (
 // transaction is one InTx.
 type transaction struct {
 	tx    pgx.Tx
+	ctx   context.Context // of the whole: it ends what a call waits for
 	done  atomic.Bool
 	wrote atomic.Bool // the store's tables: followers are to be told
 }
 
-// inside marks the context of a transaction's function, so that a call to the outer store is refused, not a deadlock.
-type inside struct{ s *Store }
+// within is the context of a call within a transaction: it ends when the transaction's does, for the driver closes a connection whose
+// statement is interrupted. The call's own is looked at when the call begins.
+type within struct {
+	context.Context
+	call context.Context
+}
+
+// Value is the call's.
+func (w within) Value(key any) any { return w.call.Value(key) }
 
 // callersTx is a transaction in the hands of the user's function: it is not the function that ends it.
 type callersTx struct{ pgx.Tx }
@@ -34,15 +42,16 @@ func (callersTx) Commit(context.Context) error { return errNotYours }
 func (callersTx) Rollback(context.Context) error { return errNotYours }
 
 // InTx is annals.Transactor. The transaction has a connection of the store's own and has to end within
-// Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was. in is for one
-// goroutine at a time, as tx is. ErrUnknown means that the answer to the commit was lost.
+// Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was, reads too. A call's own
+// context counts when the call begins; afterwards the transaction's does. in is for one goroutine at a time, as tx is. Reads of
+// the outer store see what was there before. ErrUnknown means that the answer to the commit was lost.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) (err error) {
-	c, err := view{s: s}.begin(ctx, "transaction", "", 0)
+	c, err := view{s: s}.beginWrite(ctx, "transaction", "", 0)
 	if err != nil {
 		return err
 	}
 	defer c.end(&err)
-	ctx, cancel := context.WithTimeout(context.WithValue(c.ctx, inside{s}, true), s.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(annals.ContextWithTx(c.ctx, s), s.options.WriteTimeout)
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -53,11 +62,13 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	if err != nil {
 		return err
 	}
-	t, committed := &transaction{tx: tx}, false
+	t, committed := &transaction{tx: tx, ctx: ctx}, false
 	defer func() {
 		t.done.Store(true)
 		if !committed { // an error, or a panic in fn
-			_ = tx.Rollback(context.WithoutCancel(ctx))
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkTime)
+			defer cancel()
+			_ = tx.Rollback(ctx)
 		}
 	}()
 	if err := fn(ctx, callersTx{tx}, &inTx{view: view{s, t}}); err != nil {
@@ -67,7 +78,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the function took longer than %v: %w", s.options.WriteTimeout, err)
 	}
-	if err := commitTx(ctx, conn, tx); err != nil {
+	if err := commitTx(ctx, tx); err != nil {
 		return writeFault("transaction", "", err)
 	}
 	committed = true

@@ -63,6 +63,26 @@ func TestTxTimeout(t *testing.T) {
 	}
 }
 
+// A read that the server refuses leaves the transaction as it was.
+func TestTxGoesOnBehindARefusedRead(t *testing.T) {
+	t.Parallel()
+	s, url := users(t, pgstore.Options{}, nil, bindName)
+	run(t, url, "ALTER TABLE snapshot RENAME TO elsewhere")
+	err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		if _, err := tx.Exec(ctx, "UPDATE counts SET n = n + 1"); err != nil {
+			return err
+		}
+		if _, _, err := in.Snapshots().Latest(ctx, "T|1", annals.SnapshotCriteria{}); err == nil {
+			t.Error("a snapshot was read from a table that is not there")
+		}
+		_, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		return err
+	})
+	if n := count(t, url, "SELECT (SELECT n FROM counts) + (SELECT count(*) FROM event_journal) * 10"); err != nil || n != 11 {
+		t.Errorf("%v, and %d is stored, want 11", err, n)
+	}
+}
+
 // recorder is an Observer that remembers.
 type recorder struct {
 	mu    sync.Mutex

@@ -16,6 +16,8 @@ type table struct {
 	name    string // quoted, in its schema
 	columns map[string]column
 	key     []string // of the primary key, in its order
+	emptied bool     // by the server when it recovers from a crash, for the table is unlogged
+	secret  bool     // the role must not read it
 }
 
 type column struct {
@@ -86,7 +88,13 @@ func (s shape) faults(t *table) error {
 	if !t.exists() {
 		return fmt.Errorf("there is no table %s", t.name)
 	}
+	if t.secret {
+		return fmt.Errorf("the role has no right to read table %s", t.name)
+	}
 	var faults []error
+	if t.emptied {
+		faults = append(faults, fmt.Errorf("table %s is unlogged, so a crash of the server empties it: SET LOGGED, or accept that with Options.NonDurable", t.name))
+	}
 	wrong := func(name string, types []string) {
 		if have := t.columns[name].typ; !slices.Contains(types, have) {
 			faults = append(faults, fmt.Errorf("table %s: column %q is %s, not %s", t.name, name, have, strings.Join(types, " or ")))
@@ -114,8 +122,9 @@ func (s shape) faults(t *table) error {
 func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	t := &table{name: s.tables.quoted(name)}
 	rows, err := s.reads.Query(ctx, `
-		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1)
-		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1), c.relpersistence <> 'p',
+			NOT has_any_column_privilege(a.attrelid, 'SELECT')
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, t.name)
 	if err != nil {
 		return t, err
@@ -124,7 +133,7 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	var attribute string
 	var c column
 	var place int
-	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &c.notNull, &place}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &c.notNull, &place, &t.emptied, &t.secret}, func() error {
 		if t.columns == nil {
 			t.columns = map[string]column{}
 		}
@@ -137,6 +146,7 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	for _, place := range slices.Sorted(maps.Keys(keyed)) {
 		t.key = append(t.key, keyed[place])
 	}
+	t.emptied = t.emptied && !s.options.NonDurable
 	return t, err
 }
 

@@ -31,8 +31,8 @@ func (s *Store) wrote() {
 	}
 }
 
-// notifier sends NOTIFY after commits, on a connection of its own: inside a writing transaction it would take a lock
-// of the whole database until the commit is flushed.
+// notifier sends NOTIFY after commits, in a statement of its own: inside a writing transaction it would take a lock of the
+// whole database until the commit is flushed.
 type notifier struct {
 	dirty chan struct{} // room for one
 	stop  context.CancelFunc
@@ -53,37 +53,14 @@ func (n *notifier) close() {
 }
 
 func (n *notifier) run(ctx context.Context, s *Store) {
-	var conn *pgx.Conn
-	send := func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, s.options.WriteTimeout)
-		defer cancel()
-		var err error
-		if conn == nil {
-			config := s.write.Config().ConnConfig
-			config.RuntimeParams["synchronous_commit"] = "off" // nothing is stored
-			if conn, err = pgx.ConnectConfig(ctx, config); err != nil {
-				conn = nil
-				return // watchers poll as well: a lost notification costs time, no event
-			}
-		}
-		if _, err = conn.Exec(ctx, "SELECT pg_notify($1, '')", s.channel()); err != nil {
-			_ = conn.Close(ctx)
-			conn = nil
-		}
-	}
-	defer func() {
-		if conn != nil {
-			_ = conn.Close(context.Background())
-		}
-	}()
 	for {
 		select {
 		case <-n.dirty:
-			send(ctx)
+			s.notify()
 		case <-ctx.Done():
 			select {
 			case <-n.dirty:
-				send(context.Background())
+				s.notify()
 			default:
 			}
 			return
@@ -93,6 +70,14 @@ func (n *notifier) run(ctx context.Context, s *Store) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// notify sends one NOTIFY over a connection for groups, which are never busy for long. It stores nothing, so it does not wait
+// for a flush. Watchers poll as well: a lost notification costs time, no event.
+func (s *Store) notify() {
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, '')", pgx.QueryExecModeSimpleProtocol, s.channel())
 }
 
 // listener wakes the watches of this store, with one connection for all of them, held while there are any.
@@ -190,7 +175,7 @@ func (l *listener) run(ctx context.Context) {
 
 // listen listens until the connection is lost. It returns false when there was none.
 func (l *listener) listen(ctx context.Context) bool {
-	conn, err := pgx.ConnectConfig(ctx, l.s.reads.Config().ConnConfig)
+	conn, err := dial(ctx, l.s.config())
 	if err != nil {
 		return false
 	}

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/testpg"
 	"github.com/annals-go/annals/pgstore"
@@ -32,22 +30,8 @@ func TestStatementsForYugabyte(t *testing.T) {
 	values := u.Query()
 	values.Set("search_path", values.Get("search_path")+",pg_catalog") // the version is that of the schema
 	u.RawQuery = values.Encode()
-	config, err := pgxpool.ParseConfig(u.String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := &queries{}
-	config.ConnConfig.Tracer = seen
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	s, err := pgstore.Open(t.Context(), p, pgstore.Options{Tables: pgstore.PekkoTables()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openTraced(t, u.String(), seen, pgstore.Options{Tables: pgstore.PekkoTables()})
 
 	appendOne(t, s, "T|1", 0)
 	appendOne(t, s, "T|1", 1)

@@ -21,10 +21,11 @@ func newClock(stateTables []string) clock {
 // catchUp reads the newest date again when another connection has written since. SQLite counts that.
 func (c *clock) catchUp(ctx context.Context, q *statements) error {
 	var version, newest int64
-	if _, err := q.row(ctx, `PRAGMA data_version`, nil, &version); err != nil || version == c.version {
+	read := func(v *values) { version = v.any64("data_version") }
+	if _, err := q.row(ctx, `PRAGMA data_version`, nil, read); err != nil || version == c.version {
 		return err
 	}
-	if _, err := q.row(ctx, c.newest, nil, &newest); err != nil {
+	if _, err := q.row(ctx, c.newest, nil, func(v *values) { newest = v.micros("db_timestamp") }); err != nil {
 		return err
 	}
 	c.last, c.version = max(c.last, newest), version

@@ -16,7 +16,19 @@ func TestConformance(t *testing.T) {
 		Reopen: func(tb testing.TB, s annals.Store) annals.Store {
 			return openAt(tb, sqlitestore.Path(s.(*sqlitestore.Store)), sqlitestore.Options{})
 		},
+		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
+			db := raw(tb, sqlitestore.Path(s.(*sqlitestore.Store)))
+			mustExec(tb, db, "DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr = ?", string(id), int64(n))
+			if err := db.Close(); err != nil {
+				tb.Error(err)
+			}
+		},
 	})
+}
+
+func TestTransactor(t *testing.T) {
+	t.Parallel()
+	storetest.RunTransactor[*sql.Tx](t, storetest.Config{Open: func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) }})
 }
 
 func TestStateTypes(t *testing.T) {

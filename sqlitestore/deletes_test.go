@@ -1,9 +1,7 @@
 package sqlitestore_test
 
 import (
-	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -103,26 +101,6 @@ func TestReplayFindsHoles(t *testing.T) {
 		wantKind(t, end, annals.ErrCorrupt)
 		if last >= hole {
 			t.Errorf("event %d was yielded from behind the hole at %d", last, hole)
-		}
-	}
-}
-
-// A row that cannot be read is named, by entity and number.
-func TestUnreadableRow(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "annals.db")
-	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
-	for column, value := range map[string]string{"writer": "nobody", "tags": "{"} {
-		id := annals.PersistenceID("T|" + column)
-		mustAppend(t, s, commit(id, 0, 2))
-		mustExec(t, db, `UPDATE event_journal SET `+column+` = ? WHERE persistence_id = ? AND seq_nr = 2`, value, string(id))
-		var end error
-		for _, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
-			end = err
-		}
-		wantKind(t, end, annals.ErrCorrupt)
-		if !strings.Contains(fmt.Sprint(end), "event 2") || !strings.Contains(fmt.Sprint(end), string(id)) {
-			t.Errorf("%v does not name the row", end)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -17,17 +18,29 @@ func translate(op string, id annals.PersistenceID, err error) error {
 		return nil
 	}
 	if e := (*annals.Error)(nil); errors.As(err, &e) {
-		if e.Op == "" {
-			return &annals.Error{Op: op, ID: id, Kind: e.Kind, Err: e.Err}
+		if e.Op != "" {
+			return err
 		}
-		return err
+		completed := *e
+		completed.Op = op
+		if e.ID == "" {
+			completed.ID = id
+		}
+		return &completed
 	}
 	return &annals.Error{Op: op, ID: id, Kind: kindOf(err), Err: err}
 }
 
-// translateOpen is translate for Open: a file that is no database is the caller's mistake.
+// translateOpen is translate for Open: a file that is no database, or not to be written, is the caller's mistake.
 func translateOpen(err error) error {
-	if code(err)&0xff == lib.SQLITE_NOTADB {
+	invalid := unusable(err)
+	switch code(err) & 0xff {
+	case lib.SQLITE_NOTADB, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_AUTH:
+		invalid = true
+	case lib.SQLITE_ERROR: // there is a table of ours that somebody else has made
+		invalid = true
+	}
+	if e := (*annals.Error)(nil); invalid && !errors.As(err, &e) {
 		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	return translate("open", "", err)
@@ -42,9 +55,17 @@ func kindOf(err error) error {
 	case breaksRule(err):
 		return annals.ErrConstraint
 	}
+	switch code(err) {
+	case lib.SQLITE_READONLY_DBMOVED, lib.SQLITE_IOERR_DATA, lib.SQLITE_IOERR_CORRUPTFS:
+		return annals.ErrCorrupt
+	}
 	switch code(err) & 0xff {
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return annals.ErrCorrupt
+	case lib.SQLITE_ERROR:
+		if strings.Contains(err.Error(), "malformed JSON") { // tags; there is no code for it
+			return annals.ErrCorrupt
+		}
 	case lib.SQLITE_TOOBIG:
 		return annals.ErrTooLarge
 	}
@@ -56,6 +77,8 @@ func kindOf(err error) error {
 func uncertain(err error) bool {
 	switch code(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_CONSTRAINT:
+		return false
+	case lib.SQLITE_ERROR: // there is no transaction any more
 		return false
 	}
 	return true

@@ -1,6 +1,12 @@
 package sqlitestore
 
-import "runtime"
+import (
+	"context"
+	"net/url"
+	"runtime"
+
+	"github.com/annals-go/annals"
+)
 
 // Commits returns how many groups were committed, and how many writes were in them.
 func Commits(s *Store) (groups, writes int64) {
@@ -28,3 +34,28 @@ const (
 
 // Path is the file of s.
 func Path(s *Store) string { return s.path }
+
+// LimitReaders gives s a pool of n connections for reading. No read may be under way.
+func LimitReaders(s *Store, n int) { s.readers = newReaders(s.readerDB, s.files, n) }
+
+// MaxStatements bounds Statements of each connection.
+const MaxStatements = maxStatements
+
+// Statements returns how many prepared statements the writer keeps, and all readers together. Nothing may be under way.
+func Statements(s *Store) (writer, readers int) {
+	for _, r := range s.readers.idle {
+		readers += len(r.known)
+	}
+	return len(s.writer.statements.known), readers
+}
+
+// HoldReader runs fn while it has one of the connections for reading.
+func HoldReader(s *Store, fn func()) error {
+	return s.read(context.Background(), annals.Call{}, func(context.Context, *statements) error { fn(); return nil })
+}
+
+// FromURL shows to the tests what a URL says.
+func FromURL(u *url.URL) (Options, error) {
+	_, o, err := Options{}.fromURL(u)
+	return o, err
+}

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -25,14 +26,18 @@ func (c *contracts) Forget(ctx context.Context, f annals.Forgetting) (done bool,
 		})
 		return done, o.end(ctx, err)
 	}
+	var forgotten bool // for the writer, who may go on when ctx has ended
 	err = c.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
 		there, old, err := t.forgettable(ctx, f, table)
-		if done = old; err != nil || !there || !old {
+		if forgotten = old; err != nil || !there || !old {
 			return err
 		}
 		return t.forget(ctx, f.ID, table)
 	}})
-	return done && err == nil, o.end(ctx, err)
+	if err != nil {
+		return false, o.end(ctx, err)
+	}
+	return forgotten, o.end(ctx, nil)
 }
 
 // forgettable reports whether anything is left of an entity, and whether all of it was deleted long enough ago. An
@@ -47,11 +52,17 @@ func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table
 			ifnull((SELECT state_ser_id FROM ` + table + ` WHERE persistence_id = ?1), 0),
 			ifnull((SELECT db_timestamp FROM ` + table + ` WHERE persistence_id = ?1), 0)`
 	var (
-		last, revision          annals.SeqNr
-		emptied, buried, serial int64
-		snapshot                bool
+		last, revision annals.SeqNr
+		emptied        int64
+		snapshot       bool
+		serial         int32
+		buried         int64
 	)
-	if _, err := s.row(ctx, query, []any{string(f.ID)}, &last, &emptied, &snapshot, &revision, &serial, &buried); err != nil {
+	_, err = s.row(ctx, query, []any{string(f.ID)}, func(v *values) {
+		last, emptied, snapshot = v.seqNr("seq_nr", 0), v.integer("deleted", 0, math.MaxInt64), v.integer("snapshot", 0, 1) == 1
+		revision, serial, buried = v.seqNr("revision", 0), v.serializerID("state_ser_id"), v.micros("db_timestamp")
+	})
+	if err != nil {
 		return false, false, err
 	}
 	refuse := func(last annals.SeqNr, what string) (bool, bool, error) {

@@ -134,3 +134,40 @@ func TestForgetInTx(t *testing.T) {
 		t.Errorf("behind the rollback: revision %d, %v", state.Revision, err)
 	}
 }
+
+// A caller whose context ends while others of its group are written shares nothing with the writer, who goes on; the race
+// detector watches.
+func TestForgetWithdrawnInFlight(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s, release := held(t, sqlitestore.Options{
+		Init: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("slow", "text TEXT"))
+			return err
+		},
+		StateTypes: map[string]annals.StateType[*sql.Tx]{"Slow": {Table: "slow", Columns: []string{"text"},
+			Bind: func(annals.State) (annals.Columns, error) { close(entered); <-leave; return nil, nil }}},
+	})
+	written, answer := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := put(s, "Slow|1", 0, "x"); written <- err }()
+	sqlitestore.AwaitQueue(s, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		done, err := s.Forget(ctx, annals.Forgetting{ID: "T|1"})
+		if done != (err == nil) {
+			t.Errorf("forgotten %v, %v", done, err)
+		}
+		answer <- err
+	}()
+	sqlitestore.AwaitQueue(s, 2)
+	release()
+	<-entered
+	cancel()
+	close(leave) // not behind the answer, which would put one behind the other
+	if err := <-answer; err != nil {
+		wantKind(t, err, annals.ErrUnknown)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}

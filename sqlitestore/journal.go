@@ -12,18 +12,16 @@ import (
 type journal struct{ *contracts }
 
 const (
-	lastSeqNr = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
-
 	insertEvent = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
-		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	// The first event of a commit goes in where the number before it is the last one: elsewhere its number is NULL, which
 	// the table refuses. (An INSERT … SELECT … WHERE would copy the row through a temporary table: twice the time.)
 	insertFirst = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
-		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload)
+		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
 		VALUES (?, ?, ?, CASE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?) WHEN ? THEN ? END,
-			?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+			?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // Append implements annals.Journal. Appends that wait at the same time share one transaction.
@@ -71,7 +69,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 		return annals.Receipt{}, err
 	}
 	writer := c.WriteID.String()
-	args := slices.Insert(eventArgs(c.ID, c.After+1, now, writer, &c.Events[0]), 3, any(string(c.ID)), any(int64(c.After)))
+	args := slices.Insert(t.eventArgs(c.ID, c.After+1, now, c.WriteID, writer, &c.Events[0]), 3, any(string(c.ID)), any(int64(c.After)))
 	_, err = t.exec(ctx, insertFirst, args...)
 	if isNull(err) {
 		return t.lost(ctx, c, writer, err)
@@ -81,7 +79,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 	}
 	for i := range c.Events[1:] {
 		n := c.After + 2 + annals.SeqNr(i)
-		if _, err := t.exec(ctx, insertEvent, eventArgs(c.ID, n, now, writer, &c.Events[i+1])...); err != nil {
+		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, n, now, c.WriteID, writer, &c.Events[i+1])...); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -102,17 +100,18 @@ func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string,
 		WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 AND writer = ?4 AND db_timestamp NOT IN
 			(SELECT db_timestamp FROM event_journal WHERE persistence_id = ?1 AND seq_nr = ?2)
 		GROUP BY db_timestamp ORDER BY db_timestamp LIMIT 1`
-	var seqNr annals.SeqNr
-	var micros int64
-	found, err := t.row(ctx, find, []any{string(c.ID), int64(c.After), int64(c.After) + int64(len(c.Events)), writer}, &seqNr, &micros)
+	r := annals.Receipt{Repeated: true}
+	found, err := t.row(ctx, find, []any{string(c.ID), int64(c.After), int64(c.After) + int64(len(c.Events)), writer}, func(v *values) {
+		r.SeqNr, r.Time = v.seqNr("seq_nr", 1), fromMicros(v.micros("db_timestamp"))
+	})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
 	if found {
-		return annals.Receipt{SeqNr: seqNr, Time: fromMicros(micros), Repeated: true}, nil
+		return r, nil
 	}
-	var last annals.SeqNr
-	if _, err := t.row(ctx, lastSeqNr, []any{string(c.ID)}, &last); err != nil {
+	last, err := t.lastSeqNr(ctx, c.ID)
+	if err != nil {
 		return annals.Receipt{}, err
 	}
 	if last == c.After {
@@ -121,11 +120,13 @@ func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string,
 	return annals.Receipt{}, &annals.Error{Op: "append", ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
 }
 
-func eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, writer string, e *annals.NewEvent) []any {
+func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, w annals.WriteID, writer string, e *annals.NewEvent) []any {
 	metaID, metaManifest, metaData := metadataArgs(e.Metadata)
-	args := make([]any, 0, 16)
+	sum := t.checksums.arg(&annals.Event{ID: id, SeqNr: n, Time: fromMicros(micros), WriteID: w, Payload: e.Payload,
+		Adapter: e.Adapter, Tags: e.Tags, Metadata: e.Metadata})
+	args := make([]any, 0, 17)
 	return append(args, int64(id.Slice()), id.Type(), string(id), int64(n), micros, int64(e.SerializerID), e.Manifest, blob(e.Data), writer,
-		e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData)
+		e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
 }
 
 // LastSeqNr implements annals.Journal.
@@ -135,12 +136,18 @@ func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last a
 	if err := id.ValidateRead(call.Op, limits); err != nil {
 		return 0, o.end(ctx, err)
 	}
-	err = j.read(ctx, call, func(ctx context.Context, q *statements) error {
-		_, err := q.row(ctx, lastSeqNr, []any{string(id)}, &last)
+	err = j.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+		last, err = q.lastSeqNr(ctx, id)
 		return err
 	})
 	o.requests(1)
 	return last, o.end(ctx, err)
+}
+
+func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	const text = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
+	_, err = s.row(ctx, text, []any{string(id)}, func(v *values) { last = v.seqNr("seq_nr", 0) })
+	return last, err
 }
 
 // A retry must find its row for as long as it may come: rows younger than this keep their place without content.
@@ -182,11 +189,14 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0)`
 		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND db_timestamp < ?`
 		strip  = `UPDATE event_journal SET deleted = ?, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
-			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL
+			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL, crc32c = NULL
 			WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND deleted = 0`
 	)
 	var first, last annals.SeqNr
-	if _, err := t.row(ctx, extent, []any{string(d.id)}, &first, &last); err != nil {
+	_, err := t.row(ctx, extent, []any{string(d.id)}, func(v *values) {
+		first, last = v.seqNr("seq_nr", 0), v.seqNr("seq_nr", 0)
+	})
+	if err != nil {
 		return err
 	}
 	from, to := max(d.from, first), min(d.to, last)
@@ -205,6 +215,6 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	if _, err := t.exec(ctx, remove, string(d.id), int64(from), int64(min(until, last-1)), old); err != nil {
 		return err
 	}
-	_, err := t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(from), int64(until))
+	_, err = t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(from), int64(until))
 	return err
 }

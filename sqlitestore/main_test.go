@@ -18,15 +18,21 @@ import (
 // own each, until it is killed or its input ends, and acknowledges every commit on its output.
 const playChild = "ANNALS_TEST_CHILD"
 
+// children are what the test binary plays, with the file that the environment has under the name.
+var children = map[string]func(path string) error{
+	playChild: func(path string) error { return child(path, os.Stdin, os.Stdout) },
+}
+
 func TestMain(m *testing.M) {
-	path := os.Getenv(playChild)
-	if path == "" {
-		m.Run()
-		return
+	for name, play := range children {
+		if path := os.Getenv(name); path != "" {
+			if err := play(path); err != nil {
+				panic(err)
+			}
+			return
+		}
 	}
-	if err := child(path, os.Stdin, os.Stdout); err != nil {
-		panic(err)
-	}
+	m.Run()
 }
 
 const (

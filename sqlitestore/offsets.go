@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -25,36 +24,37 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	from, to := r.Bounds()
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
 		newest = nil
-		return q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(r *sql.Rows) (bool, error) {
-			var offset annals.Offset
-			var micros int64
-			if err := r.Scan(&offset.ID, &offset.SeqNr, &micros); err != nil {
-				return false, err
-			}
-			offset.Time = fromMicros(micros)
-			newest = append(newest, offset)
-			return true, nil
+		return q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(v *values) (bool, error) {
+			newest = append(newest, readOffset(v))
+			return true, v.corrupt()
 		})
 	})
 	o.requests(1)
-	return newest, o.end(ctx, err)
+	if err != nil {
+		return nil, o.end(ctx, err)
+	}
+	return newest, o.end(ctx, nil)
 }
 
 // Handled implements annals.OffsetStore.
 func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
-	const text = `SELECT seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
+	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
 	call := annals.Call{Op: "load offset", ID: id}
 	ctx, o := s.observe(ctx, call)
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
-		var micros int64
-		found, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, &offset.SeqNr, &micros)
-		if found {
-			offset.ID, offset.Time = id, fromMicros(micros)
-		}
+		found, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, func(v *values) { offset = readOffset(v) })
 		return err
 	})
 	o.requests(1)
-	return offset, found, o.end(ctx, err)
+	if err != nil || !found {
+		return annals.Offset{}, false, o.end(ctx, err)
+	}
+	return offset, true, o.end(ctx, nil)
+}
+
+// readOffset decodes persistence_id, seq_nr and timestamp_offset.
+func readOffset(v *values) annals.Offset {
+	return annals.Offset{ID: v.id("persistence_id"), SeqNr: annals.SeqNr(v.any64("seq_nr")), Time: fromMicros(v.any64("timestamp_offset"))}
 }
 
 // Save implements annals.OffsetStore.
@@ -86,7 +86,8 @@ func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p anna
 	from, to := p.Slices.Bounds()
 	if p.Epoch > 0 {
 		var newest int64
-		if _, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, &newest); err != nil {
+		_, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, func(v *values) { newest = v.any64("epoch") })
+		if err != nil {
 			return err
 		}
 		if newest > p.Epoch {

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"strings"
 	"time"
@@ -39,21 +38,17 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f annals.Filter, until int64) error {
 	columns := `persistence_id, ` + eventColumns
 	if f.KeysOnly {
-		columns = strings.Replace(columns, `event_payload`, `x''`, 1)
+		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
 	where, args := filterEvents(f, until)
 	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr LIMIT ?`
 	var row eventRow
-	dest := append([]any{&row.id}, row.dest()...)
-	return q.rows(ctx, text, append(args, pageRows), func(r *sql.Rows) (bool, error) {
-		if err := r.Scan(dest...); err != nil {
+	return q.rows(ctx, text, append(args, pageRows), func(v *values) (bool, error) {
+		row.ID = v.id("persistence_id")
+		if err := row.read(v); err != nil {
 			return false, err
 		}
-		e, err := row.event()
-		if err != nil {
-			return false, err
-		}
-		return p.add(e, len(e.Data)+len(e.Metadata.Data)), nil
+		return p.add(row.Event, len(row.Data)+len(row.Metadata.Data)), nil
 	})
 }
 
@@ -84,7 +79,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 func stateQuery(f annals.Filter, until int64, tables []string) (text string, args []any) {
 	columns := stateRowColumns
 	if f.KeysOnly {
-		columns = strings.Replace(columns, `state_payload`, `x''`, 1)
+		columns = strings.NewReplacer(`state_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
 	where, one := filter(f, until, `revision`)
 	parts := make([]string, len(tables))
@@ -112,12 +107,9 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 		err := pages(ctx, q.contracts, o, call, page[annals.PersistenceID]{
 			passed: func(id annals.PersistenceID) { from = string(id) },
 			read: func(ctx context.Context, q *statements, p *buffer[annals.PersistenceID]) error {
-				var id annals.PersistenceID
-				return q.rows(ctx, text, []any{from, to, pageRows}, func(r *sql.Rows) (bool, error) {
-					if err := r.Scan(&id); err != nil {
-						return false, err
-					}
-					return p.add(id, len(id)), nil
+				return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
+					id := v.id("persistence_id")
+					return p.add(id, len(id)), v.corrupt()
 				})
 			},
 		}, yield)
@@ -152,15 +144,16 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
 		ORDER BY db_timestamp DESC, seq_nr DESC LIMIT 1`
 	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
-		var micros int64
-		found, err := q.row(ctx, text, args, &micros, &newest.SeqNr, &newest.ID)
-		if found {
-			newest.Time = fromMicros(micros)
-		}
+		_, err := q.row(ctx, text, args, func(v *values) {
+			newest.Time, newest.SeqNr, newest.ID = fromMicros(v.micros("db_timestamp")), v.seqNr("seq_nr", 1), v.id("persistence_id")
+		})
 		return err
 	})
 	o.requests(1)
-	return newest, o.end(ctx, err)
+	if err != nil {
+		return annals.Offset{}, o.end(ctx, err)
+	}
+	return newest, o.end(ctx, nil)
 }
 
 // heldBack is the first time that f.Behind holds back.

@@ -41,7 +41,7 @@ func (c *contracts) recover(ctx context.Context, o *observed, call annals.Call,
 			if newest, found, err = latestSnapshot(ctx, q, call.ID, annals.SnapshotCriteria{}); err != nil {
 				return err
 			}
-			if _, err := q.row(ctx, lastSeqNr, []any{string(call.ID)}, &last); err != nil {
+			if last, err = q.lastSeqNr(ctx, call.ID); err != nil {
 				return err
 			}
 			s.from = newest.SeqNr + 1

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"iter"
 
@@ -80,42 +79,37 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 	const text = `SELECT ` + eventColumns + ` FROM event_journal
 		WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? ORDER BY seq_nr LIMIT ?`
 	s.events, s.bytes = s.events[:0], 0
-	row := eventRow{id: s.id}
-	dest := row.dest()
+	row := eventRow{Event: annals.Event{ID: s.id}}
 	rows, next, anchored := 0, s.from, s.anchor == 0
 	if !anchored {
 		next = s.anchor + 1
 	}
-	err := q.rows(ctx, text, []any{string(s.id), int64(s.from), int64(s.to), pageRows + 1}, func(r *sql.Rows) (bool, error) {
-		if err := r.Scan(dest...); err != nil {
+	err := q.rows(ctx, text, []any{string(s.id), int64(s.from), int64(s.to), pageRows + 1}, func(v *values) (bool, error) {
+		if err := row.read(v); err != nil {
 			return false, err
 		}
 		rows++
-		if row.seqNr == s.anchor {
-			anchored = row.deleted == 0
+		if row.SeqNr == s.anchor {
+			anchored = !row.deleted
 			return true, nil
 		}
-		if !anchored && (row.deleted != 0 || row.seqNr != s.anchor+1) {
+		if !anchored && (row.deleted || row.SeqNr != s.anchor+1) {
 			return false, s.truncated()
 		}
 		anchored = true
 		begun := s.anchor > 0 || len(s.events) > 0
 		switch {
-		case row.deleted != 0 && !begun:
-			next = row.seqNr + 1
+		case row.deleted && !begun:
+			next = row.SeqNr + 1
 			return true, nil
-		case row.deleted != 0:
+		case row.deleted:
 			return false, row.corrupt(errors.New("it is deleted, the one before it is not"))
-		case row.seqNr != next && begun:
+		case row.SeqNr != next && begun:
 			return false, row.corrupt(errors.New("the one before it is missing"))
 		}
-		e, err := row.event()
-		if err != nil {
-			return false, err
-		}
-		s.events = append(s.events, e)
-		s.bytes += len(e.Data) + len(e.Metadata.Data)
-		next = e.SeqNr + 1
+		s.events = append(s.events, row.Event)
+		s.bytes += len(row.Data) + len(row.Metadata.Data)
+		next = row.SeqNr + 1
 		return s.bytes < pageBytes, nil
 	})
 	if err != nil {
@@ -123,8 +117,8 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 	}
 	complete := rows <= pageRows && s.bytes < pageBytes
 	if complete && !anchored {
-		var last annals.SeqNr
-		if _, err := q.row(ctx, lastSeqNr, []any{string(s.id)}, &last); err != nil {
+		last, err := q.lastSeqNr(ctx, s.id)
+		if err != nil {
 			return err
 		}
 		if last != s.anchor { // below: it has been forgotten

@@ -1,10 +1,11 @@
 package sqlitestore
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -14,63 +15,46 @@ import (
 // three columns that are all NULL or all set; writers as UUID text.
 
 const eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
-	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload`
+	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
 
-// eventRow scans eventColumns, behind persistence_id where that is selected.
+// eventRow is one row of eventColumns. It can be used again for the next.
 type eventRow struct {
-	id       annals.PersistenceID
-	seqNr    annals.SeqNr
-	time     int64
-	serID    int64 // Scan is slow into narrower types
-	payload  annals.Payload
-	deleted  int64
-	writer   string
-	adapter  string
-	tags     sql.NullString
-	metadata metadataRow
+	annals.Event
+	deleted bool
 
-	lastWriter  string // parsed before
-	lastWriteID annals.WriteID
+	writer    string
+	writeID   annals.WriteID // parsed from writer
+	checksums checksums
 }
 
-func (r *eventRow) dest() []any {
-	return []any{&r.seqNr, &r.time, &r.serID, &r.payload.Manifest, &r.payload.Data, &r.deleted, &r.writer,
-		&r.adapter, &r.tags, &r.metadata.serializerID, &r.metadata.manifest, &r.metadata.data}
-}
-
-func (r *eventRow) event() (annals.Event, error) {
-	r.payload.SerializerID = int32(r.serID)
-	e := annals.Event{ID: r.id, SeqNr: r.seqNr, Time: fromMicros(r.time), Payload: r.payload, Adapter: r.adapter, Metadata: r.metadata.payload()}
-	if r.writer != r.lastWriter {
-		w, err := annals.ParseWriteID(r.writer)
+// read decodes eventColumns; persistence_id has been read. A deleted event is a number only.
+func (r *eventRow) read(v *values) error {
+	id := r.ID
+	r.Event = annals.Event{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.micros("db_timestamp"))}
+	r.SerializerID, r.Manifest, r.Data = v.serializerID("event_ser_id"), v.text("event_ser_manifest"), v.blob("event_payload")
+	r.deleted = v.integer("deleted", 0, math.MaxInt64) != 0
+	writer := v.text("writer")
+	r.Adapter, r.Tags, r.Metadata = v.text("adapter_manifest"), v.tags("tags"), v.metadata()
+	if r.SerializerID == 0 && !r.deleted {
+		v.fault("event_ser_id", "0")
+	}
+	if writer != r.writer {
+		w, err := annals.ParseWriteID(writer)
 		if err != nil {
-			return annals.Event{}, r.corrupt(errors.New("the writer is no UUID"))
+			v.fault("writer", "no UUID")
 		}
-		r.lastWriter, r.lastWriteID = r.writer, w
+		r.writer, r.writeID = writer, w
 	}
-	e.WriteID = r.lastWriteID
-	var err error
-	if e.Tags, err = parseTags(r.tags); err != nil {
-		return annals.Event{}, r.corrupt(err)
+	r.WriteID = r.writeID
+	r.checksums.verify(v, &r.Event, r.deleted)
+	if v.err != nil {
+		return r.corrupt(v.err)
 	}
-	return e, nil
+	return nil
 }
 
 func (r *eventRow) corrupt(err error) error {
-	return &annals.Error{ID: r.id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", r.seqNr, err)}
-}
-
-type metadataRow struct {
-	serializerID sql.Null[int32]
-	manifest     sql.NullString
-	data         []byte
-}
-
-func (r *metadataRow) payload() annals.Payload {
-	if !r.serializerID.Valid {
-		return annals.Payload{}
-	}
-	return annals.Payload{SerializerID: r.serializerID.V, Manifest: r.manifest.String, Data: r.data}
+	return &annals.Error{ID: r.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", r.SeqNr, err)}
 }
 
 // metadataArgs are the values of the three columns.
@@ -97,12 +81,12 @@ func tagsArg(tags []string) any {
 	return string(text)
 }
 
-func parseTags(text sql.NullString) (tags []string, err error) {
-	if !text.Valid || text.String == "[]" {
+func parseTags(text string) (tags []string, err error) {
+	if text == "[]" {
 		return nil, nil
 	}
-	if err := json.Unmarshal([]byte(text.String), &tags); err != nil {
-		return nil, errors.New("the tags are no JSON array of strings")
+	if json.Unmarshal([]byte(text), &tags) != nil || len(tags) == 0 || slices.Contains(tags, "") {
+		return nil, errors.New("no JSON array of tags")
 	}
 	return tags, nil
 }

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -29,24 +28,24 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 
 func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	where, args := criteria(id, c)
-	text := `SELECT seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload
+	text := `SELECT seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c
 		FROM snapshot WHERE ` + where
 	s := annals.Snapshot{ID: id}
-	var (
-		micros   int64
-		tags     sql.NullString
-		metadata metadataRow
-	)
-	found, err := q.row(ctx, text, args, &s.SeqNr, &micros, &s.SerializerID, &s.Manifest, &s.Data, &tags,
-		&metadata.serializerID, &metadata.manifest, &metadata.data)
+	found, err := q.row(ctx, text, args, func(v *values) { readSnapshot(v, &s) })
 	if err != nil || !found {
 		return annals.Snapshot{}, false, err
 	}
-	s.Time, s.Metadata = fromMicros(micros), metadata.payload()
-	if s.Tags, err = parseTags(tags); err != nil {
-		return annals.Snapshot{}, false, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: err}
-	}
 	return s, true, nil
+}
+
+func readSnapshot(v *values, s *annals.Snapshot) {
+	s.SeqNr, s.Time = v.seqNr("seq_nr", 1), fromMicros(v.any64("write_timestamp"))
+	s.SerializerID, s.Manifest, s.Data = v.serializerID("ser_id"), v.text("ser_manifest"), v.blob("snapshot")
+	s.Tags, s.Metadata = v.tags("tags"), v.metadata()
+	if s.SerializerID == 0 {
+		v.fault("ser_id", "0")
+	}
+	new(checksums).verify(v, summedSnapshot(s), false)
 }
 
 // Save implements annals.SnapshotStore.
@@ -68,22 +67,31 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 // saveSnapshot keeps the newest snapshot; now is when it was taken, where it does not say.
 func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now time.Time) error {
 	const upsert = `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, db_timestamp, write_timestamp,
-			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload)
+			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
 		VALUES (?1, ?2, ?3, ?4, (SELECT db_timestamp FROM event_journal WHERE persistence_id = ?3 AND seq_nr = ?4),
-			?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+			?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, db_timestamp = excluded.db_timestamp,
 			write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id, ser_manifest = excluded.ser_manifest,
 			snapshot = excluded.snapshot, tags = excluded.tags, meta_ser_id = excluded.meta_ser_id,
-			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload,
+			crc32c = excluded.crc32c
 		WHERE excluded.seq_nr >= snapshot.seq_nr`
 	taken := s.Time
 	if taken.IsZero() {
 		taken = now
 	}
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
+	stored := *s
+	stored.Time = taken
 	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), taken.UnixMicro(),
-		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData)
+		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData,
+		t.checksums.arg(summedSnapshot(&stored)))
 	return err
+}
+
+// summedSnapshot is s as its checksum sees it.
+func summedSnapshot(s *annals.Snapshot) *annals.Event {
+	return &annals.Event{ID: s.ID, SeqNr: s.SeqNr, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
 // Delete implements annals.SnapshotStore.

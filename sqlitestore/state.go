@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,30 +14,26 @@ import (
 // states is the annals.StateStore on one session.
 type states struct{ *contracts }
 
-const stateRowColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags`
+const stateRowColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags, crc32c`
 
-// stateRow scans stateRowColumns. A tombstone has serializer 0.
-type stateRow struct {
-	state  annals.State
-	micros int64
-	tags   sql.NullString
-}
-
-func (r *stateRow) dest() []any {
-	return []any{&r.state.ID, &r.state.Revision, &r.micros, &r.state.SerializerID, &r.state.Manifest, &r.state.Data, &r.tags}
-}
-
-func (r *stateRow) value() (annals.State, error) {
-	s := r.state
-	s.Time, s.Deleted = fromMicros(r.micros), s.SerializerID == 0
+// readState decodes stateRowColumns. A tombstone has serializer 0.
+func readState(v *values) (annals.State, error) {
+	s := annals.State{ID: v.id("persistence_id"), Revision: v.seqNr("revision", 1), Time: fromMicros(v.micros("db_timestamp"))}
+	s.SerializerID, s.Manifest, s.Data = v.serializerID("state_ser_id"), v.text("state_ser_manifest"), v.blob("state_payload")
+	s.Tags, s.Deleted = v.tags("tags"), s.SerializerID == 0
+	new(checksums).verify(v, summedState(&s), false)
+	if v.err != nil {
+		return annals.State{}, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("state: %w", v.err)}
+	}
 	if s.Deleted {
 		s.Payload = annals.Payload{}
 	}
-	var err error
-	if s.Tags, err = parseTags(r.tags); err != nil {
-		return annals.State{}, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: err}
-	}
 	return s, nil
+}
+
+// summedState is s as its checksum sees it.
+func summedState(s *annals.State) *annals.Event {
+	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags}
 }
 
 // Get implements annals.StateStore.
@@ -50,13 +45,10 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 	}
 	text := `SELECT ` + stateRowColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
-		var row stateRow
-		found, err := q.row(ctx, text, []any{string(id)}, row.dest()...)
-		if err != nil || !found {
-			return err
-		}
-		state, err = row.value()
-		return err
+		return q.rows(ctx, text, []any{string(id)}, func(v *values) (_ bool, err error) {
+			state, err = readState(v)
+			return false, err
+		})
 	})
 	o.requests(1)
 	o.moved(0, len(state.Data))
@@ -119,15 +111,16 @@ type stateChange struct {
 func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt, error) {
 	var (
 		last annals.SeqNr
-		text sql.NullString
+		text string
 	)
 	find := `SELECT revision, writes FROM ` + c.t.table + ` WHERE persistence_id = ?`
-	if _, err := t.row(ctx, find, []any{string(c.ID)}, &last, &text); err != nil {
+	_, err := t.row(ctx, find, []any{string(c.ID)}, func(v *values) { last, text = v.seqNr("revision", 1), v.optionalText("writes") })
+	if err != nil {
 		return annals.Receipt{}, err
 	}
-	writes, err := sqlrow.ParseWrites(text.String)
+	writes, err := sqlrow.ParseWrites(text)
 	if err != nil {
-		return annals.Receipt{}, &annals.Error{Op: c.call.Op, ID: c.ID, Kind: annals.ErrCorrupt, Err: err}
+		return annals.Receipt{}, &annals.Error{Op: c.call.Op, ID: c.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("column writes: %w", err)}
 	}
 	switch earlier, err := writes.Check(c.call.Op, c.StateWrite, last); {
 	case err != nil:
@@ -156,7 +149,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		id = annals.NewWriteID()
 	}
 	if c.Event != nil {
-		if _, err := t.exec(ctx, insertEvent, eventArgs(c.ID, state.Revision, micros, id.String(), c.Event)...); err != nil {
+		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, id, id.String(), c.Event)...); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -178,8 +171,8 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 
 // store writes the row of s. A column that is not named keeps its value; a tombstone names none.
 func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, writes string, columns []string, values []any) error {
-	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "tags", "writes"}
-	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), writes}
+	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "tags", "writes", "crc32c"}
+	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), writes, tx.checksums.arg(summedState(&s))}
 	names, args = append(names, columns...), append(args, values...)
 	var text string
 	if s.Revision > 1 {
@@ -196,8 +189,8 @@ func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, 
 
 // checkJournal refuses an event that would not be the next of the entity's journal.
 func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
-	var last annals.SeqNr
-	if _, err := t.row(ctx, lastSeqNr, []any{string(c.ID)}, &last); err != nil {
+	last, err := t.lastSeqNr(ctx, c.ID)
+	if err != nil {
 		return err
 	}
 	if last != c.After {
@@ -235,7 +228,7 @@ func (c *contracts) findStates(ctx context.Context, o *observed, call annals.Cal
 	if err != nil {
 		return invalid(call.Op, "", err.Error())
 	}
-	text := `SELECT ` + stateRowColumns + ` FROM ` + t.table + ` WHERE ` + quote(column) + ` IS ? AND entity_type = ?
+	text := `SELECT ` + stateRowColumns + ` FROM ` + t.table + ` WHERE ` + t.table + `.` + quote(column) + ` IS ? AND entity_type = ?
 		AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
 	last := annals.PersistenceID("")
 	return pages(ctx, c, o, call, page[annals.State]{
@@ -247,13 +240,8 @@ func (c *contracts) findStates(ctx context.Context, o *observed, call annals.Cal
 }
 
 func scanStates(ctx context.Context, q *statements, p *buffer[annals.State], text string, args ...any) error {
-	var row stateRow
-	dest := row.dest()
-	return q.rows(ctx, text, args, func(r *sql.Rows) (bool, error) {
-		if err := r.Scan(dest...); err != nil {
-			return false, err
-		}
-		s, err := row.value()
+	return q.rows(ctx, text, args, func(v *values) (bool, error) {
+		s, err := readState(v)
 		if err != nil {
 			return false, err
 		}

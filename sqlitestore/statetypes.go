@@ -25,12 +25,12 @@ type stateTypes map[string]*stateType
 
 const commonTable = "durable_state"
 
-var common = &stateType{table: commonTable}
+var common = &stateType{table: quote(commonTable)}
 
 // compileTypes says everything that can be said without looking at the tables.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
 	var faults []error
-	compiled := stateTypes{}
+	compiled, own := stateTypes{}, stateTable("").names()
 	for _, entityType := range slices.Sorted(maps.Keys(types)) {
 		t := types[entityType]
 		if strings.ContainsRune(t.Table, 0) || strings.ContainsRune(entityType, '|') {
@@ -39,16 +39,21 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 		if (len(t.Columns) > 0) != (t.Bind != nil) {
 			faults = append(faults, fmt.Errorf("state type %q: Columns and Bind go together", entityType))
 		}
+		named := map[string]bool{}
 		for _, column := range t.Columns {
-			if slices.Contains(stateColumns, strings.ToLower(column)) || column == "" {
+			switch name := fold(column); {
+			case slices.Contains(own, name) || name == "":
 				faults = append(faults, fmt.Errorf("state type %q: column %q is the store's own", entityType, column))
+			case named[name]:
+				faults = append(faults, fmt.Errorf("state type %q: column %q is named twice", entityType, column))
+			default:
+				named[name] = true
 			}
 		}
-		s := &stateType{StateType: t, entityType: entityType, table: commonTable}
-		if t.Table != "" {
-			s.table = quote(t.Table)
+		if t.Table = fold(t.Table); t.Table == "" {
+			t.Table = commonTable
 		}
-		compiled[entityType] = s
+		compiled[entityType] = &stateType{StateType: t, entityType: entityType, table: quote(t.Table)}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
@@ -56,60 +61,35 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 	return compiled, nil
 }
 
-var stateColumns = []string{"slice", "entity_type", "persistence_id", "revision", "db_timestamp", "state_ser_id",
-	"state_ser_manifest", "state_payload", "tags", "writes"}
-
 // check looks for the tables and columns, and adds the index by which followers read.
-func (ts stateTypes) check(ctx context.Context, tx *sql.Tx) error {
+func (ts stateTypes) check(ctx context.Context, q *statements) error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
 		t := ts[entityType]
-		table := t.Table
-		if table == "" {
-			table = commonTable
+		if err := addChecksums(ctx, q, t.Table); err != nil {
+			return err
 		}
-		there, err := tableColumns(ctx, tx, table)
+		there, err := columnsOf(ctx, q, t.Table)
 		if err != nil {
 			return err
 		}
-		if len(there) == 0 {
-			faults = append(faults, fmt.Errorf("state type %q: there is no table %q; create it in Options.Init, with StateTable", entityType, table))
-			continue
+		wanted := table{name: t.Table, columns: stateTable("").names()}
+		for _, column := range t.Columns {
+			wanted.columns = append(wanted.columns, fold(column))
 		}
-		for _, column := range slices.Concat(stateColumns, t.Columns) {
-			if !slices.Contains(there, strings.ToLower(column)) {
-				faults = append(faults, fmt.Errorf("state type %q: table %q has no column %q", entityType, table, column))
-			}
+		for _, fault := range wanted.faults(there) {
+			faults = append(faults, fmt.Errorf("state type %q: %w; Options.Init creates it, with StateTable", entityType, fault))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	for _, t := range ts {
-		if t.Table == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, stateIndex(t.Table)); err != nil {
+		if _, err := q.exec(ctx, stateTable(t.Table).createIndex()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func tableColumns(ctx context.Context, tx *sql.Tx, table string) (names []string, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT lower(name) FROM pragma_table_info(?)`, table)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		name := ""
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
 }
 
 func (ts stateTypes) of(entityType string) *stateType {
@@ -124,7 +104,7 @@ func (ts stateTypes) tables(entityType string) []string {
 	if entityType != "" {
 		return []string{ts.of(entityType).table}
 	}
-	tables := []string{commonTable}
+	tables := []string{common.table}
 	for _, t := range ts {
 		tables = append(tables, t.table)
 	}
@@ -175,6 +155,16 @@ func columnArg(value any) (any, error) {
 		return v.UnixMicro(), nil
 	}
 	return nil, fmt.Errorf("a value of type %T cannot be stored: string, int64, float64, bool, []byte and time.Time can", value)
+}
+
+// fold makes names equal that SQLite takes for the same: it ignores the case of ASCII letters, and of no others.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, name)
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

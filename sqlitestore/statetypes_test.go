@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,6 +214,8 @@ func TestOpenChecksStateTypes(t *testing.T) {
 			`no column "colour"`},
 		"own column": {sqlitestore.Options{StateTypes: map[string]annals.StateType[*sql.Tx]{"T": {Columns: []string{"Revision"}, Bind: bind}}},
 			`"Revision" is the store's own`},
+		"column twice": {sqlitestore.Options{StateTypes: map[string]annals.StateType[*sql.Tx]{"T": {Columns: []string{"colour", "Colour"}, Bind: bind}}},
+			`"Colour" is named twice`},
 		"no bind": {sqlitestore.Options{StateTypes: map[string]annals.StateType[*sql.Tx]{"T": {Columns: []string{"colour"}}}}, "go together"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,5 +258,69 @@ func TestBindIsChecked(t *testing.T) {
 	}
 	if n := count(t, s.DB(), `SELECT count(*) FROM posts`); n != 0 {
 		t.Errorf("%d rows", n)
+	}
+}
+
+// SQLite ignores the case of ASCII letters in names: one table is one, however it is spelled, and the common one is too.
+func TestTableNamesIgnoreCase(t *testing.T) {
+	t.Parallel()
+	bind := func(s annals.State) (annals.Columns, error) { return annals.Columns{"TITLE": string(s.Data)}, nil }
+	s := open(t, sqlitestore.Options{
+		Init: func(ctx context.Context, tx *sql.Tx) error {
+			for _, text := range []string{sqlitestore.StateTable("Posts", "Title TEXT"), sqlitestore.StateTable(`"PÖSTS"`), sqlitestore.StateTable(`"pösts"`)} {
+				if _, err := tx.ExecContext(ctx, text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		StateTypes: map[string]annals.StateType[*sql.Tx]{
+			"Common": {Table: "Durable_State"}, "Same": {Table: "durable_state"},
+			"Post": {Table: "POSTS", Columns: []string{"TITLE"}, Bind: bind}, "Note": {Table: "posts"},
+			"Large": {Table: "PÖSTS"}, "Small": {Table: "pösts"}, // the case of other letters counts
+		},
+	})
+	ids := []annals.PersistenceID{"Common|1", "Same|1", "Post|1", "Note|1", "Large|1", "Small|1", "Other|1"}
+	for _, id := range ids {
+		if _, err := put(s, id, 0, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []annals.PersistenceID
+	for state, err := range s.Query().States(t.Context(), annals.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, state.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("the states are %v, want %v", got, ids)
+	}
+	for table, want := range map[string]int{"durable_state": 3, "posts": 2, `"PÖSTS"`: 1, `"pösts"`: 1} {
+		if n := count(t, s.DB(), `SELECT count(*) FROM `+table); n != want {
+			t.Errorf("table %s has %d rows, want %d", table, n, want)
+		}
+	}
+	for _, err := range s.FindStates(t.Context(), "Post", "TITLE", "none") {
+		t.Error("no state has that title, but: ", err)
+	}
+}
+
+// A column that was dropped behind the store's back is missed, not taken for a text of that name.
+func TestFindStatesMissesAColumn(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s := openAt(t, path, posts(nil))
+	if _, err := put(s, "Post|1", 0, "x"); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, raw(t, path), `ALTER TABLE posts DROP COLUMN body`)
+	found := false
+	for _, err := range s.FindStates(t.Context(), "Post", "body", "body") {
+		wantKind(t, err, annals.ErrUnavailable)
+		found = err == nil
+	}
+	if found {
+		t.Error("a state was found by a column that is not there")
 	}
 }

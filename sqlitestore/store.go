@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // Limits of every Store. A group of writes is one transaction, so they are set where one write would hold up the others.
@@ -31,28 +32,12 @@ type Options struct {
 	// Init runs each time the store opens, in the transaction that creates the store's tables when they are missing:
 	// the place for tables, columns and indexes of the user's own. It must bear repetition. An error undoes all of it.
 	Init func(ctx context.Context, tx *sql.Tx) error
+	// Checksums writes a checksum beside each event, snapshot and state, so that a flipped bit in one is ErrCorrupt and not
+	// another payload. What was written with a checksum is compared with it by every read, whatever this says. Additional
+	// columns of states are left out.
+	Checksums bool
 	// Observer is told of every call; nil is nobody.
 	Observer annals.Observer
-}
-
-// OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. It takes no host,
-// query or fragment.
-func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
-	path := u.Path
-	if u.Opaque != "" {
-		var err error
-		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
-		}
-	}
-	if u.Host != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, invalid("open", "", "the URL of a file is sqlite:relative/path or sqlite:///absolute/path, and nothing else")
-	}
-	s, err := Open(ctx, path, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, StateFinder, Watcher
@@ -60,10 +45,11 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 type Store struct {
 	contracts
 	path     string
+	files    files
 	writerDB *sql.DB
 	conn     *sql.Conn // the only one of writerDB
 	readerDB *sql.DB
-	reader   *statements
+	readers  *readers
 	userDB   *sql.DB
 	writer   *writer
 	watchers watchers
@@ -83,9 +69,10 @@ var (
 	_ annals.Forgetter           = (*insideStore)(nil)
 )
 
-// Open opens the database file at path and creates it when it is missing; its folder must exist. Errors are ErrInvalid
-// (no usable path, no database file, StateTypes that the tables do not fit), ErrUnsupported (a newer release wrote the
-// file) and ErrUnavailable; an error of Options.Init comes without a Kind.
+// Open opens the database file at path and creates it when it is missing, for its owner alone; its folder must exist.
+// Errors are ErrInvalid (no usable path, no right to write, no database file, StateTypes that the tables do not fit),
+// ErrCorrupt (the store's own tables are not as they have to be), ErrUnsupported (a newer release wrote the file) and
+// ErrUnavailable; an error of Options.Init comes without a Kind.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
 		return nil, invalid("open", "", "the path must name a file; for a store in memory there is memstore")
@@ -99,28 +86,27 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path}
-	s.contracts = contracts{session: s, shared: &shared{types: types, observer: o.Observer}}
+	s.contracts = contracts{session: s, shared: &shared{types: types, observer: panics.Observer(o.Observer)}}
 	if err := s.open(ctx, o); err != nil {
 		_ = s.release()
 		return nil, translateOpen(err)
 	}
-	s.writer = newWriter(s.conn, newClock(types.tables("")), s.watchers.wake)
+	s.writer = newWriter(s.conn, s.files, newClock(types.tables("")), s.watchers.wake)
+	if o.Checksums {
+		s.writer.checksums = &checksums{}
+	}
 	return s, nil
 }
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
-	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")); err != nil {
-		return err
-	}
-	s.writerDB.SetMaxOpenConns(1)
-	err = patiently(ctx, func() (err error) {
-		s.conn, err = s.writerDB.Conn(ctx)
-		return err
-	})
+	err = create(s.path, func(modeof ...string) error { return s.openWriter(ctx, modeof) })
 	if err != nil {
 		return err
 	}
 	if err := prepareFile(ctx, s.conn, s.types, o.Init); err != nil {
+		return err
+	}
+	if s.files, err = openFiles(s.path); err != nil {
 		return err
 	}
 	// A reader waits only for the recovery after a crash, and its context ends that wait.
@@ -131,22 +117,36 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if s.userDB, err = sql.Open("sqlite", readOnly); err != nil {
 		return err
 	}
-	readers := 1 + max(4, 2*runtime.GOMAXPROCS(0)) // one for watchers
-	s.readerDB.SetMaxOpenConns(readers)
-	s.readerDB.SetMaxIdleConns(readers)
-	s.reader = &statements{prepare: s.readerDB.PrepareContext}
+	s.readers = newReaders(s.readerDB, s.files, max(4, 2*runtime.GOMAXPROCS(0)))
 	return nil
+}
+
+func (s *Store) openWriter(ctx context.Context, more []string) (err error) {
+	query := append(more, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")
+	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, query...)); err != nil {
+		return err
+	}
+	s.writerDB.SetMaxOpenConns(1)
+	return patiently(ctx, func() (err error) {
+		s.conn, err = s.writerDB.Conn(ctx)
+		return err
+	})
 }
 
 // prepareFile refuses what is no database or too new before it changes anything, then turns on the write-ahead log and
 // creates what is missing.
 func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, init func(context.Context, *sql.Tx) error) error {
-	err := patiently(ctx, func() error { _, err := checkVersion(ctx, conn); return err })
+	q := &statements{prepare: conn.PrepareContext}
+	defer func() { _ = q.close() }()
+	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
 	if err != nil {
 		return err
 	}
 	mode := ""
-	err = patiently(ctx, func() error { return conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode) })
+	err = patiently(ctx, func() error {
+		_, err := q.row(ctx, `PRAGMA journal_mode = WAL`, nil, func(v *values) { mode = v.text("journal_mode") })
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -202,6 +202,9 @@ func (s *Store) Close() error {
 // release closes the connections: the writer's last, since SQLite folds the log into the file when the last one goes.
 func (s *Store) release() error {
 	var errs []error
+	if s.readers != nil {
+		errs = append(errs, s.readers.close())
+	}
 	for _, db := range []*sql.DB{s.userDB, s.readerDB} {
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -217,6 +220,15 @@ func (s *Store) release() error {
 }
 
 func (s *Store) read(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
+	return s.reading(ctx, c, func() error { return s.readers.read(ctx, fn) })
+}
+
+func (s *Store) readTx(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
+	return s.reading(ctx, c, func() error { return s.readers.readTx(ctx, fn) })
+}
+
+// reading runs fn unless the store is closed, and keeps Close waiting meanwhile.
+func (s *Store) reading(ctx context.Context, c annals.Call, fn func() error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -225,22 +237,11 @@ func (s *Store) read(ctx context.Context, c annals.Call, fn func(context.Context
 	if ctx.Err() != nil {
 		return withdrawn(ctx, c.Op, c.ID)
 	}
-	return translate(c.Op, c.ID, fn(ctx, s.reader))
-}
-
-func (s *Store) readTx(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
-	return s.read(ctx, c, func(ctx context.Context, q *statements) error {
-		tx, err := s.readerDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }()
-		return fn(ctx, q.within(tx))
-	})
+	return translate(c.Op, c.ID, fn())
 }
 
 func (s *Store) write(ctx context.Context, c annals.Call, j *write) error {
-	if ctx.Value(insideKey{s}) != nil {
+	if annals.ContextInTx(ctx, s) {
 		return errInside(c)
 	}
 	return translate(c.Op, c.ID, s.writer.submit(ctx, c, j))

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,6 +123,15 @@ func TestOpenRefuses(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	made := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		db := raw(t, path)
+		mustExec(t, db, text)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	for _, c := range []struct {
 		name, path string
 		kind       error
@@ -132,9 +140,14 @@ func TestOpenRefuses(t *testing.T) {
 		{"empty path", "", annals.ErrInvalid, "memstore"},
 		{"memory", ":memory:", annals.ErrInvalid, "memstore"},
 		{"not a database", text, annals.ErrInvalid, "not a database"},
-		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 1"},
-		{"folder", dir, annals.ErrUnavailable, ""},
-		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrUnavailable, ""},
+		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 2"},
+		{"folder", dir, annals.ErrInvalid, "names a folder"},
+		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrInvalid, "no such file or directory"},
+		{"file for a folder", filepath.Join(text, "annals.db"), annals.ErrInvalid, "not a directory"},
+		{"somebody's table", made("theirs.db", `CREATE TABLE Snapshot (id INTEGER)`), annals.ErrInvalid, `a table "snapshot" that is not`},
+		{"somebody's annals", made("annals.db", `CREATE TABLE annals (year INTEGER)`), annals.ErrInvalid, "no such column: version"},
+		{"no version", made("empty.db", `CREATE TABLE annals (version, clock)`), annals.ErrCorrupt, "the table annals has no row"},
+		{"odd version", made("odd.db", `CREATE TABLE annals (version, clock); INSERT INTO annals VALUES ('one', 0)`), annals.ErrCorrupt, "column version holds a text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,41 +166,6 @@ func TestOpenRefuses(t *testing.T) {
 		})
 	}
 }
-
-func TestOpenURL(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	openers := annals.Openers{"sqlite": sqlitestore.Options{}.OpenURL}
-	for rawURL, file := range map[string]string{
-		"sqlite:chat.db":                   "chat.db",
-		"sqlite:with%20blank%3F%23.db":     "with blank?#.db",
-		"sqlite://" + dir + "/absolute.db": "absolute.db",
-	} {
-		s, err := openers.Open(t.Context(), rawURL)
-		if err != nil {
-			t.Errorf("%s: %v", rawURL, err)
-			continue
-		}
-		mustAppend(t, s, commit("T|1", 0, 1))
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-			t.Errorf("%s: %v", rawURL, err)
-		}
-	}
-	for _, bad := range []string{"sqlite:", "sqlite:x.db?mode=ro", "sqlite://host/x.db", "sqlite:x.db#1", "sqlite:%zz"} {
-		if _, err := openers.Open(t.Context(), bad); !errors.Is(err, annals.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", bad, err)
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 {
-		t.Errorf("files left: %v, %v", entries, err)
-	}
-}
-
-var _ func(context.Context, *url.URL) (annals.Store, error) = sqlitestore.Options{}.OpenURL
 
 func TestClose(t *testing.T) {
 	t.Parallel()

@@ -14,9 +14,10 @@ import (
 // transaction is an open write transaction: statements that run in it, and the clock for what they write.
 type transaction struct {
 	*statements
-	clock *clock
-	tx    *sql.Tx // nil in a group
-	dated bool    // the clock has seen what other processes wrote
+	clock     *clock
+	checksums *checksums // nil where none are written
+	tx        *sql.Tx    // nil in a group
+	dated     bool       // the clock has seen what other processes wrote
 }
 
 // date is the time of one write in microseconds: above every date that this file has seen, by any process.
@@ -30,9 +31,6 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 	t.clock.last = max(time.Now().UnixMicro(), t.clock.last+1)
 	return t.clock.last, nil
 }
-
-// insideKey marks a context that was handed to a function running inside a transaction of this store.
-type insideKey struct{ s *Store }
 
 // InTx runs fn in one transaction of the writer connection, which nobody else can use meanwhile: keep it short. tx is
 // for the user's own tables in the same file; it must not be committed or rolled back by fn. A panic in fn rolls back
@@ -56,7 +54,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 
 // alone runs fn in a transaction of its own, on the caller's goroutine, and commits when it returns nil.
 func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Context, t *transaction) error) error {
-	if ctx.Value(insideKey{s}) != nil {
+	if annals.ContextInTx(ctx, s) {
 		return errInside(c)
 	}
 	release, err := s.writer.exclusive(ctx, c)
@@ -69,8 +67,8 @@ func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Co
 		return translate(c.Op, c.ID, err)
 	}
 	defer func() { _ = tx.Rollback() }() // without effect behind a Commit; for errors, panics and Goexit
-	t := &transaction{tx: tx, clock: &s.writer.clock, statements: &statements{prepare: tx.PrepareContext}}
-	if err := fn(context.WithValue(ctx, insideKey{s}, true), t); err != nil {
+	t := &transaction{tx: tx, clock: &s.writer.clock, checksums: s.writer.checksums, statements: &statements{prepare: tx.PrepareContext}}
+	if err := fn(annals.ContextWithTx(ctx, s), t); err != nil {
 		return translate(c.Op, c.ID, err)
 	}
 	if ctx.Err() != nil {
@@ -80,6 +78,9 @@ func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Co
 		if uncertain(err) {
 			err = &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrUnknown, Err: err}
 		}
+		return translate(c.Op, c.ID, err)
+	}
+	if err := s.files.check(); err != nil {
 		return translate(c.Op, c.ID, err)
 	}
 	s.watchers.wake()
@@ -171,7 +172,10 @@ func (in *inside) write(ctx context.Context, c annals.Call, j *write) error {
 		return withdrawn(ctx, c.Op, c.ID)
 	}
 	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is.
-	uninterrupted := context.WithValue(context.WithoutCancel(ctx), insideKey{in.s}, true)
+	uninterrupted := annals.ContextWithTx(context.WithoutCancel(ctx), in.s)
+	if err := in.stillOpen(uninterrupted); err != nil {
+		return in.breaks(c, err)
+	}
 	if _, err := in.t.exec(uninterrupted, `SAVEPOINT annals`); err != nil {
 		return in.breaks(c, err)
 	}
@@ -186,6 +190,19 @@ func (in *inside) write(ctx context.Context, c annals.Call, j *write) error {
 	}
 	return translate(c.Op, c.ID, err)
 }
+
+// stillOpen is an error when SQLite has rolled the transaction back because of a statement of fn's, who did not care. A
+// savepoint would then be a transaction by itself, and be committed whatever becomes of fn. SQLite refuses a BEGIN in a
+// transaction, which is the only way to ask.
+func (in *inside) stillOpen(ctx context.Context) error {
+	if _, err := in.t.exec(ctx, `BEGIN`); err != nil {
+		return nil
+	}
+	_, err := in.t.exec(ctx, `ROLLBACK`)
+	return errors.Join(errRolledBack, err)
+}
+
+var errRolledBack = errors.New("an earlier statement failed, and SQLite rolled the transaction back")
 
 // alone runs fn as write does; the transaction that it wants is there already.
 func (in *inside) alone(ctx context.Context, c annals.Call, fn func(context.Context, *transaction) error) error {

@@ -167,3 +167,32 @@ func TestInTxStateHalfWritten(t *testing.T) {
 		t.Errorf("the write behind it left events %v", n)
 	}
 }
+
+// When SQLite has rolled the transaction back and the function does not care, nothing that it writes behind that is kept.
+func TestInTxRolledBackInside(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `CREATE TABLE notes (text TEXT); CREATE TRIGGER harsh BEFORE INSERT ON notes BEGIN SELECT raise(ROLLBACK, 'no'); END`)
+		return err
+	}})
+	for _, writes := range []bool{true, false} {
+		err := s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
+			mustAppend(t, in, commit("T|1", 0, 1))
+			if err := note(ctx, tx, "a"); err == nil {
+				t.Error("the trigger did nothing")
+			}
+			if writes {
+				_, err := in.Journal().Append(ctx, commit("T|2", 0, 1))
+				wantKind(t, err, annals.ErrUnavailable)
+			}
+			return nil
+		})
+		wantKind(t, err, annals.ErrUnavailable)
+		for _, id := range []annals.PersistenceID{"T|1", "T|2"} {
+			if got := numbers(t, s, id); got != nil {
+				t.Errorf("%s has %v", id, got)
+			}
+		}
+	}
+	mustAppend(t, s, commit("T|1", 0, 1))
+}

@@ -54,16 +54,20 @@ func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, er
 
 // poll wakes everybody when another connection has committed; this Store's writer is one of them, which does no harm.
 func (w *watchers) poll(ctx context.Context, db *sql.DB) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return // stopped while it waited for a connection
-	}
-	defer func() { _ = conn.Close() }()
+	var conn *sql.Conn // one sees the versions of all others
+	defer func() {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}()
 	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()
 	for seen := int64(0); ; {
 		version := seen
-		if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version); err != nil || version != seen {
+		if conn == nil {
+			conn, _ = db.Conn(ctx) // if that fails, it is tried again with the next tick
+		}
+		if conn == nil || conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version) != nil || version != seen {
 			w.wake()
 		}
 		seen = version

@@ -24,8 +24,10 @@ const (
 type writer struct {
 	conn       *sql.Conn
 	statements *statements
+	files      files
 	clock      clock
-	committed  func() // called behind every COMMIT
+	checksums  *checksums // nil where none are written
+	committed  func()     // called behind every COMMIT
 
 	mu      sync.Mutex
 	queue   []*write
@@ -63,8 +65,8 @@ const (
 	taken         // by the writer, or by its caller's end
 )
 
-func newWriter(conn *sql.Conn, c clock, committed func()) *writer {
-	return &writer{conn: conn, clock: c, committed: committed, gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
+func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
+	return &writer{conn: conn, files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
 		statements: &statements{prepare: conn.PrepareContext}}
 }
 
@@ -241,7 +243,7 @@ func (w *writer) turn(wait context.Context, plain bool) {
 	if !begun {
 		return
 	}
-	t := &transaction{statements: w.statements, clock: &w.clock}
+	t := &transaction{statements: w.statements, clock: &w.clock, checksums: w.checksums}
 	for w.take(&g) || w.gather(&g) {
 		for _, j := range g.writes[len(g.answers):] {
 			answer := j.apply(ctx, t)
@@ -264,6 +266,12 @@ func (w *writer) turn(wait context.Context, plain bool) {
 		return
 	}
 	w.lastGroup, w.lastCommit = len(g.writes), time.Since(syncing)
+	if err := w.files.check(); err != nil {
+		for _, j := range g.writes {
+			j.done <- err
+		}
+		return
+	}
 	w.commits.Add(1)
 	w.grouped.Add(int64(len(g.writes)))
 	w.committed()
@@ -368,11 +376,14 @@ func (w *writer) take(g *group) bool {
 func (w *writer) begin(wanted func() bool) (bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		_, err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
+		if err != nil && !busy(err) {
+			w.rollback() // in case an earlier ROLLBACK failed
+			_, err = w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
+		}
 		switch {
 		case err == nil:
 			return true, nil
 		case !busy(err):
-			w.rollback() // in case an earlier ROLLBACK failed
 			return false, err
 		}
 		<-time.After(jitter(pause))

@@ -60,9 +60,9 @@ func bytesAboveLimit(h *harness) {
 		h.wantReplay(id, 1, annals.MaxSeqNr, 1, after)
 	}
 	c = h.commit(id, after, 1)
-	c.Events[0].Data = make([]byte, limit)
+	fill(&c.Events[0].Payload, limit)
 	h.append(c)
-	if es := h.replay(id, after+1, annals.MaxSeqNr); len(es) != 1 || len(es[0].Data) != limit {
+	if es := h.replay(id, after+1, annals.MaxSeqNr); len(es) != 1 || len(es[0].Data) != len(c.Events[0].Data) {
 		h.Errorf("replay of an event of %d bytes, the limit: got %s, want it whole", limit, span(es))
 	}
 }

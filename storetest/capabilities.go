@@ -135,8 +135,9 @@ func claimsFit(h *harness) {
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
 		{"Forgets", c.Forgets, c.Events || c.States, "Events or States"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
-		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes) >= 0, "no negative number"},
+		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes, c.Limits.MaxIDChars) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},
+		{"Limits.MaxIDChars", c.Limits.MaxIDChars > 0, c.Limits.MaxIDChars >= 200, "at least 200"},
 	} {
 		if claim.made && !claim.needed {
 			h.Errorf("capabilities: got %s without what it needs, want %s", claim.name, claim.what)

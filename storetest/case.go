@@ -68,6 +68,9 @@ var (
 
 	reopen     = need{"Config.Reopen", func(p probe) bool { return p.cfg.Reopen != nil }}
 	loseAnswer = need{"Config.LoseAnswer", func(p probe) bool { return p.cfg.LoseAnswer != nil }}
+	undo       = need{"Config.Undo", func(p probe) bool { return p.cfg.Undo != nil }}
+	slowClock  = need{"Config.SlowClock", func(p probe) bool { return p.cfg.SlowClock != nil }}
+	loseEvent  = need{"Config.LoseEvent", func(p probe) bool { return p.cfg.LoseEvent != nil }}
 )
 
 func needs(n ...need) []need { return n }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -11,6 +12,84 @@ import (
 var concurrentRecoveryCases = []testCase{
 	{id: "RECOVER-20", about: "recoveries beside appends, snapshots, deletes and pruning", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideOwner(h.store) }},
 	{id: "RECOVER-20-fallback", about: "the same without the store's own recovery", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideOwner(withoutAbilities{h.store}) }},
+	{id: "RECOVER-21", about: "all snapshots deleted while it runs: complete, or ErrTruncated", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideDeletes(h.store) }},
+	{id: "RECOVER-21-fallback", about: "the same without the store's own recovery", needs: needs(events, snapshots), run: func(h *harness) {
+		h.recoverBesideDeletes(withoutAbilities{h.store})
+		h.recoverBesideLateDelete()
+	}},
+}
+
+// recoverBesideDeletes appends an event and deletes all snapshots once the recovery has handed over the snapshot: what comes
+// behind must not begin at event 1 on top of it. The second time the events behind the snapshot go as well, but for the last.
+func (h *harness) recoverBesideDeletes(s annals.Store) {
+	id := h.id()
+	last := h.write(id, 0, 3)
+	h.saveSnapshot(snapshotOf(id, last))
+	h.wantWhole(id, func() (recovered, annals.SeqNr, error) {
+		return h.recoverBeside(s, id, func() {
+			last = h.write(id, last, 1)
+			h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		})
+	})
+
+	id = h.id()
+	h.write(id, 0, 3)
+	h.saveSnapshot(snapshotOf(id, 3))
+	last = h.write(id, 3, h.volume(2_500, 1_100))
+	h.wantWhole(id, func() (recovered, annals.SeqNr, error) {
+		return h.recoverBeside(s, id, func() {
+			h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+			h.deleteTo(id, last-1)
+		})
+	})
+}
+
+// recoverBesideLateDelete does so between the end of the replay and the look at the last number, which only the fallback has.
+func (h *harness) recoverBesideLateDelete() {
+	id := h.id()
+	h.write(id, 0, 3)
+	h.saveSnapshot(snapshotOf(id, 3))
+	late := lateDelete{Store: h.store, act: func() {
+		h.write(id, 3, 1)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+	}}
+	h.wantWhole(id, func() (recovered, annals.SeqNr, error) { return h.recover(&late, id) })
+	if late.act != nil {
+		h.Error("the recovery never asked for the last number, want it to")
+	}
+}
+
+// wantWhole demands of a recovery, which may end with ErrTruncated, that it is of one piece.
+func (h *harness) wantWhole(id annals.PersistenceID, recovery func() (recovered, annals.SeqNr, error)) {
+	h.Helper()
+	r, last, err := recovery()
+	if errors.Is(err, annals.ErrTruncated) {
+		return
+	}
+	if fault := r.fault(last); err != nil || fault != "" {
+		h.Errorf("recovery of %q beside deletes: got last number %d, error %v, want a whole state or ErrTruncated; %s (%+v)", id, last, err, fault, r)
+	}
+}
+
+// lateDelete acts once, before the first look at a last number.
+type lateDelete struct {
+	annals.Store
+	act func()
+}
+
+func (s *lateDelete) Journal() annals.Journal { return lateDeleteJournal{s.Store.Journal(), s} }
+
+type lateDeleteJournal struct {
+	annals.Journal
+	s *lateDelete
+}
+
+func (j lateDeleteJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	if act := j.s.act; act != nil {
+		j.s.act = nil
+		act()
+	}
+	return j.Journal.LastSeqNr(ctx, id)
 }
 
 // recoverBesideOwner recovers an entity again and again while its owner appends, and a second one saves snapshots,

@@ -25,6 +25,7 @@ var forgetCases = []testCase{
 	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgetter), run: forgetTogether},
 	{id: "FORGET-14", about: "a replay under way does not end in silence", needs: needs(events, forgetter), run: forgetBesideReplay},
 	{id: "FORGET-15", about: "what one store has forgotten, another does not know any more", needs: needs(events, forgetter, fenceAfterDelete, reopen), run: forgetInAnother},
+	{id: "FORGET-16", about: "a state that is written beside it stays", needs: needs(states, forgetter), run: forgetBesideState},
 }
 
 func (h *harness) forget(id annals.PersistenceID, age time.Duration) (bool, error) {
@@ -220,6 +221,41 @@ func forgetRace(h *harness) {
 		default:
 			h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 			h.wantLast(id, 0)
+		}
+	}
+}
+
+// forgetBesideState puts a state beside the forgetting: of an entity that has no row of a state, or of one with a tombstone.
+// What was acknowledged is there.
+func forgetBesideState(h *harness) {
+	for i := range h.volume(80, 20) {
+		id := h.id()
+		after := annals.SeqNr(0)
+		if i%2 == 1 {
+			h.put(id, 0)
+			h.deleteState(id, 1)
+			after = 2
+		}
+		w := stateWrite(id, after)
+		var forgotten bool
+		var put, err error
+		together(2, func(i int) {
+			if i == 0 {
+				_, put = h.store.States().Put(h.ctx, w)
+			} else {
+				forgotten, err = h.forget(id, 0)
+			}
+		})
+		if !forgotten {
+			h.wantKind(err, annals.ErrConflict, "forget beside a put after %d", after)
+		}
+		switch {
+		case put == nil:
+			h.wantState(id, after+1)
+		case !errors.Is(put, annals.ErrConflict) || !forgotten || after == 0:
+			h.Errorf("put after %d beside a forget that answers %v: got error %v", after, forgotten, put)
+		default:
+			h.wantNoState(id, 0)
 		}
 	}
 }

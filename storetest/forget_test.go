@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
@@ -12,6 +13,33 @@ type hastyForgetter struct{ *memstore.Store }
 func (s hastyForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 	f.Age = 0
 	return s.Store.Forget(ctx, f)
+}
+
+// lateForgetter looks whether the state is deleted, and removes what is there a moment later: under another id inside.
+type lateForgetter struct{ *freshStates }
+
+func (s lateForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+	inside := f
+	inside.ID, inside.DryRun = s.inside(f.ID), true
+	done, err := s.Store.(annals.Forgetter).Forget(ctx, inside)
+	if err == nil && done && !f.DryRun {
+		for range 100 {
+			runtime.Gosched() // as a network would
+		}
+		s.lives.Store(f.ID, annals.NewWriteID())
+	}
+	return done, err
+}
+
+func (s lateForgetter) States() annals.StateStore {
+	return lateForgetterStates{freshStateStore{s.Store.States(), s.freshStates}}
+}
+
+type lateForgetterStates struct{ freshStateStore }
+
+func (st lateForgetterStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	w.ID = st.s.inside(w.ID)
+	return st.StateStore.Delete(ctx, w)
 }
 
 // carelessForgetter deletes whatever is there instead of refusing.

@@ -65,6 +65,9 @@ func payload(n annals.SeqNr) annals.Payload {
 	return annals.Payload{SerializerID: 4, Manifest: "E", Data: []byte("e-" + strconv.FormatInt(int64(n), 10))}
 }
 
+// fill makes p take n bytes of a limit.
+func fill(p *annals.Payload, n int) { p.Data = make([]byte, n-len(p.Manifest)) }
+
 // newEvents are n events behind after.
 func newEvents(after annals.SeqNr, n int) []annals.NewEvent {
 	es := make([]annals.NewEvent, n)

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/annals-go/annals"
 )
@@ -26,18 +29,17 @@ func (h *harness) legal() []annals.PersistenceID {
 		annals.PersistenceID("Thing|" + strings.Repeat("x", 194)), annals.PersistenceID("Thing|" + strings.Repeat("x", 193)),
 		annals.PersistenceID(strings.Repeat("😀", 50)),
 	}
-	longest := h.caps.Limits.MaxIDBytes
-	if longest == 0 {
-		longest = 1000
+	l := h.caps.Limits
+	most := cmp.Or(l.MaxIDBytes, 1000)
+	longest := most // of characters of one byte
+	if l.MaxIDChars > 0 {
+		longest = min(longest, l.MaxIDChars)
+		ids = append(ids, annals.PersistenceID("Thing|"+strings.Repeat("😀", min(l.MaxIDChars-6, (most-6)/4))))
 	}
 	ids = append(ids, annals.PersistenceID("Thing|"+strings.Repeat("y", longest-6)), annals.PersistenceID("Thing|"+strings.Repeat("y", longest-7)))
-	fitting := ids[:0]
-	for _, id := range ids {
-		if len(id) <= longest {
-			fitting = append(fitting, id)
-		}
-	}
-	return fitting
+	return slices.DeleteFunc(ids, func(id annals.PersistenceID) bool {
+		return len(id) > most || l.MaxIDChars > 0 && utf8.RuneCountInString(string(id)) > l.MaxIDChars
+	})
 }
 
 // illegal are ids that every store refuses, by what is wrong with them.
@@ -53,6 +55,9 @@ func (h *harness) illegal() map[string]annals.PersistenceID {
 	}
 	if limit := h.caps.Limits.MaxIDBytes; limit > 0 {
 		ids[fmt.Sprintf("%d bytes where Limits.MaxIDBytes is %d", limit+1, limit)] = annals.PersistenceID("Thing|" + strings.Repeat("y", limit-5))
+	}
+	if limit := h.caps.Limits.MaxIDChars; limit > 0 {
+		ids[fmt.Sprintf("%d characters where Limits.MaxIDChars is %d", limit+1, limit)] = annals.PersistenceID("Thing|" + strings.Repeat("é", limit-5))
 	}
 	return ids
 }

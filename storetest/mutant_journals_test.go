@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -75,6 +78,24 @@ func (s onePage) Journal() annals.Journal {
 					return
 				}
 			}
+		}
+	}}
+}
+
+// hastyTail looks whether there is a first event yet, and where there is none it reads on behind it.
+type hastyTail struct{ annals.Store }
+
+func (s hastyTail) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			if last, _ := j.LastSeqNr(ctx, id); from > 1 && last < from {
+				for range 100 {
+					runtime.Gosched() // as a network would
+				}
+				from++
+			}
+			j.Replay(ctx, id, from, to)(yield)
 		}
 	}}
 }
@@ -263,6 +284,68 @@ func (s leaking) Journal() annals.Journal {
 			}()
 			for i := range items {
 				if !yield(i.e, i.err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// silentLosses leaves out what is lost.
+type silentLosses struct {
+	annals.Store
+	lost sync.Map
+}
+
+type lostEvent struct {
+	id annals.PersistenceID
+	n  annals.SeqNr
+}
+
+func (s *silentLosses) lose(id annals.PersistenceID, n annals.SeqNr) {
+	s.lost.Store(lostEvent{id, n}, true)
+}
+
+func (s *silentLosses) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			for e, err := range j.Replay(ctx, id, from, to) {
+				if _, lost := s.lost.Load(lostEvent{id, e.SeqNr}); !lost && !yield(e, err) {
+					return
+				}
+			}
+		}
+	}}
+}
+
+// ownClock shows events at the time of the clock of whoever wrote them; slowed tells that its clock is an hour behind.
+type ownClock struct{ annals.Store }
+
+type slowed struct{ annals.Store }
+
+const slowTag = "slow"
+
+func (s slowed) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			c.Events[i].Tags = []string{slowTag}
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
+func (s ownClock) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			for e, err := range j.Replay(ctx, id, from, to) {
+				if slices.Contains(e.Tags, slowTag) {
+					e.Time = e.Time.Add(-time.Hour)
+				}
+				if !yield(e, err) {
 					return
 				}
 			}

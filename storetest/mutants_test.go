@@ -28,6 +28,8 @@ func TestMutants(t *testing.T) {
 			[]string{"J-P3", "PAGE-1", "J-X3"}},
 		{"forgets WriteIDs", func() annals.Store { return noWriteIDs{memstore.New()} },
 			[]string{"RETRY-1", "RETRY-2", "RETRY-4", "RETRY-7"}},
+		{"takes the rest of a divided commit for the commit", func() annals.Store { return &halving{Store: memstore.New()} },
+			[]string{"RECEIPT-1"}},
 		{"reuses numbers behind a delete", func() annals.Store { return &reusing{Store: memstore.New()} },
 			[]string{"J-14", "DELETE-1", "RACE-5", "RECOVER-2", "HISTORY-1", "LINEAR-2"}},
 		{"frees a deleted number to a stale writer", func() annals.Store { return &freeing{Store: memstore.New()} },
@@ -36,11 +38,19 @@ func TestMutants(t *testing.T) {
 		{"stores the first event of a batch only", func() annals.Store { return halfBatches{memstore.New()} },
 			[]string{"J-01", "J-A1", "BATCH-3"}},
 		{"ends a replay in silence when its pages are deleted", func() annals.Store { return silentPages{memstore.New()} },
-			[]string{"TRUNCATE-1", "TRUNCATE-2"}},
+			[]string{"TRUNCATE-1", "TRUNCATE-2", "TRUNCATE-6"}},
+		{"replays from behind what it has looked for", func() annals.Store { return hastyTail{memstore.New()} },
+			[]string{"REPLAY-6"}},
 		{"recovers without looking again", func() annals.Store { return hastyRecovery{memstore.New()} },
 			[]string{"RECOVER-20"}},
+		{"recovers on two connections of a pool", func() annals.Store { return &pooled{Store: memstore.New(), free: 4} },
+			[]string{"RACE-7"}},
+		{"recovers again from event 1 on top of a snapshot", func() annals.Store { return forgetfulRecovery{memstore.New()} },
+			[]string{"RECOVER-21"}},
 		{"lets an older snapshot replace a newer one", func() annals.Store { return lastSaved{memstore.New()} },
 			[]string{"SNAPSHOT-1", "SNAPSHOT-2", "RECOVER-6"}},
+		{"looks for snapshots in one half of its numbers, then in the other", func() annals.Store { return halfLooks{memstore.New()} },
+			[]string{"SNAPSHOT-9"}},
 		{"says conflict where it cannot know", func() annals.Store { return surePuts{memstore.New()} },
 			[]string{"STATE-22", "STATE-23"}},
 		{"forgets revisions behind a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
@@ -61,6 +71,26 @@ func TestMutants(t *testing.T) {
 			[]string{"FORGET-3", "FORGET-8"}},
 		{"forgets what is still there", func() annals.Store { return carelessForgetter{memstore.New()} },
 			[]string{"FORGET-4", "FORGET-5", "FORGET-13"}},
+		{"forgets a state that was written after its look", func() annals.Store { return lateForgetter{&freshStates{Store: memstore.New()}} },
+			[]string{"FORGET-16"}},
+		{"skips an event that is lost", func() annals.Store { return &silentLosses{Store: memstore.New()} },
+			[]string{"LOSS-1", "LOSS-2"}},
+		{"takes ids with more characters than it claims", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Limits.MaxIDBytes, c.Limits.MaxIDChars = 0, 255 }}
+		},
+			[]string{"ID-4"}},
+		{"commits when its function ends the goroutine", func() annals.Store { return exitCommits{memstore.New()} },
+			[]string{"TX-11"}},
+		{"refuses reads beside a transaction", func() annals.Store { return refusesOutside{memstore.New()} },
+			[]string{"TX-12"}},
+		{"breaks a transaction by a call that fails", func() annals.Store { return breaksInside{memstore.New()} },
+			[]string{"TX-13"}},
+		{"weighs payloads only", func() annals.Store { return lightLimits{memstore.New()} },
+			[]string{"REFUSE-7"}},
+		{"repeats an id of any length", func() annals.Store { return longErrors{memstore.New()} },
+			[]string{"REFUSE-8"}},
+		{"gives the time of a slow clock", func() annals.Store { return ownClock{memstore.New()} },
+			[]string{"TIME-4"}},
 		{"has states without the claim", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
 		},
@@ -68,7 +98,11 @@ func TestMutants(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			c := Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true}
+			c := Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true,
+				SlowClock: func(_ testing.TB, s annals.Store) annals.Store { return slowed{s} },
+				LoseEvent: func(_ testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
+					s.(*silentLosses).lose(id, n)
+				}}
 			p := c.probe(t)
 			for _, id := range m.caught {
 				tc := caseOf(t, id)
@@ -92,7 +126,7 @@ func fails(t *testing.T, tc testCase, p probe) bool {
 }
 
 func caseOf(t *testing.T, id string) testCase {
-	all := cases()
+	all := slices.Concat(cases(), transactorCases[memstore.Tx]())
 	i := slices.IndexFunc(all, func(tc testCase) bool { return tc.id == id })
 	if i < 0 {
 		t.Fatalf("there is no case %s", id)
@@ -127,6 +161,43 @@ func (s hastyRecovery) Recover(ctx context.Context, id annals.PersistenceID, sna
 	return s.Journal().LastSeqNr(ctx, id)
 }
 
+// pooled has a few connections. A recovery takes one, then another; where none is left it gives up at once, as it would
+// after its time-out.
+type pooled struct {
+	*memstore.Store
+	mu   sync.Mutex
+	free int
+}
+
+func (s *pooled) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	for range 2 {
+		if !s.take() {
+			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrUnavailable}
+		}
+		defer s.give()
+		for range 100 {
+			runtime.Gosched() // as a network would
+		}
+	}
+	return annals.Recover(ctx, s.Store, id, snapshot, event)
+}
+
+func (s *pooled) take() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
+func (s *pooled) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+}
+
 type lastSaved struct{ *memstore.Store }
 
 func (s lastSaved) Snapshots() annals.SnapshotStore { return lastSavedSnapshots{s.Store.Snapshots()} }
@@ -141,6 +212,24 @@ func (s lastSavedSnapshots) Save(ctx context.Context, snap annals.Snapshot) erro
 		return err
 	}
 	return s.SnapshotStore.Save(ctx, snap)
+}
+
+// halfLooks looks for a snapshot of an even number, then for one of an odd number.
+type halfLooks struct{ *memstore.Store }
+
+func (s halfLooks) Snapshots() annals.SnapshotStore { return halfLookSnapshots{s.Store.Snapshots()} }
+
+type halfLookSnapshots struct{ annals.SnapshotStore }
+
+func (s halfLookSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	for half := range annals.SeqNr(2) {
+		found, ok, err := s.SnapshotStore.Latest(ctx, id, c)
+		if err != nil || ok && found.SeqNr%2 == half {
+			return found, ok, err
+		}
+		runtime.Gosched() // as a network would
+	}
+	return annals.Snapshot{}, false, nil
 }
 
 type surePuts struct{ *memstore.Store }
@@ -227,6 +316,56 @@ func (s dropping) Journal() annals.Journal {
 			c.Events[i].Metadata = annals.Payload{}
 		}
 		return j.Append(ctx, c)
+	}}
+}
+
+type exitCommits struct{ *memstore.Store }
+
+func (s exitCommits) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) (err error) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			err = fn(ctx, tx, in)
+		}()
+		<-ended
+		return err
+	})
+}
+
+type refusesOutside struct{ *memstore.Store }
+
+func (s refusesOutside) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+		if annals.ContextInTx(ctx, s.Store) {
+			return 0, &annals.Error{Op: "last number", ID: id, Kind: annals.ErrInvalid}
+		}
+		return j.LastSeqNr(ctx, id)
+	}}
+}
+
+type breaksInside struct{ *memstore.Store }
+
+func (s breaksInside) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
+		return fn(ctx, tx, &broken{Store: in})
+	})
+}
+
+// broken is a store that is of no use behind a call that failed.
+type broken struct {
+	annals.Store
+	err error
+}
+
+func (b *broken) Journal() annals.Journal {
+	j := b.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
+		if b.err == nil {
+			r, b.err = j.Append(ctx, c)
+		}
+		return r, b.err
 	}}
 }
 

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -15,6 +17,7 @@ var raceCases = []testCase{
 	{id: "RACE-4", about: "first writers of an entity race, and meet the end of a deleted one", needs: needs(events, fenceAfterDelete), run: firstWriters},
 	{id: "RACE-5", about: "writers race with deletes, and no number is given twice", needs: needs(events, fenceAfterDelete), run: writersBesideDeletes},
 	{id: "RACE-6", about: "a loser's snapshot is not stored", needs: needs(events, commitSnapshot, snapshots), run: losersSnapshot},
+	{id: "RACE-7", about: "many entities at once on a fresh store recover, append and recover again", needs: needs(events), run: coldStart},
 }
 
 func isConflict(err error) bool { return errors.Is(err, annals.ErrConflict) }
@@ -203,5 +206,37 @@ func losersSnapshot(h *harness) {
 	h.wantKind(err, annals.ErrConflict, "append after 0 to an entity with three events, with a snapshot")
 	if got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{}); err != nil || ok && equal(got.Payload, s.Payload) {
 		h.Errorf("newest snapshot behind a lost race: got %v %s, error %v, want not the loser's", ok, show(got.Payload), err)
+	}
+}
+
+// coldStart is about stores whose calls hold one connection of a pool while they wait for another: with none left, all
+// wait for ever.
+func coldStart(h *harness) {
+	const entities = 64
+	ctx, cancel := context.WithTimeout(h.ctx, time.Minute)
+	defer cancel()
+	h.ctx = ctx
+	ids := make([]annals.PersistenceID, entities)
+	for i := range ids {
+		ids[i] = h.id()
+	}
+	errs := make([]error, entities)
+	together(entities, func(i int) {
+		for after := annals.SeqNr(0); after < 2 && errs[i] == nil; after++ {
+			_, last, err := h.recover(h.store, ids[i])
+			if err == nil && last != after {
+				err = fmt.Errorf("got last number %d, want %d", last, after)
+			}
+			if err == nil {
+				_, err = h.send(h.ctx, h.store, h.commit(ids[i], after, 1))
+			}
+			errs[i] = err
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("%d entities at once: %v", entities, err)
+	}
+	for _, id := range ids {
+		h.wantRecovered(h.store, id, 2)
 	}
 }

@@ -195,7 +195,17 @@ type recovered struct {
 
 // recover brings id back from s.
 func (h *harness) recover(s annals.Store, id annals.PersistenceID) (r recovered, last annals.SeqNr, err error) {
+	return h.recoverBeside(s, id, func() {})
+}
+
+// recoverBeside is recover with an owner that acts once the first snapshot has been handed over.
+func (h *harness) recoverBeside(s annals.Store, id annals.PersistenceID, owner func()) (r recovered, last annals.SeqNr, err error) {
+	begun := false
 	last, err = annals.Recover(h.ctx, s, id, func(snap annals.Snapshot) error {
+		if !begun {
+			begun = true
+			defer owner()
+		}
 		sum, err := strconv.ParseInt(string(snap.Data), 10, 64)
 		r = recovered{snapshot: snap.SeqNr, seqNr: snap.SeqNr, sum: sum}
 		if snap.ID != id || !equal(snap.Payload, statePayload(snap.SeqNr)) {

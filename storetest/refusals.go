@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/annals-go/annals"
 )
@@ -13,6 +14,8 @@ var refusalCases = []testCase{
 	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state behind its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
 	{id: "REFUSE-5", about: "errors are *annals.Error with the id", needs: needs(events), run: errorsCarryID},
 	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
+	{id: "REFUSE-7", about: "what goes with a payload counts towards the limit", needs: needs(events, sizeLimit), run: largeBeside},
+	{id: "REFUSE-8", about: "errors about what is endless are short", needs: needs(events), run: shortErrors},
 	{id: "J-F6", about: "a commit that is too large is refused whole, its neighbours are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
 }
 
@@ -130,6 +133,74 @@ func missingFirstSnapshot(h *harness) {
 	_, err := h.journal().Append(h.ctx, c)
 	h.wantKind(err, annals.ErrInvalid, "first commit of an entity without a snapshot")
 	h.wantLast(id, 0)
+}
+
+func largeBeside(h *harness) {
+	id, limit := h.id(), h.caps.Limits.MaxBytes
+	large := strings.Repeat("x", limit)
+	after := h.write(id, 0, 1)
+	for what, add := range map[string]func(e *annals.NewEvent){
+		"a manifest":               func(e *annals.NewEvent) { e.Manifest = large },
+		"tags":                     func(e *annals.NewEvent) { e.Tags = []string{large[:limit/2], large[limit/2:]} },
+		"metadata":                 func(e *annals.NewEvent) { e.Metadata = annals.Payload{SerializerID: 4, Data: []byte(large)} },
+		"a manifest of metadata":   func(e *annals.NewEvent) { e.Metadata = annals.Payload{SerializerID: 4, Manifest: large} },
+		"a manifest of an adapter": func(e *annals.NewEvent) { e.Adapter = large },
+	} {
+		c := h.commit(id, after, 1)
+		add(&c.Events[0])
+		_, err := h.journal().Append(h.ctx, c)
+		h.wantKind(err, annals.ErrTooLarge, "append an event with %s of %d bytes where Limits.MaxBytes is %d", what, limit, limit)
+	}
+	h.wantLast(id, after)
+	if h.caps.Snapshots {
+		for what, s := range map[string]annals.Snapshot{
+			"a manifest": {Payload: annals.Payload{SerializerID: 4, Manifest: large, Data: []byte("x")}},
+			"tags":       {Payload: payload(1), Tags: []string{large}},
+			"metadata":   {Payload: payload(1), Metadata: annals.Payload{SerializerID: 4, Manifest: large}},
+		} {
+			s.ID, s.SeqNr = id, after
+			h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrTooLarge, "save a snapshot with %s of %d bytes", what, limit)
+		}
+	}
+	if h.caps.States {
+		for what, add := range map[string]func(w *annals.StateWrite){
+			"a manifest": func(w *annals.StateWrite) { w.Manifest = large }, "tags": func(w *annals.StateWrite) { w.Tags = []string{large} },
+		} {
+			w := stateWrite(h.id(), 0)
+			add(&w)
+			_, err := h.store.States().Put(h.ctx, w)
+			h.wantKind(err, annals.ErrTooLarge, "put a state with %s of %d bytes", what, limit)
+		}
+	}
+}
+
+// shortErrors has ids, tags and names of a megabyte, wrong ones so that no store takes them.
+func shortErrors(h *harness) {
+	const most = 16 << 10
+	long := strings.Repeat("\x00", 1<<20)
+	short := func(err error, did string) {
+		h.Helper()
+		h.wantKind(err, annals.ErrInvalid, "%s", did)
+		if err != nil && len(err.Error()) > most {
+			h.Errorf("%s: got an error of %d bytes, want at most %d", did, len(err.Error()), most)
+		}
+	}
+	id := annals.PersistenceID(long)
+	_, err := h.journal().Append(h.ctx, annals.Commit{ID: id, Events: newEvents(0, 1)})
+	short(err, "append to a long id")
+	_, err = h.journal().LastSeqNr(h.ctx, id)
+	short(err, "last number of a long id")
+	_, err = collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+	short(err, "replay of a long id")
+	c := h.commit(h.id(), 0, h.batch(100))
+	for i := range c.Events {
+		c.Events[i].Tags = []string{long}
+	}
+	_, err = h.journal().Append(h.ctx, c)
+	short(err, "append with long tags")
+	if h.caps.Offsets {
+		short(h.store.Offsets().Save(h.ctx, annals.Progress{Projection: long}), "save offsets of a long name")
+	}
 }
 
 func tooLargeAmongOthers(h *harness) {

@@ -3,22 +3,25 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
 	"runtime/pprof"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
 )
 
 var replayCases = []testCase{
-	{id: "REPLAY-1", about: "breaking off early, hundreds of times, leaks nothing", needs: needs(events), run: breakOffEarly},
+	{id: "REPLAY-1", about: "breaking off early, many times, leaks nothing", needs: needs(events), run: breakOffEarly},
 	{id: "REPLAY-2", about: "the body of a replay may append to the same entity", needs: needs(events), run: appendWithinReplay},
 	{id: "REPLAY-3", about: "replays may be nested", needs: needs(events), run: nestedReplays},
 	{id: "REPLAY-4", about: "events have their id, and the time of their receipt in UTC and microseconds", needs: needs(events), run: fieldsOfEvents},
 	{id: "REPLAY-5", about: "entities with alike ids do not mix", needs: needs(events), run: neighboursDoNotMix},
+	{id: "REPLAY-6", about: "a follower that replays from behind the last number it saw misses no event that is written meanwhile", needs: needs(events), run: tailBesideWriter},
 	{id: "PAGE-1", about: "more events than any page holds, the last one too", needs: needs(events), run: manyEvents},
 	{id: "PAGE-2", about: "more bytes than any page holds, the last one too", needs: needs(events), run: manyBytes},
 	{id: "PAGE-3", about: "windows of any size put together are the whole", needs: needs(events), run: windows},
@@ -28,11 +31,11 @@ var replayCases = []testCase{
 	{id: "Q-G10", about: "events have a time", needs: needs(events), run: eventsHaveTime},
 }
 
-// breakOffEarly counts the goroutines that 200 replays, all broken off, leave behind. A few may belong to connections
-// that were opened meanwhile.
+// breakOffEarly counts the goroutines that replays, all broken off, leave behind. A few may belong to connections that were
+// opened meanwhile.
 func breakOffEarly(h *harness) {
-	const rounds, few = 200, 50
-	id := h.id()
+	const few = 50
+	id, rounds := h.id(), h.volume(200, 80)
 	h.write(id, 0, h.volume(400, 200))
 	label := pprof.Labels("storetest", annals.NewWriteID().String()) // goroutines inherit it
 	pprof.Do(h.ctx, label, func(ctx context.Context) {
@@ -144,6 +147,56 @@ func fieldsOfEvents(h *harness) {
 	}
 }
 
+// tailBesideWriter lets one goroutine append while others follow the journal: each replay begins behind the last number that
+// the one before yielded. The writer appends when a follower that has seen everything begins its next replay.
+func tailBesideWriter(h *harness) {
+	const followers = 3
+	id, end := h.id(), annals.SeqNr(h.volume(400, 120))
+	var acked, left atomic.Int64
+	left.Store(followers)
+	begins := make(chan struct{}, 1)
+	begin := func() {
+		select {
+		case begins <- struct{}{}:
+		default:
+		}
+	}
+	errs := make([]error, 1+followers)
+	together(len(errs), func(i int) {
+		if i == 0 {
+			for round := 0; errs[i] == nil && annals.SeqNr(acked.Load()) < end; round++ {
+				if left.Load() > 0 {
+					<-begins
+				}
+				var r annals.Receipt
+				r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%3)))
+				acked.Store(int64(r.SeqNr))
+			}
+			acked.Store(int64(end)) // also when it failed: the others must not wait
+			return
+		}
+		defer begin()
+		defer left.Add(-1)
+		for seen := annals.SeqNr(0); errs[i] == nil && seen < end; {
+			before := annals.SeqNr(acked.Load())
+			if seen == before {
+				begin()
+			}
+			es, err := collect(h.journal().Replay(h.ctx, id, seen+1, annals.MaxSeqNr))
+			if fault := eventsFault(es, id, seen+1, seen+annals.SeqNr(len(es))); err == nil && fault != "" {
+				err = fmt.Errorf("replay from %d: got %s, want no hole: %s", seen+1, span(es), fault)
+			}
+			if seen += annals.SeqNr(len(es)); err == nil && seen < before {
+				err = fmt.Errorf("replay ends with %d, want at least %d, which was acknowledged before", seen, before)
+			}
+			errs[i] = err
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("appends and followers side by side: %v", err)
+	}
+}
+
 func neighboursDoNotMix(h *harness) {
 	ids := []annals.PersistenceID{"Thing|a", "Thing|a1", "Thing|", "Thing|a|1", "Thing", "Thing|A", "Thin|ga"}
 	for i, id := range ids {
@@ -169,7 +222,7 @@ func manyEvents(h *harness) {
 func manyBytes(h *harness) {
 	id, n, size := h.id(), h.volume(768, 300), 4096
 	if limit := h.caps.Limits.MaxBytes; limit > 0 {
-		size = min(size, limit/2)
+		size = min(size, limit/2-len("big"))
 	}
 	fill := func(n annals.SeqNr) annals.Payload {
 		return annals.Payload{SerializerID: 4, Manifest: "big", Data: bytes.Repeat([]byte{byte(n), byte(n >> 8)}, size/2)}
@@ -177,7 +230,7 @@ func manyBytes(h *harness) {
 	var after annals.SeqNr
 	perCommit := h.batch(8)
 	if limit := h.caps.Limits.MaxBytes; limit > 0 {
-		perCommit = max(min(perCommit, limit/size), 1)
+		perCommit = max(min(perCommit, limit/(size+len("big"))), 1)
 	}
 	for after < annals.SeqNr(n) {
 		c := h.commit(id, after, perCommit)

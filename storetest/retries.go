@@ -70,17 +70,19 @@ func sentAgainLater(h *harness) {
 func sentAgainAfterDelete(h *harness) {
 	id := h.id()
 	var commits []annals.Commit
+	var receipts []annals.Receipt
 	var after annals.SeqNr
-	for _, n := range []int{1, 3, 1, 2} {
+	for i, n := range []int{1, 3, 1, 2} {
 		commits = append(commits, h.commit(id, after, h.batch(n)))
-		after = h.append(commits[len(commits)-1]).SeqNr
+		receipts = append(receipts, h.append(commits[i]))
+		after = receipts[i].SeqNr
 	}
 	for _, to := range []annals.SeqNr{2, commits[2].After, after - 1, annals.MaxSeqNr} {
 		h.deleteTo(id, to)
-		for _, c := range commits {
+		for i, c := range commits {
 			r, err := h.send(h.ctx, h.store, c)
-			if err != nil || !r.Repeated || r.SeqNr != c.After+annals.SeqNr(len(c.Events)) {
-				h.Errorf("append after %d sent again behind a delete to %d: got %+v, error %v, want Repeated", c.After, to, r, err)
+			if err != nil || !r.Repeated || r.SeqNr != c.After+annals.SeqNr(len(c.Events)) || r.Time.Before(receipts[i].Time) {
+				h.Errorf("append after %d sent again behind a delete to %d: got %+v, error %v, want Repeated, and no earlier than %+v", c.After, to, r, err, receipts[i])
 			}
 		}
 		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, after)+1, after)

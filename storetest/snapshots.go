@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -65,6 +66,7 @@ var snapshotCases = append(snapshotTable(), []testCase{
 	{id: "SNAPSHOT-6", about: "lower bounds of number and time are inclusive", needs: needs(snapshots, manySnapshots), run: lowerBounds},
 	{id: "SNAPSHOT-7", about: "entities do not mix", needs: needs(snapshots), run: snapshotsDoNotMix},
 	{id: "SNAPSHOT-8", about: "a delete up to a number below the newest keeps the newest", needs: needs(snapshots), run: pruneKeepsNewest},
+	{id: "SNAPSHOT-9", about: "there is always a snapshot beside saves and deletes of the one before", needs: needs(snapshots), run: alwaysOneSnapshot},
 }...)
 
 // snapshotTable are the cases that only look for a snapshot of the fixture.
@@ -146,7 +148,7 @@ func replacedSnapshot(h *harness) {
 func longSnapshot(h *harness) {
 	id, n := h.id(), 10_000
 	if limit := h.caps.Limits.MaxBytes; limit > 0 {
-		n = min(n, limit)
+		n = min(n, limit-1) // the manifest counts as well
 	}
 	s := snapshotOf(id, 100)
 	s.Data = []byte(strings.Repeat("a", n))
@@ -163,7 +165,7 @@ func largeSnapshot(h *harness) {
 	s.Data = make([]byte, limit+1)
 	h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrTooLarge, "save a snapshot of %d bytes where Limits.MaxBytes is %d", limit+1, limit)
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
-	s.Data = make([]byte, limit)
+	fill(&s.Payload, limit)
 	h.saveSnapshot(s)
 }
 
@@ -223,6 +225,34 @@ func newestNeverGoesBack(h *harness) {
 	})
 	if err := errors.Join(errs...); err != nil {
 		h.Fatalf("saves and reads of snapshots side by side: %v", err)
+	}
+}
+
+// alwaysOneSnapshot reads while each snapshot is deleted once the next one is saved.
+func alwaysOneSnapshot(h *harness) {
+	const readers = 2
+	id, rounds := h.id(), h.volume(60, 20)
+	h.saveSnapshot(snapshotOf(id, 1))
+	var reading atomic.Int32
+	reading.Store(readers)
+	errs := make([]error, 1+readers)
+	together(len(errs), func(i int) {
+		if i == 0 {
+			for n := annals.SeqNr(1); reading.Load() > 0 && errs[0] == nil; n++ {
+				errs[0] = errors.Join(h.store.Snapshots().Save(h.ctx, snapshotOf(id, n+1)), h.store.Snapshots().Delete(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: n}))
+			}
+			return
+		}
+		defer reading.Add(-1)
+		for round := 0; round < rounds && errs[i] == nil; round++ {
+			_, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+			if errs[i] = err; err == nil && !ok {
+				errs[i] = errors.New("newest snapshot: got none, want one: each is deleted behind the save of the next")
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("saves, deletes and reads of snapshots side by side: %v", err)
 	}
 }
 

@@ -107,6 +107,46 @@ func handlerPanics[T any](t *typed[T]) {
 	t.wantUndone(id, 1)
 }
 
+func handlerExits[T any](t *typed[T]) {
+	id := t.thing()
+	exit := func() { runtime.Goexit() }
+	t.failing(func(context.Context, T) error { exit(); return nil })
+	t.set(id, 0, "fine")
+	err := t.returns("put state when the handler calls runtime.Goexit", func() error {
+		_, err := t.store.States().Put(t.ctx, textState(id, 1, "exit"))
+		return err
+	})
+	t.wantKind(err, annals.ErrPanic, "put state when the handler calls runtime.Goexit")
+	t.wantUndone(id, 1)
+
+	id = t.thing()
+	t.set(id, 0, "fine")
+	t.bind = func(annals.State) (annals.Columns, error) { exit(); return nil, nil }
+	err = t.returns("put state when Bind calls runtime.Goexit", func() error {
+		_, err := t.store.States().Put(t.ctx, textState(id, 1, "exit"))
+		return err
+	})
+	t.bind = nil
+	t.wantKind(err, annals.ErrPanic, "put state when Bind calls runtime.Goexit")
+	t.wantUndone(id, 3)
+}
+
+// returns is fn's error, once fn has returned; a fn whose goroutine ends instead fails the case.
+func (h *harness) returns(did string, fn func() error) (err error) {
+	h.Helper()
+	returned, ended := false, make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = fn()
+		returned = true
+	}()
+	<-ended
+	if !returned {
+		h.Errorf("%s: got the end of the caller's goroutine, want an error", did)
+	}
+	return err
+}
+
 func handlerRefused[T any](t *typed[T]) {
 	id := t.thing()
 	t.failing(t.types.Refuse)

@@ -71,7 +71,7 @@ var stateCases = []testCase{
 		} {
 			w := stateWrite(h.id(), 0)
 			if limit := h.caps.Limits.MaxBytes; limit > 0 {
-				p.Data = p.Data[:min(len(p.Data), limit)]
+				p.Data = p.Data[:min(len(p.Data), limit-len(p.Manifest))]
 			}
 			w.Payload = p
 			h.putState(w)

@@ -108,6 +108,7 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		c("CHANGE-12", "wrong writes reach no handler", handlerSpared[T]),
 		c("CHANGE-13", "many writers, few entities: every change is counted once", changesRace[T]),
 		c("CHANGE-14", "a change that is undone leaves no event", handlerFailsWithEvent[T], stateEvents, events),
+		c("CHANGE-15", "runtime.Goexit in it, or in Bind, is ErrPanic and undoes the change", handlerExits[T]),
 	}
 }
 

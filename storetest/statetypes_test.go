@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -34,6 +35,7 @@ const (
 	searching     fault = "any column can be searched"
 	eager         fault = "wrong writes are handled"
 	outliving     fault = "what a handler writes outlives its transaction"
+	exiting       fault = "runtime.Goexit in a handler ends the caller's goroutine"
 )
 
 func TestStateTypes(t *testing.T) {
@@ -60,6 +62,7 @@ func TestStateTypeMutants(t *testing.T) {
 		searching:     {"COLUMN-5"},
 		eager:         {"CHANGE-12"},
 		outliving:     {"CHANGE-10"},
+		exiting:       {"CHANGE-15"},
 	} {
 		t.Run(string(wrong), func(t *testing.T) {
 			t.Parallel()
@@ -260,23 +263,37 @@ func (v typedStates) check(op string, id annals.PersistenceID, columns annals.Co
 	return nil
 }
 
-func (v typedStates) contained(op string, id annals.PersistenceID, fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			e := &annals.Error{Op: op, ID: id, Err: fmt.Errorf("%v", p)}
-			if err = e; v.s.wrong != plainPanics {
-				e.Kind = annals.ErrPanic
-			}
+func (v typedStates) contained(op string, id annals.PersistenceID, fn func() error) error {
+	contain := panics.Contain
+	switch v.s.wrong {
+	case plainPanics:
+		contain = recovering(nil)
+	case exiting:
+		contain = recovering(annals.ErrPanic)
+	}
+	return contain(op, id, func() error {
+		err := fn()
+		if err == nil {
+			return nil
 		}
-	}()
-	if err := fn(); err != nil {
 		e := &annals.Error{Op: op, ID: id, Err: err}
 		if own := (*annals.Error)(nil); errors.As(err, &own) {
 			e.Kind = own.Kind
 		}
 		return e
+	})
+}
+
+// recovering is panics.Contain on the caller's own goroutine, with another kind of error.
+func recovering(kind error) func(string, annals.PersistenceID, func() error) error {
+	return func(op string, id annals.PersistenceID, fn func() error) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = &annals.Error{Op: op, ID: id, Kind: kind, Err: fmt.Errorf("%v", p)}
+			}
+		}()
+		return fn()
 	}
-	return nil
 }
 
 // bind keeps the columns of st.

@@ -29,9 +29,20 @@ type Config struct {
 	// closed. nil: the cases that need it are listed as left out.
 	Reopen func(tb testing.TB, s annals.Store) annals.Store
 
+	// SlowClock is Reopen for a process whose clock is an hour behind that of s. nil: as above.
+	SlowClock func(tb testing.TB, s annals.Store) annals.Store
+
 	// LoseAnswer makes the next write of s reach the server and its answer get lost on the way back, so that the store's
 	// own retries are tested too. nil: as above. Answers lost above the store are always tested.
 	LoseAnswer func(tb testing.TB, s annals.Store)
+
+	// Undo makes the server of s undo the next write at its very end, behind what looks like success, as a constraint that is
+	// checked at COMMIT does, and take the one after it. nil: as above.
+	Undo func(tb testing.TB, s annals.Store)
+
+	// LoseEvent removes the commit whose one event is number n of id from where s keeps it, behind the back of s, as a fault
+	// of a disk or an operator does. nil: as above.
+	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
 
 	// Short cuts volumes, rounds and random histories down, for stores on slow servers.
 	Short bool
@@ -50,9 +61,9 @@ func Run(t *testing.T, c Config) {
 func cases() []testCase {
 	var all []testCase
 	for _, topic := range [][]testCase{
-		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases,
+		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, acknowledgementCases, deleteCases, truncationCases,
 		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, followCases, offsetCases, idCases,
-		timeCases, contextCases, closeCases, reopenCases, capabilityCases, abilityCases, forgetCases, historyCases, linearizableCases,
+		timeCases, contextCases, closeCases, reopenCases, capabilityCases, abilityCases, forgetCases, lossCases, historyCases, linearizableCases,
 	} {
 		all = append(all, topic...)
 	}

@@ -34,7 +34,7 @@ func TestMemstore(t *testing.T) {
 func TestLimitedStore(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store {
-		return limited{memstore.New(), annals.Limits{MaxEvents: 7, MaxBytes: 64 << 10, MaxIDBytes: 255, FirstSnapshot: true}}
+		return limited{memstore.New(), annals.Limits{MaxEvents: 7, MaxBytes: 64 << 10, MaxIDBytes: 600, MaxIDChars: 255, FirstSnapshot: true}}
 	}})
 }
 

@@ -10,6 +10,8 @@ var timeCases = []testCase{
 	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events), run: timesNeverGoDown},
 	{id: "TIME-2", about: "the writer's time of an event is kept", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
+	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives its own no earlier time", needs: needs(events, slowClock), run: slowClockOfEvents},
+	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 
 func timesNeverGoDown(h *harness) {
@@ -69,4 +71,53 @@ func stateTimesNeverGoDown(h *harness) {
 	if err != nil || !s.Time.Equal(seen) || s.Time.Location() != time.UTC {
 		h.Errorf("time of the state: got %v, error %v, want %v as in its receipt", s.Time, err, seen)
 	}
+}
+
+// slow is a store on the data of h.store whose clock is behind.
+func (h *harness) slow() annals.Store {
+	h.Helper()
+	s := h.cfg.SlowClock(h, h.store)
+	h.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func slowClockOfEvents(h *harness) {
+	for what, read := range map[string]func(s annals.Store, id annals.PersistenceID) error{
+		"recovery": func(s annals.Store, id annals.PersistenceID) error {
+			_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			return err
+		},
+		"replay": func(s annals.Store, id annals.PersistenceID) error {
+			_, err := collect(s.Journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+			return err
+		},
+	} {
+		id, slow := h.id(), h.slow()
+		last := h.writeSizes(id, 0, 1, 2)
+		if err := read(slow, id); err != nil {
+			h.Fatalf("%s: got error %v", what, err)
+		}
+		h.through(slow, func() { last = h.writeSizes(id, last, 1, 1) })
+		h.write(id, last, 1)
+		var before annals.Event
+		for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
+			if e.Time.Before(before.Time) {
+				h.Errorf("time of number %d, written behind a %s: got %v, want it not before that of %d, %v", e.SeqNr, what, e.Time, before.SeqNr, before.Time)
+			}
+			before = e
+		}
+	}
+}
+
+func slowClockOfStates(h *harness) {
+	id, slow := h.id(), h.slow()
+	first := h.put(id, 0)
+	if _, _, err := slow.States().Get(h.ctx, id); err != nil {
+		h.Fatalf("get state: got error %v", err)
+	}
+	h.through(slow, func() {
+		if second := h.put(id, 1); second.Time.Before(first.Time) {
+			h.Errorf("time of revision 2: got %v, want it not before that of 1, %v", second.Time, first.Time)
+		}
+	})
 }

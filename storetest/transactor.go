@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -28,6 +30,9 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
 		{id: "TX-9", about: "a context that ends in fn: all or nothing", needs: needs(events), run: txCancelled[T]},
 		{id: "TX-10", about: "states and offsets are part of it", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
+		{id: "TX-12", about: "the outer store is read with fn's context as it was before", needs: needs(events, snapshots), run: txReadsOutside[T]},
+		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
+		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
 
@@ -111,6 +116,32 @@ func txPanics[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
+// txExits may find that InTx does not return, or an error.
+func txExits[T any](h *harness) {
+	id := h.id()
+	h.write(id, 0, 2)
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		err = errors.New("did not return")
+		err = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
+				return err
+			}
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	<-ended
+	if err == nil {
+		h.Errorf("transaction whose function calls runtime.Goexit: got no error, want one, or the end of the goroutine")
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.write(id, 2, 1)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}
+
 // txConflicts lets the conflict show at once or when InTx returns.
 func txConflicts[T any](h *harness) {
 	id, other := h.id(), h.id()
@@ -161,6 +192,67 @@ func txOuterStore[T any](h *harness) {
 	}
 	h.wantLast(outer, 0)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
+}
+
+func txReadsOutside[T any](h *harness) {
+	id := h.id()
+	h.write(id, 0, 2)
+	h.saveSnapshot(snapshotOf(id, 2))
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, stuck)
+		defer cancel()
+		last, err := h.journal().LastSeqNr(ctx, id)
+		if err != nil || last != 2 {
+			h.Errorf("last number by the outer store in a transaction that appends 3: got %d, error %v, want 2", last, err)
+		}
+		es, err := collect(h.journal().Replay(ctx, id, 1, annals.MaxSeqNr))
+		if err != nil {
+			h.Errorf("replay by the outer store in a transaction: got error %v, want none", err)
+		}
+		h.wantEvents("replay by the outer store in a transaction that appends 3", es, id, 1, 2)
+		s, ok, err := h.store.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
+		if err != nil || !ok || s.SeqNr != 2 {
+			h.Errorf("load snapshot by the outer store in a transaction: got number %d (%v), error %v, want 2", s.SeqNr, ok, err)
+		}
+		return nil
+	})
+	if err != nil {
+		h.Errorf("transaction behind reads of the outer store: got error %v, want none", err)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}
+
+// stuck is far more than a call takes that waits for nobody.
+const stuck = 5 * time.Second
+
+func txGoesOn[T any](h *harness) {
+	id, other := h.id(), h.id()
+	h.write(id, 0, 1)
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := in.Journal().LastSeqNr(ended, id)
+		h.wantKind(err, annals.ErrUnavailable, "last number in a transaction, with a context that has ended")
+		if _, err := in.Journal().Append(ended, h.commit(id, 1, 1)); err == nil {
+			h.Errorf("append in a transaction, with a context that has ended: got no error")
+		}
+		_, err = in.Journal().Append(ctx, annals.Commit{ID: id, After: 1})
+		h.wantKind(err, annals.ErrInvalid, "append of nothing in a transaction")
+		for _, err = range in.Journal().Replay(ctx, "", 1, 1) {
+			h.wantKind(err, annals.ErrInvalid, "replay of no id in a transaction")
+		}
+		_, errFirst := in.Journal().Append(ctx, h.commit(id, 1, 1))
+		_, errSecond := in.Journal().Append(ctx, h.commit(other, 0, 1))
+		return errors.Join(errFirst, errSecond)
+	})
+	if err != nil {
+		h.Fatalf("transaction that went on behind calls that failed: got error %v, want none", err)
+	}
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 1)
 }
 
 func txRace[T any](h *harness) {

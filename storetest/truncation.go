@@ -14,6 +14,7 @@ var truncationCases = []testCase{
 	{id: "TRUNCATE-3", about: "a delete of all but the last event in the body of a replay", needs: needs(events), run: deleteInBody(-1)},
 	{id: "TRUNCATE-4", about: "replays beside appends and deletes never end early in silence", needs: needs(events), run: replaysBesideDeletes},
 	{id: "TRUNCATE-5", about: "a delete of what a replay has passed does not disturb it", needs: needs(events), run: deleteBehindReader},
+	{id: "TRUNCATE-6", about: "a delete beyond the bound of a replay, in its body: complete, or ErrTruncated", needs: needs(events), run: deleteBeyondBound},
 }
 
 // deleteInBody deletes once the first event is there: to a number, to the middle (0) or to the last but one (-1). A
@@ -48,6 +49,30 @@ func deleteInBody(to annals.SeqNr) func(h *harness) {
 		}
 		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, last)+1, last)
 	}
+}
+
+// deleteBeyondBound deletes everything once the first event of a bounded replay is there: no later event can tell it.
+func deleteBeyondBound(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, h.volume(2_500, 1_100))
+	bound := last - 100
+	var got []annals.Event
+	var end error
+	for e, err := range h.journal().Replay(h.ctx, id, 1, bound) {
+		if end = err; err != nil {
+			break
+		}
+		if got = append(got, e); len(got) == 1 {
+			h.deleteTo(id, annals.MaxSeqNr)
+		}
+	}
+	did := fmt.Sprintf("replay of events up to %d with a delete up to %d in its body", bound, last)
+	if end == nil {
+		h.wantEvents(did, got, id, 1, bound)
+		return
+	}
+	h.wantKind(end, annals.ErrTruncated, "%s, behind %d events", did, len(got))
+	h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
 }
 
 // replaysBesideDeletes lets one goroutine append, one delete most of what is there, and two replay. A replay without

@@ -3,18 +3,43 @@
 package cborcodec
 
 import (
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/codec/internal/jackson"
+	"github.com/annals-go/annals/codec/internal/readback"
 )
 
 // Serializer is the serializer id of CBOR payloads: Akka's Jackson CBOR (akka-serialization-jackson, reference.conf).
 const Serializer = 33
 
 // Of is the codec of one type. Fields are named by their cbor tag, else their json tag, else as in Go; map keys are
-// sorted, times are RFC 3339 text.
+// sorted, times are RFC 3339 text. Encode refuses what would not be read back, or as something else: text that is not valid
+// UTF-8, more than 1,000 levels, an interface that says nothing of what is in it. Decode also reads what Jackson on the JVM
+// has compressed with gzip, up to 64 MiB.
 func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
-	return codec.Of(Serializer, manifest, marshal[T], unmarshal[T], former...)
+	check := format.Of(reflect.TypeFor[T]())
+	encode := func(v T) ([]byte, error) {
+		data, err := marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		if fault := readback.Fault(check, v); fault != "" {
+			return nil, codec.Fault(fault)
+		}
+		return data, nil
+	}
+	if check.Decode {
+		encode = codec.ReadBack(encode, unmarshal[T])
+	}
+	return codec.Of(Serializer, manifest, encode, unmarshal[T], former...)
 }
 
 // Was reads CBOR that was stored under a former manifest as an O and lifts it to today's T, whatever T's format is.
@@ -22,21 +47,65 @@ func Was[O, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
 	return codec.WasOf(Serializer, manifest, unmarshal[O], lift)
 }
 
-var encoding = mustEncoding()
+var format = readback.Format{Marshalers: []reflect.Type{
+	reflect.TypeFor[cbor.Marshaler](), reflect.TypeFor[cbor.Unmarshaler](),
+	reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](),
+}}
 
-func mustEncoding() cbor.EncMode {
+var encodeMode, decodeMode = mustModes()
+
+func mustModes() (cbor.EncMode, cbor.DecMode) {
 	options := cbor.CoreDetEncOptions()
 	options.Time = cbor.TimeRFC3339Nano
-	mode, err := options.EncMode()
+	encMode, err := options.EncMode()
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	return mode
+	// The elements need no bound of their own: the library counts them before it makes room for them.
+	decMode, err := cbor.DecOptions{MaxNestedLevels: 1000, MaxArrayElements: math.MaxInt32, MaxMapPairs: math.MaxInt32}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return encMode, decMode
 }
 
-func marshal[T any](v T) ([]byte, error) { return encoding.Marshal(v) }
+func marshal[T any](v T) ([]byte, error) {
+	data, err := encodeMode.Marshal(v)
+	if err != nil {
+		return nil, fault(err)
+	}
+	if err := decodeMode.Wellformed(data); err != nil {
+		return nil, fault(err)
+	}
+	if !validTexts(data) {
+		return nil, codec.Fault("text that is not valid UTF-8")
+	}
+	return data, nil
+}
 
 func unmarshal[T any](data []byte) (v T, err error) {
-	err = cbor.Unmarshal(data, &v)
-	return v, err
+	data, text := jackson.Inflate(data)
+	if text != "" {
+		return v, codec.Fault(text)
+	}
+	if err = decodeMode.Unmarshal(data, &v); err != nil {
+		var zero T
+		return zero, fault(err)
+	}
+	return v, nil
+}
+
+// fault shows those of the library's errors that repeat nothing of a payload.
+func fault(err error) error {
+	switch e := err.(type) { //nolint:errorlint // what wraps one of these has a text of its own
+	case *cbor.SyntaxError, *cbor.SemanticError, *cbor.MaxNestedLevelError, *cbor.MaxArrayElementsError, *cbor.MaxMapPairsError,
+		*cbor.ExtraneousDataError, *cbor.UnsupportedTypeError:
+		return codec.Fault(e.Error())
+	case *cbor.UnmarshalTypeError:
+		return codec.Fault(fmt.Sprintf("CBOR %s does not fit field %q of type %s", e.CBORType, e.StructFieldName, e.GoType))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return codec.Fault("broken CBOR: it ends too early")
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package protocodec_test
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -79,4 +80,33 @@ func FuzzDecode(f *testing.F) {
 			t.Error("neither a message nor an error")
 		}
 	})
+}
+
+// What Encode accepts, Decode returns.
+func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
+	t.Parallel()
+	deep := func(levels int) *structpb.Value {
+		v := structpb.NewBoolValue(true)
+		for range levels {
+			v = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{v}})
+		}
+		return v
+	}
+	c := protocodec.Of[*structpb.Value]("value")
+	for name, refused := range map[string]*structpb.Value{
+		"10,002 levels": deep(5_001), "invalid UTF-8": structpb.NewStringValue("4711\xff"),
+	} {
+		if _, err := c.Encode(refused); err == nil || strings.Contains(err.Error(), "4711") {
+			t.Errorf("%s: got %v, want that Encode refuses it, without payload", name, err)
+		}
+	}
+	for name, accepted := range map[string]*structpb.Value{"4,000 levels": deep(2_000), "long": structpb.NewStringValue(strings.Repeat("x", 50_000))} {
+		p, err := c.Encode(accepted)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if back, err := c.Decode(p); err != nil || !proto.Equal(back, accepted) {
+			t.Errorf("%s: read back as something else, %v", name, err)
+		}
+	}
 }

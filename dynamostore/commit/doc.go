@@ -6,7 +6,8 @@
 //
 // Deleting never frees a key. DeleteTo strips commits to tombstones that keep their key, their WriteID and their count, so a
 // late writer still meets its number, and the newest commit or tombstone is the entity's last number. A snapshot lies right
-// behind the last event that it covers: a recovery is one query backwards.
+// behind the last event that it covers: a recovery is one query backwards. Deleted it leaves a tombstone, too, so a request
+// that lands late and for a second time does not bring it back.
 //
 // Queries across entities need Layout.Index: an index over entity type, slice group and time, in which commits and states are.
 // It is eventually consistent.

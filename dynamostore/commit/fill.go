@@ -18,7 +18,7 @@ const fillers = 32
 // fillIndex gives a table that was begun without an index the one of the layout. From the first step on it can only be opened
 // with that index; until the last, only by those who fill it.
 func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
-	if err := t.settle(ctx, x, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index",
+	if err := t.settle(ctx, x, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
 		Names:  map[string]string{"#index": attrIndex, "#filling": attrFilling},
 		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
 		return err
@@ -39,7 +39,12 @@ func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
 func (t *table) settle(ctx context.Context, x plan.Executor, op plan.Op) error {
 	op.Table, op.Key = t.name, settingsKey()
 	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op},
-		Refused: func([]plan.Item, bool) error { return fault("table %q has another index", t.name) }})
+		Refused: func(old []plan.Item, _ bool) error {
+			if index, _ := plan.Text(old[0], attrIndex); index == t.index {
+				return nil // it is filled by now; a request that lands late must not say that filling goes on
+			}
+			return fault("table %q has another index", t.name)
+		}})
 	return err
 }
 

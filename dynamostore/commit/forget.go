@@ -24,8 +24,8 @@ const forgetItems = 98
 //   - A state written meanwhile fails its condition, too. The failure of any means looking again.
 //   - Another Forget, and a new life of the entity behind it, change the time of every tombstone.
 //
-// Where one transaction does not hold all tombstones, those in the middle go before, the oldest first, in transactions of
-// their own under the same conditions. The first one stays for writers who believe in a new entity, the newest one for the
+// Where one transaction does not hold all tombstones, those of snapshots and those in the middle go before, the oldest first,
+// in transactions of their own under the same conditions. The first one stays for writers who believe in a new entity, the newest one for the
 // last number, so that readers see what they saw. A writer who remembers a number in the middle paused at least f.Age ago;
 // it alone could notice that the rest was then kept for a commit that came in between.
 //
@@ -52,7 +52,8 @@ func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting
 // remains are what deletes have left of an entity.
 type remains struct {
 	id         annals.PersistenceID
-	tombstones []tombstone // ascending
+	tombstones []tombstone // of commits, ascending
+	snapshots  []record    // tombstones of snapshots
 	states     string      // the table that has its state
 	state      plan.Item   // its tombstone; nil = none
 	parts      []plan.Item // keys of the parts of snapshots that were never finished, or not wholly deleted
@@ -65,7 +66,9 @@ type tombstone struct {
 	at        types.AttributeValue
 }
 
-func (r remains) none() bool { return len(r.tombstones)+len(r.parts) == 0 && r.state == nil }
+func (r remains) none() bool {
+	return len(r.tombstones)+len(r.snapshots)+len(r.parts) == 0 && r.state == nil
+}
 
 // last is the entity's last number.
 func (r remains) last() annals.SeqNr {
@@ -75,7 +78,7 @@ func (r remains) last() annals.SeqNr {
 	return r.tombstones[len(r.tombstones)-1].last
 }
 
-var remainsFields = append([]string{attrID, attrTime, attrErased, attrSave, attrRevision, attrDeleted}, keyFields...)
+var remainsFields = append([]string{attrID, attrErased, attrSave, attrRevision, attrDeleted, attrSerializer}, keyFields...)
 
 // remains lists everything of an entity. An event, a snapshot or a state is a conflict.
 func (t *table) remains(ctx context.Context, x plan.Executor, id annals.PersistenceID) (remains, error) {
@@ -122,9 +125,14 @@ func (r *remains) add(it plan.Item) error {
 	switch {
 	case err != nil:
 		return err
+	case rec.snapshot && rec.gone:
+		rec.item = nil
+		r.snapshots = append(r.snapshots, rec)
+		r.later(plan.Time(it, attrErased))
+		return nil
 	case rec.snapshot:
 		return still("a snapshot", rec.seq)
-	case rec.from <= rec.last():
+	case !rec.tombstone():
 		return still("an event", rec.last())
 	}
 	one := tombstone{seq: rec.seq, last: rec.last(), mark: attrErased}
@@ -145,7 +153,10 @@ func (r *remains) later(t time.Time) {
 
 // number is the place of an item as text: those of parts are beyond all integers.
 func number(it plan.Item) string {
-	n, _ := it[attrSeq].(*types.AttributeValueMemberN)
+	n, ok := it[attrSeq].(*types.AttributeValueMemberN)
+	if !ok {
+		return ""
+	}
 	return n.Value
 }
 
@@ -161,24 +172,29 @@ func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
 		}
 	}
 	free := plan.Op{Table: t.name, Key: key(r.id, r.last()+1), Condition: absent, Names: idName}
-	left := r.tombstones
-	if n := len(left) - forgetItems; n > 0 {
-		for some := range slices.Chunk(left[1:1+n], forgetItems) {
-			ops := []plan.Op{free, t.standing(r.id, left[len(left)-1])}
-			for _, one := range some {
-				ops = append(ops, t.removal(r.id, one))
-			}
-			if _, err := x.Write(ctx, plan.Write{Ops: ops}); err != nil {
-				return err
-			}
+	guard, end, early := []plan.Op{free}, []plan.Op{free, stateRemoval(r)}, []plan.Op(nil)
+	for _, rec := range r.snapshots {
+		early = append(early, plan.Op{Table: t.name, Key: snapshotKey(rec), Delete: true, Condition: "#save = :save",
+			Names: map[string]string{"#save": attrSave}, Values: plan.Item{":save": plan.B(rec.save)}})
+	}
+	for i, one := range r.tombstones {
+		switch i {
+		case 0, len(r.tombstones) - 1:
+			end = append(end, t.removal(r.id, one))
+		default:
+			early = append(early, t.removal(r.id, one))
 		}
-		left = slices.Concat(left[:1], left[1+n:])
 	}
-	ops := []plan.Op{free, stateRemoval(r)}
-	for _, one := range left {
-		ops = append(ops, t.removal(r.id, one))
+	if n := len(r.tombstones); n > 0 {
+		guard = append(guard, t.standing(r.id, r.tombstones[n-1]))
 	}
-	_, err := x.Write(ctx, plan.Write{Ops: ops})
+	n := max(len(early)-(forgetItems+2-len(end)), 0)
+	for some := range slices.Chunk(early[:n], forgetItems) {
+		if _, err := x.Write(ctx, plan.Write{Ops: slices.Concat(guard, some)}); err != nil {
+			return err
+		}
+	}
+	_, err := x.Write(ctx, plan.Write{Ops: append(end, early[n:]...)})
 	return err
 }
 

@@ -21,62 +21,90 @@ type record struct {
 	from     annals.SeqNr // the first number still held
 	at       time.Time
 	write    annals.WriteID // zero for a tombstone that SkipTo wrote
+	gone     bool           // a snapshot has been deleted: this is its tombstone
+	save     []byte         // id of a snapshot's save
+	parts    int            // how many items hold a snapshot's data; 0 = its own
 	item     plan.Item
 }
 
 // last is the number of the commit's last event, deleted or not.
 func (r record) last() annals.SeqNr { return r.seq + r.count - 1 }
 
-// deleted reports whether events of the commit are gone.
+// deleted reports whether events of the commit are deleted.
 func (r record) deleted() bool { return r.from > r.seq }
+
+// tombstone reports whether all events of the commit are deleted.
+func (r record) tombstone() bool { return r.from > r.last() }
+
+// lastNumber is the highest number of an event: what lies behind it must be a number, too.
+const lastNumber = annals.MaxSeqNr - 1
 
 func read(id annals.PersistenceID, it plan.Item) (record, error) {
 	n, half, err := place(it)
+	if err == nil && n < 1 {
+		err = errors.New("no event has that number")
+	}
 	if err != nil {
 		return record{}, corrupt(n, err)
 	}
-	if v, _ := plan.Number(it, attrFormat); v > format {
-		return record{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the item at %d has format %d, this version reads %d", n, v, format)}
+	d := decoder{item: it}
+	if err := d.readable(fmt.Sprintf("the item at %d", n)); err != nil {
+		return record{}, err
 	}
-	r := record{id: id, seq: n, snapshot: half, from: n, at: plan.Time(it, attrTime), item: it}
+	r := record{id: id, seq: n, snapshot: half, from: n, at: d.time(attrTime), item: it}
 	if half {
-		return r, nil
+		r.gone = d.flag(attrDeleted)
+		r.save = d.bytes(attrSave, saveBytes)
+		parts, _ := d.number(attrParts, 1, maxParts)
+		r.parts = int(parts)
+	} else {
+		count, ok := d.number(attrCount, 1, int64(lastNumber-n)+1)
+		if !ok {
+			d.wrong(attrCount)
+		}
+		r.count = annals.SeqNr(count)
+		if from, ok := d.number(attrFrom, int64(n), int64(n)+count); ok {
+			r.from = annals.SeqNr(from)
+		}
+		copy(r.write[:], d.bytes(attrWrite, len(r.write)))
 	}
-	count, ok := plan.Number(it, attrCount)
-	if !ok || count < 1 {
-		return record{}, corrupt(n, errors.New("the commit does not say how many events it has"))
+	if d.fault != nil {
+		return record{}, corrupt(n, d.fault)
 	}
-	r.count = annals.SeqNr(count)
-	if from, ok := plan.Number(it, attrFrom); ok {
-		r.from = annals.SeqNr(from)
-	}
-	write, _ := plan.Bytes(it, attrWrite)
-	copy(r.write[:], write)
 	return r, nil
+}
+
+// list is the events still held, as they are stored.
+func (r record) list() ([]types.AttributeValue, error) {
+	if r.tombstone() {
+		return nil, nil
+	}
+	list, ok := r.item[attrEvents].(*types.AttributeValueMemberL)
+	if !ok || annals.SeqNr(len(list.Value)) != r.last()-r.from+1 {
+		return nil, corrupt(r.seq, fmt.Errorf("the commit does not hold the events %d to %d", r.from, r.last()))
+	}
+	return list.Value, nil
 }
 
 // events calls yield for the events still held whose numbers lie within from and to, until it returns false.
 func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (more bool, err error) {
-	if r.from > r.last() {
-		return true, nil
-	}
-	list, ok := r.item[attrEvents].(*types.AttributeValueMemberL)
-	if !ok || annals.SeqNr(len(list.Value)) != r.last()-r.from+1 {
-		return false, corrupt(r.seq, fmt.Errorf("the commit does not hold the events %d to %d", r.from, r.last()))
+	list, err := r.list()
+	if err != nil {
+		return false, err
 	}
 	for n := max(from, r.from); n <= min(to, r.last()); n++ {
-		m, ok := list.Value[n-r.from].(*types.AttributeValueMemberM)
+		m, ok := list[n-r.from].(*types.AttributeValueMemberM)
 		if !ok {
 			return false, corrupt(n, errors.New("the event is not a map"))
 		}
-		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: payload(m.Value), Tags: tags(m.Value), WriteID: r.write}
-		if at := plan.Time(m.Value, attrTime); !at.IsZero() {
+		d := decoder{item: m.Value}
+		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta(), Adapter: d.text(attrAdapter), WriteID: r.write}
+		if at := d.time(attrTime); !at.IsZero() {
 			e.Time = at
 		}
-		if meta, ok := m.Value[attrMeta].(*types.AttributeValueMemberM); ok {
-			e.Metadata = payload(meta.Value)
+		if d.fault != nil {
+			return false, corrupt(n, d.fault)
 		}
-		e.Adapter, _ = plan.Text(m.Value, attrAdapter)
 		if !yield(e) {
 			return false, nil
 		}
@@ -140,18 +168,6 @@ func putPayload(m plan.Item, p annals.Payload) {
 	}
 }
 
-func payload(m plan.Item) annals.Payload {
-	s, _ := plan.Number(m, attrSerializer)
-	p := annals.Payload{SerializerID: int32(s)}
-	p.Manifest, _ = plan.Text(m, attrManifest)
-	if text, ok := plan.Text(m, attrData); ok {
-		p.Data = []byte(text)
-	} else {
-		p.Data, _ = plan.Bytes(m, attrData)
-	}
-	return p
-}
-
 func putTags(m plan.Item, tags []string) {
 	if len(tags) == 0 {
 		return
@@ -161,20 +177,6 @@ func putTags(m plan.Item, tags []string) {
 		list[i] = plan.S(tag)
 	}
 	m[attrTags] = &types.AttributeValueMemberL{Value: list}
-}
-
-func tags(m plan.Item) []string {
-	list, ok := m[attrTags].(*types.AttributeValueMemberL)
-	if !ok {
-		return nil
-	}
-	all := make([]string, 0, len(list.Value))
-	for _, v := range list.Value {
-		if s, ok := v.(*types.AttributeValueMemberS); ok {
-			all = append(all, s.Value)
-		}
-	}
-	return all
 }
 
 func putMeta(m plan.Item, p annals.Payload) {

@@ -22,7 +22,7 @@ const (
 	attrCount  = "n"    // events of the commit
 	attrFrom   = "from" // the first number still held; behind the last for a tombstone, absent while all are
 	attrEvents = "ev"
-	attrErased = "del" // when a commit became a tombstone
+	attrErased = "del" // when a commit or a snapshot became a tombstone
 
 	attrSerializer = "s"
 	attrManifest   = "type"
@@ -36,7 +36,7 @@ const (
 	attrZip   = "zip"   // the snapshot's data is compressed by gzip
 
 	attrRevision = "rev"
-	attrDeleted  = "gone"
+	attrDeleted  = "gone" // true: a state or a snapshot has been deleted
 
 	attrLayout  = "layout"
 	attrIndex   = "index"   // its name, absent when there is none
@@ -71,8 +71,10 @@ func place(it plan.Item) (n annals.SeqNr, half bool, err error) {
 	return annals.SeqNr(i), half, err
 }
 
-// maxParts is how many parts the places of a save's parts leave room for.
-const maxParts = 10_000
+const (
+	saveBytes = 8      // of the id of a save
+	maxParts  = 10_000 // the range keys of a save's parts have four digits for the part
+)
 
 // part is the place of part i of a save: no two saves share one, so that a late write never lands in another's data.
 func part(save []byte, i int) types.AttributeValue {

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -24,7 +25,8 @@ type Layout struct {
 
 const (
 	defaultTable = "annals"
-	format       = 1 // of every item; higher ones are of a later version of this package
+	format       = 1 // of every item but
+	formatGone   = 2 // the tombstones of snapshots; higher ones are of a later version of this package
 	maxIDBytes   = 2048
 	maxFeedBytes = 2048 // of the index's hash key
 
@@ -36,7 +38,11 @@ func (Layout) Name() string { return "commit" }
 
 // Plan is dynamostore.Layout.
 func (l Layout) Plan() (plan.Rooms, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, stateTables: map[string]string{}}
+	return l.plan(plan.MaxItemBytes, func(save []byte) { _, _ = rand.Read(save) }) // never fails, as crypto/rand documents
+}
+
+func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Rooms, error) {
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
@@ -76,12 +82,15 @@ func (l Layout) Plan() (plan.Rooms, error) {
 
 // table is the layout at work: plan.Journal and plan.Snapshots.
 type table struct {
-	name  string
-	index string // "" = none
-	fill  bool   // it may have to be filled first
-	types *entityTypes
-	depth depth
+	name   string
+	index  string // "" = none
+	fill   bool   // it may have to be filled first
+	types  *entityTypes
+	depths depths
+	times  plan.Times
 
+	itemBytes   int               // of a snapshot that is stored as it is, and of a part of one that is not
+	newSave     func([]byte)      // fills in the id of a save
 	stateTables map[string]string // of the entity types whose states have a table of their own
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -59,7 +61,7 @@ func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r
 		return nil, err
 	}
 	for _, it := range items {
-		p, err := progressOf(it)
+		p, err := progressOf(groupIn(it), it)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +83,8 @@ func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string
 	if !ok || err != nil {
 		return annals.Offset{}, false, err
 	}
-	return entityOffset(it), true, nil
+	offset, err := entityOffset(group(id), it)
+	return offset, err == nil, err
 }
 
 // Save is plan.Offsets: one transaction of an item for each entity and for each group that has one of them, or whose epochs
@@ -161,11 +164,14 @@ func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) 
 	}
 	for _, it := range items {
 		if number(it) != "0" {
-			offset := entityOffset(it)
+			offset, err := entityOffset(groupIn(it), it)
+			if err != nil {
+				return nil, nil, err
+			}
 			stored[offset.ID] = offset
 			continue
 		}
-		found, err := progressOf(it)
+		found, err := progressOf(groupIn(it), it)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -225,13 +231,17 @@ func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection str
 			return err
 		}
 		if number(it) == "0" { // the first
-			if g, err = progressOf(it); err != nil {
+			if g, err = progressOf(group, it); err != nil {
 				return err
 			}
 			clear(g.newest)
 			continue
 		}
-		if offset := entityOffset(it); r.Contains(offset.ID.Slice()) && offset.Compare(to) >= 0 {
+		offset, err := entityOffset(group, it)
+		if err != nil {
+			return err
+		}
+		if r.Contains(offset.ID.Slice()) && offset.Compare(to) >= 0 {
 			doomed = append(doomed, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
 		} else {
 			g.add(offset)
@@ -252,10 +262,28 @@ func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection str
 	return nil
 }
 
-func entityOffset(it plan.Item) annals.Offset {
-	id, _ := plan.Text(it, attrEntity)
-	n, _ := plan.Number(it, attrNumber)
-	return annals.Offset{ID: annals.PersistenceID(id), SeqNr: annals.SeqNr(n), Time: plan.Time(it, attrTime)}
+// entityOffset is what an item of a group says about an entity.
+func entityOffset(of int, it plan.Item) (annals.Offset, error) {
+	d := decoder{item: it}
+	if err := d.readable("the offset of an entity"); err != nil {
+		return annals.Offset{}, err
+	}
+	n, _ := d.number(attrNumber, math.MinInt64, math.MaxInt64)
+	offset := annals.Offset{ID: annals.PersistenceID(d.text(attrEntity)), SeqNr: annals.SeqNr(n), Time: d.time(attrTime)}
+	if group(offset.ID) != of {
+		d.wrong(attrEntity)
+	}
+	if d.fault != nil {
+		return annals.Offset{}, corrupt(0, fmt.Errorf("the offset of an entity: %w", d.fault))
+	}
+	return offset, nil
+}
+
+// groupIn is the group whose progress an item is: that in its pid. The pid is one that was asked for.
+func groupIn(it plan.Item) int {
+	id, _ := plan.Text(it, attrID)
+	group, _ := strconv.Atoi(id[max(len(id)-2, 0):])
+	return group
 }
 
 // groupsOf are the groups first ≤ g < end that r has slices of.

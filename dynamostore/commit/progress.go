@@ -1,8 +1,8 @@
 package commit
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -37,33 +37,49 @@ func newProgress(group int) *progress {
 	return &progress{group: group, newest: map[int]moment{}}
 }
 
-func progressOf(it plan.Item) (*progress, error) {
-	id, _ := plan.Text(it, attrID)
-	group, err := strconv.Atoi(id[len(id)-2:])
-	if v, _ := plan.Number(it, attrFormat); v > format || err != nil {
-		return nil, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the progress %q has format %d, this version reads %d", id, v, format)}
+// progressOf is what the item of a group says.
+func progressOf(group int, it plan.Item) (*progress, error) {
+	d := decoder{item: it}
+	if err := d.readable("the progress of a projection"); err != nil {
+		return nil, err
 	}
 	p := newProgress(group)
-	p.revision, _ = plan.Number(it, attrRevision)
-	slices, _ := mapOf(it, attrNewest)
+	p.revision, _ = d.number(attrRevision, 1, math.MaxInt64-1)
+	slices, ok := mapOf(it, attrNewest)
+	if !ok {
+		d.wrong(attrNewest)
+	}
 	for name := range slices {
 		slice, err := strconv.Atoi(name)
 		m, ok := mapOf(slices, name)
 		ids, held := mapOf(m, attrNumber)
-		if err != nil || !ok || !held {
-			return nil, corrupt(0, errors.New("the progress of a projection cannot be read"))
+		if err != nil || slice/groupSlices != group || slice < 0 || !ok || !held {
+			d.wrong(attrNewest)
+			break
 		}
-		newest := moment{at: plan.Time(m, attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
+		at, numbers := decoder{item: m}, decoder{item: ids}
+		newest := moment{at: at.time(attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
 		for id := range ids {
-			n, _ := plan.Number(ids, id)
+			n, _ := numbers.number(id, math.MinInt64, math.MaxInt64)
 			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(n)
 		}
 		p.newest[slice] = newest
-	}
-	if list, ok := it[attrEpochs].(*types.AttributeValueMemberL); ok {
-		for i := range min(len(list.Value), groupSlices) {
-			p.epochs[i], _ = plan.Number(plan.Item{attrEpochs: list.Value[i]}, attrEpochs)
+		if at.fault != nil || numbers.fault != nil {
+			d.wrong(attrNewest)
 		}
+	}
+	if list, ok := it[attrEpochs].(*types.AttributeValueMemberL); ok && len(list.Value) == groupSlices {
+		for i, v := range list.Value {
+			epoch := decoder{item: plan.Item{attrEpochs: v}}
+			if p.epochs[i], ok = epoch.number(attrEpochs, 0, math.MaxInt64); !ok {
+				d.wrong(attrEpochs)
+			}
+		}
+	} else if it[attrEpochs] != nil {
+		d.wrong(attrEpochs)
+	}
+	if d.fault != nil {
+		return nil, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.fault))
 	}
 	return p, nil
 }

@@ -24,23 +24,7 @@ const (
 
 // Events is plan.Queries.
 func (q queries) Events(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return limited(f.Limit, func(yield func(annals.Event, error) bool) {
-		for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents}) {
-			var es []annals.Event
-			if err == nil {
-				es, err = eventsOf(moment, f)
-			}
-			if err != nil {
-				yield(annals.Event{}, err)
-				return
-			}
-			for _, e := range es {
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-	})
+	return results(f, q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents}), eventsOf)
 }
 
 // States is plan.Queries.
@@ -49,18 +33,24 @@ func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) i
 	if f.KeysOnly {
 		s.fields = []string{attrID, attrSeq, attrFormat, attrTime, attrRevision, attrTags, attrDeleted, attrSerializer, attrManifest}
 	}
-	return limited(f.Limit, func(yield func(annals.State, error) bool) {
-		for moment, err := range q.moments(ctx, x, s) {
-			var sts []annals.State
+	return results(f, q.moments(ctx, x, s), statesOf)
+}
+
+// results are what of finds in each moment, f.Limit of it at most.
+func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of func([]plan.Item, annals.Filter) ([]T, error)) iter.Seq2[T, error] {
+	return limited(f.Limit, func(yield func(T, error) bool) {
+		for moment, err := range moments {
+			var found []T
 			if err == nil {
-				sts, err = statesOf(moment, f)
+				found, err = of(moment, f)
 			}
 			if err != nil {
-				yield(annals.State{}, err)
+				var none T
+				yield(none, err)
 				return
 			}
-			for _, st := range sts {
-				if !yield(st, nil) {
+			for _, v := range found {
+				if !yield(v, nil) {
 					return
 				}
 			}

@@ -2,37 +2,12 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"sync/atomic"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
-
-// depth learns how many items a recovery reads, for the limit of its first page: without one the query would read, and
-// bill, a megabyte past the snapshot. It follows growth at once and shrinks slowly.
-type depth struct{ items atomic.Int64 }
-
-const (
-	depthFirst = 30 // before anything is known
-	depthMost  = 900
-)
-
-func (d *depth) limit() int {
-	n := d.items.Load()
-	if n == 0 {
-		return depthFirst
-	}
-	return int(n + n/8 + 2)
-}
-
-func (d *depth) learn(items int) {
-	now, was := min(int64(items), depthMost), d.items.Load()
-	if now < was {
-		now = was - (was-now+7)/8
-	}
-	d.items.Store(now) // a lost update only learns a little later
-}
 
 // bufferedBytes bounds what a backward recovery keeps before it turns to reading forwards.
 const bufferedBytes = 16 << 20
@@ -43,63 +18,58 @@ const bufferedBytes = 16 << 20
 // Where it meets deleted numbers before a snapshot, either there is none above them or one was saved behind its back.
 // Snapshots only move up and are saved before events are deleted, so a second read, forwards from there, must meet it.
 func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	var lost [][]byte // saves whose parts are gone
 	for {
-		b, err := t.backward(ctx, x, id, lost)
+		b, err := t.backward(ctx, x, id)
 		if err != nil {
 			return 0, err
 		}
-		if b.forwardFrom > 0 {
-			return t.forward(ctx, x, id, b.forwardFrom, snapshot, event)
-		}
-		var covered annals.SeqNr
+		r := recovery{snapshot: snapshot, event: event}
 		if b.snapshot != nil {
 			s, ok, err := t.load(ctx, x, *b.snapshot)
 			if err != nil {
 				return 0, err
 			}
 			if !ok {
-				lost = append(lost, saveOf(*b.snapshot))
-				continue
+				continue // there is a newer one now, or none
 			}
-			if err := snapshot(s); err != nil {
+			if err := r.restart(s); err != nil {
 				return 0, err
 			}
-			covered = s.SeqNr
 		}
-		last := covered
 		for _, rec := range slices.Backward(b.commits) {
-			var failed error
-			if _, err := rec.events(covered+1, annals.MaxSeqNr, func(e annals.Event) bool {
-				failed = event(e)
-				return failed == nil
-			}); err != nil {
+			if err := r.commit(rec); err != nil {
 				return 0, err
 			}
-			if failed != nil {
-				return 0, failed
-			}
-			last = max(last, rec.last())
 		}
-		return last, nil
+		if b.again == nil {
+			return r.last, nil
+		}
+		switch err = t.forward(ctx, x, b, &r); {
+		case err == nil:
+			return r.last, nil
+		case !errors.Is(err, annals.ErrTruncated) || r.handed:
+			return 0, err
+		}
 	}
 }
 
 // backwards is what the backward read found.
 type backwards struct {
-	snapshot    *record
-	commits     []record     // with events behind the snapshot, newest first
-	forwardFrom annals.SeqNr // read again from here, forwards; 0 = no need
+	snapshot *record
+	commits  []record // with events behind the snapshot, newest first
+	again    *record  // the commit from which a second read, forwards, has to begin; nil = no need for one
+	older    bool     // a snapshot may lie below again
 }
 
-func (t *table) backward(ctx context.Context, x plan.Executor, id annals.PersistenceID, lost [][]byte) (b backwards, err error) {
+func (t *table) backward(ctx context.Context, x plan.Executor, id annals.PersistenceID) (b backwards, err error) {
 	items, bytes := 0, 0
 	defer func() {
 		if err == nil {
-			t.depth.learn(items)
+			t.depths.learn(id, items)
 		}
 	}()
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(1), Backward: true, Limit: t.depth.limit()}) {
+	var above *record // the commit that was read before
+	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(1), Backward: true, Limit: t.depths.limit(id)}) {
 		if err != nil {
 			return b, err
 		}
@@ -108,141 +78,169 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 		if err != nil {
 			return b, err
 		}
-		if rec.snapshot {
-			if b.snapshot == nil && !among(lost, saveOf(rec)) {
+		switch {
+		case rec.snapshot:
+			if b.snapshot == nil && !rec.gone {
 				b.snapshot = &rec
 			}
 			continue
+		case above == nil:
+			t.times.Learn(id, rec.at)
+		case rec.last()+1 != above.seq:
+			return fromTheFirst(id), nil // forgotten between two pages, or corrupt
 		}
-		if n := len(b.commits); n > 0 && rec.last()+1 != b.commits[n-1].seq {
-			return b, hole(rec.last()+1, b.commits[n-1].seq)
-		}
-		if b.snapshot != nil {
-			if rec.last() > b.snapshot.seq {
-				if rec.from > b.snapshot.seq+1 {
-					b.forwardFrom = rec.seq
-				}
+		above = &rec
+		switch {
+		case b.snapshot != nil:
+			divided := rec.last() > b.snapshot.seq
+			if divided {
 				b.commits = append(b.commits, rec)
 			}
+			if divided && rec.from > b.snapshot.seq+1 || bytes > bufferedBytes {
+				b.again, b.commits = &rec, nil
+			}
 			return b, nil
-		}
-		if rec.deleted() {
-			b.forwardFrom = rec.seq
-			return b, nil
+		case rec.deleted():
+			return backwards{again: &rec, older: true}, nil
 		}
 		if bytes += plan.Size(it); bytes > bufferedBytes {
-			b.forwardFrom = 1
-			return b, nil
+			b.commits = nil // what was read so far only finds the snapshot
+			continue
 		}
 		b.commits = append(b.commits, rec)
 	}
-	var covered annals.SeqNr
-	if b.snapshot != nil {
-		covered = b.snapshot.seq
-	}
-	if n := len(b.commits); n > 0 && b.commits[n-1].seq > covered+1 {
-		b.forwardFrom = 1 // the entity was forgotten between two pages, or begins there because a late writer came behind that
+	switch {
+	case above == nil:
+	case b.snapshot == nil && above.seq > 1, b.snapshot != nil && above.seq > b.snapshot.seq+1:
+		return fromTheFirst(id), nil // forgotten between two pages, or it begins there because a late writer came behind that
+	case bytes > bufferedBytes:
+		b.again = above
 	}
 	return b, nil
 }
 
-// forward hands over the newest snapshot below from, then everything from there on; a snapshot on the way replaces what was
-// handed over before it.
-func (t *table) forward(ctx context.Context, x plan.Executor, id annals.PersistenceID, from annals.SeqNr, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	f := forward{snapshot: snapshot, event: event}
-	if from > 1 {
-		s, ok, err := t.Latest(ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: from - 1})
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			if err := f.restart(s); err != nil {
-				return 0, err
-			}
-		}
-	}
-	var snapshots annals.SeqNr // the last one met
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(from), Anchor: isCommit}) {
-		if err != nil {
-			return 0, err
-		}
-		rec, err := read(id, it)
-		if err != nil {
-			return 0, err
-		}
-		switch {
-		case rec.snapshot && rec.seq <= snapshots, !rec.snapshot && f.newest != nil && rec.seq <= f.newest.seq:
-			continue // the beginning of a page is the end of the one before
-		case rec.snapshot:
-			snapshots = rec.seq
-		default:
-			if err := f.commit(rec); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		s, ok, err := t.load(ctx, x, rec)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			if err := f.restart(s); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if f.torn {
-		return 0, &annals.Error{Kind: annals.ErrTruncated}
-	}
-	return f.last, nil
+func fromTheFirst(id annals.PersistenceID) backwards {
+	return backwards{again: &record{id: id, seq: 1}}
 }
 
-// forward is the state of a forward recovery.
-type forward struct {
+// forward goes on with r from b.again. A snapshot on the way replaces what was handed over before it where that has a gap.
+// ErrTruncated: gaps are left, or the entity has been forgotten meanwhile.
+func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *recovery) error {
+	id, first := b.again.id, b.again.seq
+	if b.older && first > 1 {
+		s, ok, err := t.Latest(ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: first - 1})
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := r.restart(s); err != nil {
+				return err
+			}
+		}
+	}
+	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(first), Anchor: isCommit}) {
+		if err != nil {
+			return err
+		}
+		rec, err := read(id, it)
+		switch {
+		case err != nil:
+			return err
+		case rec.snapshot:
+			if rec.gone || !r.mends(rec) {
+				continue
+			}
+			s, ok, err := t.load(ctx, x, rec)
+			if err != nil {
+				return err
+			}
+			if ok {
+				if err := r.restart(s); err != nil {
+					return err
+				}
+			}
+			continue
+		case r.newest == nil && first > 1 && (rec.seq != first || rec.write != b.again.write):
+			return &annals.Error{Kind: annals.ErrTruncated}
+		}
+		before := r.newest
+		if err := r.commit(rec); err != nil {
+			if errors.Is(err, annals.ErrCorrupt) && before != nil {
+				err = t.holeOrEnd(ctx, x, *before, err)
+			}
+			return err
+		}
+	}
+	if r.torn || r.newest == nil && first > 1 {
+		return &annals.Error{Kind: annals.ErrTruncated}
+	}
+	if r.newest != nil {
+		t.times.Learn(id, r.newest.at)
+	}
+	return nil
+}
+
+// recovery hands over a snapshot, and commits in their order.
+type recovery struct {
 	snapshot func(annals.Snapshot) error
 	event    func(annals.Event) error
 	newest   *record      // the commit before, for a snapshot in its middle
 	covered  annals.SeqNr // by the snapshot or the events handed over
 	last     annals.SeqNr
+	handed   bool // something was handed over
 	begun    bool // events were handed over since the last snapshot
-	torn     bool // and numbers behind them are gone: only a further snapshot mends that
+	gap      bool // numbers before those events are deleted: for good, or until a snapshot covers them
+	torn     bool // numbers behind those events are deleted: only a newer snapshot covers them
 }
 
-func (f *forward) restart(s annals.Snapshot) error {
-	if err := f.snapshot(s); err != nil {
+// mends reports whether the snapshot has what was not handed over.
+func (r *recovery) mends(rec record) bool { return r.gap || r.torn || rec.seq > r.covered }
+
+func (r *recovery) restart(s annals.Snapshot) error {
+	r.handed = true
+	if err := r.snapshot(s); err != nil {
 		return err
 	}
-	f.covered, f.begun, f.torn = s.SeqNr, false, false
-	f.last = max(f.last, s.SeqNr)
-	if f.newest != nil {
-		return f.hand(*f.newest)
+	r.covered, r.begun, r.gap, r.torn = s.SeqNr, false, false, false
+	r.last = max(r.last, s.SeqNr)
+	if r.newest != nil {
+		return r.hand(*r.newest)
 	}
 	return nil
 }
 
-func (f *forward) commit(rec record) error {
-	if f.newest != nil && rec.seq != f.newest.last()+1 {
-		return hole(f.newest.last()+1, rec.seq)
+func (r *recovery) commit(rec record) error {
+	if r.newest != nil {
+		switch {
+		case rec.seq == r.newest.seq && rec.write == r.newest.write:
+			return nil // the beginning of a page is the end of the one before
+		case rec.seq <= r.newest.seq:
+			return &annals.Error{Kind: annals.ErrTruncated} // of another life of the entity
+		case rec.seq != r.newest.last()+1 && !r.newest.tombstone():
+			return hole(r.newest.last()+1, rec.seq)
+		}
 	}
-	f.newest = &rec
-	f.last = max(f.last, rec.last())
-	return f.hand(rec)
+	r.newest = &rec
+	r.last = max(r.last, rec.last())
+	return r.hand(rec)
 }
 
 // hand gives the events of rec that are not yet covered.
-func (f *forward) hand(rec record) error {
-	if f.begun && rec.from > f.covered+1 {
-		f.torn = true
+func (r *recovery) hand(rec record) error {
+	missing := rec.from > r.covered+1
+	if r.begun && missing {
+		r.torn = true
 	}
-	if f.torn {
+	if r.torn {
 		return nil
 	}
 	var failed error
-	_, err := rec.events(f.covered+1, annals.MaxSeqNr, func(e annals.Event) bool {
-		if failed = f.event(e); failed != nil {
+	_, err := rec.events(r.covered+1, annals.MaxSeqNr, func(e annals.Event) bool {
+		r.handed = true
+		if failed = r.event(e); failed != nil {
 			return false
 		}
-		f.covered, f.begun = e.SeqNr, true
+		r.covered, r.begun, r.gap = e.SeqNr, true, r.gap || missing
 		return true
 	})
 	if failed != nil {

@@ -177,6 +177,20 @@ func TestRecoveryRequests(t *testing.T) {
 	}, recoverEntity)
 }
 
+// A tail that is not kept is read again from the snapshot on, not from the first event.
+func TestLongTailRequests(t *testing.T) {
+	requests(t, "recover-more-than-it-keeps-behind-a-snapshot", func(b *plantest.Bench) {
+		for i := range annals.SeqNr(50) {
+			if i < 5 {
+				b.Append(i, "x")
+				b.Save(i+1, []byte("s"))
+				continue
+			}
+			b.Append(i, string(bytes.Repeat([]byte("x"), 400_000)))
+		}
+	}, recoverEntity)
+}
+
 func TestSettingsRequests(t *testing.T) {
 	check := func(created bool) func(*plantest.Bench) {
 		return func(b *plantest.Bench) { b.Told("check", b.Rooms.Check(b.Context(), b, created)) }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,49 +13,70 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// partBytes is what one part of a large snapshot holds; key and names take the rest of the item.
-const partBytes = plan.MaxItemBytes - 4<<10
+// maxSnapshotBytes bounds the data of a snapshot, and so the memory that reading one takes.
+const maxSnapshotBytes = 64 << 20
 
-// Save is plan.Snapshots. An older save of the same number is replaced, and its parts removed behind it.
+// Save is plan.Snapshots. As a rule the number has no snapshot yet, and the put is on condition of that. One that is there is
+// replaced on condition that it is the one whose parts are then removed. Without conditions a put that was sent twice could
+// land for the second time behind a later save, and hide it.
 func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) error {
 	header, err := t.saveParts(ctx, x, s)
 	if err != nil {
 		return err
 	}
-	out, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: header}}, ReturnOld: true})
-	if err != nil {
-		return err
+	save, _ := plan.Bytes(header, attrSave)
+	w := plan.Write{
+		Ops: []plan.Op{{Table: t.name, Put: header, Condition: absent, Names: idName,
+			Ours: func(old plan.Item) bool { b, _ := plan.Bytes(old, attrSave); return bytes.Equal(b, save) }}},
+		Refused: func([]plan.Item, bool) error { return nil },
+		Once:    true,
 	}
-	old := record{id: s.ID, item: out.Old[0]}
-	if bytes.Equal(saveOf(old), saveOf(record{item: header})) {
-		return nil // this very save: its first answer was lost
+	var replaced record
+	for {
+		out, err := x.Write(ctx, w)
+		if err != nil {
+			return err
+		}
+		if !out.Refused {
+			return t.deleteParts(ctx, x, replaced)
+		}
+		op := &w.Ops[0]
+		op.Condition, op.Names, op.Values = absent, idName, nil
+		if old := out.Old[0]; old != nil {
+			if replaced, err = read(s.ID, old); err != nil {
+				return err
+			}
+			if replaced.save == nil {
+				return corrupt(s.SeqNr, errors.New("the snapshot that is there has no id of its save"))
+			}
+			op.Condition, op.Names, op.Values = "#save = :save", map[string]string{"#save": attrSave}, plan.Item{":save": plan.B(replaced.save)}
+		}
 	}
-	return t.deleteParts(ctx, x, old)
 }
 
 // saveParts returns the item of s. What does not fit into one item is compressed; what still does not is written in parts,
 // before the item that names them.
 func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapshot) (plan.Item, error) {
-	save := make([]byte, 8)
-	_, _ = rand.Read(save) // never fails, as crypto/rand documents
+	if len(s.Data) > maxSnapshotBytes {
+		return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, the layout takes %d", len(s.Data), maxSnapshotBytes)}
+	}
+	save := make([]byte, saveBytes)
+	t.newSave(save)
 	it := plan.Item{attrID: plan.S(string(s.ID)), attrSeq: behind(s.SeqNr), attrFormat: plan.N(format), attrTime: plan.Micros(s.Time), attrSave: plan.B(save)}
 	putPayload(it, s.Payload)
 	putTags(it, s.Tags)
 	putMeta(it, s.Metadata)
-	if plan.Size(it) <= plan.MaxItemBytes {
+	if plan.Size(it) <= t.itemBytes {
 		return it, nil
 	}
 	data := compress(s.Data)
 	it[attrData], it[attrZip] = plan.B(data), plan.Bool(true)
-	if plan.Size(it) <= plan.MaxItemBytes {
+	if plan.Size(it) <= t.itemBytes {
 		return it, nil
 	}
 	delete(it, attrData)
 	count := 0
-	for chunk := range slices.Chunk(data, partBytes) {
-		if count == maxParts {
-			return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, compressed", len(data))}
-		}
+	for chunk := range slices.Chunk(data, t.itemBytes-t.itemBytes/100) { // key and names take the rest
 		p := partKey(s.ID, save, count)
 		p[attrFormat], p[attrTime], p[attrData] = plan.N(format), plan.Micros(x.Now()), plan.B(chunk)
 		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: p}}}); err != nil {
@@ -73,77 +94,120 @@ func (t *table) Latest(ctx context.Context, x plan.Executor, id annals.Persisten
 	if !some {
 		return annals.Snapshot{}, false, nil
 	}
-	q.Backward, q.Limit = true, t.depth.limit()
-	var lost [][]byte
 	for {
-		again := false
-		for it, err := range x.Query(ctx, q) {
-			if err != nil {
-				return annals.Snapshot{}, false, err
-			}
-			rec, err := read(id, it)
-			if err != nil {
-				return annals.Snapshot{}, false, err
-			}
-			if !rec.snapshot || !inTime(rec, c) || among(lost, saveOf(rec)) {
-				continue
-			}
-			s, ok, err := t.load(ctx, x, rec)
-			if ok || err != nil {
-				return s, ok, err
-			}
-			lost = append(lost, saveOf(rec))
-			again = true
-			break
+		rec, ok, err := t.newestSnapshot(ctx, x, id, c, q)
+		if !ok || err != nil {
+			return annals.Snapshot{}, false, err
 		}
-		if !again {
-			return annals.Snapshot{}, false, nil
+		s, ok, err := t.load(ctx, x, rec)
+		if ok || err != nil {
+			return s, ok, err
 		}
 	}
 }
 
-// load reads the parts of a snapshot, if it has any. false: a part is missing, so the snapshot was replaced or deleted
-// meanwhile; parts go last.
-func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.Snapshot, bool, error) {
-	s := annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: payload(rec.item), Tags: tags(rec.item)}
-	if meta, ok := mapOf(rec.item, attrMeta); ok {
-		s.Metadata = payload(meta)
-	}
-	if parts, ok := plan.Number(rec.item, attrParts); ok {
-		s.Data = nil
-		save, count := saveOf(rec), int(parts)
-		next := 0
-		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(rec.id), From: part(save, maxParts-1), To: part(save, 0), Backward: true}) {
-			if err != nil {
-				return annals.Snapshot{}, false, err
-			}
-			chunk, _ := plan.Bytes(it, attrData)
-			s.Data = append(s.Data, chunk...)
-			next++
-		}
-		if next != count {
-			return annals.Snapshot{}, false, nil
-		}
-	}
-	if plan.Flag(rec.item, attrZip) {
-		data, err := decompress(s.Data)
+// newestSnapshot reads backwards. Between two pages a newer snapshot may be saved above what was read, and the older one below
+// deleted. Snapshots only move up, so a second read, forwards, meets the newest wherever it is by then.
+func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (found record, ok bool, err error) {
+	paged := false
+	back := q
+	back.Backward, back.Limit, back.Paged = true, t.depths.limit(id), func() { paged = true }
+	for it, err := range x.Query(ctx, back) {
 		if err != nil {
-			return annals.Snapshot{}, false, corrupt(rec.seq, err)
+			return record{}, false, err
 		}
-		s.Data = data
+		if rec, err := read(id, it); err != nil || fits(rec, c) {
+			return rec, err == nil, err
+		}
+	}
+	if !paged {
+		return record{}, false, nil
+	}
+	q.Filter, q.Names = standing, standingNames
+	for it, err := range x.Query(ctx, q) {
+		if err != nil {
+			return record{}, false, err
+		}
+		rec, err := read(id, it)
+		if err != nil {
+			return record{}, false, err
+		}
+		if fits(rec, c) {
+			found, ok = rec, true
+		}
+	}
+	return found, ok, nil
+}
+
+// load reads a snapshot and its parts, if it has any. Where they are not all there it looks whether another save has replaced
+// the snapshot, or a delete has removed it; parts go last. false: it has been deleted.
+func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.Snapshot, bool, error) {
+	for {
+		s, complete, err := t.loadParts(ctx, x, rec)
+		if complete || err != nil {
+			return s, complete, err
+		}
+		it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: snapshotKey(rec)})
+		if !ok || err != nil {
+			return annals.Snapshot{}, false, err
+		}
+		now, err := read(rec.id, it)
+		switch {
+		case err != nil || now.gone:
+			return annals.Snapshot{}, false, err
+		case bytes.Equal(now.save, rec.save):
+			return annals.Snapshot{}, false, corrupt(rec.seq, errors.New("parts of the snapshot are missing"))
+		}
+		rec = now
+	}
+}
+
+// loadParts is a snapshot as rec has it; not complete when parts are missing.
+func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s annals.Snapshot, complete bool, err error) {
+	d := decoder{item: rec.item}
+	s = annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta()}
+	zipped := d.flag(attrZip)
+	if rec.parts > 0 && rec.save == nil {
+		d.wrong(attrSave)
+	}
+	if d.fault != nil {
+		return s, false, corrupt(rec.seq, d.fault)
+	}
+	if rec.parts > 0 {
+		s.Data = nil
+		found := 0
+		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(rec.id), From: part(rec.save, rec.parts-1), To: part(rec.save, 0), Backward: true}) {
+			if err != nil {
+				return s, false, err
+			}
+			chunk, ok := plan.Bytes(it, attrData)
+			if !ok || len(s.Data)+len(chunk) > maxSnapshotBytes+maxSnapshotBytes/1000 { // a little more than what it was compressed from
+				return s, false, corrupt(rec.seq, errors.New("a part of the snapshot is not what the layout writes"))
+			}
+			s.Data = append(s.Data, chunk...)
+			found++
+		}
+		if found != rec.parts {
+			return s, false, nil
+		}
+	}
+	if zipped {
+		if s.Data, err = decompress(s.Data); err != nil {
+			return s, false, corrupt(rec.seq, err)
+		}
 	}
 	return s, true, nil
 }
 
-// Delete is plan.Snapshots: the oldest first, each on condition that it is still the one listed.
+// Delete is plan.Snapshots: the oldest first, each on condition that it is still the one listed. A deleted snapshot leaves a
+// tombstone under its number: else a put of it that was sent twice could bring it back.
 func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	q, some := t.snapshotQuery(id, c)
 	if !some {
 		return nil
 	}
 	q.Fields = []string{attrSeq, attrFormat, attrTime, attrSave, attrParts}
-	q.Filter, q.Names = "attribute_exists(#save)", map[string]string{"#save": attrSave}
-	var found []record
+	q.Filter, q.Names = standing, standingNames
 	for it, err := range x.Query(ctx, q) {
 		if err != nil {
 			return err
@@ -152,15 +216,18 @@ func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.Persisten
 		if err != nil {
 			return err
 		}
-		if inTime(rec, c) {
-			found = append(found, rec)
+		if !fits(rec, c) {
+			continue
 		}
-	}
-	for _, rec := range found {
+		u := plan.NewUpdate()
+		u.SetTo(attrFormat, u.Value(plan.N(formatGone)))
+		u.SetTo(attrDeleted, u.Value(plan.Bool(true)))
+		u.SetTo(attrErased, u.Value(plan.Micros(x.Now())))
+		u.Remove(attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrZip, attrParts)
 		out, err := x.Write(ctx, plan.Write{
-			Ops: []plan.Op{{Table: t.name, Key: plan.Item{attrID: plan.S(string(id)), attrSeq: behind(rec.seq)}, Delete: true,
-				Condition: "#save = :save", Names: map[string]string{"#save": attrSave}, Values: plan.Item{":save": plan.B(saveOf(rec))}}},
-			Refused: func([]plan.Item, bool) error { return nil }, // saved again, or deleted by somebody else
+			Ops: []plan.Op{{Table: t.name, Key: snapshotKey(rec), Update: u.Expression(),
+				Condition: u.Name(attrSave) + " = " + u.Value(plan.B(rec.save)), Names: u.Names, Values: u.Values}},
+			Refused: func([]plan.Item, bool) error { return nil }, // saved again, or forgotten
 		})
 		if err != nil {
 			return err
@@ -175,16 +242,20 @@ func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.Persisten
 }
 
 func (t *table) deleteParts(ctx context.Context, x plan.Executor, rec record) error {
-	count, ok := plan.Number(rec.item, attrParts)
-	if !ok {
+	if rec.parts == 0 || rec.save == nil {
 		return nil
 	}
-	keys := make([]plan.Item, count)
+	keys := make([]plan.Item, rec.parts)
 	for i := range keys {
-		keys[i] = partKey(rec.id, saveOf(rec), i)
+		keys[i] = partKey(rec.id, rec.save, i)
 	}
 	return x.DeleteAll(ctx, t.name, keys)
 }
+
+// standing tells the snapshots that are not deleted.
+const standing = "attribute_exists(#save) AND attribute_not_exists(#gone)"
+
+var standingNames = map[string]string{"#save": attrSave, "#gone": attrDeleted}
 
 // snapshotQuery finds the snapshots whose numbers fit c, and the commits between them; false when no number can.
 func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria) (plan.Query, bool) {
@@ -195,18 +266,13 @@ func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria
 	return q, c.MaxSeqNr == 0 || c.MinSeqNr <= c.MaxSeqNr
 }
 
-func inTime(rec record, c annals.SnapshotCriteria) bool {
-	return rec.snapshot && !rec.at.Before(c.MinTime) && (c.MaxTime.IsZero() || !rec.at.After(c.MaxTime))
+// fits reports whether rec is a snapshot that c, whose numbers it has, wants.
+func fits(rec record, c annals.SnapshotCriteria) bool {
+	return rec.snapshot && !rec.gone && !rec.at.Before(c.MinTime) && (c.MaxTime.IsZero() || !rec.at.After(c.MaxTime))
 }
 
-// saveOf is the id of a snapshot's save; nil for no item.
-func saveOf(rec record) []byte {
-	b, _ := plan.Bytes(rec.item, attrSave)
-	return b
-}
-
-func among(saves [][]byte, save []byte) bool {
-	return slices.ContainsFunc(saves, func(s []byte) bool { return bytes.Equal(s, save) })
+func snapshotKey(rec record) plan.Item {
+	return plan.Item{attrID: plan.S(string(rec.id)), attrSeq: behind(rec.seq)}
 }
 
 func compress(data []byte) []byte {
@@ -217,10 +283,15 @@ func compress(data []byte) []byte {
 	return b.Bytes()
 }
 
+// decompress ends at maxSnapshotBytes: a few kilobytes can hold gigabytes.
 func decompress(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(r)
+	all, err := io.ReadAll(io.LimitReader(r, maxSnapshotBytes+1))
+	if err == nil && len(all) > maxSnapshotBytes {
+		err = fmt.Errorf("decompressed the data has more than %d bytes", maxSnapshotBytes)
+	}
+	return all, err
 }

@@ -48,6 +48,9 @@ func (s states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceI
 		return annals.State{}, false, err
 	}
 	st, _, err := readState(it)
+	if err == nil {
+		s.journal.times.Learn(id, st.Time)
+	}
 	return st, err == nil && !st.Deleted, err
 }
 
@@ -56,17 +59,27 @@ func (states) Read(it plan.Item) (annals.State, bool, error) { return readState(
 
 // readState is the state in an item; false for any other item.
 func readState(it plan.Item) (annals.State, bool, error) {
-	id, _ := plan.Text(it, attrID)
 	n, half, err := place(it)
-	if err != nil || n != 0 || half {
+	if err != nil {
+		return annals.State{}, false, corrupt(n, err)
+	}
+	if n != 0 || half {
+		return annals.State{}, false, nil
+	}
+	d := decoder{item: it}
+	if err := d.readable("the state"); err != nil {
 		return annals.State{}, false, err
 	}
-	if v, _ := plan.Number(it, attrFormat); v > format {
-		return annals.State{}, false, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("the state has format %d, this version reads %d", v, format)}
+	revision, ok := d.number(attrRevision, 1, int64(annals.MaxSeqNr))
+	if !ok {
+		d.wrong(attrRevision)
 	}
-	st := annals.State{ID: annals.PersistenceID(id), Revision: revision(it), Time: plan.Time(it, attrTime), Tags: tags(it), Deleted: plan.Flag(it, attrDeleted)}
+	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(revision), Time: d.time(attrTime), Tags: d.tags(), Deleted: d.flag(attrDeleted)}
 	if !st.Deleted {
-		st.Payload = payload(it)
+		st.Payload = d.payload()
+	}
+	if d.fault != nil {
+		return annals.State{}, false, corrupt(n, d.fault)
 	}
 	return st, true, nil
 }
@@ -126,6 +139,7 @@ func (s states) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWr
 
 // op is the update that makes an item out of w, whose time it sets to the one stored. Attributes that w does not name stay.
 func (s states) op(w *plan.StateWrite) (plan.Op, error) {
+	w.Time = s.journal.times.NotBefore(w.ID, w.Time)
 	fresh := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(w.After + 1), attrTime: plan.Micros(w.Time), attrWrite: plan.B(stamp(w))}
 	if s.journal.index != "" {
 		fresh[attrFeed] = plan.S(stateFeed(w.ID.Type(), group(w.ID)))
@@ -175,8 +189,8 @@ func (s states) stamping(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
 	}
 	at, last := fresh[attrTime].(*types.AttributeValueMemberN), fresh[attrWrite].(*types.AttributeValueMemberB)
 	return func(now time.Time) {
-		w.Time = now
-		at.Value, last.Value = fmt.Sprint(now.UnixMicro()), stamp(w)
+		w.Time = s.journal.times.NotBefore(w.ID, now)
+		at.Value, last.Value = fmt.Sprint(w.Time.UnixMicro()), stamp(w)
 	}
 }
 

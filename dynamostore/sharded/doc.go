@@ -13,6 +13,8 @@
 //
 // A plugin that is live on the same id neither checks nor respects conditions: its put can replace an event of ours. Stop
 // it, wait for its writes to end, then write. The plugin's default keys are not free of collisions; SequenceNumberBased
-// has none. Shard count and resolvers are stored nowhere: Open compares them with some rows and refuses where they
-// do not fit. Times are kept in milliseconds. The plugin's hard deletes lose the highest number; ours keep the newest row.
+// has none. Shard count and resolvers are stored nowhere: Open compares them with some rows, the index is asked before an id
+// is taken for new, and what does not fit is refused. The plugin's index has one partition key for each entity: only with
+// Layout.NoIndex do shards raise the limit of one. Times are the writers' clocks', in milliseconds. The plugin's hard deletes
+// lose the highest number; ours keep the newest row.
 package sharded

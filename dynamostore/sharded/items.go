@@ -31,27 +31,33 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent,
 
 // event reads a row. live is false for one that is flagged as deleted.
 func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
-	n := j.rows.numberOf(it)
-	if plan.Flag(it, j.columns.Deleted) {
+	n, c := j.rows.numberOf(it), j.columns
+	message, isMessage := plan.Bytes(it, c.Message)
+	switch {
+	case kindOf(it[c.Deleted]) != boolean:
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a boolean", c.Deleted))
+	case plan.Flag(it, c.Deleted):
 		return annals.Event{SeqNr: n}, false, nil
+	case !isMessage:
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not binary", c.Message))
+	case it[c.Tags] != nil && kindOf(it[c.Tags]) != text:
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a string", c.Tags))
 	}
-	message, ok := plan.Bytes(it, j.columns.Message)
-	if !ok {
-		return e, false, corrupt(n, fmt.Errorf("the row has no column %q", j.columns.Message))
+	if _, ok := plan.Number(it, c.Ordering); !ok {
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a whole number", c.Ordering))
 	}
 	record, err := akkawire.ParseRecord(message)
 	if err != nil {
-		return e, false, corrupt(n, err)
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q: %w", c.Message, err))
 	}
-	id, _ := plan.Text(it, j.columns.PersistenceID)
-	if record.SeqNr != n || string(record.ID) != id {
-		return e, false, corrupt(n, fmt.Errorf("the message is that of %q number %d", record.ID, record.SeqNr))
+	if id, _ := plan.Text(it, c.PersistenceID); record.SeqNr != n || string(record.ID) != id {
+		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is the message of another event", c.Message))
 	}
 	if record.Deleted {
 		return annals.Event{SeqNr: n}, false, nil
 	}
-	e = annals.Event{ID: record.ID, SeqNr: n, Time: millis(it, j.columns.Ordering), Payload: record.Payload, Metadata: record.Metadata,
-		Adapter: record.Adapter, Tags: tagsOf(it, j.columns.Tags, j.tagSeparator)}
+	e = annals.Event{ID: record.ID, SeqNr: n, Time: millis(it, c.Ordering), Payload: record.Payload, Metadata: record.Metadata,
+		Adapter: record.Adapter, Tags: tagsOf(it, c.Tags, j.tagSeparator)}
 	if w, err := annals.ParseWriteID(record.Writer); err == nil {
 		e.WriteID = w
 	}
@@ -112,10 +118,6 @@ func collision(id annals.PersistenceID, old plan.Item, column string) error {
 
 func misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
-}
-
-func corrupt(n annals.SeqNr, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", n, err)}
 }
 
 func valueText(v attribute) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -16,24 +17,22 @@ type journal struct {
 	columns      JournalColumns
 	tagSeparator string
 	hard         bool
+	other        map[string]bool // see settings
 	rows         rows
+	times        plan.Times
 }
 
 func (j *journal) table() plan.Table {
-	return plan.Table{Name: j.name, Hash: j.rows.resolver.hashKey(), Range: j.rows.resolver.rangeKey(), Stream: true,
-		Indexes: []plan.Index{{Name: j.index, Hash: plan.Key{Name: j.columns.PersistenceID}, Range: plan.Key{Name: j.columns.SequenceNr, Number: true}}}}
-}
-
-func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
-	if created {
-		return nil
+	t := plan.Table{Name: j.name, Hash: j.rows.resolver.hashKey(), Range: j.rows.resolver.rangeKey(), Stream: true}
+	if j.rows.asked != nil {
+		t.Indexes = []plan.Index{{Name: j.index, Hash: plan.Key{Name: j.columns.PersistenceID}, Range: plan.Key{Name: j.columns.SequenceNr, Number: true}}}
 	}
-	return j.rows.check(ctx, x)
+	return t
 }
 
 // Append is plan.Journal: every event is a row that must be new, several go as one transaction.
 func (j *journal) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
-	now := x.Now()
+	now := j.times.NotBefore(c.ID, x.Now())
 	ours := func(old plan.Item) bool { return j.writtenBy(old, c) }
 	w := plan.Write{Ops: make([]plan.Op, len(c.Events)), Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
 	for i := range c.Events {
@@ -42,6 +41,11 @@ func (j *journal) Append(ctx context.Context, x plan.Executor, c annals.Commit) 
 			return annals.Receipt{}, err
 		}
 		w.Ops[i] = plan.Op{Table: j.name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
+	}
+	if c.After == 0 {
+		if err := j.rows.fits(ctx, x, c.ID); err != nil {
+			return annals.Receipt{}, err
+		}
 	}
 	out, err := x.Write(ctx, w)
 	if err != nil {
@@ -81,49 +85,74 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 // went first.
 func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
+		fail := func(err error) { yield(annals.Event{}, err) }
 		var before plan.Item // the row of the event yielded last
-		var last annals.SeqNr
+		last := from - 1     // its number
+		flagged := false     // a row behind it is flagged as deleted
+		begun := false       // there was a row
+		var at time.Time     // of the event yielded last
+		defer func() { j.times.Learn(id, at) }()
 		for it, err := range j.rows.read(ctx, x, wanted{id: id, from: from, to: to}) {
 			if err != nil {
-				yield(annals.Event{}, err)
+				fail(err)
 				return
 			}
 			e, live, err := j.event(it)
 			if err != nil {
-				yield(annals.Event{}, err)
+				fail(err)
 				return
 			}
-			if before != nil && (!live || e.SeqNr != last+1) {
-				gone, err := j.gone(ctx, x, before)
-				if err == nil && gone {
-					err = &annals.Error{Kind: annals.ErrTruncated}
-				}
-				if err != nil {
-					yield(annals.Event{}, err)
+			if !begun && from == 1 && e.SeqNr > 1 {
+				if err := j.rows.fits(ctx, x, id); err != nil {
+					fail(err)
 					return
 				}
-				before = nil // it stands: what is missing here was missing before
 			}
+			begun = true
 			if !live {
+				flagged = true
 				continue
+			}
+			if before != nil && e.SeqNr != last+1 {
+				if err := j.stands(ctx, x, before); err != nil {
+					fail(err)
+					return
+				}
 			}
 			if !yield(e, nil) {
 				return
 			}
-			before, last = it, e.SeqNr
+			before, last, flagged, at = it, e.SeqNr, false, e.Time
+		}
+		var err error
+		switch {
+		case !begun && from == 1:
+			err = j.rows.fits(ctx, x, id)
+		case before != nil && last < to && (flagged || j.hard):
+			err = j.stands(ctx, x, before) // what would follow may be gone
+		}
+		if err != nil {
+			fail(err)
 		}
 	}
 }
 
-// gone reports whether a row has been deleted since it was read.
-func (j *journal) gone(ctx context.Context, x plan.Executor, row plan.Item) (bool, error) {
+// stands is ErrTruncated for a row that has been deleted since it was read.
+func (j *journal) stands(ctx context.Context, x plan.Executor, row plan.Item) error {
 	it, ok, err := x.Get(ctx, plan.Get{Table: j.name, Key: j.rows.resolver.keyOf(row)})
-	return !ok || plan.Flag(it, j.columns.Deleted), err
+	if err == nil && (!ok || plan.Flag(it, j.columns.Deleted)) {
+		err = &annals.Error{Kind: annals.ErrTruncated}
+	}
+	return err
 }
 
 // LastSeqNr is plan.Journal: flagged rows count.
 func (j *journal) LastSeqNr(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.SeqNr, error) {
-	return j.rows.newest(ctx, x, id)
+	last, err := j.rows.newest(ctx, x, id)
+	if last == 0 && err == nil {
+		err = j.rows.fits(ctx, x, id)
+	}
+	return last, err
 }
 
 // DeleteTo is plan.Journal: rows are flagged, or removed, under the key that they were read with, in ascending order. The
@@ -133,11 +162,6 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 	if err != nil {
 		return err
 	}
-	type row struct {
-		key plan.Item
-		n   annals.SeqNr
-	}
-	var found []row
 	if to = min(to, last); to == 0 {
 		return nil
 	}
@@ -145,13 +169,12 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 		if err != nil {
 			return err
 		}
-		if n := j.rows.numberOf(it); !plan.Flag(it, j.columns.Deleted) || j.hard && n < last {
-			found = append(found, row{j.rows.resolver.keyOf(it), n})
+		remove := j.hard && j.rows.numberOf(it) < last
+		if !remove && plan.Flag(it, j.columns.Deleted) {
+			continue
 		}
-	}
-	for _, r := range found {
-		op := plan.Op{Table: j.name, Key: r.key, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
-		if op.Delete = j.hard && r.n < last; !op.Delete {
+		op := plan.Op{Table: j.name, Key: j.rows.resolver.keyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
+		if !remove {
 			op.Update = "SET #deleted = :true"
 			op.Names["#deleted"], op.Values[":true"] = j.columns.Deleted, plan.Bool(true)
 		}

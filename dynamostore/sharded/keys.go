@@ -192,6 +192,9 @@ func (r resolver) sortValue(id annals.PersistenceID, n annals.SeqNr) (types.Attr
 	return plan.S(s), err
 }
 
+// names are the attributes of keys.
+func (r resolver) names() []string { return []string{r.partition, r.sort} }
+
 // keyOf is the key that it is stored under.
 func (r resolver) keyOf(it plan.Item) plan.Item {
 	return plan.Item{r.partition: it[r.partition], r.sort: it[r.sort]}

@@ -1,6 +1,7 @@
 package sharded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,6 +19,13 @@ type Layout struct {
 	// ReadThrough is how events and snapshots are found. Index is for tables whose rows have keys of more than one
 	// setting: an older resolver, another shard count.
 	ReadThrough ReadThrough
+	// NoIndex says that the tables of events and snapshots have no index: for tables that the plugin does not read. The
+	// index has one partition key for all events of an entity, so only without it the shards bound how fast an entity is
+	// written. Then reads are by key, and there is no index to ask whether a row has another key than the settings make.
+	NoIndex bool
+	// OtherColumns are attributes of rows that the layout is to leave alone. Open refuses a string attribute that it does not
+	// know where no row has tags, or no state a manifest: that column may have another name.
+	OtherColumns []string
 }
 
 // ReadThrough says how rows are found.
@@ -121,29 +129,87 @@ func (l Layout) Plan() (plan.Rooms, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return plan.Rooms{}, err
 	}
+	if err := l.indexFault(j, s); err != nil {
+		return plan.Rooms{}, err
+	}
+	var checks []settings
 	rooms := plan.Rooms{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxIDBytes}}}
 	c := &rooms.Capabilities
 	if !l.Journal.Off {
-		rooms.Journal, rooms.Check, rooms.SkipTo = j, j.check, j.SkipTo
+		rooms.Journal, rooms.SkipTo = j, j.SkipTo
+		rooms.Recover = recovery{j, s, l.Snapshot.Off}.Recover
 		rooms.Tables = append(rooms.Tables, j.table())
+		checks = append(checks, j.settings())
 		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
 		rooms.Snapshots = s
 		rooms.Tables = append(rooms.Tables, s.table())
+		checks = append(checks, s.settings())
 		c.Snapshots, c.ManySnapshots = true, true
 	}
 	if !l.State.Off {
 		rooms.States, rooms.StatesIn, rooms.Reserved = st, st.statesIn, st.reserved()
+		rooms.Additional = func(column string) { st.other[column] = true }
 		rooms.Tables = append(rooms.Tables, st.tables()...)
+		for _, table := range st.Tables() {
+			checks = append(checks, st.settings(table))
+		}
 		c.States = true
 	}
+	rooms.Check = check(checks...)
 	return rooms, nil
+}
+
+// check is plan.Rooms.Check: nothing is in new tables.
+func check(tables ...settings) func(context.Context, plan.Executor, bool) error {
+	return func(ctx context.Context, x plan.Executor, created bool) error {
+		for _, t := range tables {
+			if created {
+				break
+			}
+			if err := t.check(ctx, x); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// indexFault says why tables cannot do without an index.
+func (l Layout) indexFault(j *journal, s *snapshots) error {
+	switch {
+	case !l.NoIndex:
+		return nil
+	case l.ReadThrough == Index:
+		return errors.New("ReadThrough: Index and NoIndex exclude each other")
+	case !l.Journal.Off && !j.rows.resolver.ordered():
+		return errors.New("journal: NoIndex needs resolvers by whose keys rows can be read: Keys of the partition key, an Ordered sort key")
+	case !l.Snapshot.Off && !s.rows.resolver.ordered():
+		return errors.New("snapshot: NoIndex needs resolvers by whose keys rows can be read: Keys of the partition key, an Ordered sort key")
+	}
+	return nil
+}
+
+// asked is nil where there is no index to ask.
+func (l Layout) asked() *asked {
+	if l.NoIndex {
+		return nil
+	}
+	return newAsked()
+}
+
+func (l Layout) other() map[string]bool {
+	names := map[string]bool{}
+	for _, name := range l.OtherColumns {
+		names[name] = true
+	}
+	return names
 }
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{name: or(c.Table, "Journal"), index: or(c.Index, "GetJournalRowsIndex"), tagSeparator: or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns}
+	j := &journal{name: or(c.Table, "Journal"), index: or(c.Index, "GetJournalRowsIndex"), tagSeparator: or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
 	fill(&j.columns.PartitionKey, "pkey")
 	fill(&j.columns.PersistenceID, "persistence-id")
 	fill(&j.columns.SequenceNr, "sequence-nr")
@@ -159,7 +225,7 @@ func (l Layout) journal() (*journal, error) {
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
-	j.rows = rows{table: j.name, index: j.index, resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index}
+	j.rows = rows{table: j.name, index: j.index, resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
 	return j, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags)
 }
 
@@ -177,16 +243,16 @@ func (l Layout) snapshots() (*snapshots, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	r.partition, r.sort = s.columns.PartitionKey, s.columns.SortKey
-	s.rows = rows{table: s.name, index: s.index, resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index}
+	s.rows = rows{table: s.name, index: s.index, resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
 	if c.Legacy {
-		s.rows.resolver, s.rows.byIndex = legacyResolver(s.columns), false
+		s.rows.resolver, s.rows.byIndex, s.rows.asked = legacyResolver(s.columns), false, nil
 	}
 	return s, distinct("snapshot", s.columns.PersistenceID, s.columns.SequenceNr, s.columns.Snapshot, s.columns.Created)
 }
 
 func (l Layout) states() (*states, error) {
 	c := l.State
-	s := &states{name: or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones}
+	s := &states{name: or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
 	fill(&s.columns.PartitionKey, "pkey")
 	fill(&s.columns.SortKey, "skey")
 	fill(&s.columns.PersistenceID, "persistence-id")

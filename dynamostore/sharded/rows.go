@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 
@@ -17,6 +18,7 @@ type rows struct {
 	deleted      string // attribute, "" where the table has none
 	dense        bool   // numbers follow each other, so that what an index lags behind can be asked for by key
 	byIndex      bool   // also where the keys would do
+	asked        *asked // ids that the index was asked about; nil where the table has no index
 }
 
 // wanted is which rows to read.
@@ -32,8 +34,40 @@ type wanted struct {
 // keyed reports whether rows are found by key, strongly consistent.
 func (r rows) keyed() bool { return r.resolver.ordered() && !r.byIndex }
 
-// read yields rows in the order of their numbers, those flagged as deleted included.
+// read yields rows in the order of their numbers, those flagged as deleted included. A row that is not one of those asked for,
+// or out of order, is ErrCorrupt.
 func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		var before annals.SeqNr
+		begun := false
+		for it, err := range r.find(ctx, x, w) {
+			n, whole := plan.Number(it, r.number)
+			at := annals.SeqNr(n)
+			switch {
+			case err != nil:
+			case !whole:
+				err = r.corrupt(it, fmt.Errorf("column %q is not a whole number", r.number))
+			case at < w.from || at > w.to || begun && at != before && (at < before) != w.backward:
+				err = r.corrupt(it, fmt.Errorf("the number %d is not the one of its key", at))
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(it, nil) {
+				return
+			}
+			before, begun = at, true
+		}
+	}
+}
+
+// corrupt is the error of a row that cannot be right.
+func (r rows) corrupt(it plan.Item, err error) error {
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, row %s: %w", r.table, keyText(r.resolver.keyOf(it)), err)}
+}
+
+func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[plan.Item, error] {
 	if w.fields != nil {
 		fields := []string{r.resolver.partition, r.resolver.sort, r.id, r.number}
 		if r.resolver.sort == r.number {
@@ -53,6 +87,9 @@ func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 			return r.complete(ctx, x, w, merged, false)
 		}
 		// No key can be computed for the id: the plugin cannot have written rows under this setting, but finds older ones.
+		if r.asked == nil {
+			return func(func(plan.Item, error) bool) {}
+		}
 	}
 	q := plan.Query{Table: r.table, Index: r.index, Hash: string(w.id), From: plan.N(w.from), To: plan.N(w.to), Backward: w.backward, Limit: w.limit, Fields: w.fields}
 	if !r.dense || w.backward {
@@ -78,6 +115,9 @@ func (r rows) queries(w wanted) ([]plan.Query, error) {
 	queries := make([]plan.Query, len(shards))
 	for i, shard := range shards {
 		queries[i] = plan.Query{Table: r.table, Hash: shard, From: from, To: to, Backward: w.backward, Limit: w.limit, Fields: w.fields}
+		if len(shards) > wholePages {
+			queries[i].Most, queries[i].Bytes = max(aheadBytes/len(shards)/rowBytes, 1), aheadBytes/len(shards)
+		}
 		if r.resolver.partition != r.id {
 			queries[i].Filter, queries[i].Names, queries[i].Values = "#id = :id", map[string]string{"#id": r.id}, plan.Item{":id": plan.S(string(w.id))}
 		}
@@ -85,11 +125,20 @@ func (r rows) queries(w wanted) ([]plan.Query, error) {
 	return queries, nil
 }
 
-// lag is how many numbers behind the last are asked for by key at a time where the index may lag behind. unseen bounds how
-// many are asked for before a row: what was written while the index or the other shards were being read.
+// A read of many shards holds two pages of each. Up to wholePages shards these may be as large as the service makes them, 1 MB.
+// Beyond that all shards together hold about twice aheadBytes: a first page has as many rows as fit if they have rowBytes, and what
+// follows is measured by the page before.
+const (
+	wholePages = 32
+	aheadBytes = 32 << 20
+	rowBytes   = 4 << 10
+)
+
+// lag is how many numbers behind the last are asked for by key at a time where the index may lag behind. unseen is how many are
+// asked for at a time before a row that does not follow the one before it.
 const (
 	lag    = 16
-	unseen = 400
+	unseen = 100
 )
 
 // complete yields what was found, one row for a number, with what was not seen: rows that an index does not show yet, and
@@ -112,23 +161,16 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 			if held != nil && !yield(held, nil) {
 				return
 			}
-			missing, err := r.byKey(ctx, x, w.id, max(next, n-unseen), n-1)
-			if err != nil {
-				yield(nil, err)
+			if n > next && !r.between(ctx, x, w.id, next, n-1, yield) {
 				return
-			}
-			for _, it := range missing {
-				if !yield(it, nil) {
-					return
-				}
 			}
 			held, next = it, n+1
 		}
 		if held != nil && !yield(held, nil) {
 			return
 		}
-		for behind && next <= w.to {
-			more, err := r.byKey(ctx, x, w.id, next, min(w.to, next+lag-1))
+		for behind && next > 0 && next <= w.to { // next overflows behind the last number there is
+			more, err := r.byKey(ctx, x, w.id, next, min(w.to-next, lag-1)+next)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -146,9 +188,45 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 	}
 }
 
+// between yields the rows from to to, which were not seen, under their computed keys; false when the read has ended. Numbers
+// are missing for one of two reasons: their rows were deleted, which takes the lowest, or they were written meanwhile, up to
+// the last of them. So the search goes down from to until unseen numbers in a row have no rows.
+func (r rows) between(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
+	var part []plan.Item
+	start, end := to+1, to // of part
+	for start > from {
+		below := max(from, start-unseen)
+		found, err := r.byKey(ctx, x, id, below, start-1)
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if len(found) == 0 {
+			break
+		}
+		part, start, end = found, below, start-1
+	}
+	for {
+		for _, it := range part {
+			if !yield(it, nil) {
+				return false
+			}
+		}
+		if end == to {
+			return true
+		}
+		var err error // what is above is read a second time, so that no more than a part is kept
+		start, end = end+1, min(to, end+unseen)
+		if part, err = r.byKey(ctx, x, id, start, end); err != nil {
+			yield(nil, err)
+			return false
+		}
+	}
+}
+
 // byKey reads the rows of from to to under their computed keys, in order; none where no key can be computed.
 func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	if from > to {
+	if from <= 0 || from > to {
 		return nil, nil
 	}
 	keys := make([]plan.Item, 0, to-from+1)
@@ -167,12 +245,17 @@ func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	}
 	byNumber := map[annals.SeqNr]plan.Item{}
 	for _, it := range items {
-		if owner, _ := plan.Text(it, r.id); owner == string(id) {
-			byNumber[r.numberOf(it)] = it
+		if owner, _ := plan.Text(it, r.id); owner != string(id) {
+			continue
 		}
+		n := r.numberOf(it)
+		if n < from || n > to || !sameKey(keys[n-from], r.resolver.keyOf(it)) {
+			return nil, r.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
+		}
+		byNumber[n] = it
 	}
 	found := make([]plan.Item, 0, len(byNumber))
-	for n := from; len(byNumber) > 0 && n <= to; n++ {
+	for n := from; len(found) < len(byNumber); n++ {
 		if it, ok := byNumber[n]; ok {
 			found = append(found, it)
 		}
@@ -222,13 +305,14 @@ func (r rows) newest(ctx context.Context, x plan.Executor, id annals.Persistence
 	if !r.keyed() {
 		step = lag
 	}
-	for {
-		more, err := r.byKey(ctx, x, id, last+1, last+step)
+	for last < annals.MaxSeqNr {
+		more, err := r.byKey(ctx, x, id, last+1, last+min(step, annals.MaxSeqNr-last))
 		if err != nil || len(more) == 0 {
 			return last, err
 		}
 		last, step = r.numberOf(more[len(more)-1]), min(2*step, lag)
 	}
+	return last, nil
 }
 
 // keysOf are the partition keys of an id, none where they cannot be computed.
@@ -239,38 +323,3 @@ func (r rows) keysOf(id annals.PersistenceID) []string {
 	}
 	return keys
 }
-
-// check compares some rows with the settings and refuses what does not fit.
-func (r rows) check(ctx context.Context, x plan.Executor) error {
-	items, err := x.Scan(ctx, r.table, checkedRows)
-	if err != nil {
-		return err
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	known := 0
-	for _, it := range items {
-		id, ok := plan.Text(it, r.id)
-		n, ok2 := plan.Number(it, r.number)
-		if !ok || !ok2 {
-			continue // an update in place of the plugin can leave such a row
-		}
-		known++
-		if r.byIndex {
-			continue
-		}
-		key, err := r.resolver.key(annals.PersistenceID(id), annals.SeqNr(n))
-		if err != nil || !sameKey(key, r.resolver.keyOf(it)) {
-			return misfit("table %q: the row of %q number %d has the key %s; the settings (resolvers, shard count, separator) make it %s. "+
-				"For a table with keys of several settings there is ReadThrough: Index", r.table, id, n, keyText(r.resolver.keyOf(it)), keyText(key))
-		}
-	}
-	if known == 0 {
-		return misfit("table %q: no row has the columns %q and %q", r.table, r.id, r.number)
-	}
-	return nil
-}
-
-// checkedRows is how many rows Open looks at.
-const checkedRows = 25

@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -18,7 +19,7 @@ type snapshots struct {
 
 func (s *snapshots) table() plan.Table {
 	t := plan.Table{Name: s.name, Hash: s.rows.resolver.hashKey(), Range: s.rows.resolver.rangeKey()}
-	if !s.legacy {
+	if s.rows.asked != nil {
 		t.Indexes = []plan.Index{{Name: s.index, Hash: plan.Key{Name: s.columns.PersistenceID}, Range: plan.Key{Name: s.columns.SequenceNr, Number: true}}}
 	}
 	return t
@@ -51,8 +52,35 @@ func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapsho
 	return err
 }
 
+// A snapshot that moves up while the shards are being read, by a save and a delete of the one before, can be missed. So none is
+// believed when the index shows none either, or behind so many looks.
+const (
+	looksBesideIndex = 8
+	looksAlone       = 3
+)
+
 // Latest is plan.Snapshots.
 func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	for looks := 1; ; looks++ {
+		found, ok, err := s.look(ctx, x, id, c)
+		if ok || err != nil || !s.rows.keyed() || s.legacy {
+			return found, ok, err
+		}
+		most := looksAlone
+		if s.rows.asked != nil {
+			most = looksBesideIndex
+			if shown, err := s.shown(ctx, x, id, c); err != nil || !shown {
+				return annals.Snapshot{}, false, err
+			}
+		}
+		if looks == most {
+			return annals.Snapshot{}, false, nil
+		}
+	}
+}
+
+// look is the newest snapshot that one read finds.
+func (s *snapshots) look(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
 	if from > to {
 		return annals.Snapshot{}, false, nil
@@ -61,24 +89,55 @@ func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.Persi
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
-		if !s.inTime(it, c) {
-			continue
-		}
-		n := s.rows.numberOf(it)
-		data, _ := plan.Bytes(it, s.columns.Snapshot)
-		p, err := akkawire.ParseSnapshot(data)
+		fits, err := s.inTime(it, c)
 		if err != nil {
-			return annals.Snapshot{}, false, corrupt(n, err)
+			return annals.Snapshot{}, false, err
 		}
-		found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}
-		if data, ok := plan.Bytes(it, metadata); ok {
-			if found.Metadata, err = akkawire.ParseSnapshot(data); err != nil {
-				return annals.Snapshot{}, false, corrupt(n, err)
-			}
+		if fits {
+			found, err := s.snapshot(id, it)
+			return found, err == nil, err
 		}
-		return found, true, nil
 	}
 	return annals.Snapshot{}, false, nil
+}
+
+// shown reports whether the index shows a snapshot that reads by key must find.
+func (s *snapshots) shown(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
+	from, to := bounds(c)
+	if from > to {
+		return false, nil
+	}
+	it, ok, err := s.rows.indexed(ctx, x, wanted{id: id, from: from, to: to, backward: true, limit: 1})
+	if !ok || err != nil {
+		return false, err
+	}
+	if _, err := s.rows.resolver.key(id, s.rows.numberOf(it)); err != nil {
+		return false, nil // the index is what was read
+	}
+	return true, s.rows.misplaced(it)
+}
+
+// snapshot reads a row.
+func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snapshot, error) {
+	n := s.rows.numberOf(it)
+	if key, err := s.rows.resolver.key(id, n); s.rows.keyed() && err == nil && !sameKey(key, s.rows.resolver.keyOf(it)) {
+		return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
+	}
+	data, ok := plan.Bytes(it, s.columns.Snapshot)
+	if !ok {
+		return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("column %q is not binary", s.columns.Snapshot))
+	}
+	p, err := akkawire.ParseSnapshot(data)
+	if err != nil {
+		return annals.Snapshot{}, s.rows.corrupt(it, err)
+	}
+	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}
+	if data, ok := plan.Bytes(it, metadata); ok {
+		if found.Metadata, err = akkawire.ParseSnapshot(data); err != nil {
+			return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("metadata: %w", err))
+		}
+	}
+	return found, nil
 }
 
 // Delete is plan.Snapshots: the oldest first, under the key that each was read with, on condition that it is still the one
@@ -88,16 +147,17 @@ func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.Persi
 	if from > to {
 		return nil
 	}
-	var found []plan.Item
+	none := true
 	for it, err := range s.rows.read(ctx, x, wanted{id: id, from: from, to: to, fields: []string{s.columns.Created}}) {
 		if err != nil {
 			return err
 		}
-		if s.inTime(it, c) {
-			found = append(found, it)
+		none = false
+		if fits, err := s.inTime(it, c); err != nil {
+			return err
+		} else if !fits {
+			continue
 		}
-	}
-	for _, it := range found {
 		op := plan.Op{Table: s.name, Key: s.rows.resolver.keyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
 			Names:  map[string]string{"#id": s.columns.PersistenceID, "#created": s.columns.Created},
 			Values: plan.Item{":id": plan.S(string(id)), ":created": it[s.columns.Created]}}
@@ -105,13 +165,19 @@ func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.Persi
 			return err
 		}
 	}
+	if none {
+		return s.rows.fits(ctx, x, id)
+	}
 	return nil
 }
 
 // inTime compares in milliseconds, which is what a row knows.
-func (s *snapshots) inTime(it plan.Item, c annals.SnapshotCriteria) bool {
-	at, _ := plan.Number(it, s.columns.Created)
-	return (c.MinTime.IsZero() || at >= c.MinTime.UnixMilli()) && (c.MaxTime.IsZero() || at <= c.MaxTime.UnixMilli())
+func (s *snapshots) inTime(it plan.Item, c annals.SnapshotCriteria) (bool, error) {
+	at, ok := plan.Number(it, s.columns.Created)
+	if !ok {
+		return false, s.rows.corrupt(it, fmt.Errorf("column %q is not a whole number", s.columns.Created))
+	}
+	return (c.MinTime.IsZero() || at >= c.MinTime.UnixMilli()) && (c.MaxTime.IsZero() || at <= c.MaxTime.UnixMilli()), nil
 }
 
 func bounds(c annals.SnapshotCriteria) (from, to annals.SeqNr) {

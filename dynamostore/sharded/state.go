@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,6 +22,8 @@ type states struct {
 	plus         annals.SeqNr // what a stored revision has more than the writer's
 	noSortKey    bool
 	tombstones   bool
+	other        map[string]bool // see settings
+	times        *plan.Times
 }
 
 func (s *states) reserved() []string {
@@ -56,7 +59,7 @@ func (s *states) tables() (all []plan.Table) {
 func (s *states) statesIn(_, name string) plan.StateRoom {
 	own := *s
 	own.name, own.prefixes = name, nil
-	return plan.StateRoom{Table: own.tables()[0], States: &own}
+	return plan.StateRoom{Table: own.tables()[0], Check: check(own.settings(name)), States: &own}
 }
 
 // place is the table and the key of an id.
@@ -88,29 +91,65 @@ func (s *states) Get(ctx context.Context, x plan.Executor, id annals.Persistence
 	if !ok || err != nil {
 		return annals.State{}, false, err
 	}
-	st, _, err := s.Read(it)
-	if st.ID != id {
+	if owner, ok := plan.Text(it, s.columns.PersistenceID); ok && owner != string(id) {
 		return annals.State{}, false, nil // without a sort key another id can have the row
+	}
+	st, ok, err := s.Read(it)
+	if !ok && err == nil {
+		err = s.corrupt(it, s.columns.PersistenceID, text)
+	}
+	if err == nil {
+		s.times.Learn(id, st.Time)
 	}
 	return st, err == nil && !st.Deleted, err
 }
 
 // Read is plan.States.
 func (s *states) Read(it plan.Item) (annals.State, bool, error) {
-	id, ok := plan.Text(it, s.columns.PersistenceID)
+	c := s.columns
+	id, ok := plan.Text(it, c.PersistenceID)
 	if !ok {
 		return annals.State{}, false, nil
 	}
-	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: millis(it, s.columns.Ordering), Tags: tagsOf(it, s.columns.Tags, s.tagSeparator), Deleted: plan.Flag(it, s.columns.Deleted)}
-	if !st.Deleted {
-		serializer, _ := plan.Number(it, s.columns.SerializerID)
-		st.SerializerID = int32(serializer)
-		st.Manifest, _ = plan.Text(it, s.columns.SerializerManifest)
-		st.Data, _ = plan.Bytes(it, s.columns.Payload)
+	stored, ok := plan.Number(it, c.Revision)
+	if !ok || stored < 0 {
+		return annals.State{}, false, s.corrupt(it, c.Revision, number)
 	}
+	if _, ok := plan.Number(it, c.Ordering); !ok {
+		return annals.State{}, false, s.corrupt(it, c.Ordering, number)
+	}
+	for name, want := range map[string]kind{c.Tags: text, c.Deleted: boolean, c.SerializerManifest: text} {
+		if it[name] != nil && kindOf(it[name]) != want {
+			return annals.State{}, false, s.corrupt(it, name, want)
+		}
+	}
+	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: millis(it, c.Ordering), Tags: tagsOf(it, c.Tags, s.tagSeparator), Deleted: plan.Flag(it, c.Deleted)}
+	if st.Deleted {
+		return st, true, nil
+	}
+	serializer, ok := plan.Number(it, c.SerializerID)
+	if st.SerializerID = int32(serializer); !ok || int64(st.SerializerID) != serializer {
+		return annals.State{}, false, s.corrupt(it, c.SerializerID, number)
+	}
+	if st.Data, ok = plan.Bytes(it, c.Payload); !ok {
+		return annals.State{}, false, s.corrupt(it, c.Payload, binary)
+	}
+	st.Manifest, _ = plan.Text(it, c.SerializerManifest)
 	return st, true, nil
 }
 
+// corrupt is the error of a row whose column is not what it must be.
+func (s *states) corrupt(it plan.Item, column string, want kind) error {
+	key := plan.Item{}
+	for _, name := range []string{s.columns.PartitionKey, s.columns.SortKey} {
+		if it[name] != nil {
+			key[name] = it[name]
+		}
+	}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: column %q is not a value of type %s that a state has", keyText(key), column, want)}
+}
+
+// revision is that of the writer, 0 for a row that has none.
 func (s *states) revision(it plan.Item) annals.SeqNr {
 	n, ok := plan.Number(it, s.columns.Revision)
 	if !ok {
@@ -127,6 +166,7 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 		return annals.Receipt{}, err
 	}
 	u := plan.NewUpdate()
+	w.Time = s.times.NotBefore(w.ID, w.Time)
 	condition := u.Name(s.columns.Revision) + " = " + u.Value(plan.N(w.After+s.plus))
 	if w.After == 0 {
 		condition = "attribute_not_exists(" + u.Name(s.columns.PartitionKey) + ") OR " + condition // the other client's first revision

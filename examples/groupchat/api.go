@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -183,8 +184,12 @@ func (a *api) ask(r *http.Request, thread string, c chat.Command) (chat.View, er
 // maxBody is more than the longest message takes, however it is escaped.
 const maxBody = 64 << 10
 
-// decode reads the one JSON object that a body must be.
+// decode reads the one JSON object that a body must be, and must be said to be: a browser sends text/plain and forms for any
+// page of any site.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return errNotJSON
+	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {

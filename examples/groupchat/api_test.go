@@ -53,6 +53,9 @@ func ask(t *testing.T, service *httptest.Server, request, body string) (int, str
 	if err != nil {
 		t.Fatal(err)
 	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	}
 	answer, err := service.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +133,7 @@ func TestAPIRefusesBadRequests(t *testing.T) {
 		status        int
 		code          string
 	}{
-		{"POST /threads", ``, 400, "bad-request"},
+		{"POST /threads", ``, 415, "no-json"},
 		{"POST /threads", `{`, 400, "bad-request"},
 		{"POST /threads", `[]`, 400, "bad-request"},
 		{"POST /threads", `{"executor":"ann","name":"go"} {}`, 400, "bad-request"},
@@ -146,6 +149,7 @@ func TestAPIRefusesBadRequests(t *testing.T) {
 		{"GET /threads/t", ``, 400, "bad-id"},
 		{"GET /threads/t/messages?executor=ann&limit=many", ``, 400, "bad-request"},
 		{"GET /threads/t/messages?executor=ann&after=-1", ``, 400, "bad-page"},
+		{"POST /threads/t/messages", `{"executor":"ann","id":"m","text":"a\u0000b"}`, 400, "bad-text"},
 		{"GET /", ``, 404, "no-route"},
 		{"GET /threads", ``, 405, "no-route"},
 		{"DELETE /threads/t", ``, 405, "no-route"},
@@ -158,6 +162,43 @@ func TestAPIRefusesBadRequests(t *testing.T) {
 			t.Errorf("%s: no Allow header", c.request)
 		}
 	}
+}
+
+// A browser sends these for a page of any site, without asking.
+func TestAPIWantsJSON(t *testing.T) {
+	t.Parallel()
+	service := serveMemory(t)
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json-seq", "/"} {
+		if got := postAs(t, service, kind); got != http.StatusUnsupportedMediaType {
+			t.Errorf("%q: %d", kind, got)
+		}
+	}
+	for _, step := range []struct {
+		kind   string
+		status int
+	}{{"application/json", 201}, {"Application/JSON; charset=utf-8", 409}} {
+		if got := postAs(t, service, step.kind); got != step.status {
+			t.Errorf("%q: %d, want %d", step.kind, got, step.status)
+		}
+	}
+}
+
+// postAs creates a thread with a body of the kind, and returns the status.
+func postAs(t *testing.T, service *httptest.Server, kind string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, service.URL+"/threads", strings.NewReader(`{"id":"t","executor":"ann","name":"go"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	answer, err := service.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
 }
 
 func TestAPIExplainsFailures(t *testing.T) {

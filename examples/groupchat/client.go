@@ -109,6 +109,9 @@ func (c *client) do(ctx context.Context, method, path string, body, into any) er
 	if err != nil {
 		return err
 	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ type badRequest struct{ err error }
 func (b *badRequest) Error() string { return b.err.Error() }
 func (b *badRequest) Unwrap() error { return b.err }
 
+// errNotJSON is a body that is not said to be JSON.
+var errNotJSON = errors.New("the Content-Type of a body is application/json")
+
 // statuses of the rejections that are no violation of a rule of the domain (422).
 var statuses = map[*chat.Rejection]int{
 	chat.ErrBadID:   http.StatusBadRequest,
@@ -54,6 +57,9 @@ func explain(err error) (status int, p problem) {
 	}
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return http.StatusRequestEntityTooLarge, problem{"too-large", fmt.Sprintf("a body has at most %d bytes", tooLong.Limit)}
+	}
+	if errors.Is(err, errNotJSON) {
+		return http.StatusUnsupportedMediaType, problem{"no-json", errNotJSON.Error()}
 	}
 	if bad := (*badRequest)(nil); errors.As(err, &bad) {
 		return http.StatusBadRequest, problem{"bad-request", bad.Error()}

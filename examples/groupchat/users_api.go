@@ -35,7 +35,11 @@ func (a *api) userRoutes() {
 		return a.askUser(w, r, profile.Show{})
 	})
 	a.user("GET /users/by-name/{name}", func(w http.ResponseWriter, r *http.Request) error {
-		user, p, ok, err := a.users.byName(r.Context(), r.PathValue("name"))
+		name := r.PathValue("name")
+		if err := profile.Check(profile.SetName{Name: name}); err != nil { // nobody has such a name, and not every store takes it
+			return err
+		}
+		user, p, ok, err := a.users.byName(r.Context(), name)
 		if err == nil && !ok {
 			err = profile.ErrNoProfile
 		}

@@ -57,18 +57,27 @@ func dynamodbFigures() []Figure {
 			About: "throttled requests per stored event, 32 shards at their limit of 50 write units a second",
 			Goal:  AtMost(0.2),
 			Run: func(ctx context.Context) (float64, error) {
-				_, throttles, err := shardsFigure(ctx, 32)
+				_, throttles, err := shardsFigure(ctx, 32, false)
 				return throttles, err
+			},
+		},
+		{
+			Name:  "dynamodb-shards-16-index",
+			About: "events stored a second over 16 shards with the plugin's index, divided by the limit of 50 write units a second of the index's one key",
+			Goal:  AtLeast(0.9),
+			Run: func(ctx context.Context) (float64, error) {
+				share, _, err := shardsFigure(ctx, 16, true)
+				return 16 * share, err
 			},
 		},
 	}
 	for _, shards := range []int{1, 4, 16, 32} {
 		figures = append(figures, Figure{
 			Name:  fmt.Sprintf("dynamodb-shards-%d", shards),
-			About: fmt.Sprintf("events stored a second over %d shards, divided by %d times the limit of 50 write units a second", shards, shards),
+			About: fmt.Sprintf("events stored a second over %d shards without an index, divided by %d times the limit of 50 write units a second", shards, shards),
 			Goal:  AtLeast(0.97),
 			Run: func(ctx context.Context) (float64, error) {
-				share, _, err := shardsFigure(ctx, shards)
+				share, _, err := shardsFigure(ctx, shards, false)
 				return share, err
 			},
 		})
@@ -290,7 +299,7 @@ func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum
 
 // shardsFigure writes the events of one entity as fast as the model of its shards takes them. It is the share of what they could take, and the
 // throttled requests per event, once the capacity saved up at the start is gone.
-func shardsFigure(ctx context.Context, shards int) (share, throttles float64, err error) {
+func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttles float64, err error) {
 	b, err := openDynamo(ctx, true)
 	if err != nil {
 		return 0, 0, err
@@ -298,7 +307,7 @@ func shardsFigure(ctx context.Context, shards int) (share, throttles float64, er
 	defer b.close()
 	const limit, warm, taken = 50, 6 * time.Second, 8 * time.Second
 	store, err := dynamostore.Open(ctx, b.client, sharded.Layout{ShardCount: shards, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased},
-		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
+		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}, NoIndex: !indexed}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/pgserver"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -36,6 +38,8 @@ func postgresFigures() []Figure {
 			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
 		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(slowestOf16),
 			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
+		{Name: "shared-reads", Goal: AtLeast(0.5), Run: onPostgres(sharedReads),
+			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
 		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}
 }
@@ -233,6 +237,44 @@ func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
 	return ours.p99().Seconds() / bare.p99().Seconds(), nil
 }
 
+// sharedReads lets callers of two runtimes, one of which confirms what it answers, take turns.
+func sharedReads(ctx context.Context, b *postgresBench) (float64, error) {
+	var sides []*side
+	for _, o := range []entity.Options{{}, {SingleOwner: true}} {
+		rt, err := entity.New(b.store, tally, o)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = rt.Shutdown(ctx) }()
+		id := fmt.Sprint("hot-", b.ids.Add(1))
+		sides = append(sides, newSide(64, func() func(ctx context.Context) error {
+			n := 0
+			return func(ctx context.Context) error {
+				n++
+				_, err := rt.Ask(ctx, id, n%2)
+				return err
+			}
+		}))
+	}
+	if err := inTurns(ctx, 6, 500*time.Millisecond, sides...); err != nil {
+		return 0, err
+	}
+	return sides[0].perSecond() / sides[1].perSecond(), nil
+}
+
+// tally counts the commands that are not 0.
+var tally = behavior.EventSourced[int, int, int, int]{
+	Type: "Tally",
+	Decide: func(_, add int) ([]int, error) {
+		if add == 0 {
+			return nil, nil
+		}
+		return []int{add}, nil
+	},
+	Evolve: func(total, added int) int { return total + added },
+	Reply:  func(total, _ int, _ []int) int { return total },
+}
+
 // pgbench lets our writers and those of pgbench take turns of a second.
 func pgbench(ctx context.Context, b *postgresBench, writers int) (float64, error) {
 	program, err := pgbenchProgram()
@@ -287,7 +329,7 @@ func pgbenchProgram() (string, error) {
 }
 
 func replay(ctx context.Context, b *postgresBench) (float64, error) {
-	const events, perCommit = 20_000, 1000
+	const events, perCommit = 20_000, 500
 	id := annals.NewPersistenceID("Bench", "replay")
 	for after := 0; after < events; after += perCommit {
 		if _, err := b.store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(after), Events: slices.Repeat([]annals.NewEvent{{Payload: postgresPayload}}, perCommit)}); err != nil {

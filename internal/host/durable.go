@@ -42,6 +42,9 @@ func (m *Durable[C, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (
 	return s.Revision, err
 }
 
+// SaveSnapshot implements Model: a durable state is a snapshot of itself and has no others.
+func (m *Durable[C, S, R]) SaveSnapshot(context.Context, NewSnapshot) error { return nil }
+
 // Repeatable implements Model.
 func (m *Durable[C, S, R]) Repeatable() bool { return m.caps.IdempotentState }
 
@@ -79,18 +82,27 @@ func (e *durable[C, S, R]) Load(ctx context.Context) error {
 		if e.state, err = e.m.b.States.Decode(stored.Payload); err != nil {
 			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
 		}
+		if e.m.b.Restore != nil {
+			e.state = e.m.b.Restore(e.id, e.state)
+		}
 		return nil
 	})
 }
 
 func (e *durable[C, S, R]) Decide(_ context.Context, c C) (d Decision[R]) {
-	before := e.state // Decide must not change it, so a panic behind the decision can be undone
+	before, returned := e.state, false // Decide must not change it, so a panic behind the decision can be undone
 	defer func() {
-		if p := recover(); p != nil {
+		if !returned {
 			e.state = before
-			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, p)}
+			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover())}
 		}
 	}()
+	d = e.decide(c)
+	returned = true
+	return d
+}
+
+func (e *durable[C, S, R]) decide(c C) (d Decision[R]) {
 	effect, err := e.m.b.Decide(e.state, c)
 	if err != nil {
 		return Decision[R]{Err: err}

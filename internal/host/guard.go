@@ -2,32 +2,34 @@ package host
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
-// panicked is the error of a panic in domain code; the stack goes to log. Called in the deferred function that
-// recovered p, so that the stack still shows where.
-func panicked(log *slog.Logger, op string, id annals.PersistenceID, p any) error {
-	err, ok := p.(error)
-	if !ok {
-		err = errors.New(fmt.Sprint(p))
-	}
+// panicked is the error of a panic in domain code; the stack goes to log. A nil value is runtime.Goexit: the goroutine ends all
+// the same. Called in the deferred function that recovered value, so that the stack still shows where.
+func panicked(log *slog.Logger, op string, id annals.PersistenceID, value any) error {
+	err := panics.Error(op, id, value)
 	log.LogAttrs(context.Background(), slog.LevelError, "annals: domain code panicked",
-		slog.String("op", op), slog.String("id", string(id)), slog.String("panic", err.Error()), slog.String("stack", string(debug.Stack())))
-	return &annals.Error{Op: op, ID: id, Kind: annals.ErrPanic, Err: err}
+		slog.String("op", op), slog.String("id", string(id)), slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	return err
 }
 
 // guard runs fn and turns its panic into an error.
 func guard(log *slog.Logger, op string, id annals.PersistenceID, fn func() error) (err error) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			err = panicked(log, op, id, p)
+		if !returned {
+			err = panicked(log, op, id, recover())
 		}
 	}()
-	return fn()
+	err = fn()
+	returned = true
+	return err
 }
+
+// Exited is the error of the commands whose goroutine domain code has ended with runtime.Goexit.
+func Exited(op string, id annals.PersistenceID) error { return panics.Error(op, id, nil) }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // Model is one behavior on one store. It is safe for concurrent use.
@@ -20,6 +21,8 @@ type Model[C, S, R any] interface {
 	Send(ctx context.Context, w *Write) (annals.Receipt, error)
 	// Last is the number of the entity's newest event or revision in the store.
 	Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error)
+	// SaveSnapshot saves s, which an acknowledged write has made true, then deletes what it makes superfluous.
+	SaveSnapshot(ctx context.Context, s NewSnapshot) error
 	// Repeatable reports whether the store recognises a write that it has seen before.
 	Repeatable() bool
 }
@@ -56,7 +59,13 @@ type Write struct {
 	State  annals.StateWrite // of a durable state
 	Delete bool              // State is a delete
 
-	Snapshot *annals.Snapshot // to be saved once the write is acknowledged, may be nil
+	Snapshot *NewSnapshot // to be saved once the write is acknowledged, may be nil
+}
+
+// NewSnapshot is a snapshot that is due.
+type NewSnapshot struct {
+	annals.Snapshot
+	Before annals.SeqNr // number of the one before it; 0: there is none
 }
 
 // ID is the entity that w writes to.
@@ -82,18 +91,25 @@ func (w *Write) Op() string {
 }
 
 // Identify is the persistence id of the entity named id, or what is wrong with it.
-func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (annals.PersistenceID, error) {
-	pid := m.ID(id)
+func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pid annals.PersistenceID, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panics.Error(op, "", p)
+		}
+	}()
+	pid = m.ID(id)
 	if id == "" {
 		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
 	}
 	return pid, pid.ValidateRead(op, l)
 }
 
-// Config is what both strategies need beside behavior and store. All fields are required but Metadata.
+// Config is what both strategies need beside behavior and store. All fields are required but Metadata. Logger does not panic:
+// see panics.Logger.
 type Config struct {
 	KeepSnapshots int
 	DeleteEvents  bool
+	Projections   []string // have handled an event before it is deleted
 	Metadata      func(ctx context.Context) annals.Payload
 	Logger        *slog.Logger
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // Sourced is the Model of an event-sourced behavior.
@@ -103,6 +104,9 @@ func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) error {
 		if e.state, err = e.m.b.States.Decode(s.Payload); err != nil {
 			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
 		}
+		if e.m.b.Restore != nil {
+			e.state = e.m.b.Restore(e.id, e.state)
+		}
 		e.snapshot = s.SeqNr
 		return nil
 	})
@@ -120,14 +124,20 @@ func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
 }
 
 func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
-	mark, bytes, evolving := len(e.events), e.bytes, false
+	mark, bytes, evolving, returned := len(e.events), e.bytes, false, false
 	defer func() {
-		if p := recover(); p != nil {
+		if !returned {
 			e.events, e.bytes = e.events[:mark], bytes
-			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, p), Broken: evolving}
+			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover()), Broken: evolving}
 		}
 	}()
-	b := &e.m.b
+	d = e.decide(ctx, c, &evolving)
+	returned = true
+	return d
+}
+
+func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, evolving *bool) (d Decision[R]) {
+	mark, bytes, b := len(e.events), e.bytes, &e.m.b
 	events, err := b.Decide(e.state, c)
 	if err != nil {
 		return Decision[R]{Err: err}
@@ -142,7 +152,7 @@ func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Full: true}
 		}
-		evolving, d.Wrote = true, true
+		*evolving, d.Wrote = true, true
 		for _, v := range events {
 			e.state = b.Evolve(e.state, v)
 		}
@@ -171,7 +181,7 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) error {
 			n.Tags = b.Tags(events[i])
 		}
 		e.events = append(e.events, n)
-		e.bytes += len(p.Data) + len(metadata.Data)
+		e.bytes += n.Size()
 	}
 	own := annals.Commit{ID: e.pid, After: e.last, Events: e.events[mark:]}
 	return own.Validate(e.m.perCommit)
@@ -206,19 +216,20 @@ func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
 	if !snapshot || every == 0 || e.last-e.snapshot < every {
 		return nil
 	}
+	before := e.snapshot
 	s, err := e.take()
 	if err != nil { // never the commands' fault
 		e.m.c.Logger.LogAttrs(context.Background(), slog.LevelError, "annals: no snapshot taken", slog.Any("error", err))
 		return nil
 	}
-	w.Snapshot = s
+	w.Snapshot = &NewSnapshot{*s, before}
 	return nil
 }
 
 // take encodes the state now: the next command may change it in place.
 func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
 	e.snapshot = e.last // also when it fails: the next try is SnapshotEvery events away
-	err = e.guard("encode snapshot", func() error {
+	err = e.m.contain("encode snapshot", e.pid, func() error {
 		p, err := e.m.b.States.Encode(e.state)
 		if err != nil {
 			return &annals.Error{Op: "encode snapshot", ID: e.pid, Last: e.last, Kind: annals.ErrInvalid, Err: err}
@@ -233,6 +244,12 @@ func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
 func (e *sourced[C, E, S, R]) drop() {
 	clear(e.events)
 	e.events, e.bytes = e.events[:0], 0
+}
+
+// contain is guard for what no command may suffer from: not from runtime.Goexit either, which would end the goroutine that
+// works for the commands.
+func (m *Sourced[C, E, S, R]) contain(op string, pid annals.PersistenceID, fn func() error) error {
+	return panics.Contain(op, pid, func() error { return guard(m.c.Logger, op, pid, fn) })
 }
 
 func (e *sourced[C, E, S, R]) guard(op string, fn func() error) error {

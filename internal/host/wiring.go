@@ -1,9 +1,11 @@
 package host
 
 import (
+	"context"
 	"errors"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 // Wiring gathers what is wrong with a behavior, its options and its store before op starts a host: everything at once.
@@ -49,8 +51,16 @@ func (c *Wiring) Err() error {
 	return unsupported
 }
 
-// NeedsEvents records what an event-sourced behavior that takes a snapshot every n events needs.
-func (c *Wiring) NeedsEvents(n int, deleteEvents bool) {
+// NeedsEvents records what an event-sourced behavior that takes a snapshot every n events needs, where its events are deleted
+// behind the projections.
+func (c *Wiring) NeedsEvents(n int, deleteEvents bool, projections []string) {
+	c.Fault(progress.Fault(projections))
+	if len(projections) > 0 {
+		if !deleteEvents {
+			c.Fault(errors.New("Projections without DeleteEvents"))
+		}
+		c.Needs("offsets of projections", func(c annals.Capabilities) bool { return c.Offsets })
+	}
 	if n < 0 {
 		c.Fault(errors.New("SnapshotEvery is below zero"))
 	}
@@ -63,7 +73,10 @@ func (c *Wiring) NeedsEvents(n int, deleteEvents bool) {
 	}
 }
 
-// NeedsStates records what a durable-state behavior needs.
-func (c *Wiring) NeedsStates() {
+// NeedsStates records what a durable-state behavior needs, and what it has no use for.
+func (c *Wiring) NeedsStates(metadata func(context.Context) annals.Payload) {
+	if metadata != nil { // ignoring it would look like an audit trail
+		c.Fault(errors.New("Metadata: states keep none"))
+	}
 	c.Needs("durable states", func(c annals.Capabilities) bool { return c.States })
 }

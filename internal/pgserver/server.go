@@ -28,13 +28,30 @@ const Env = "ANNALS_POSTGRES"
 type Server struct {
 	URL string // of a superuser, in the database postgres
 
-	dir     string
-	process *child.Process
+	bin, dir, data string
+	attr           *syscall.SysProcAttr
+	port           int
+	settings       []string
+	process        *child.Process
 }
 
-// Start makes a cluster in a temporary directory and starts a server on it. Run by root it runs as the user postgres,
-// because PostgreSQL refuses root.
-func Start(ctx context.Context) (*Server, error) {
+// Start makes a cluster in a temporary directory and starts a server on it, with settings as name=value. Run by root it runs as
+// the user postgres, because PostgreSQL refuses root.
+func Start(ctx context.Context, settings ...string) (*Server, error) {
+	return start(ctx, settings, func(s *Server) error {
+		return s.run(ctx, "initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	})
+}
+
+// Standby starts a server that follows s, on a copy of its data. SELECT pg_promote() makes the standby a primary.
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	return start(ctx, s.settings, func(standby *Server) error {
+		return standby.run(ctx, "pg_basebackup", "-D", standby.data, "-d", s.URL, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	})
+}
+
+// start starts a server on data that fill makes.
+func start(ctx context.Context, settings []string, fill func(*Server) error) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
@@ -47,8 +64,21 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir}
-	if err := s.start(ctx, bin, attr); err != nil {
+	s := &Server{bin: bin, dir: dir, data: filepath.Join(dir, "data"), attr: attr, settings: settings}
+	if c := attr.Credential; c != nil {
+		err = os.Chown(s.dir, int(c.Uid), int(c.Gid))
+	}
+	if err == nil {
+		err = fill(s)
+	}
+	if err == nil {
+		s.port, err = freePort()
+	}
+	if err == nil {
+		s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
+		err = s.Restart(ctx)
+	}
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -57,37 +87,41 @@ func Start(ctx context.Context) (*Server, error) {
 
 // Stop ends the server and removes its data.
 func (s *Server) Stop() {
-	if s.process != nil {
-		s.process.Stop()
-	}
+	s.Crash()
 	_ = os.RemoveAll(s.dir)
 }
 
-func (s *Server) start(ctx context.Context, bin string, attr *syscall.SysProcAttr) error {
-	if c := attr.Credential; c != nil {
-		if err := os.Chown(s.dir, int(c.Uid), int(c.Gid)); err != nil {
-			return err
-		}
+// Crash stops the server at once, as pg_ctl stop -m immediate does: what is not flushed is lost.
+func (s *Server) Crash() {
+	if s.process != nil {
+		s.process.Stop()
 	}
-	data := filepath.Join(s.dir, "data")
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = s.dir, attr
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	port, err := freePort()
-	if err != nil {
-		return err
+}
+
+// Restart starts the server again behind a Crash, at the same address, and returns when it answers.
+func (s *Server) Restart(ctx context.Context, settings ...string) error {
+	args := []string{"-D", s.data, "-p", strconv.Itoa(s.port)}
+	for _, setting := range slices.Concat([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=on", "max_connections=300"}, s.settings, settings) {
+		args = append(args, "-c", setting)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=on", "-c", "max_connections=300")
-	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = s.dir, attr, &log, &log
-	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil { // at once: nothing of it is kept
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
+	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = s.dir, s.attr, &log, &log
+	var err error
+	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
-	s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", port)
 	return s.await(ctx, &log)
+}
+
+// run runs one of PostgreSQL's programs to its end.
+func (s *Server) run(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
+	cmd.Dir, cmd.SysProcAttr = s.dir, s.attr
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return nil
 }
 
 // await returns when the server answers.

@@ -24,7 +24,7 @@ type Write struct {
 // blanks.
 type Writes []Write
 
-// ParseWrites reads the text form; "" is none.
+// ParseWrites reads the text form; "" is none. Its errors hold nothing of the text.
 func ParseWrites(text string) (Writes, error) {
 	fields := strings.Fields(text)
 	ws := make(Writes, len(fields))
@@ -32,16 +32,16 @@ func ParseWrites(text string) (Writes, error) {
 		revision, rest, _ := strings.Cut(field, "/")
 		micros, id, _ := strings.Cut(rest, "/")
 		r, err := strconv.ParseInt(revision, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("write %d: %w", i+1, err)
+		if err != nil || r < 1 {
+			return nil, fmt.Errorf("write %d of %d has no revision", i+1, len(fields))
 		}
 		t, err := strconv.ParseInt(micros, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("write %d: %w", i+1, err)
+			return nil, fmt.Errorf("write %d of %d has no time", i+1, len(fields))
 		}
 		w, err := annals.ParseWriteID(id)
 		if err != nil {
-			return nil, fmt.Errorf("write %d: %w", i+1, err)
+			return nil, fmt.Errorf("write %d of %d has no id", i+1, len(fields))
 		}
 		ws[i] = Write{Revision: annals.SeqNr(r), Time: time.UnixMicro(t).UTC(), WriteID: w}
 	}

@@ -2,6 +2,7 @@ package sqlrow
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +16,20 @@ func FuzzParseWrites(f *testing.F) {
 	f.Add("")
 	f.Add("1/-5/00000000-0000-0000-0000-000000000000")
 	f.Add("1//")
+	f.Add("-1/1/00000000-0000-0000-0000-000000000001")
+	f.Add("§/§/§ 1/§/§ 1/1/§")
 	f.Fuzz(func(t *testing.T, text string) {
 		ws, err := ParseWrites(text)
 		if err != nil {
+			if ws != nil || strings.Contains(err.Error(), "§") {
+				t.Errorf("%q: read %v, and the error holds some of it: %v", text, ws, err)
+			}
 			return
+		}
+		for _, w := range ws {
+			if w.Revision < 1 {
+				t.Errorf("%q: revision %d", text, w.Revision)
+			}
 		}
 		again, err := ParseWrites(ws.String())
 		if err != nil || !reflect.DeepEqual(again, ws) {

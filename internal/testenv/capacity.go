@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ type capacity struct {
 	readUnits, writeUnits float64
 	mu                    sync.Mutex
 	reads, writes         map[string]*bucket
+	indexed               map[string][]string // by item: its partition keys in indexes
 	throttles             int
 }
 
@@ -21,11 +23,11 @@ type bucket struct {
 	at   time.Time
 }
 
-// SetCapacity limits every partition key to units a second; 0 does not limit.
+// SetCapacity limits every partition key, of tables and of indexes, to units a second; 0 does not limit.
 func (p *FaultProxy) SetCapacity(readUnits, writeUnits float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.capacity = &capacity{readUnits: readUnits, writeUnits: writeUnits, reads: map[string]*bucket{}, writes: map[string]*bucket{}}
+	p.capacity = &capacity{readUnits: readUnits, writeUnits: writeUnits, reads: map[string]*bucket{}, writes: map[string]*bucket{}, indexed: map[string][]string{}}
 }
 
 // Throttles is how many requests the capacity has refused.
@@ -40,20 +42,22 @@ func (p *FaultProxy) Throttles() int {
 	return p.capacity.throttles
 }
 
-// admit reports whether every partition key that req touches has something left.
-func (c *capacity) admit(keys []string, req Request) bool {
+// admit reports whether every partition key that req touches has something left, in indexes too: they take what is written
+// with the table, or the table does not take it either.
+func (c *capacity) admit(t touched, req Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range keys {
+	for _, key := range slices.Concat(t.keys, t.indexed) {
 		if b, limit := c.bucket(key, req); limit > 0 && b.left <= 0 {
 			c.throttles++
 			return false
 		}
 	}
-	if req.Writes() {
-		for _, key := range keys {
+	if req.Writes() && len(t.keys) > 0 {
+		units := float64(max((len(req.Body)-requestFrame+1023)/1024, len(t.keys))) / float64(len(t.keys))
+		for _, key := range slices.Concat(t.keys, t.indexed) {
 			b, _ := c.bucket(key, req)
-			b.left -= float64(max((len(req.Body)-requestFrame+1023)/1024, len(keys))) / float64(len(keys))
+			b.left -= units
 		}
 	}
 	return true
@@ -63,7 +67,8 @@ func (c *capacity) admit(keys []string, req Request) bool {
 const requestFrame = 400
 
 // charge takes what a read cost, which only its answer shows.
-func (c *capacity) charge(keys []string, req Request, answer int) {
+func (c *capacity) charge(t touched, req Request, answer int) {
+	keys := t.keys
 	if req.Writes() || len(keys) == 0 {
 		return
 	}
@@ -95,22 +100,49 @@ func (c *capacity) bucket(key string, req Request) (*bucket, float64) {
 	return b, limit
 }
 
-// learn notes the hash key of a table that is being created.
-func (p *FaultProxy) learn(req Request) {
-	var table struct {
-		TableName string
-		KeySchema []struct{ AttributeName, KeyType string }
-	}
-	_ = json.Unmarshal(req.Body, &table)
-	for _, k := range table.KeySchema {
-		if k.KeyType == "HASH" {
-			p.hashes[table.TableName] = k.AttributeName
-		}
-	}
+// schema is what the model has to know of a table: the attributes of its key, and the hash keys of its indexes.
+type schema struct {
+	hash, sort string
+	indexes    map[string]string
 }
 
-// partitions are the partition keys that req touches.
-func (p *FaultProxy) partitions(req Request) []string {
+// learn notes the keys of a table that is being created.
+func (p *FaultProxy) learn(req Request) {
+	type keySchema []struct{ AttributeName, KeyType string }
+	var table struct {
+		TableName              string
+		KeySchema              keySchema
+		GlobalSecondaryIndexes []struct {
+			IndexName string
+			KeySchema keySchema
+		}
+	}
+	_ = json.Unmarshal(req.Body, &table)
+	known := schema{indexes: map[string]string{}}
+	for _, k := range table.KeySchema {
+		if k.KeyType == "HASH" {
+			known.hash = k.AttributeName
+		} else {
+			known.sort = k.AttributeName
+		}
+	}
+	for _, i := range table.GlobalSecondaryIndexes {
+		for _, k := range i.KeySchema {
+			if k.KeyType == "HASH" {
+				known.indexes[i.IndexName] = k.AttributeName
+			}
+		}
+	}
+	p.schemas[table.TableName] = known
+}
+
+// touched are the partition keys that a request touches, one for each item: of tables, or of the index that it reads, and of the
+// indexes that it writes with a table.
+type touched struct{ keys, indexed []string }
+
+// partitions are the partition keys that req touches. What an update or a delete changes in indexes is known for items that
+// were put since the capacity was set.
+func (p *FaultProxy) partitions(req Request) (t touched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	type keyed struct {
@@ -120,16 +152,32 @@ func (p *FaultProxy) partitions(req Request) []string {
 		ExpressionAttributeValues map[string]json.RawMessage
 		KeyConditionExpression    string
 	}
-	var found []string
 	add := func(k keyed) {
-		value := k.ExpressionAttributeValues[":hash"]
-		if !strings.Contains(k.KeyConditionExpression, ":hash") {
-			if value = k.Item[p.hashes[k.TableName]]; value == nil {
-				value = k.Key[p.hashes[k.TableName]]
-			}
+		known := p.schemas[k.TableName]
+		if strings.Contains(k.KeyConditionExpression, ":hash") {
+			t.keys = append(t.keys, k.TableName+k.IndexName+string(k.ExpressionAttributeValues[":hash"]))
+			return
 		}
-		if value != nil {
-			found = append(found, k.TableName+k.IndexName+string(value))
+		key := k.Key
+		if k.Item != nil {
+			key = k.Item
+		}
+		if key[known.hash] == nil {
+			return
+		}
+		t.keys = append(t.keys, k.TableName+string(key[known.hash]))
+		item := k.TableName + string(key[known.hash]) + string(key[known.sort])
+		if k.Item != nil {
+			var indexed []string
+			for index, hash := range known.indexes {
+				if value := k.Item[hash]; value != nil {
+					indexed = append(indexed, k.TableName+index+string(value))
+				}
+			}
+			p.capacity.indexed[item] = indexed
+		}
+		if req.Writes() {
+			t.indexed = append(t.indexed, p.capacity.indexed[item]...)
 		}
 	}
 	switch req.Operation {
@@ -146,5 +194,5 @@ func (p *FaultProxy) partitions(req Request) []string {
 		_ = json.Unmarshal(req.Body, &k)
 		add(k)
 	}
-	return found
+	return t
 }

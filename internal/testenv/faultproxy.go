@@ -24,7 +24,7 @@ type FaultProxy struct {
 	capacity *capacity
 	swallow  string // operation that is answered without being passed on
 	counts   map[string]int
-	hashes   map[string]string // hash key by table, learnt from CreateTable
+	schemas  map[string]schema // by table, learnt from CreateTable
 }
 
 // Request is what a rule decides about.
@@ -62,10 +62,10 @@ type Fault struct {
 // NewFaultProxy starts a proxy in front of the server at endpoint.
 func NewFaultProxy(endpoint string) *FaultProxy {
 	p := &FaultProxy{
-		target: endpoint,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
-		counts: map[string]int{},
-		hashes: map[string]string{},
+		target:  endpoint,
+		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+		counts:  map[string]int{},
+		schemas: map[string]schema{},
 	}
 	p.server = httptest.NewServer(p)
 	p.Endpoint = p.server.URL

@@ -14,14 +14,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals/internal/child"
 	"github.com/annals-go/annals/internal/pgserver"
 )
 
 // own is the server of this process, started when a test first asks for it.
-var own child.One[*pgserver.Server]
+var own child.One[*server]
+
+// server is a server, and connections to it on which databases and schemas are made: a new connection for each would cost more
+// than what is made.
+type server struct {
+	url   string
+	admin *pgxpool.Pool
+	stop  func()
+}
+
+// Stop stops the server if it is ours.
+func (s *server) Stop() {
+	s.admin.Close()
+	s.stop()
+}
 
 // Main runs the tests of a package and stops the server that they started. TestMain calls it.
 func Main(m *testing.M) {
@@ -35,10 +49,10 @@ func Stop() { own.Stop() }
 // Database is the URL of a new, empty database, dropped when t ends.
 func Database(t testing.TB) string {
 	t.Helper()
-	server, name := serverURL(t), "annals_"+strings.ToLower(rand.Text()[:12])
-	run(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { run(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u := parse(t, server)
+	s, name := get(t), newName()
+	s.run(t, "CREATE DATABASE "+name)
+	t.Cleanup(func() { s.run(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u := s.parse(t)
 	u.Path = "/" + name
 	return u.String()
 }
@@ -46,31 +60,48 @@ func Database(t testing.TB) string {
 // Schema is the URL of a new, empty schema, dropped when t ends: cheaper than a Database.
 func Schema(t testing.TB) string {
 	t.Helper()
-	server, name := serverURL(t), "annals_"+strings.ToLower(rand.Text()[:12])
-	run(t, server, "CREATE SCHEMA "+name)
-	t.Cleanup(func() { run(t, server, "DROP SCHEMA "+name+" CASCADE") })
-	u := parse(t, server)
+	s, name := get(t), newName()
+	s.run(t, "CREATE SCHEMA "+name)
+	t.Cleanup(func() { s.drop(t, name) })
+	return s.schemaURL(t, name)
+}
+
+func newName() string { return "annals_" + strings.ToLower(rand.Text()[:12]) }
+
+func (s *server) schemaURL(t testing.TB, name string) string {
+	u := s.parse(t)
 	q := u.Query()
 	q.Set("search_path", name)
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-func serverURL(t testing.TB) string {
+func (s *server) drop(t testing.TB, schema string) { s.run(t, "DROP SCHEMA "+schema+" CASCADE") }
+
+func get(t testing.TB) *server {
 	t.Helper()
-	if given := os.Getenv(pgserver.Env); given != "" {
-		return given
-	}
-	server, err := own.Get(func() (*pgserver.Server, error) { return pgserver.Start(t.Context()) })
+	s, err := own.Get(func() (*server, error) {
+		s := &server{url: os.Getenv(pgserver.Env), stop: func() {}}
+		if s.url == "" {
+			started, err := pgserver.Start(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			s.url, s.stop = started.URL, started.Stop
+		}
+		var err error
+		s.admin, err = pgxpool.New(context.Background(), s.url)
+		return s, err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.URL
+	return s
 }
 
-func parse(t testing.TB, server string) *url.URL {
+func (s *server) parse(t testing.TB) *url.URL {
 	t.Helper()
-	u, err := url.Parse(server)
+	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatalf("%s is not a URL", pgserver.Env)
 	}
@@ -78,15 +109,9 @@ func parse(t testing.TB, server string) *url.URL {
 }
 
 // run runs also when t's context has ended: it cleans up.
-func run(t testing.TB, server, sql string) {
+func (s *server) run(t testing.TB, sql string) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, sql); err != nil {
+	if _, err := s.admin.Exec(context.WithoutCancel(t.Context()), sql); err != nil {
 		t.Fatal(err)
 	}
 }

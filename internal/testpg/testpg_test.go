@@ -1,6 +1,8 @@
 package testpg_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -43,5 +45,58 @@ func TestServerKeepsWhatItAcknowledges(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&value); err != nil || value != "on" {
 			t.Errorf("%s is %q (%v)", setting, value, err)
 		}
+	}
+}
+
+// A schema is used again, empty, unless the test changed it.
+func TestTablesAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	made := 0
+	create := func(url string) {
+		made++
+		exec(t, url, "CREATE TABLE here (x int); CREATE TABLE there (x int)")
+	}
+	for i, c := range []struct {
+		sql  string
+		made int
+	}{
+		{"INSERT INTO here VALUES (1); INSERT INTO there VALUES (1)", 1},
+		{"ALTER TABLE here ADD COLUMN y int", 1},
+		{"CREATE INDEX ON here (x)", 2},
+		{"ALTER TABLE here ADD CHECK (x > 0)", 3},
+		{"DROP TABLE here", 4},
+		{"CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", 5},
+		{"INSERT INTO here SELECT * FROM generate_series(1, 3000)", 6},
+		{"", 7},
+		{"", 7},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			u := testpg.Tables(t, "TestTablesAreUsedAgain", create)
+			conn, err := pgx.Connect(t.Context(), u) // still open when the test ends
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { go conn.Close(context.Background()) })
+			rows := -1
+			if err := conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM here) + (SELECT count(*) FROM there)").Scan(&rows); err != nil || rows != 0 {
+				t.Errorf("%d rows in the tables (%v)", rows, err)
+			}
+			if made != c.made {
+				t.Errorf("made %d times, want %d", made, c.made)
+			}
+			exec(t, u, c.sql)
+		})
+	}
+}
+
+func exec(t *testing.T, url, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -34,6 +34,8 @@ type Rooms struct {
 	// columns of states must not have.
 	StatesIn func(entityType, table string) StateRoom
 	Reserved []string
+	// Additional is called with the name of each additional column of states before Check; nil: the layout does not need them.
+	Additional func(column string)
 }
 
 // StateRoom is a table that holds nothing but states, and their layout at work in it.

@@ -63,10 +63,14 @@ type Query struct {
 	Values       Item
 	Limit        int // items of the first page; later pages grow from there. 0 = as many as fit in a page
 	Most         int // items of any page, for many queries side by side. 0 = as many as fit in a page
+	Bytes        int // of any page but the first, about, for the same; it takes the place of Most from there on. 0 = as many as fit in a page
 	// Anchor tells items that are there for as long as what is read is there as a whole. Each page begins with the last one of
 	// the page before, yielded again: when it is gone, the error is ErrTruncated. Else the end of an entity that was removed
 	// between two pages would look like the end of its events. It needs From, and a query forwards. nil: pages follow each other.
 	Anchor func(it Item) bool
+	// Paged is called between two pages. A page shows one moment, several do not: an item that is replaced by one further
+	// back between two pages is in none of them. nil: nobody wants to know.
+	Paged func()
 	// Dense says that the range key is a number, that the items wanted are at whole numbers, and that few of those are
 	// unused: what does not fit into a page is then read as ranges side by side. For forward queries without Limit and
 	// Filter.
@@ -103,6 +107,9 @@ type Write struct {
 	// Token sends even one op as a transaction, at twice the units: by the token of its requests the service knows one
 	// that comes again. For rows that have no place for a WriteID.
 	Token bool
+	// Once says that the conditions only keep out a request that lands late and a second time. In a transaction of the caller's
+	// its token does that, and the conditions are left out.
+	Once bool
 	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed. A transaction cannot tell.
 	ReturnOld bool
 	// Apart stores the write at once and for itself, also from within a transaction of the caller's.

@@ -50,6 +50,18 @@ func (e *Executor) Note(format string, args ...any) {
 	e.print("# "+format+"\n", args...)
 }
 
+// Items are those of a table, in the order of their keys.
+func (e *Executor) Items(table string) []plan.Item { return slices.Clone(e.tables[table].items) }
+
+// Clone is an Executor with the same items in its tables.
+func (e *Executor) Clone() *Executor {
+	c := &Executor{Time: e.Time, tables: map[string]*memory{}}
+	for name, t := range e.tables {
+		c.tables[name] = &memory{Table: t.Table, items: slices.Clone(t.items)}
+	}
+	return c
+}
+
 // Log is every request since the last call, with its answer.
 func (e *Executor) Log() string {
 	e.mu.Lock()

@@ -53,8 +53,9 @@ func ValidID(s string) bool {
 	return validText(s, maxIDBytes) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// validText reports whether s can be stored: not every store takes U+0000.
 func validText(s string, most int) bool {
-	return strings.TrimSpace(s) != "" && len(s) <= most && utf8.ValidString(s)
+	return strings.TrimSpace(s) != "" && len(s) <= most && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
 func unless(ok bool, rejection *Rejection) error {

@@ -1,0 +1,76 @@
+package aggregate
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/host"
+)
+
+// maxSaves is how many snapshots are saved at the same time. When more are due, those are left to later commands.
+const maxSaves = 16
+
+// saves are the snapshots being saved, one at a time for each entity.
+type saves struct {
+	mu   sync.Mutex
+	done map[annals.PersistenceID]chan struct{}
+}
+
+// begin reports whether a snapshot of id may be saved now. The caller calls end when it is.
+func (s *saves) begin(id annals.PersistenceID) (end func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done[id] != nil || len(s.done) == maxSaves {
+		return nil, false
+	}
+	done := make(chan struct{})
+	s.done[id] = done
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.done, id)
+		close(done)
+	}, true
+}
+
+func (s *saves) underWay() (all []chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, done := range s.done {
+		all = append(all, done)
+	}
+	return all
+}
+
+// save saves s beside what the caller does next: the command needs no snapshot, and what it decided is stored. When the save
+// fails, or does not begin because others are under way, the snapshot of a later command does its work.
+func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
+	end, ok := r.saves.begin(s.ID)
+	if !ok {
+		return
+	}
+	go func() {
+		defer end()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.WriteTimeout)
+		defer cancel()
+		if err := r.model.SaveSnapshot(ctx, s); err != nil {
+			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
+				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
+		}
+	}()
+}
+
+// Wait returns when the snapshots of the commands answered so far are saved, or with ctx's error when that has ended. A process
+// that is frozen or ended once it has answered calls Wait first; a snapshot that gets lost is made up for by a later one.
+func (r *Repository[C, S, R]) Wait(ctx context.Context) error {
+	for _, done := range r.saves.underWay() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return &annals.Error{Op: "wait", Kind: annals.ErrUnavailable, Err: ctx.Err()}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Package readback finds what a format encodes and does not decode, or as something else.
+package readback
+
+import (
+	"math/big"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Format is what a format does with Go values.
+type Format struct {
+	Marshalers []reflect.Type // interfaces that it asks a type for
+	Floats     bool           // an integer in an interface is decoded as a float64
+}
+
+// Check is what a format must do before it can say that a value of one type will be read back. The zero Check is nothing: the
+// value is read back as its kind is.
+type Check struct {
+	Decode bool // nothing but decoding shows it
+	walk   bool // there may be times, or interfaces
+	format *Format
+}
+
+// Of is the Check for t.
+func (f *Format) Of(t reflect.Type) Check {
+	c := Check{format: f}
+	c.add(t, map[reflect.Type]bool{})
+	return c
+}
+
+var (
+	timeType = reflect.TypeFor[time.Time]()
+	// sound have marshalers that read back what they have written.
+	sound = []reflect.Type{timeType, reflect.TypeFor[big.Int](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix]()}
+)
+
+func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	if slices.Contains(sound, t) {
+		c.walk = c.walk || t == timeType
+		return
+	}
+	if c.format.marshals(t) {
+		c.Decode = true // the marshaler does as it likes
+		return
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		c.Decode, c.walk = true, true // who knows what is in it
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		c.add(t.Elem(), seen)
+	case reflect.Map:
+		c.add(t.Key(), seen)
+		c.add(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if encoded(&f) {
+				c.Decode = c.Decode || f.Anonymous && f.Type.Kind() == reflect.Pointer && !f.IsExported() // only its package can set it
+				c.add(f.Type, seen)
+			}
+		}
+	default:
+	}
+}
+
+// encoded reports whether f is one of the fields that formats look at.
+func encoded(f *reflect.StructField) bool {
+	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("cbor") != "-"
+}
+
+func (f *Format) marshals(t reflect.Type) bool {
+	if t.Kind() == reflect.Interface || t.Name() == "" { // an unnamed type has the marshaler of what is embedded, or none
+		return t.Kind() == reflect.Struct && f.implements(t)
+	}
+	return f.implements(t)
+}
+
+func (f *Format) implements(t reflect.Type) bool {
+	for _, m := range f.Marshalers {
+		if reflect.PointerTo(t).Implements(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// Fault says what is wrong with v, which the format has encoded, or "".
+func Fault[T any](c Check, v T) string {
+	if !c.walk {
+		return ""
+	}
+	return walk(c.format, v)
+}
+
+func walk[T any](f *Format, v T) string { // apart, since v moves to the heap here
+	return f.fault(reflect.ValueOf(&v).Elem(), false)
+}
+
+func (f *Format) fault(v reflect.Value, within bool) (fault string) {
+	switch v.Kind() {
+	case reflect.Interface:
+		return f.elem(v, true)
+	case reflect.Pointer:
+		return f.elem(v, within)
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return ""
+		}
+		for i := 0; i < v.Len() && fault == ""; i++ {
+			fault = f.fault(v.Index(i), within)
+		}
+	case reflect.Map:
+		for i := v.MapRange(); fault == "" && i.Next(); {
+			fault = f.fault(i.Value(), within)
+		}
+	case reflect.Struct:
+		if v.Type() == timeType {
+			return timeFault(v)
+		}
+		if f.implements(v.Type()) {
+			return ""
+		}
+		for i := 0; i < v.NumField() && fault == ""; i++ {
+			if field := v.Type().Field(i); encoded(&field) {
+				fault = f.fault(v.Field(i), within)
+			}
+		}
+	case reflect.Int, reflect.Int64:
+		if n := v.Int(); within && f.Floats && int64(float64(n)) != n {
+			return inexact
+		}
+	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
+		if n := v.Uint(); within && f.Floats && uint64(float64(n)) != n {
+			return inexact
+		}
+	default:
+	}
+	return fault
+}
+
+// inexact is not for decoding to find out: as text an integer may look like the float64 beside it.
+const inexact = "an integer in an interface is no float64, as which it would be read back"
+
+func (f *Format) elem(v reflect.Value, within bool) string {
+	if v.IsNil() {
+		return ""
+	}
+	return f.fault(v.Elem(), within)
+}
+
+// timeFault is about RFC 3339: four digits are a year, and zones have no seconds.
+func timeFault(v reflect.Value) string {
+	var t time.Time
+	switch {
+	case v.CanAddr() && v.Addr().CanInterface():
+		t = *v.Addr().Interface().(*time.Time)
+	case v.CanInterface():
+		t = v.Interface().(time.Time)
+	}
+	if _, offset := t.Zone(); offset%60 != 0 {
+		return "a time in a zone with seconds in its offset"
+	}
+	if y := t.Year(); y < 0 || y > 9999 {
+		return "a time outside of the years 0 to 9999"
+	}
+	return ""
+}

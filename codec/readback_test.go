@@ -1,0 +1,325 @@
+package codec_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+)
+
+type plain struct {
+	Text   string
+	Bytes  []byte
+	Int    int64
+	Uint   uint64
+	Float  float64
+	Counts map[string]int
+	Names  []string
+	Born   time.Time
+	Limit  *big.Int
+	From   netip.Addr
+	Kids   []plain
+}
+
+// anyText is mostly valid.
+var anyText = rapid.OneOf(rapid.String(), rapid.Custom(func(t *rapid.T) string {
+	return string(rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "bytes"))
+}), rapid.Just(`\ufffd`), rapid.Just("\uFFFD"))
+
+func plains(depth int) *rapid.Generator[plain] {
+	return rapid.Custom(func(t *rapid.T) plain {
+		p := plain{
+			Text: anyText.Draw(t, "text"), Bytes: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"), Int: rapid.Int64().Draw(t, "int"),
+			Uint: rapid.Uint64().Draw(t, "uint"), Float: rapid.Float64().Draw(t, "float"),
+			Counts: rapid.MapOfN(anyText, rapid.Int(), 0, 3).Draw(t, "counts"), Names: rapid.SliceOfN(anyText, 0, 3).Draw(t, "names"),
+			Born: time.Unix(rapid.Int64Range(-1e11, 1e12).Draw(t, "born"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC(),
+		}
+		if rapid.Bool().Draw(t, "more") {
+			p.Limit = new(big.Int).Lsh(big.NewInt(p.Int), 70)
+			p.From = netip.AddrFrom4([4]byte{1, 2, 3, 4})
+		}
+		if depth > 0 {
+			p.Kids = rapid.SliceOfN(plains(depth-1), 0, 2).Draw(t, "kids")
+		}
+		return p
+	})
+}
+
+var same = cmp.Options{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b *big.Int) bool { return a == b || a != nil && b != nil && a.Cmp(b) == 0 })}
+
+// What Encode accepts, Decode returns.
+func TestJSONReadsBackWhatItAccepts(t *testing.T) {
+	t.Parallel()
+	c := codec.JSON[plain]("plain")
+	rapid.Check(t, func(t *rapid.T) {
+		v := plains(2).Draw(t, "value")
+		p, err := c.Encode(v)
+		if err != nil {
+			return
+		}
+		if back, err := c.Decode(p); err != nil || !cmp.Equal(v, back, same) {
+			t.Fatalf("%s: %v\n%s", p.Data, err, cmp.Diff(v, back, same))
+		}
+	})
+}
+
+func values(depth int) *rapid.Generator[any] {
+	leaves := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.Uint64().AsAny(), rapid.Float64().AsAny(), anyText.AsAny(),
+	}
+	if depth > 0 {
+		leaves = append(leaves, rapid.SliceOfN(values(depth-1), 0, 3).AsAny(), rapid.MapOfN(anyText, values(depth-1), 0, 3).AsAny())
+	}
+	return rapid.OneOf(leaves...)
+}
+
+func TestJSONReadsBackAny(t *testing.T) {
+	t.Parallel()
+	c := codec.JSON[map[string]any]("any")
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.MapOfN(anyText, values(2), 0, 3).Draw(t, "value")
+		p, err := c.Encode(v)
+		if err != nil {
+			return
+		}
+		accepted++
+		back, err := c.Decode(p)
+		if err != nil || !cmp.Equal(numbers(v), numbers(back), cmpopts.EquateEmpty()) {
+			t.Fatalf("%s: %v\n%s", p.Data, err, cmp.Diff(numbers(v), numbers(back), cmpopts.EquateEmpty()))
+		}
+	})
+	if accepted == 0 {
+		t.Error("nothing was accepted")
+	}
+}
+
+// numbers replaces what JSON has one kind of by its exact value as text.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		if math.Trunc(v) == v {
+			whole, _ := big.NewFloat(v).Int(nil)
+			return whole.String()
+		}
+		return v
+	case []any:
+		all := slices.Clone(v)
+		for i := range all {
+			all[i] = numbers(all[i])
+		}
+		return all
+	case map[string]any:
+		all := maps.Clone(v)
+		for k := range all {
+			all[k] = numbers(all[k])
+		}
+		return all
+	}
+	return v
+}
+
+type shape interface{ area() int }
+type square struct{ Side int }
+
+func (s square) area() int { return s.Side * s.Side }
+
+type hidden struct{ N int }
+type embeds struct{ *hidden }
+type tree struct{ Kids []tree }
+
+// unordered is a set that writes itself in the order of a map.
+type unordered map[string]bool
+
+func (u unordered) MarshalJSON() ([]byte, error) { return json.Marshal(slices.Collect(maps.Keys(u))) }
+func (u *unordered) UnmarshalJSON(data []byte) error {
+	var all []string
+	err := json.Unmarshal(data, &all)
+	*u = unordered{}
+	for _, name := range all {
+		(*u)[name] = true
+	}
+	return err
+}
+
+// folded are map keys of which many become one.
+type folded struct{ text string }
+
+func (f folded) MarshalText() ([]byte, error)     { return []byte(strings.ToLower(f.text)), nil }
+func (f *folded) UnmarshalText(text []byte) error { f.text = string(text); return nil }
+
+func encodes[T any](v T) func() error {
+	return func() error {
+		c := codec.JSON[T]("x")
+		p, err := c.Encode(v)
+		if err == nil {
+			_, err = c.Decode(p)
+		}
+		return err
+	}
+}
+
+func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
+	t.Parallel()
+	deep := func(levels int) (v tree) {
+		for range levels {
+			v = tree{[]tree{v}}
+		}
+		return v
+	}
+	for name, encode := range map[string]func() error{
+		"invalid UTF-8": encodes("a\xff"), "three keys become one": encodes(map[string]int{"\xff": 1, "\xfe": 2, "\xfd": 3}),
+		"invalid UTF-8 in an any": encodes(map[string]any{"a": []any{"\xff"}}), "keys by text": encodes(map[folded]int{{"A"}: 1, {"a"}: 2}),
+		"an interface": encodes([]shape{square{2}}), "an embedded pointer": encodes(embeds{&hidden{1}}),
+		"an integer that is no float": encodes[any](int64(1<<60 + 1)), "one that reads like it": encodes[any]([]any{uint64(18014425998426110)}), "seconds in the zone": encodes([]time.Time{time.Unix(0, 0).In(time.FixedZone("", 53*60+28))}), "the same in an any": encodes[any](time.Unix(0, 0).In(time.FixedZone("", 1))),
+		"year 10000": encodes(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "5,001 levels of two": encodes(deep(5_001)),
+	} {
+		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {
+			t.Errorf("%s: got %v, want that Encode refuses it", name, err)
+		}
+	}
+	for name, encode := range map[string]func() error{
+		"U+FFFD": encodes("\uFFFD"), "letters behind a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
+		"a set": encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
+		"an embedded nil": encodes(embeds{}), "any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
+		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),
+	} {
+		if err := encode(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A codec of the user's own can be made as careful.
+func TestReadBack(t *testing.T) {
+	t.Parallel()
+	marshal := func(n int) ([]byte, error) { return []byte{byte(n)}, nil }
+	unmarshal := func(data []byte) (int, error) {
+		if data[0] == 7 {
+			return 0, codec.Fault("a seven")
+		}
+		return int(data[0]) &^ 1, nil
+	}
+	c := codec.Of(1000, "x", codec.ReadBack(marshal, unmarshal), unmarshal)
+	for n, want := range map[int]string{2: "", 3: "something else", 7: "not be read back: a seven"} {
+		if _, err := c.Encode(n); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: got %v, want %q", n, err, want)
+		}
+	}
+}
+
+func zipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Written by the Jackson serializer of Pekko 1.1, which had 39,000 letters for an address.
+const jacksonGzip = "H4sIAAAAAAAA/+3HsQmAMBAAwFXCj+E2wotNMJAvxd3TWGeCu+7eODPnVRVH9PHc7W8TERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERGRbeJb8dKZr2aYAAA="
+
+func TestJSONReadsWhatJacksonCompressed(t *testing.T) {
+	t.Parallel()
+	type shipped struct{ Address string }
+	c := codec.JSON("golden.events.Shipped#2", codec.Was("golden.events.Shipped", func(s shipped) (shipped, error) { return s, nil }))
+	jackson, err := base64.StdEncoding.DecodeString(jacksonGzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, manifest := range []string{"golden.events.Shipped#2", "golden.events.Shipped"} {
+		v, err := c.Decode(annals.Payload{SerializerID: 31, Manifest: manifest, Data: jackson})
+		if err != nil || len(v.Address) != 39_000 {
+			t.Errorf("%s: got %d bytes, %v, want 39,000", manifest, len(v.Address), err)
+		}
+	}
+	for want, data := range map[string][]byte{"broken gzip": jackson[:len(jackson)-9], "broken JSON": zipped(t, []byte("{"))} {
+		if _, err := c.Decode(annals.Payload{SerializerID: 31, Manifest: "golden.events.Shipped", Data: data}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// secret is a text that a decoder does not take, and says so.
+type secret struct{}
+
+func (s secret) MarshalText() ([]byte, error) { return nil, errors.New("4711 is secret") }
+func (s *secret) UnmarshalText(text []byte) error {
+	return &strconv.NumError{Func: "secret", Num: string(text), Err: errSecret}
+}
+
+var errSecret = errors.New("secret")
+
+// What a type's own marshalers say must not reach a log; it can be matched.
+func TestErrorsOfUsersTypesCarryNoPayload(t *testing.T) {
+	t.Parallel()
+	type all struct {
+		Limit  big.Int
+		From   netip.Addr
+		Number json.Number
+		Quoted int `json:",string"`
+		Own    secret
+		Born   time.Time
+
+		Keys    map[string]int
+		Numbers map[int]int
+	}
+	c := codec.JSON("all", codec.Was("lifted", func(n int) (all, error) { _, err := strconv.Atoi("x" + strconv.Itoa(n)); return all{}, err }))
+	for _, p := range []annals.Payload{
+		{Manifest: "all", Data: []byte(`{"Limit":"x4711"}`)}, {Manifest: "all", Data: []byte(`{"From":"x4711"}`)},
+		{Manifest: "all", Data: []byte(`{"Number":"x4711"}`)}, {Manifest: "all", Data: []byte(`{"Quoted":"x4711"}`)},
+		{Manifest: "all", Data: []byte(`{"Own":"x4711"}`)}, {Manifest: "all", Data: []byte(`{"Born":"x4711"}`)}, {Manifest: "lifted", Data: []byte(`4711`)},
+		{Manifest: "all", Data: []byte(`{"Keys":{"4711":"x"}}`)}, {Manifest: "all", Data: []byte(`{"Numbers":{"x4711":1}}`)},
+	} {
+		p.SerializerID = 31
+		_, err := c.Decode(p)
+		silent(t, string(p.Data), err)
+		if strings.Contains(string(p.Data), "Own") && !errors.Is(err, errSecret) {
+			t.Error("the error cannot be matched")
+		}
+	}
+	_, err := codec.JSON[secret]("secret").Encode(secret{})
+	silent(t, "MarshalText", err)
+	_, err = codec.JSON[json.Number]("number").Encode("x4711")
+	silent(t, "json.Number", err)
+}
+
+// silent demands an error that repeats no payload, all down the chain.
+func silent(t *testing.T, name string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", name)
+	}
+	for err := err; err != nil; err = errors.Unwrap(err) {
+		if strings.Contains(err.Error(), "4711") {
+			t.Errorf("%s: the error repeats the payload: %v", name, err)
+		}
+	}
+}

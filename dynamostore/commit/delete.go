@@ -1,0 +1,162 @@
+package commit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// deletedAhead is how many commits a delete lists before it deletes the first, and so how many it keeps in memory.
+const deletedAhead = 1000
+
+// DeleteTo is plan.Journal: whole commits are stripped to tombstones in ascending order, each acknowledged before the next;
+// last of all the commit that to divides is cut. So whatever a reader meets first has been deleted before what follows it,
+// and a delete that was broken off has deleted a prefix.
+func (t *table) DeleteTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, to annals.SeqNr) error {
+	last, err := t.LastSeqNr(ctx, x, id)
+	if err != nil {
+		return err
+	}
+	if to = min(to, last); to == 0 {
+		return nil
+	}
+	d := deletion{table: t, x: x, id: id, to: to}
+	held, complete, err := d.newest(ctx)
+	if err != nil {
+		return err
+	}
+	if !complete {
+		return d.ascending(ctx, held[len(held)-1].seq)
+	}
+	for _, rec := range slices.Backward(held) {
+		if err := d.remove(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletion is a DeleteTo at work.
+type deletion struct {
+	*table
+	x  plan.Executor
+	id annals.PersistenceID
+	to annals.SeqNr
+}
+
+// newest lists the commits that hold events up to d.to, newest first, back to those that are deleted; not complete when
+// there are more than deletedAhead. As a rule one small page has them all: those before have been deleted earlier.
+func (d deletion) newest(ctx context.Context) (held []record, complete bool, err error) {
+	for it, err := range d.x.Query(ctx, plan.Query{Table: d.name, Hash: string(d.id), From: plan.N(1), To: plan.N(d.to), Backward: true, Fields: keyFields, Limit: 64}) {
+		if err != nil {
+			return nil, false, err
+		}
+		rec, err := read(d.id, it)
+		if err != nil {
+			return nil, false, err
+		}
+		if rec.snapshot {
+			continue
+		}
+		if rec.from > d.to || rec.tombstone() {
+			return held, true, nil
+		}
+		if len(held) == deletedAhead {
+			return held, false, nil
+		}
+		rec.item = nil
+		held = append(held, rec)
+		if rec.deleted() {
+			return held, true, nil
+		}
+	}
+	return held, true, nil
+}
+
+// ascending deletes while it reads. What is deleted is a prefix, so where it ends is found by halving the numbers below below,
+// which is the number of a commit that is not deleted.
+func (d deletion) ascending(ctx context.Context, below annals.SeqNr) error {
+	from := annals.SeqNr(1)
+	for from < below {
+		middle := from + (below-from)/2
+		rec, ok, err := d.table.newest(ctx, d.x, plan.Query{Hash: string(d.id), To: plan.N(middle), Fields: keyFields})
+		if err != nil {
+			return err
+		}
+		if !ok || rec.tombstone() {
+			from = middle + 1
+		} else {
+			below = rec.seq
+		}
+	}
+	for it, err := range d.x.Query(ctx, plan.Query{Table: d.name, Hash: string(d.id), From: plan.N(below), To: plan.N(d.to), Fields: keyFields}) {
+		if err != nil {
+			return err
+		}
+		rec, err := read(d.id, it)
+		if err != nil {
+			return err
+		}
+		if rec.snapshot || rec.tombstone() {
+			continue
+		}
+		if err := d.remove(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes the events of a commit up to d.to.
+func (d deletion) remove(ctx context.Context, rec record) error {
+	if rec.last() > d.to {
+		return d.cut(ctx, rec.seq)
+	}
+	return d.strip(ctx, rec)
+}
+
+// strip makes a tombstone of a commit. That it is still this commit and not one of a later life of the entity, its WriteID
+// says; and an update must not bring back a key that has been forgotten.
+func (d deletion) strip(ctx context.Context, rec record) error {
+	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
+	_, err := d.x.Write(ctx, plan.Write{
+		Ops: []plan.Op{{Table: d.name, Key: key(rec.id, rec.seq), Update: "SET #from = :end, #del = :now REMOVE #ev", Condition: "#w = :w",
+			Names:  map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents, "#del": attrErased},
+			Values: values,
+			Stamp:  func(now time.Time) { values[":now"] = plan.Micros(now) }}},
+		Refused: func([]plan.Item, bool) error { return nil },
+	})
+	return err
+}
+
+// cut drops the events up to d.to from the commit at seq, unless more of them have been deleted already.
+func (d deletion) cut(ctx context.Context, seq annals.SeqNr) error {
+	it, ok, err := d.x.Get(ctx, plan.Get{Table: d.name, Key: key(d.id, seq)})
+	if !ok || err != nil {
+		return err
+	}
+	rec, err := read(d.id, it)
+	if err != nil || rec.from > d.to {
+		return err
+	}
+	list, err := rec.list()
+	if err != nil {
+		return err
+	}
+	if rec.last() <= d.to {
+		return nil // of a later life of the entity
+	}
+	_, err = d.x.Write(ctx, plan.Write{
+		Ops: []plan.Op{{Table: d.name, Key: key(d.id, seq), Update: "SET #from = :from, #ev = :rest",
+			Condition: "#w = :w AND (attribute_not_exists(#from) OR #from <= :to)",
+			Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
+			Values: plan.Item{":from": plan.N(d.to + 1), ":to": plan.N(d.to), ":w": plan.B(rec.write[:]),
+				":rest": &types.AttributeValueMemberL{Value: list[d.to+1-rec.from:]}}}},
+		Refused: func([]plan.Item, bool) error { return nil }, // another delete went further
+	})
+	return err
+}

@@ -1,0 +1,101 @@
+package commit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+)
+
+// Clocks of processes differ, and go back: a process that has read or written what came before gives no time below its time.
+func TestTimesNeverGoDown(t *testing.T) {
+	t.Parallel()
+	read := map[string]func(e *entity, x plan.Executor) error{
+		"a recovery": func(e *entity, x plan.Executor) error { _, err := e.recovers(x); return err },
+		"a recovery from a snapshot": func(e *entity, x plan.Executor) error {
+			if err := e.save(x, e.acked, 1, false); err != nil {
+				return err
+			}
+			_, err := e.recovers(x)
+			return err
+		},
+		"a replay":            func(e *entity, x plan.Executor) error { return e.replays(x, 1, true) },
+		"the end of a replay": func(e *entity, x plan.Executor) error { return e.replays(x, e.acked+1, true) },
+		"the last number": func(e *entity, x plan.Executor) error {
+			_, err := e.rooms.Journal.LastSeqNr(e.ctx, x, e.id)
+			return err
+		},
+		"its own write": func(e *entity, x plan.Executor) error { return e.append(x, e.acked, 1, 'a') },
+	}
+	for _, index := range []string{"", "slices"} {
+		for name, read := range read {
+			t.Run(fmt.Sprintf("behind %s, index %q", name, index), func(t *testing.T) {
+				var x *plantest.Executor
+				process := func() *entity {
+					rooms, err := commit.Layout{Index: index}.Plan()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if x == nil {
+						x = plantest.New(rooms.Tables)
+					}
+					return &entity{ctx: t.Context(), rooms: rooms, id: id}
+				}
+				fast, slow := process(), process()
+				now := x.Time
+				x.Time = now.Add(time.Hour)
+				if err := fast.write(x, 1, 1); err != nil {
+					t.Fatal(err)
+				}
+				if slow.acked = fast.acked; name != "its own write" {
+					x.Time = now
+				}
+				if err := read(slow, x); err != nil {
+					t.Fatal(err)
+				}
+				x.Time = now
+				if err := slow.write(x, 1); err != nil {
+					t.Fatal(err)
+				}
+				var before time.Time
+				for e, err := range slow.rooms.Journal.Replay(t.Context(), x, id, 1, annals.MaxSeqNr) {
+					if err != nil || e.Time.Before(before) {
+						t.Errorf("event %d of %v follows one of %v, %v", e.SeqNr, e.Time, before, err)
+					}
+					before = e.Time
+				}
+			})
+		}
+		t.Run(fmt.Sprintf("of a state, index %q", index), func(t *testing.T) {
+			rooms, err := commit.Layout{Index: index}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := plantest.New(rooms.Tables)
+			now := x.Time
+			put := func(rooms plan.Rooms, after annals.SeqNr, at time.Time) time.Time {
+				x.Time = at
+				r, err := rooms.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, Payload: annals.Payload{SerializerID: 4}}, Time: at})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Time
+			}
+			first := put(rooms, 0, now.Add(time.Hour))
+			slow, err := commit.Layout{Index: index}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := slow.States.Get(t.Context(), x, id); err != nil {
+				t.Fatal(err)
+			}
+			if second := put(slow, 1, now); second.Before(first) {
+				t.Errorf("the second write has the time %v, the first %v", second, first)
+			}
+		})
+	}
+}

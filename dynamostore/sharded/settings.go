@@ -1,0 +1,161 @@
+package sharded
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// settings are those of a table that its rows can confirm.
+type settings struct {
+	table   string
+	columns []column // the first is the persistence id
+	key     []string
+	other   map[string]bool           // attributes that are neither columns nor keys
+	dead    string                    // a flag: rows that have it set lack the other columns; "" = there are none
+	place   func(row plan.Item) error // refuses a row whose key is not the one that the settings make
+}
+
+// column is an attribute of rows.
+type column struct {
+	name     string
+	kind     kind
+	optional bool
+}
+
+// kind is the type of an attribute.
+type kind string
+
+const (
+	text    kind = "S"
+	number  kind = "N"
+	binary  kind = "B"
+	boolean kind = "BOOL"
+)
+
+func kindOf(v attribute) kind {
+	switch v.(type) {
+	case *types.AttributeValueMemberS:
+		return text
+	case *types.AttributeValueMemberN:
+		return number
+	case *types.AttributeValueMemberB:
+		return binary
+	case *types.AttributeValueMemberBOOL:
+		return boolean
+	}
+	return ""
+}
+
+// checkedRows is how many rows of a table Open looks at, in several parts of the table.
+const checkedRows = 256
+
+// check compares some rows with s and refuses what does not fit.
+func (s settings) check(ctx context.Context, x plan.Executor) error {
+	rows, err := x.Scan(ctx, s.table, checkedRows)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	known, unknown := 0, ""
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if _, ok := plan.Text(row, s.columns[0].name); !ok {
+			continue // an update in place of the plugin can leave such a row
+		}
+		known++
+		if err := s.checkRow(row, seen); err != nil {
+			return err
+		}
+		for name, v := range row {
+			if kindOf(v) == text && !s.knows(name) && (unknown == "" || name < unknown) {
+				unknown = name
+			}
+		}
+	}
+	if known == 0 {
+		return misfit("table %q: none of %d rows has the column %q", s.table, len(rows), s.columns[0].name)
+	}
+	for _, c := range s.columns {
+		if unknown != "" && c.optional && c.kind == text && !seen[c.name] {
+			return misfit("table %q: none of %d rows has the column %q, and the settings do not know what some rows have, %q: "+
+				"if that is the column, set its name in Columns; if it is not, name it in OtherColumns", s.table, known, c.name, unknown)
+		}
+	}
+	return nil
+}
+
+// checkRow notes the columns of a row in seen.
+func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
+	id, _ := plan.Text(row, s.columns[0].name)
+	dead := s.dead != "" && plan.Flag(row, s.dead)
+	for _, c := range s.columns {
+		switch have := row[c.name]; {
+		case have != nil && kindOf(have) == c.kind:
+			seen[c.name] = true
+		case have == nil && (c.optional || dead):
+		case have == nil:
+			return misfit("table %q: a row of %q has no column %q", s.table, id, c.name)
+		default:
+			return misfit("table %q: the column %q in a row of %q is not of type %s", s.table, c.name, id, c.kind)
+		}
+	}
+	return s.place(row)
+}
+
+func (s settings) knows(name string) bool {
+	for _, c := range s.columns {
+		if c.name == name {
+			return true
+		}
+	}
+	return slices.Contains(s.key, name) || s.other[name] || strings.HasPrefix(name, "aws:") // the service's own
+}
+
+func (j *journal) settings() settings {
+	c := j.columns
+	return settings{table: j.name, key: j.rows.resolver.names(), other: j.other, place: j.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+		{name: c.SequenceNr, kind: number}, {name: c.Deleted, kind: boolean}, {name: c.Message, kind: binary}, {name: c.Ordering, kind: number}, {name: c.Tags, kind: text, optional: true}}}
+}
+
+func (s *snapshots) settings() settings {
+	c := s.columns
+	return settings{table: s.name, key: s.rows.resolver.names(), place: s.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+		{name: c.SequenceNr, kind: number}, {name: c.Snapshot, kind: binary}, {name: c.Created, kind: number}}}
+}
+
+func (s *states) settings(table string) settings {
+	c := s.columns
+	key := []string{c.PartitionKey}
+	if !s.noSortKey {
+		key = append(key, c.SortKey)
+	}
+	return settings{table: table, key: key, other: s.other, dead: c.Deleted, place: func(row plan.Item) error { return s.placed(table, row) }, columns: []column{{name: c.PersistenceID, kind: text},
+		{name: c.Revision, kind: number}, {name: c.Payload, kind: binary}, {name: c.SerializerID, kind: number}, {name: c.Ordering, kind: number},
+		{name: c.SerializerManifest, kind: text, optional: true}, {name: c.Tags, kind: text, optional: true}, {name: c.Deleted, kind: boolean, optional: true}}}
+}
+
+// placed is settings.place: reads through an index take rows under any key.
+func (r rows) placed(row plan.Item) error {
+	if r.byIndex {
+		return nil
+	}
+	return r.misplaced(row)
+}
+
+// placed is settings.place.
+func (s *states) placed(table string, row plan.Item) error {
+	id, _ := plan.Text(row, s.columns.PersistenceID)
+	name, key, err := s.place(annals.PersistenceID(id))
+	have := plan.Item{}
+	for name := range key {
+		have[name] = row[name]
+	}
+	if err == nil && name == table && sameKey(have, key) {
+		return nil
+	}
+	return misfit("table %q: the row of %q has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, id, keyText(have), keyText(key), name)
+}

@@ -1,0 +1,267 @@
+package dynamostore_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// shardedTables are new tables of the plugin, of which settings can be tried.
+type shardedTables struct {
+	*testing.T
+	client *dynamodb.Client
+	layout sharded.Layout
+}
+
+func newShardedTables(t *testing.T) shardedTables {
+	t.Helper()
+	prefix := "s" + rand.Text()
+	return shardedTables{t, client(t), sharded.Layout{Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: sharded.State{Table: prefix + "d"}}}
+}
+
+// with is the layout changed.
+func (s shardedTables) with(change func(l *sharded.Layout)) sharded.Layout {
+	l := s.layout
+	change(&l)
+	return l
+}
+
+func (s shardedTables) open(l sharded.Layout, o dynamostore.Options) *dynamostore.Store {
+	s.Helper()
+	o.CreateTables = true
+	store, err := dynamostore.Open(s.Context(), s.client, l, o)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// wantMisfit demands a refusal that says what does not fit.
+func (s shardedTables) wantMisfit(what string, err error, says string) {
+	s.Helper()
+	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), says) {
+		s.Errorf("%s: got %v, want it invalid, with %q", what, err, says)
+	}
+}
+
+func byNumber(l *sharded.Layout) {
+	l.Journal.PartitionKey, l.Snapshot.PartitionKey = sharded.SequenceNumberBased, sharded.SequenceNumberBased
+}
+
+func recoverAll(s annals.Store, t *testing.T, id annals.PersistenceID) (numbers []annals.SeqNr, last annals.SeqNr, err error) {
+	t.Helper()
+	last, err = annals.Recover(t.Context(), s, id, func(s annals.Snapshot) error {
+		numbers = append(numbers[:0], -s.SeqNr)
+		return nil
+	}, func(e annals.Event) error {
+		numbers = append(numbers, e.SeqNr)
+		return nil
+	})
+	return numbers, last, err
+}
+
+// The plugin's upgrade to 1.12 left tables with old ids under SequenceNumberBased and new ones under the new default. Open sees that
+// in rows. These came after Open looked, as they would lie outside its sample.
+func TestShardedRowsOfAnotherSetting(t *testing.T) {
+	t.Parallel()
+	s, ctx := newShardedTables(t), t.Context()
+	now, before := s.open(s.layout, dynamostore.Options{}), s.open(s.with(byNumber), dynamostore.Options{})
+	const both, old, deleted = annals.PersistenceID("Thing-1"), annals.PersistenceID("Thing-2"), annals.PersistenceID("Thing-3")
+	fill(ctx, t, before, both, 5, 1, 10)
+	fill(ctx, t, before, old, 5, 1, 10)
+	fill(ctx, t, before, deleted, 5, 1, 10)
+	if err := before.Journal().DeleteTo(ctx, deleted, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := now.Journal().Append(ctx, annals.Commit{ID: both, After: 5, Events: texts("6", "7")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []annals.PersistenceID{both, old, deleted} {
+		numbers, last, err := recoverAll(now, t, id)
+		s.wantMisfit(fmt.Sprintf("recover %s: %v up to %d", id, numbers, last), err, string(id))
+		_, err = now.Journal().Append(ctx, annals.Commit{ID: id, Events: texts("1")})
+		s.wantMisfit(fmt.Sprintf("append the first event of %s", id), err, "Index")
+		for _, err = range now.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+			if err != nil {
+				break
+			}
+		}
+		s.wantMisfit(fmt.Sprintf("replay %s", id), err, "Index")
+	}
+	for _, id := range []annals.PersistenceID{old, deleted} {
+		_, err := now.Journal().LastSeqNr(ctx, id)
+		s.wantMisfit(fmt.Sprintf("last number of %s", id), err, "Index")
+		s.wantMisfit(fmt.Sprintf("delete %s", id), now.Journal().DeleteTo(ctx, id, 3), "Index")
+		s.wantMisfit(fmt.Sprintf("skip %s", id), now.SkipTo(ctx, id, 3), "Index")
+	}
+	through := s.open(s.with(func(l *sharded.Layout) { l.ReadThrough = sharded.Index }), dynamostore.Options{})
+	if numbers, last, err := recoverAll(through, t, both); len(numbers) != 7 || last != 7 || err != nil {
+		t.Errorf("through the index: recovered %v up to %d, %v", numbers, last, err)
+	}
+}
+
+// Snapshots under another shard count are not seen by key: events that they cover are deleted.
+func TestShardedSnapshotsOfAnotherSetting(t *testing.T) {
+	t.Parallel()
+	s, ctx := newShardedTables(t), t.Context()
+	other := s.with(func(l *sharded.Layout) { l.Snapshot.ShardCount = 63 })
+	now, before := s.open(s.layout, dynamostore.Options{}), s.open(other, dynamostore.Options{})
+	const id = annals.PersistenceID("Thing-1")
+	fill(ctx, t, before, id, 10, 1, 10)
+	if err := before.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 8, Payload: text("8").Payload}); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Journal().DeleteTo(ctx, id, 5); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		numbers, last, err := recoverAll(now, t, id)
+		s.wantMisfit(fmt.Sprintf("recovered %v up to %d", numbers, last), err, string(id))
+	}
+	_, _, err := now.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
+	s.wantMisfit("newest snapshot", err, string(id))
+	s.wantMisfit("delete snapshots", now.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: 9}), string(id))
+}
+
+// What Open asks of rows: the key that the settings make, and every column in its type.
+func TestShardedOpenChecksSettings(t *testing.T) {
+	t.Parallel()
+	s, ctx := newShardedTables(t), t.Context()
+	store := s.open(s.layout, dynamostore.Options{})
+	for i := range 3 {
+		id := annals.PersistenceID(fmt.Sprintf("Thing_1-%d", i))
+		e := text("event")
+		e.Tags = []string{"red"}
+		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, Events: []annals.NewEvent{e}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 1, Payload: text("snapshot").Payload}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.States().Put(ctx, annals.StateWrite{ID: id, Payload: annals.Payload{SerializerID: 31, Manifest: "m", Data: []byte("state")}, Tags: []string{"red"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(l *sharded.Layout)
+		says   string
+	}{
+		"journal shard count":  {func(l *sharded.Layout) { l.Journal.ShardCount = 63 }, "Thing_1-"},
+		"journal separator":    {func(l *sharded.Layout) { l.Journal.Separator = "_" }, "Thing_1-"},
+		"journal message":      {func(l *sharded.Layout) { l.Journal.Columns.Message = "x" }, `"x"`},
+		"journal ordering":     {func(l *sharded.Layout) { l.Journal.Columns.Ordering = "x" }, `"x"`},
+		"journal deleted":      {func(l *sharded.Layout) { l.Journal.Columns.Deleted = "x" }, `"x"`},
+		"journal tags":         {func(l *sharded.Layout) { l.Journal.Columns.Tags = "x" }, `"tags"`},
+		"journal types":        {func(l *sharded.Layout) { l.Journal.Columns.Tags, l.Journal.Columns.Ordering = "ordering", "tags" }, "type"},
+		"snapshot shard count": {func(l *sharded.Layout) { l.Snapshot.ShardCount = 63 }, "Thing_1-"},
+		"snapshot separator":   {func(l *sharded.Layout) { l.Snapshot.Separator = "_" }, "Thing_1-"},
+		"snapshot resolver":    {func(l *sharded.Layout) { l.Snapshot.PartitionKey = sharded.SequenceNumberBased }, "Thing_1-"},
+		"snapshot bytes":       {func(l *sharded.Layout) { l.Snapshot.Columns.Snapshot = "x" }, `"x"`},
+		"snapshot created":     {func(l *sharded.Layout) { l.Snapshot.Columns.Created = "x" }, `"x"`},
+		"state shard count":    {func(l *sharded.Layout) { l.State.ShardCount = 63 }, "Thing_1-"},
+		"state separator":      {func(l *sharded.Layout) { l.State.Separator = "_" }, "Thing_1-"},
+		"state prefixes": {func(l *sharded.Layout) {
+			l.State.Table, l.State.Prefixes = "other"+rand.Text(), []string{l.State.Table}
+		}, "Thing_1-"},
+		"state revision":       {func(l *sharded.Layout) { l.State.Columns.Revision = "x" }, `"x"`},
+		"state payload":        {func(l *sharded.Layout) { l.State.Columns.Payload = "x" }, `"x"`},
+		"state serializer":     {func(l *sharded.Layout) { l.State.Columns.SerializerID = "x" }, `"x"`},
+		"state manifest":       {func(l *sharded.Layout) { l.State.Columns.SerializerManifest = "x" }, `"serializer-manifest"`},
+		"state ordering":       {func(l *sharded.Layout) { l.State.Columns.Ordering = "x" }, `"x"`},
+		"state tags":           {func(l *sharded.Layout) { l.State.Columns.Tags = "x" }, `"tags"`},
+		"state persistence id": {func(l *sharded.Layout) { l.State.Columns.PersistenceID = "x" }, `"x"`},
+	} {
+		opened, err := dynamostore.Open(ctx, s.client, s.with(c.change), dynamostore.Options{CreateTables: true})
+		if err == nil {
+			_ = opened.Close()
+		}
+		s.wantMisfit(name, err, c.says)
+	}
+}
+
+// Attributes that are neither the plugin's nor misnamed columns can be named.
+func TestShardedOtherColumns(t *testing.T) {
+	t.Parallel()
+	s, ctx := newShardedTables(t), t.Context()
+	store := s.open(s.layout, dynamostore.Options{})
+	fill(ctx, t, store, "Thing-1", 1, 1, 10)
+	rows, err := s.client.Scan(ctx, &dynamodb.ScanInput{TableName: &s.layout.Journal.Table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows.Items {
+		row["colour"] = &types.AttributeValueMemberS{Value: "red"}
+		if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.layout.Journal.Table, Item: row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = dynamostore.Open(ctx, s.client, s.layout, dynamostore.Options{})
+	s.wantMisfit("an unknown attribute", err, `"colour"`)
+	s.open(s.with(func(l *sharded.Layout) { l.OtherColumns = []string{"colour"} }), dynamostore.Options{})
+	columns := annals.StateType[*dynamostore.Tx]{Columns: []string{"title"}, Bind: func(annals.State) (annals.Columns, error) { return annals.Columns{"title": "a"}, nil }}
+	types := dynamostore.Options{StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Post": columns}}
+	other := newShardedTables(t)
+	if _, err := other.open(other.layout, types).States().Put(ctx, annals.StateWrite{ID: "Post|1-1", Payload: text("state").Payload}); err != nil {
+		t.Fatal(err)
+	}
+	other.open(other.layout, types) // knows the columns of its types
+}
+
+// A page can be full of one entity: rows that do not fit are looked for in several places.
+func TestShardedOpenChecksManyPlaces(t *testing.T) {
+	t.Parallel()
+	s, ctx := newShardedTables(t), t.Context()
+	fitting, old := s.open(s.layout, dynamostore.Options{}), s.open(s.with(byNumber), dynamostore.Options{})
+	for i := range 8 { // most of the rows are of few entities
+		fill(ctx, t, fitting, annals.PersistenceID(fmt.Sprintf("Thing-%d", i)), 40, 20, 10)
+	}
+	fill(ctx, t, old, "Old-1", 20, 20, 10)
+	_, err := dynamostore.Open(ctx, s.client, s.layout, dynamostore.Options{})
+	s.wantMisfit("20 of 340 rows under other keys", err, "Old-1")
+}
+
+// What it costs to be sure that an id is new: one request, once.
+func TestShardedAsksTheIndexOnce(t *testing.T) {
+	t.Parallel()
+	ctx, seen := t.Context(), &recorder{}
+	s := newShardedTables(t)
+	store := s.open(s.layout, dynamostore.Options{Observer: seen})
+	wantRequests := func(what string, want int) {
+		t.Helper()
+		if r := seen.last(); r.Requests != want || r.ReadUnits > float64(want) {
+			t.Errorf("%s: %d requests, %v read units; want %d", what, r.Requests, r.ReadUnits, want)
+		}
+	}
+	const id = annals.PersistenceID("Thing-1")
+	for i, want := range []int{4, 3} {
+		if _, last, err := recoverAll(store, t, id); last != 0 || err != nil {
+			t.Fatal(last, err)
+		}
+		wantRequests(fmt.Sprintf("recovery %d of an entity without events: snapshot, events, last number, and the index once", i+1), want)
+	}
+	fill(ctx, t, store, id, 1, 1, 10)
+	wantRequests("the first append, behind a recovery", 1)
+	if _, err := store.Journal().Append(ctx, annals.Commit{ID: "Thing-2", Events: texts("1")}); err != nil {
+		t.Fatal(err)
+	}
+	wantRequests("the first append of an id that the process does not know", 2)
+	for n, want := range []int{2, 2} {
+		if _, last, err := recoverAll(store, t, id); last != 1 || err != nil {
+			t.Fatal(last, err)
+		}
+		wantRequests(fmt.Sprintf("recovery %d of an entity with events", n+1), want)
+	}
+	if _, _, err := store.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{}); err != nil {
+		t.Fatal(err)
+	}
+	wantRequests("no snapshot: the keys and the index", 2)
+}

@@ -1,0 +1,65 @@
+package entity
+
+import (
+	"testing"
+)
+
+// Guards push and pop: a mailbox that is never empty has room for a few times as many as wait, whatever has gone through it.
+func TestMailboxIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, waiting := range []int{1, 10, 400} {
+		var m mailbox[int, int]
+		next, done := 0, 0
+		push := func(n int) {
+			for range n {
+				m.push(&command[int, int]{value: next})
+				next++
+			}
+		}
+		pop := func(n int) {
+			t.Helper()
+			for range n {
+				if c := m.pop(); c.value != done {
+					t.Fatalf("command %d came, want %d", c.value, done)
+				}
+				done++
+			}
+		}
+		most := 0
+		push(waiting)
+		for range 1000 {
+			push(256)
+			pop(256)
+			most = max(most, cap(m.commands))
+		}
+		if limit := 4 * (waiting + 256); m.len() != waiting || most > limit {
+			t.Errorf("%d wait in %d places, want %d in at most %d", m.len(), most, waiting, limit)
+		}
+		push(100_000)
+		pop(100_000)
+		if limit := 8*waiting + keptCapacity; cap(m.commands) > limit {
+			t.Errorf("behind a crowd: %d wait in %d places, want at most %d", m.len(), cap(m.commands), limit)
+		}
+		for i, c := range m.commands[:cap(m.commands)] {
+			if (c != nil) != (m.head <= i && i < len(m.commands)) {
+				t.Fatalf("place %d of %d is kept: %v", i, cap(m.commands), c != nil)
+			}
+		}
+	}
+}
+
+// A mailbox that is emptied again and again takes no new memory.
+func TestMailboxKeepsItsMemory(t *testing.T) {
+	var m mailbox[int, int]
+	c := &command[int, int]{}
+	if n := testing.AllocsPerRun(100, func() {
+		for range keptCapacity {
+			m.push(c)
+		}
+		for range keptCapacity {
+			m.pop()
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}

@@ -1,0 +1,44 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/memstore"
+)
+
+// A command within a transaction of the runtime's own store could wait for that transaction, which waits for the answer: it is
+// refused at once. Within one of another store it is not.
+func TestAskWithinATransaction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		own, other := memstore.New(), memstore.New()
+		r, err := entity.New(own, account, entity.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Shutdown(t.Context()) }()
+		ask := func(ctx context.Context, _ memstore.Tx, _ annals.Store) error {
+			_, err := r.Ask(ctx, "1", 5)
+			return err
+		}
+		if err := own.InTx(t.Context(), ask); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("within a transaction of its store: %v, want ErrInvalid", err)
+		}
+		if err := own.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, _ annals.Store) error {
+			return other.InTx(ctx, ask)
+		}); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("within two transactions, one of its store: %v, want ErrInvalid", err)
+		}
+		if err := other.InTx(t.Context(), ask); err != nil {
+			t.Errorf("within a transaction of another store: %v", err)
+		}
+		if balance, err := r.Ask(t.Context(), "1", 0); err != nil || balance != 5 {
+			t.Errorf("balance %d (%v), want 5", balance, err)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+// Package hosttest checks hosts of behaviors on a store: what two runtimes on the same data answer is linearizable.
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/entity"
+)
+
+// TwoRuntimes runs one runtime on here and one on there, two stores open on the same data, and lets clients of both ask the
+// same few entities at once. It demands that some order of the commands explains every answer, also each rejection and each
+// reply that only read. It does so for event-sourced entities and, where the store has durable states, for those.
+func TwoRuntimes(t *testing.T, here, there annals.Store) {
+	t.Helper()
+	for name, start := range kinds(here.Capabilities()) {
+		t.Run(name, func(t *testing.T) {
+			calls, err := play(t.Context(), start, here, there, entity.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !linearizable(calls) {
+				t.Errorf("no order of the %d commands explains their answers", len(calls))
+			}
+		})
+	}
+}
+
+// starter starts a runtime of accounts.
+type starter func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error)
+
+func kinds(c annals.Capabilities) map[string]starter {
+	account := account
+	if c.Snapshots {
+		account.SnapshotEvery = 7
+	}
+	found := map[string]starter{"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+		o.KeepSnapshots, o.DeleteEvents = 2, c.Snapshots
+		return entity.New(s, account, o)
+	}}
+	if c.States {
+		found["durable"] = func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+			return entity.NewState(s, accountState, o)
+		}
+	}
+	return found
+}
+
+// account is a balance. A command adds its amount, 0 only reads, and a balance below zero is rejected.
+var account = behavior.EventSourced[int, int, int, int]{
+	Type: "TwoRuntimes",
+	Decide: func(balance, amount int) ([]int, error) {
+		if err := allowed(balance, amount); err != nil || amount == 0 {
+			return nil, err
+		}
+		return []int{amount}, nil
+	},
+	Evolve: func(balance, amount int) int { return balance + amount },
+	Reply:  func(balance, _ int, _ []int) int { return balance },
+	Events: codec.JSON[int]("moved"),
+	States: codec.JSON[int]("balance"),
+}
+
+var accountState = behavior.DurableState[int, int, int]{
+	Type: "TwoRuntimesState",
+	Decide: func(balance, amount int) (none behavior.Effect[int], err error) {
+		if err := allowed(balance, amount); err != nil || amount == 0 {
+			return none, err
+		}
+		return behavior.Save(balance + amount), nil
+	},
+	Reply:  func(balance, _ int) int { return balance },
+	States: codec.JSON[int]("balance"),
+}
+
+var errPoor = errors.New("the balance is too low")
+
+func allowed(balance, amount int) error {
+	if balance+amount < 0 {
+		return errPoor
+	}
+	return nil
+}
+
+const (
+	entities = 2
+	clients  = 6 // half of them of each runtime
+	steps    = 40
+)
+
+// command is one Ask, and answer what it returned.
+type command struct {
+	id     string
+	amount int
+}
+
+type answer struct {
+	balance  int
+	rejected bool
+	unknown  bool // the command may have been stored, or may be yet
+}
+
+// play lets clients of two runtimes send commands and returns the history of what they were answered.
+func play(ctx context.Context, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
+	o.MaxRetries = 1000
+	var runtimes [2]*entity.Runtime[int, int]
+	for i, s := range []annals.Store{here, there} {
+		rt, err := start(s, o)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rt.Shutdown(context.WithoutCancel(ctx)) }()
+		runtimes[i] = rt
+	}
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		calls  []porcupine.Operation
+		failed error
+		began  = time.Now()
+	)
+	for client := range clients {
+		wg.Go(func() {
+			for range steps {
+				c := command{id: fmt.Sprint(rand.IntN(entities)), amount: amount()}
+				op := porcupine.Operation{ClientId: client, Input: c, Call: int64(time.Since(began))}
+				balance, err := runtimes[client%2].Ask(ctx, c.id, c.amount)
+				op.Return = int64(time.Since(began))
+				a := answer{balance: balance, rejected: errors.Is(err, errPoor), unknown: errors.Is(err, annals.ErrUnknown)}
+				op.Output = a
+				if a.unknown {
+					op.Return = math.MaxInt64
+				}
+				mu.Lock()
+				if err != nil && !a.rejected && !a.unknown {
+					failed = errors.Join(failed, err)
+				}
+				calls = append(calls, op)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return calls, failed
+}
+
+// amount reads in one of three commands, and takes as often as it gives, so that rejections are frequent.
+func amount() int {
+	if rand.IntN(3) == 0 {
+		return 0
+	}
+	return rand.IntN(201) - 100
+}
+
+// linearizable reports whether an order of calls, none of which contradicts the times, explains their answers.
+func linearizable(calls []porcupine.Operation) bool {
+	return porcupine.CheckOperations(porcupine.Model{
+		Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
+			parts := make([][]porcupine.Operation, entities)
+			for _, op := range all {
+				i := op.Input.(command).id[0] - '0'
+				parts[i] = append(parts[i], op)
+			}
+			return parts
+		},
+		Init: func() any { return 0 },
+		Step: func(state, input, output any) (bool, any) {
+			balance, c, a := state.(int), input.(command), output.(answer)
+			if allowed(balance, c.amount) != nil {
+				return a.rejected || a.unknown, balance
+			}
+			balance += c.amount
+			return a.unknown || !a.rejected && a.balance == balance, balance
+		},
+	}, calls)
+}

@@ -1,0 +1,189 @@
+// Package storeurl reads the parameters of the URLs that stores are opened by. It is strict: a parameter that is left out
+// silently opens another store than the one that was meant.
+//
+// Its errors name parameters and never show values: where the characters of a password are not percent-encoded, a piece of the
+// password can stand in any part of a URL.
+package storeurl
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Parameters are those of one URL. Each is asked for once, by its name; where the URL has it, its value replaces what the
+// pointer points at. Err then says everything that is wrong.
+type Parameters struct {
+	left   map[string]string // those that nobody has asked for
+	known  []string          // names that were asked for
+	others string            // what Rest was told
+	faults []error
+}
+
+// Parse reads the parameters of u. No store has a use for a fragment, so one is a fault too.
+func Parse(u *url.URL) *Parameters {
+	p := &Parameters{left: map[string]string{}}
+	switch {
+	case u.Fragment != "":
+		p.fault("there is a # in the URL: write %23")
+	case strings.Contains(u.RawQuery, "@"):
+		p.fault("there is an @ behind the ?: write %40, and %3F for a ? in a password")
+	case u.RawQuery != "" || u.ForceQuery:
+		for piece := range strings.SplitSeq(u.RawQuery, "&") {
+			p.add(piece)
+		}
+	}
+	return p
+}
+
+func (p *Parameters) add(piece string) {
+	name, value, _ := strings.Cut(piece, "=")
+	name, errName := url.QueryUnescape(name)
+	value, errValue := url.QueryUnescape(value)
+	_, twice := p.left[name]
+	switch {
+	case piece == "":
+		p.fault("a parameter is empty: is there an & too many?")
+	case strings.Contains(piece, ";"):
+		p.fault("there is a ; in the parameters: write & between two of them, and %3B in a value")
+	case errName != nil || name == "":
+		p.fault("the name of a parameter cannot be read")
+	case errValue != nil:
+		p.Fault(name, "is not percent-encoded as it should be")
+	case value == "":
+		p.Fault(name, "has no value")
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		p.Fault(name, "is not valid UTF-8 without U+0000")
+	case twice:
+		p.Fault(name, "is there twice")
+	default:
+		p.left[name] = value
+	}
+}
+
+// take returns the value of the parameter, "" where the URL has none.
+func (p *Parameters) take(name string) string {
+	p.known = append(p.known, name)
+	value := p.left[name]
+	delete(p.left, name)
+	return value
+}
+
+// Text is for a parameter that can have any value but the empty one.
+func (p *Parameters) Text(name string, to *string) {
+	if value := p.take(name); value != "" {
+		*to = value
+	}
+}
+
+// List is for texts with commas between them.
+func (p *Parameters) List(name string, to *[]string) {
+	value := p.take(name)
+	if value == "" {
+		return
+	}
+	if all := strings.Split(value, ","); slices.Contains(all, "") {
+		p.Fault(name, "has an empty part")
+	} else {
+		*to = all
+	}
+}
+
+// Flag is for true and false.
+func (p *Parameters) Flag(name string, to *bool) {
+	Choice(p, name, to, map[string]bool{"true": true, "false": false})
+}
+
+// Duration is for a time above zero, such as 1m30s.
+func (p *Parameters) Duration(name string, to *time.Duration) {
+	value := p.take(name)
+	if value == "" {
+		return
+	}
+	if d, err := time.ParseDuration(value); err != nil || d <= 0 {
+		p.Fault(name, "is not a duration above zero, such as 1m30s")
+	} else {
+		*to = d
+	}
+}
+
+// Number is for a whole number above zero.
+func Number[N int | int64](p *Parameters, name string, to *N) {
+	value := p.take(name)
+	if value == "" {
+		return
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 1 || int64(N(n)) != n {
+		p.Fault(name, "is not a whole number above zero")
+	} else {
+		*to = N(n)
+	}
+}
+
+// Choice is for one of several values.
+func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
+	value := p.take(name)
+	if value == "" {
+		return
+	}
+	if v, ok := among[value]; ok {
+		*to = v
+	} else {
+		p.Fault(name, "is none of "+strings.Join(slices.Sorted(maps.Keys(among)), ", "))
+	}
+}
+
+// Rest are the parameters that nobody has asked for. Where a driver reads them, they are no faults; whose says for Err whose
+// they are.
+func (p *Parameters) Rest(whose string) url.Values {
+	rest := url.Values{}
+	for name, value := range p.left {
+		rest.Set(name, value)
+	}
+	clear(p.left)
+	p.others = whose
+	return rest
+}
+
+// Fault adds that something is wrong with a parameter, to be told by Err.
+func (p *Parameters) Fault(name, text string) { p.fault(shown(name) + " " + text) }
+
+// Unknown adds that there is no such parameter.
+func (p *Parameters) Unknown(name string) { p.left[name] = "" }
+
+func (p *Parameters) fault(text string) { p.faults = append(p.faults, errors.New(text)) }
+
+// Err says everything that is wrong with the parameters.
+func (p *Parameters) Err() error {
+	faults := slices.Clone(p.faults)
+	for _, name := range slices.Sorted(maps.Keys(p.left)) {
+		faults = append(faults, errors.New("there is no "+shown(name)))
+	}
+	if len(p.left) > 0 {
+		there := slices.Sorted(slices.Values(p.known))
+		if p.others != "" {
+			there = append(there, p.others)
+		}
+		if len(there) == 0 {
+			there = []string{"none"}
+		}
+		faults = append(faults, errors.New("parameters are: "+strings.Join(there, ", ")))
+	}
+	return errors.Join(faults...)
+}
+
+// shown is a parameter in an error. What does not look like the name of one is a value that has lost its way.
+func shown(name string) string {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)
+	}
+	if len(name) > 64 || strings.ContainsFunc(name, odd) {
+		return "parameter whose name is withheld, since it may be a value"
+	}
+	return "parameter " + name
+}

@@ -1,0 +1,31 @@
+package pgstore
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// FromURL shows to the tests what a URL says.
+func FromURL(u *url.URL) (Options, error) {
+	_, o, err := Options{}.fromURL(u)
+	return o, err
+}
+
+// AwaitAnswered is what an append says whose context has ended when its commit has been answered.
+func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
+	m := &commit{done: make(chan outcome, 1)}
+	m.done <- m.won(time.Now())
+	m.after = 1
+	o := (&Store{}).await(ctx, m, &annals.Result{})
+	return o.receipt.SeqNr, o.err
+}
+
+// Bounded is conn as the store's own pools use it.
+func Bounded(ctx context.Context, conn net.Conn, limit time.Duration) (net.Conn, error) {
+	k := &sockets{limit: limit}
+	return k.dialer(func(context.Context, string, string) (net.Conn, error) { return conn, nil })(ctx, "", "")
+}

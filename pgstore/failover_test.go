@@ -1,0 +1,239 @@
+package pgstore_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/pgserver"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// crashes is how often a server is stopped under load, and how many thousands of writes are made by processes that are killed: make
+// soak asks for more.
+var crashes = flag.Int("crashes", 2, "immediate stops of a PostgreSQL server under load, and thousands of writes of killed processes")
+
+// load is writers that append events and put states, each to an entity of its own, and try again what may be tried again.
+type load struct {
+	*testing.T
+	s    *pgstore.Store
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	acked map[annals.PersistenceID][]annals.WriteID // of each entity, in the order of the numbers
+	round int                                       // acknowledged writes since await was called
+	more  chan struct{}                             // gets a token with each
+}
+
+const loadWriters = 16
+
+func startLoad(t *testing.T, s *pgstore.Store) *load {
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{T: t, s: s, stop: stop, acked: map[annals.PersistenceID][]annals.WriteID{}, more: make(chan struct{}, 1)}
+	t.Cleanup(l.end)
+	for i := range loadWriters {
+		id, write := annals.PersistenceID(fmt.Sprintf("Events|%d", i)), l.append
+		if i%4 == 0 {
+			id, write = annals.PersistenceID(fmt.Sprintf("State|%d", i)), l.put
+		}
+		l.wg.Go(func() {
+			for after := annals.SeqNr(0); ctx.Err() == nil; after++ {
+				w := annals.NewWriteID()
+				if !l.write(ctx, id, w, func() (annals.Receipt, error) { return write(id, after, w) }) {
+					return
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) append(id annals.PersistenceID, after annals.SeqNr, w annals.WriteID) (annals.Receipt, error) {
+	return l.s.Journal().Append(l.Context(), annals.Commit{ID: id, After: after, WriteID: w, Events: []annals.NewEvent{{Payload: text(fmt.Sprint(after + 1))}}})
+}
+
+func (l *load) put(id annals.PersistenceID, after annals.SeqNr, w annals.WriteID) (annals.Receipt, error) {
+	return l.s.States().Put(l.Context(), annals.StateWrite{ID: id, After: after, WriteID: w, Payload: text(fmt.Sprint(after + 1))})
+}
+
+// write makes one write until it is acknowledged. It returns false when the load has ended, or the write failed for good.
+func (l *load) write(ctx context.Context, id annals.PersistenceID, w annals.WriteID, write func() (annals.Receipt, error)) bool {
+	for try := 0; ; try++ {
+		r, err := write()
+		if err == nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.acked[id] = append(l.acked[id], w); int(r.SeqNr) != len(l.acked[id]) {
+				l.Errorf("%q: number %d was acknowledged as the write behind %d", id, r.SeqNr, len(l.acked[id])-1)
+			}
+			l.round++
+			select {
+			case l.more <- struct{}{}:
+			default:
+			}
+			return true
+		}
+		if !annals.SafeToRetry(err) {
+			l.Error(err)
+			return false
+		}
+		if backoff.Wait(ctx, try) != nil {
+			return false
+		}
+	}
+}
+
+// await returns when n more writes were acknowledged.
+func (l *load) await(n int) {
+	l.Helper()
+	l.mu.Lock()
+	l.round = 0
+	l.mu.Unlock()
+	late := time.After(time.Minute)
+	for done := 0; done < n; {
+		select {
+		case <-l.more:
+		case <-late:
+			l.Fatalf("%d writes in a minute, want %d", done, n)
+		}
+		l.mu.Lock()
+		done = l.round
+		l.mu.Unlock()
+	}
+}
+
+// read reads until it may not be tried again: a connection of the caller's pool may be one to the server that was stopped.
+func (l *load) read(read func() error) (err error) {
+	for try := range 20 {
+		if err = read(); !annals.SafeToRetry(err) || backoff.Wait(l.Context(), try) != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (l *load) end() {
+	l.stop()
+	l.wg.Wait()
+}
+
+// check ends the load and holds what is stored to what was acknowledged. A write under way at the end may be there beyond.
+func (l *load) check() {
+	l.Helper()
+	l.end()
+	if len(l.acked) != loadWriters {
+		l.Errorf("%d of %d entities were written", len(l.acked), loadWriters)
+	}
+	for id, acked := range l.acked {
+		if strings.HasPrefix(string(id), "State|") {
+			var state annals.State
+			var ok bool
+			err := l.read(func() (err error) { state, ok, err = l.s.States().Get(l.Context(), id); return err })
+			if err != nil || !ok || int(state.Revision) < len(acked) || int(state.Revision) > len(acked)+1 {
+				l.Errorf("%q: revision %d (%v, %v), acknowledged up to %d", id, state.Revision, ok, err, len(acked))
+			}
+			continue
+		}
+		var events []annals.Event
+		if err := l.read(func() (err error) {
+			events, err = collected(l.s.Journal().Replay(l.Context(), id, 1, annals.MaxSeqNr))
+			return err
+		}); err != nil {
+			l.Error(err)
+			continue
+		}
+		if len(events) < len(acked) || len(events) > len(acked)+1 {
+			l.Errorf("%q: %d events, %d acknowledged", id, len(events), len(acked))
+			continue
+		}
+		for i, w := range acked {
+			if e := events[i]; int(e.SeqNr) != i+1 || e.WriteID != w || string(e.Data) != fmt.Sprint(i+1) {
+				l.Errorf("%q: event %d is %+v, acknowledged to %v", id, i+1, e, w)
+			}
+		}
+	}
+}
+
+func startServer(t *testing.T, settings ...string) *pgserver.Server {
+	t.Helper()
+	server, err := pgserver.Start(t.Context(), settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
+// A server that does not flush by default is stopped at once under load, again and again. The store loses nothing that it
+// acknowledged, takes no write for a conflict, and goes on when the server is back. Where the server never flushes no store opens,
+// unless the program accepts that.
+func TestImmediateStops(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "synchronous_commit=off", "wal_writer_delay=10s")
+	s := openAt(t, with(t, server.URL, "pool_max_conns=8"), pgstore.Options{CreateTables: true})
+	l := startLoad(t, s)
+	for range *crashes {
+		l.await(300)
+		server.Crash()
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.await(300)
+	l.check()
+
+	server.Crash()
+	if err := server.Restart(t.Context(), "fsync=off"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := pgstore.Open(t.Context(), pool(t, server.URL), pgstore.Options{})
+	wantKind(t, err, annals.ErrInvalid)
+	if !strings.Contains(fmt.Sprint(err), "fsync=off") {
+		t.Errorf("the error does not say why: %v", err)
+	}
+	openAt(t, server.URL, pgstore.Options{NonDurable: true})
+}
+
+// The primary is stopped at once under load and its synchronous standby is promoted. The store finds it by itself, nothing
+// acknowledged is missing there, and no write is taken for a conflict.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	for range *crashes / 2 {
+		promote(t)
+	}
+}
+
+func promote(t *testing.T) {
+	primary := startServer(t)
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(standby.Stop)
+	_, err = pgstore.Open(t.Context(), pool(t, standby.URL), pgstore.Options{})
+	wantKind(t, err, annals.ErrUnavailable)
+	if !strings.Contains(fmt.Sprint(err), "standby") {
+		t.Errorf("a store on a standby: %v", err)
+	}
+	run(t, primary.URL, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	run(t, primary.URL, "SELECT pg_reload_conf()")
+	for synchronous := 0; synchronous == 0; {
+		synchronous = count(t, primary.URL, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")
+	}
+	both := *parsed(t, primary.URL)
+	both.Host += "," + parsed(t, standby.URL).Host
+	s := openAt(t, with(t, both.String(), "target_session_attrs=read-write", "pool_max_conns=8"), pgstore.Options{CreateTables: true})
+	l := startLoad(t, s)
+	l.await(300)
+	primary.Crash()
+	run(t, standby.URL, "SELECT pg_promote()")
+	l.await(300)
+	l.check()
+}

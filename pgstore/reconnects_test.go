@@ -1,0 +1,67 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// While the server is down callers hammer the store, and it watches. It tries to connect now and then, tells every caller the
+// cause, and works as soon as the server is back.
+func TestServerIsDown(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	signals, err := s.Watch(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-signals // it listens
+	appendOne(t, s, "T|0", 0)
+	p.setDown(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			c := annals.Commit{ID: annals.PersistenceID(fmt.Sprintf("T|%d", i+1)), Events: []annals.NewEvent{{Payload: text("x")}}}
+			for ctx.Err() == nil {
+				_, err := s.Journal().Append(t.Context(), c)
+				if i%2 == 0 {
+					_, err = s.States().Put(t.Context(), annals.StateWrite{ID: c.ID, Payload: text("x")})
+				}
+				if calls.Add(1); !annals.SafeToRetry(err) {
+					t.Errorf("got %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	attempts := p.setDown(false)
+	if attempts == 0 || attempts > 80 || calls.Load() < 400 {
+		t.Errorf("%d attempts to connect for %d calls, want some, and 80 at most", attempts, calls.Load())
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := annals.Commit{ID: "T|0", After: 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: text("x")}}}
+	_, err = s.Journal().Append(ctx, c)
+	for annals.SafeToRetry(err) && ctx.Err() == nil {
+		_, err = s.Journal().Append(ctx, c)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for len(signals) > 0 {
+		<-signals
+	}
+	<-signals // it listens again
+}

@@ -1,0 +1,141 @@
+package pgstore_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// Where all tables exist CreateTables creates nothing, and needs no right to: not in the first schema of the search_path either.
+func TestCreateTablesWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	at := testpg.Schema(t)
+	openAt(t, at, pgstore.Options{CreateTables: true, TagsIndex: true})
+	role, as := asRole(t, at)
+	run(t, at, "GRANT SELECT, INSERT, UPDATE, DELETE ON event_journal, snapshot, durable_state, akka_projection_timestamp_offset_store, annals_projection_epoch TO "+role)
+	s := openAt(t, as, pgstore.Options{CreateTables: true, TagsIndex: true})
+	appendOne(t, s, "T|1", 0)
+	run(t, at, "DROP TABLE annals_projection_epoch")
+	_, err := pgstore.Open(t.Context(), pool(t, as), pgstore.Options{CreateTables: true})
+	wantKind(t, err, annals.ErrInvalid)
+
+	first := testpg.Schema(t)
+	run(t, at, "CREATE TABLE annals_projection_epoch (projection_name TEXT NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (projection_name, slice_from, slice_to))")
+	_, schema, _ := strings.Cut(at, "search_path=")
+	s = openAt(t, first+"%2C"+schema, pgstore.Options{CreateTables: true})
+	if n := len(all(t, s, "T|1")); n != 1 {
+		t.Errorf("%d events by a search_path of two schemas, want the one in the second", n)
+	}
+	if n := count(t, first, "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"); n != 0 {
+		t.Errorf("%d tables and indexes in the first schema of the search_path, want none", n)
+	}
+}
+
+// Names of tables may be as long as PostgreSQL's: those of their indexes are cut between characters, and stay different.
+func TestIndexesOfLongNames(t *testing.T) {
+	t.Parallel()
+	at := testpg.Schema(t)
+	long := strings.Repeat("é", 30)
+	openAt(t, at, pgstore.Options{CreateTables: true, TagsIndex: true, Tables: pgstore.Tables{Journal: strings.Repeat("é", 31), State: "state"},
+		StateTypes: map[string]annals.StateType[pgx.Tx]{"A": {Table: long + "aa"}, "B": {Table: long + "bb"}, "C": {Table: long + "bb"}}})
+	if n := count(t, at, "SELECT count(*) FROM pg_indexes WHERE schemaname = current_schema() AND indexname LIKE '%\\_slice\\_idx'"); n != 4 {
+		t.Errorf("%d indexes by slice, want one of each of four tables", n)
+	}
+	if n := count(t, at, "SELECT count(*) FROM pg_indexes WHERE schemaname = current_schema() AND indexname LIKE '%\\_tags\\_idx'"); n != 4 {
+		t.Errorf("%d indexes of tags, want one of each of four tables", n)
+	}
+}
+
+// The index that TagsIndex makes is one that a query by tag uses.
+func TestTagsIndexIsUsed(t *testing.T) {
+	t.Parallel()
+	at := testpg.Schema(t)
+	seen := &queries{}
+	s := openTraced(t, at, seen, pgstore.Options{CreateTables: true, TagsIndex: true})
+	run(t, at, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, tags)
+		SELECT n % 1024, 'T', 'T|' || n, 1, now() - interval '1 day', 20, '', 'x', '', ARRAY['tag ' || n] FROM generate_series(1, 5000) n; ANALYZE event_journal`)
+	seen.take()
+	events, err := collected(s.Query().Events(t.Context(), annals.Filter{Tag: "tag 77"}))
+	if err != nil || len(events) != 1 {
+		t.Fatalf("%d events, %v, want one", len(events), err)
+	}
+	q := seen.take()[0]
+	conn, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+q.SQL, q.Args[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || !strings.Contains(strings.Join(plan, "\n"), "event_journal_tags_idx") {
+		t.Errorf("%v; the plan is\n%s", err, strings.Join(plan, "\n"))
+	}
+}
+
+// Tables that the plugin has cut into data partitions are refused by name, before anything is made beside them.
+func TestDataPartitionsAreRefused(t *testing.T) {
+	t.Parallel()
+	at := testpg.Schema(t)
+	run(t, at, strings.NewReplacer("TABLE event_journal", "TABLE event_journal_0", "ON event_journal ", "ON event_journal_0 ", "TABLE snapshot", "TABLE snapshot_0",
+		"TABLE durable_state", "TABLE durable_state_0", "ON durable_state ", "ON durable_state_0 ").Replace(pekkoTables))
+	for _, create := range []bool{false, true} {
+		_, err := pgstore.Open(t.Context(), pool(t, at), pgstore.Options{CreateTables: create})
+		wantKind(t, err, annals.ErrInvalid)
+		for _, name := range []string{"event_journal_0", "snapshot_0", "durable_state_0", "data partitions"} {
+			if !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%v\ndoes not say %q", err, name)
+			}
+		}
+	}
+	if n := count(t, at, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('event_journal', 'snapshot', 'durable_state')"); n != 0 {
+		t.Errorf("%d tables were made beside the partitions", n)
+	}
+
+	// PostgreSQL's own partitions of the journal, and a table of somebody else, are none of them.
+	at = testpg.Schema(t)
+	run(t, at, pekkoTables+`; ALTER TABLE event_journal RENAME TO event_journal_0;
+		CREATE TABLE event_journal (LIKE event_journal_0 INCLUDING ALL) PARTITION BY LIST (persistence_id);
+		ALTER TABLE event_journal ATTACH PARTITION event_journal_0 DEFAULT; CREATE TABLE snapshot_0 (picture BYTEA)`)
+	s := openAt(t, at, pgstore.Options{Tables: pgstore.PekkoTables()})
+	appendOne(t, s, "T|1", 0)
+	appendOne(t, s, "T|1", 1)
+	if n := len(all(t, s, "T|1")); n != 2 {
+		t.Errorf("%d events in a journal with PostgreSQL's partitions, want 2", n)
+	}
+}
+
+// The tables that the document shows are those that CreateTables makes.
+func TestDocumentedTables(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/stores/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile("(?s)```sql\n(.*?)```").FindSubmatch(text)
+	if documented == nil {
+		t.Fatal("the document shows no tables")
+	}
+	shown, made := testpg.Schema(t), testpg.Schema(t)
+	run(t, shown, string(documented[1]))
+	openAt(t, made, pgstore.Options{CreateTables: true})
+	describe := func(at string) (all string) {
+		query(t, at, `SELECT (SELECT string_agg(table_name || '.' || column_name || ' ' || data_type || coalesce(character_maximum_length::text, '') || is_nullable || coalesce(column_default, ''), E'\n' ORDER BY table_name, ordinal_position)
+				FROM information_schema.columns WHERE table_schema = current_schema())
+			|| (SELECT string_agg(replace(indexdef, current_schema(), ''), E'\n' ORDER BY indexname) FROM pg_indexes WHERE schemaname = current_schema())`, nil, &all)
+		return all
+	}
+	if a, b := describe(shown), describe(made); a != b {
+		t.Errorf("the document's tables are\n%s\n\nCreateTables makes\n%s", a, b)
+	}
+}

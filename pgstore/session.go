@@ -1,0 +1,105 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// unfitError says why the store does not write over a connection that could be made.
+type unfitError struct{ text string }
+
+func (e *unfitError) Error() string { return e.text }
+
+var (
+	errStandby = errors.New("the server is a standby, which takes no writes: connect to the primary, or name all hosts and set target_session_attrs=read-write")
+	errNoSync  = &unfitError{"the server runs with fsync=off, so a crash may lose acknowledged writes: switch fsync on, or accept that with Options.NonDurable"}
+	errRead    = &unfitError{"the session is read-only (default_transaction_read_only is on), and a store has to write: switch that off for this role or database"}
+	errPooling = &unfitError{"a pooler in between gives each transaction another session of the server (transaction pooling), and the store needs one that stays: " +
+		"connect to the server itself, or have the pooler keep sessions (PgBouncer: pool_mode=session)"}
+)
+
+// setUp makes a new connection one to write over, or says why it cannot be.
+//
+// The server ends what takes longer than WriteTimeout. Isolation is fixed: under a stricter level the statements would fail
+// where they now lose in peace. A commit waits until it is flushed, at least: a higher synchronous_commit is the operator's choice.
+func (s *Store) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
+	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', FALSE), set_config('idle_in_transaction_session_timeout', '%[1]d', FALSE),
+		set_config('default_transaction_isolation', 'read committed', FALSE)`, s.options.WriteTimeout.Milliseconds())
+	if lockTimeout > 0 {
+		set += fmt.Sprintf(`, set_config('lock_timeout', '%d', FALSE)`, lockTimeout.Milliseconds())
+	}
+	if !s.options.NonDurable {
+		set += `, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), FALSE)`
+	}
+	row, err := ask(ctx, conn, `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), `+set)
+	if err != nil {
+		return err
+	}
+	readOnly, standby, fsync := row[0] == "on", row[1] == "t", row[2] == "on"
+	switch {
+	case standby:
+		return errStandby
+	case readOnly:
+		return errRead
+	case !fsync && !s.options.NonDurable:
+		return errNoSync
+	}
+	return nil
+}
+
+// ask sends a statement that gives one row, in one round trip and without preparing anything, and returns the row's texts.
+func ask(ctx context.Context, conn *pgconn.PgConn, sql string) ([]string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	last := results[len(results)-1]
+	if len(last.Rows) != 1 {
+		return nil, fmt.Errorf("the server gave %d rows, not one", len(last.Rows))
+	}
+	row := make([]string, len(last.Rows[0]))
+	for i, text := range last.Rows[0] {
+		row[i] = string(text)
+	}
+	return row, nil
+}
+
+// refusePooling returns errPooling when transactions of one connection run in different sessions of the server.
+func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	const session = "SELECT pg_backend_pid()"
+	acquired, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer acquired.Release()
+	one := acquired.Conn().PgConn()
+	first, err := ask(ctx, one, session)
+	if err != nil || first[0] == fmt.Sprint(one.PID()) {
+		return err // nobody is in between
+	}
+	other, err := dial(ctx, pool.Config())
+	if err != nil {
+		return err
+	}
+	defer other.Close(context.WithoutCancel(ctx))
+	// While the other connection keeps a session busy with a transaction, the first either still has its own, or it never had one.
+	busy, err := ask(ctx, other.PgConn(), "BEGIN; "+session)
+	if err != nil {
+		return err
+	}
+	if busy[0] == first[0] {
+		return errPooling
+	}
+	again, err := ask(ctx, one, session)
+	if err == nil && again[0] != first[0] {
+		return errPooling
+	}
+	return err
+}

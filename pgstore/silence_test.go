@@ -1,0 +1,191 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// silentAfter is how long nothing may wait for a network that has fallen silent, in tests that wait a fraction of it.
+const silentAfter = 20 * time.Second
+
+// ends fails the test when f does not return.
+func ends(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(silentAfter):
+		t.Errorf("%s waits for a silent network", what)
+	}
+}
+
+// The network falls silent: every kind of write ends by itself, without a deadline of its caller, and says that it may have been done
+// or that it was not.
+func TestWritesOnASilentNetwork(t *testing.T) {
+	t.Parallel()
+	for what, write := range map[string]func(ctx context.Context, s *pgstore.Store) error{
+		"save snapshot": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Snapshots().Save(ctx, annals.Snapshot{ID: "T|1", SeqNr: 1, Payload: text("s")})
+		},
+		"delete snapshots": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Snapshots().Delete(ctx, "T|1", annals.SnapshotCriteria{MaxSeqNr: 9})
+		},
+		"delete events": func(ctx context.Context, s *pgstore.Store) error { return s.Journal().DeleteTo(ctx, "T|1", 1) },
+		"save offsets": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Offsets().Save(ctx, annals.Progress{Projection: "p", Epoch: 1, Offsets: []annals.Offset{{ID: "T|1", SeqNr: 1, Time: time.Now()}}})
+		},
+		"reset offsets": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
+		},
+		"skip": func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 5) },
+		"a transaction that fails": func(ctx context.Context, s *pgstore.Store) error {
+			return s.InTx(ctx, func(context.Context, pgx.Tx, annals.Store) error { return errors.New("of the function") })
+		},
+		"a transaction's call": func(ctx context.Context, s *pgstore.Store) error {
+			return s.InTx(ctx, func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+				_, err := in.Journal().LastSeqNr(context.WithoutCancel(ctx), "T|1")
+				return err
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newProxy(t, testpg.Schema(t))
+			s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+			if err := write(t.Context(), s); err != nil && what != "a transaction that fails" {
+				t.Fatal(err)
+			}
+			p.silence()
+			ends(t, what, func() {
+				if err := write(context.Background(), s); err == nil {
+					t.Errorf("%s succeeds on a silent network", what)
+				}
+			})
+		})
+	}
+}
+
+// The network falls silent in the middle of a transaction whose function then gives up.
+func TestRollbackOnASilentNetwork(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	mine := errors.New("of the function")
+	ends(t, "the rollback", func() {
+		err := s.InTx(context.Background(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+			if _, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
+				return err
+			}
+			p.silence()
+			return mine
+		})
+		wantKind(t, err, mine)
+	})
+}
+
+// A read waits for a silent network and has no deadline. Close ends, says so, and waits neither for connections in use nor for idle ones.
+func TestCloseOnASilentNetwork(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, testpg.Schema(t))
+	s, err := pgstore.Open(t.Context(), pool(t, p.url), pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, s, "T|1", 0)
+	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	p.onSilence = func(request []byte) bool { return request[0] == 'B' || request[0] == 'P' }
+	p.silence()
+	go func() {
+		_, err := s.Journal().LastSeqNr(context.Background(), "T|1")
+		read <- err
+	}()
+	<-p.swallowed
+	began := time.Now()
+	ends(t, "Close", func() { wantKind(t, s.Close(), annals.ErrUnavailable) })
+	if took := time.Since(began); took > silentAfter/2 {
+		t.Errorf("Close took %v", took)
+	}
+	_ = p.l.Close() // the driver would ask the server to cancel, and wait
+	p.cut()
+	if err := <-read; err == nil {
+		t.Error("a read on a silent network succeeds")
+	}
+}
+
+// The caller's context has ended when the outcome comes: the outcome is the answer.
+func TestOutcomeBeforeTheContextsEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // select chooses at random
+		if _, err := pgstore.AwaitAnswered(ctx); err != nil {
+			t.Fatalf("got %v, want the outcome", err)
+		}
+	}
+}
+
+// A connection whose other end neither reads nor writes: reads and writes end, and go on for as long as anything moves. A deadline of
+// the driver's, which interrupts what a context has ended, comes first.
+func TestSocketsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10 * time.Second
+		near, far := net.Pipe()
+		defer far.Close()
+		conn, err := pgstore.Bounded(t.Context(), near, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		within := func(what string, least, most time.Duration, do func() error) {
+			t.Helper()
+			began := time.Now()
+			if err := do(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: %v, want a time-out", what, err)
+			}
+			if took := time.Since(began); took < least || took > most {
+				t.Errorf("%s: ended after %v, want between %v and %v", what, took, least, most)
+			}
+		}
+		read := func() error { _, err := conn.Read(make([]byte, 1)); return err }
+		within("a read", limit, 2*limit, read)
+		within("a write", limit, 2*limit, func() error { _, err := conn.Write(make([]byte, 3<<20)); return err })
+
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		within("an interrupted read", time.Second, time.Second, read)
+		_ = conn.SetDeadline(time.Time{})
+		within("a read behind that", limit, 2*limit, read)
+
+		go func() { // a slow reader: each piece takes nearly the limit
+			piece := make([]byte, 1<<20)
+			for range 5 {
+				time.Sleep(limit * 9 / 10)
+				if _, err := io.ReadFull(far, piece); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		if n, err := conn.Write(make([]byte, 5<<20)); n != 5<<20 || err != nil {
+			t.Errorf("a long write that moves on: %d bytes, %v", n, err)
+		}
+	})
+}

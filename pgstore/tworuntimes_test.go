@@ -1,0 +1,14 @@
+package pgstore_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals/internal/hosttest"
+	"github.com/annals-go/annals/pgstore"
+)
+
+func TestTwoRuntimes(t *testing.T) {
+	t.Parallel()
+	here := open(t, pgstore.Options{})
+	hosttest.TwoRuntimes(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}

@@ -1,0 +1,104 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/storeurl"
+)
+
+// OpenURL opens postgres://user:password@host:port/database?schema=…&create=true, with a pool of its own that Close closes.
+// The parameters that set Options replace what o says: schema, journal, snapshot, state, timestamp_offset, epoch (names of
+// Tables), create, jsonb, tags_index, plugin_deletes, write_timeout, non_durable and max_events. All others are those of pgxpool.ParseConfig.
+func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
+	config, o, err := o.fromURL(u)
+	if err != nil {
+		return nil, invalid("open", "", err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fault("open", "", err)
+	}
+	s, err := Open(ctx, pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.own = true
+	return s, nil
+}
+
+// fromURL returns the configuration of a pool, and o with the parameters of u that are ours.
+func (o Options) fromURL(u *url.URL) (*pgxpool.Config, Options, error) {
+	p := storeurl.Parse(u)
+	p.Text("schema", &o.Tables.Schema)
+	p.Text("journal", &o.Tables.Journal)
+	p.Text("snapshot", &o.Tables.Snapshot)
+	p.Text("state", &o.Tables.State)
+	p.Text("timestamp_offset", &o.Tables.TimestampOffset)
+	p.Text("epoch", &o.Tables.Epoch)
+	p.Flag("create", &o.CreateTables)
+	p.Flag("jsonb", &o.JSONB)
+	p.Flag("tags_index", &o.TagsIndex)
+	p.Flag("plugin_deletes", &o.PluginDeletes)
+	p.Duration("write_timeout", &o.WriteTimeout)
+	p.Flag("non_durable", &o.NonDurable)
+	storeurl.Number(p, "max_events", &o.MaxEvents)
+	config, err := driver(u, p)
+	return config, o, errors.Join(p.Err(), err)
+}
+
+// driver gives the parameters that are left in p to pgx. It shows none of pgx's errors, which quote the URL.
+func driver(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
+	rest := p.Rest("those of pgxpool.ParseConfig")
+	bare := url.URL{Scheme: "postgres", User: u.User, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	with := func(parameters url.Values) (*pgxpool.Config, error) {
+		one := bare
+		one.RawQuery = parameters.Encode()
+		return pgxpool.ParseConfig(one.String())
+	}
+	if u.Opaque != "" || strings.Contains(u.EscapedPath(), "@") { // an @ there: the password has a / in it
+		return nil, errors.New("the URL is postgres://user:password@host:port/database, with / ? # and @ in a password percent-encoded")
+	}
+	config, err := with(rest)
+	told := false
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		one := config
+		if err != nil { // one by one, to know which of them it is
+			if one, _ = with(url.Values{name: rest[name]}); one == nil {
+				p.Fault(name, "has a value that pgx does not take")
+				told = true
+				continue
+			}
+		}
+		if _, sent := one.ConnConfig.RuntimeParams[name]; sent && !isSetting(name) {
+			p.Unknown(name)
+		}
+	}
+	if err != nil && !told {
+		return nil, errors.New("pgx does not take the URL, or not together with the PG… variables of the environment")
+	}
+	return config, nil
+}
+
+// settings of the server that a URL may set for its connections. pgx would pass on any name, and a misspelled parameter would
+// be noticed by the server at best. Others go into options=-c name=value.
+var settings = []string{
+	"application_name", "client_encoding", "client_min_messages", "datestyle", "default_transaction_isolation",
+	"default_transaction_read_only", "extra_float_digits", "idle_in_transaction_session_timeout", "idle_session_timeout", "intervalstyle",
+	"jit", "lock_timeout", "log_min_duration_statement", "log_statement", "options", "role", "search_path", "statement_timeout",
+	"synchronous_commit", "tcp_keepalives_count", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout",
+	"temp_buffers", "timezone", "transaction_timeout", "work_mem",
+}
+
+// isSetting reports whether a URL may set name. A name with a dot is one of an extension, or of the user's own.
+func isSetting(name string) bool {
+	return strings.Contains(name, ".") || slices.Contains(settings, strings.ToLower(name))
+}

@@ -1,0 +1,84 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/annals-go/annals"
+)
+
+// create runs open, which opens the database file at path and makes it when it is missing: then nobody but its owner may
+// read it, whatever the process's umask. SQLite gives a new file the mode of another one ("modeof"), and -wal and -shm
+// that of the database.
+func create(path string, open func(modeof ...string) error) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return invalid("open", "", "the path names a folder")
+	case err == nil:
+		return open()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	model, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-mode-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(model.Name()) }()
+	if err := model.Close(); err != nil {
+		return err
+	}
+	return open("modeof=" + url.PathEscape(model.Name()))
+}
+
+// unusable reports whether err says that the path cannot be opened before somebody changes it or its rights.
+func unusable(err error) bool {
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// files are the database's files as the store opened them. SQLite goes on with them when somebody has deleted or replaced
+// them: what it writes then is lost, and other processes do not see it.
+type files []file
+
+type file struct {
+	path string
+	info fs.FileInfo
+}
+
+// openFiles are those of the database at path, which is open: they stay the same for as long as it is.
+func openFiles(path string) (files, error) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	var opened files
+	for _, path := range []string{path, resolved + "-wal", resolved + "-shm"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, file{path, info})
+	}
+	return opened, nil
+}
+
+// check is ErrCorrupt when one of the files is not the one that was opened.
+func (f files) check() error {
+	for i := range f {
+		if info, err := os.Stat(f[i].path); err != nil || !os.SameFile(info, f[i].info) {
+			return &annals.Error{Kind: annals.ErrCorrupt,
+				Err: fmt.Errorf("the file %s was deleted or replaced while the store had it open: close the store", f[i].path)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+package sqlitestore_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals/internal/hosttest"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+func TestTwoRuntimes(t *testing.T) {
+	t.Parallel()
+	here := open(t, sqlitestore.Options{})
+	hosttest.TwoRuntimes(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}

@@ -1,0 +1,177 @@
+package sqlitestore
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/annals-go/annals"
+)
+
+// values decodes the columns of one row from left to right, and remembers the first that cannot be right. Scan would say
+// the same in an error that holds the value.
+type values struct {
+	row  []any // int64, float64, string, []byte or nil
+	dest []any // pointers into row
+	next int
+	err  error
+}
+
+// newValues has room for a row of rows.
+func newValues(rows *sql.Rows) (*values, error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	v := &values{row: make([]any, len(columns)), dest: make([]any, len(columns))}
+	for i := range v.row {
+		v.dest[i] = &v.row[i]
+	}
+	return v, nil
+}
+
+// scan takes the current row of rows.
+func (v *values) scan(rows *sql.Rows) error {
+	v.next, v.err = 0, nil
+	return rows.Scan(v.dest...)
+}
+
+// corrupt is an ErrCorrupt for the first column that could not be right, nil when all were.
+func (v *values) corrupt() error {
+	if v.err == nil {
+		return nil
+	}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: v.err}
+}
+
+func (v *values) take() any {
+	value := v.row[v.next]
+	v.next++
+	return value
+}
+
+func (v *values) fault(column, what string) {
+	if v.err == nil {
+		v.err = fmt.Errorf("column %s holds %s", column, what)
+	}
+}
+
+// mismatch is a fault that tells the type of value, and nothing else of it.
+func (v *values) mismatch(column string, value any) {
+	switch value.(type) {
+	case nil:
+		v.fault(column, "NULL")
+	case int64:
+		v.fault(column, "an integer")
+	case float64:
+		v.fault(column, "a real number")
+	case string:
+		v.fault(column, "a text")
+	default:
+		v.fault(column, "a blob")
+	}
+}
+
+// integer is between least and most.
+func (v *values) integer(column string, least, most int64) int64 {
+	value := v.take()
+	n, ok := value.(int64)
+	switch {
+	case !ok:
+		v.mismatch(column, value)
+	case n < least || n > most:
+		v.fault(column, fmt.Sprintf("%d, which is not between %d and %d", n, least, most))
+	default:
+		return n
+	}
+	return least
+}
+
+// lastMicros is the last microsecond of the year 9999; later times have no text form.
+const lastMicros = 253402300799_999999
+
+func (v *values) any64(column string) int64  { return v.integer(column, math.MinInt64, math.MaxInt64) }
+func (v *values) micros(column string) int64 { return v.integer(column, 0, lastMicros) }
+
+// seqNr is a number of an event, or a revision; least is 0 where nothing may be there.
+func (v *values) seqNr(column string, least annals.SeqNr) annals.SeqNr {
+	return annals.SeqNr(v.integer(column, int64(least), int64(annals.MaxSeqNr)))
+}
+
+func (v *values) serializerID(column string) int32 {
+	return int32(v.integer(column, math.MinInt32, math.MaxInt32))
+}
+
+func (v *values) text(column string) string {
+	value := v.take()
+	text, ok := value.(string)
+	switch {
+	case !ok:
+		v.mismatch(column, value)
+	case strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text):
+		v.fault(column, "a text that is not valid UTF-8 without U+0000")
+	default:
+		return text
+	}
+	return ""
+}
+
+// optionalText is "" for NULL.
+func (v *values) optionalText(column string) string {
+	if v.row[v.next] == nil {
+		v.next++
+		return ""
+	}
+	return v.text(column)
+}
+
+func (v *values) id(column string) annals.PersistenceID {
+	id := v.text(column)
+	if id == "" {
+		v.fault(column, "no id")
+	}
+	return annals.PersistenceID(id)
+}
+
+func (v *values) blob(column string) []byte {
+	value := v.take()
+	data, ok := value.([]byte)
+	if !ok {
+		v.mismatch(column, value)
+	}
+	return data
+}
+
+// tags are a JSON array; NULL is none.
+func (v *values) tags(column string) []string {
+	text := v.optionalText(column)
+	if text == "" {
+		return nil
+	}
+	tags, err := parseTags(text)
+	if err != nil {
+		v.fault(column, err.Error())
+	}
+	return tags
+}
+
+// metadata are three columns, all NULL or all set.
+func (v *values) metadata() annals.Payload {
+	const serializerID, manifest, data = "meta_ser_id", "meta_ser_manifest", "meta_payload"
+	if v.row[v.next] == nil {
+		v.next++
+		for _, column := range []string{manifest, data} {
+			if value := v.take(); value != nil {
+				v.mismatch(column, value)
+			}
+		}
+		return annals.Payload{}
+	}
+	p := annals.Payload{SerializerID: v.serializerID(serializerID), Manifest: v.text(manifest), Data: v.blob(data)}
+	if p.SerializerID == 0 {
+		v.fault(serializerID, "0")
+	}
+	return p
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import "github.com/annals-go/annals"
+
+// lossCases are about events that are no longer there though nobody deleted them.
+var lossCases = []testCase{
+	{id: "LOSS-1", about: "a replay with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: replayOfALoss},
+	{id: "LOSS-2", about: "a recovery with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: recoveryOfALoss},
+}
+
+// lossy is an entity with the events 1 … last but for lost.
+func (h *harness) lossy(last, lost annals.SeqNr) annals.PersistenceID {
+	h.Helper()
+	id := h.id()
+	for after := range last {
+		h.write(id, after, 1)
+	}
+	h.cfg.LoseEvent(h, h.store, id, lost)
+	return id
+}
+
+func replayOfALoss(h *harness) {
+	for _, lost := range []annals.SeqNr{2, 4, 6} {
+		id := h.lossy(7, lost)
+		es, err := collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+		h.wantKind(err, annals.ErrCorrupt, "replay of 7 events without %d, behind %s", lost, span(es))
+		if len(es) >= int(lost) {
+			h.Errorf("replay of 7 events without %d: got %s, want none behind the loss", lost, span(es))
+		}
+		h.wantReplay(id, 1, lost-1, 1, lost-1)
+		h.wantReplay(id, lost+1, annals.MaxSeqNr, lost+1, 7)
+	}
+}
+
+func recoveryOfALoss(h *harness) {
+	for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
+		for _, snapshot := range []annals.SeqNr{0, 2} {
+			if snapshot > 0 && !h.caps.Snapshots {
+				continue
+			}
+			id := h.lossy(7, 5)
+			if snapshot > 0 {
+				h.saveSnapshot(snapshotOf(id, snapshot))
+			}
+			_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			h.wantKind(err, annals.ErrCorrupt, "recovery of 7 events without 5 and a snapshot of %d", snapshot)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// lightLimits counts the bytes of payloads and nothing that goes with them.
+type lightLimits struct{ *memstore.Store }
+
+func (s lightLimits) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	c.Limits.MaxBytes = 64 << 10
+	return c
+}
+
+func (s lightLimits) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		light := c
+		light.Events = slices.Clone(c.Events)
+		for i := range light.Events {
+			e := &light.Events[i]
+			e.Manifest, e.Tags, e.Adapter, e.Metadata = "", nil, "", annals.Payload{}
+		}
+		if err := light.Validate(s.Capabilities().Limits); err != nil {
+			return annals.Receipt{}, err
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
+// longErrors names the id once more.
+type longErrors struct{ *memstore.Store }
+
+func (s longErrors) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		r, err := j.Append(ctx, c)
+		if err != nil {
+			err = errors.Join(err, errors.New(string(c.ID)))
+		}
+		return r, err
+	}}
+}

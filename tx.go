@@ -1,0 +1,29 @@
+package annals
+
+import "context"
+
+type txKey struct{}
+
+// txMark says that a context is that of a function in a transaction of store.
+type txMark struct {
+	store Store
+	outer *txMark // of a transaction around it, of another store
+}
+
+// ContextWithTx is ctx as a Transactor gives it to the function that runs in a transaction of s. Stores and hosts know by it that
+// a write to s would wait for that transaction, which waits for the write.
+func ContextWithTx(ctx context.Context, s Store) context.Context {
+	outer, _ := ctx.Value(txKey{}).(*txMark)
+	return context.WithValue(ctx, txKey{}, &txMark{s, outer})
+}
+
+// ContextInTx reports whether ctx comes from the function of a transaction of s. Stores are compared with ==.
+func ContextInTx(ctx context.Context, s Store) bool {
+	mark, _ := ctx.Value(txKey{}).(*txMark)
+	for ; mark != nil; mark = mark.outer {
+		if mark.store == s {
+			return true
+		}
+	}
+	return false
+}
