@@ -37,6 +37,15 @@ func (d *decoder) number(name string, least, most int64) (int64, bool) {
 	return n, true
 }
 
+// required is a number that every item of its kind has.
+func (d *decoder) required(name string, least, most int64) int64 {
+	n, ok := d.number(name, least, most)
+	if !ok {
+		d.wrong(name)
+	}
+	return n
+}
+
 // bytes is a binary of a length; nil when there is none.
 func (d *decoder) bytes(name string, length int) []byte {
 	if d.item[name] == nil {
@@ -75,10 +84,7 @@ func (d *decoder) time(name string) time.Time {
 }
 
 func (d *decoder) payload() annals.Payload {
-	serializer, ok := d.number(attrSerializer, math.MinInt32, math.MaxInt32)
-	if !ok {
-		d.wrong(attrSerializer)
-	}
+	serializer := d.required(attrSerializer, math.MinInt32, math.MaxInt32)
 	p := annals.Payload{SerializerID: int32(serializer), Manifest: d.text(attrManifest)}
 	switch data := d.item[attrData].(type) {
 	case nil:

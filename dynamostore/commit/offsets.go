@@ -37,13 +37,18 @@ func progressKey(projection string, group int) plan.Item {
 	return key(annals.PersistenceID(progressID(projection, group)), 0)
 }
 
-// entityKey is the place of an entity's offset. It has 120 bits of a hash: no two ids share one.
+// entityKey is the key of an entity's offset.
 func entityKey(projection string, id annals.PersistenceID) plan.Item {
+	it := progressKey(projection, group(id))
+	it[attrSeq] = &types.AttributeValueMemberN{Value: entityNumber(id)}
+	return it
+}
+
+// entityNumber is the range key of an entity's offset: 120 bits of a hash, which no two ids share.
+func entityNumber(id annals.PersistenceID) string {
 	sum := sha256.Sum256([]byte(id))
 	n := new(big.Int).SetBytes(sum[:15])
-	it := progressKey(projection, group(id))
-	it[attrSeq] = &types.AttributeValueMemberN{Value: n.Add(n, big.NewInt(1)).String()}
-	return it
+	return n.Add(n, big.NewInt(1)).String()
 }
 
 // Load is plan.Offsets.
@@ -268,9 +273,8 @@ func entityOffset(of int, it plan.Item) (annals.Offset, error) {
 	if err := d.readable("the offset of an entity"); err != nil {
 		return annals.Offset{}, err
 	}
-	n, _ := d.number(attrNumber, math.MinInt64, math.MaxInt64)
-	offset := annals.Offset{ID: annals.PersistenceID(d.text(attrEntity)), SeqNr: annals.SeqNr(n), Time: d.time(attrTime)}
-	if group(offset.ID) != of {
+	offset := annals.Offset{ID: annals.PersistenceID(d.text(attrEntity)), SeqNr: annals.SeqNr(d.required(attrNumber, math.MinInt64, math.MaxInt64)), Time: d.time(attrTime)}
+	if group(offset.ID) != of || number(it) != entityNumber(offset.ID) {
 		d.wrong(attrEntity)
 	}
 	if d.fault != nil {

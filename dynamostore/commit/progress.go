@@ -44,7 +44,7 @@ func progressOf(group int, it plan.Item) (*progress, error) {
 		return nil, err
 	}
 	p := newProgress(group)
-	p.revision, _ = d.number(attrRevision, 1, math.MaxInt64-1)
+	p.revision = d.required(attrRevision, 1, math.MaxInt64-1)
 	slices, ok := mapOf(it, attrNewest)
 	if !ok {
 		d.wrong(attrNewest)
@@ -60,8 +60,7 @@ func progressOf(group int, it plan.Item) (*progress, error) {
 		at, numbers := decoder{item: m}, decoder{item: ids}
 		newest := moment{at: at.time(attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
 		for id := range ids {
-			n, _ := numbers.number(id, math.MinInt64, math.MaxInt64)
-			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(n)
+			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(numbers.required(id, math.MinInt64, math.MaxInt64))
 		}
 		p.newest[slice] = newest
 		if at.fault != nil || numbers.fault != nil {

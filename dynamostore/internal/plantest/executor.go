@@ -26,10 +26,14 @@ type Executor struct {
 	// Meanwhile, when not nil, is called once, behind the next request: what another process does.
 	Meanwhile func()
 
-	mu     sync.Mutex
-	tables map[string]*memory
-	log    strings.Builder
+	mu       sync.Mutex
+	tables   map[string]*memory
+	log      strings.Builder
+	requests int
 }
+
+// maxRequests is more than a test makes of one Executor. A layout that repeats a request without end fails by it.
+const maxRequests = 100_000
 
 type memory struct {
 	plan.Table
@@ -225,6 +229,13 @@ func (e *Executor) DeleteAll(_ context.Context, table string, keys []plan.Item) 
 }
 
 func (e *Executor) meanwhile() {
+	e.mu.Lock()
+	e.requests++
+	endless := e.requests > maxRequests
+	e.mu.Unlock()
+	if endless {
+		panic(fmt.Sprintf("plantest: a layout has made more than %d requests", maxRequests))
+	}
 	if do := e.Meanwhile; do != nil {
 		e.Meanwhile = nil
 		do()
