@@ -14,9 +14,11 @@ type Payload struct {
 type NewEvent struct {
 	Payload
 	Tags     []string
-	Metadata Payload   // zero = none
-	Time     time.Time // zero = the store's clock; set by importers, kept where the store can
-	Adapter  string    // manifest of an Akka event adapter: carried for its tables, "" for everybody else
+	Metadata Payload // zero = none
+	// Time is for importers: when the event was stored elsewhere. Zero is the store's clock. A store that claims EventTimes keeps it,
+	// in microseconds. A follower that has read beyond this time does not find the event: import before anything follows.
+	Time    time.Time
+	Adapter string // manifest of an Akka event adapter: carried for its tables, "" for everybody else
 }
 
 // Commit is one atomic write to one entity. The store may keep payloads but does not touch the Events
@@ -42,7 +44,7 @@ type Receipt struct {
 type Event struct {
 	ID    PersistenceID
 	SeqNr SeqNr
-	Time  time.Time // when it was stored: the store's clock, UTC, microseconds
+	Time  time.Time // when it was stored, UTC, in microseconds: by the store's clock, or NewEvent.Time
 	Payload
 	Tags     []string
 	Metadata Payload

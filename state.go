@@ -12,8 +12,9 @@ type State struct {
 	Revision SeqNr // counts writes, deletes included
 	Time     time.Time
 	Payload
-	Tags    []string
-	Deleted bool
+	Tags     []string
+	Metadata Payload // of the write; zero = none
+	Deleted  bool
 }
 
 // Offset is the place of s in the order of Query.
@@ -24,7 +25,8 @@ type StateWrite struct {
 	ID    PersistenceID
 	After SeqNr // the last revision the writer knows, never optional
 	Payload
-	Tags []string
+	Tags     []string
+	Metadata Payload // zero = none; a tombstone keeps it too
 	// Event is optional: stored in the same transaction in the entity's journal, numbered as the revision. Then every
 	// write of the entity must carry one: ErrInvalid when the journal's last number is not After.
 	Event   *NewEvent
@@ -46,6 +48,13 @@ type StateStore interface {
 	// Delete leaves a tombstone at revision After+1, so that revisions never repeat. w.Payload is ignored. The errors
 	// are those of Put.
 	Delete(ctx context.Context, w StateWrite) (Receipt, error)
+}
+
+// StateSkipper is an optional ability of a Store, for importers: a state goes on at the revision that it had elsewhere.
+type StateSkipper interface {
+	// SkipStateTo makes the state's last revision n, as if 1 … n had been written and the last of them had been a delete. ErrConflict when
+	// the state has been written already. To copy a state of revision n, skip to n-1 and Put it.
+	SkipStateTo(ctx context.Context, id PersistenceID, n SeqNr) error
 }
 
 // Columns are values for columns of the user's own beside a state: a key that is absent leaves the column

@@ -26,12 +26,13 @@ type Capabilities struct {
 	CommitSnapshot   bool // Commit.Snapshot; ErrUnsupported elsewhere, where hosts Save after the commit
 	ManySnapshots    bool // older snapshots stay beside the newest
 	Tags             bool // kept; dropped elsewhere
-	Metadata         bool // kept; dropped elsewhere
+	Metadata         bool // of events and snapshots: kept; dropped elsewhere
+	StateMetadata    bool // StateWrite.Metadata is kept; dropped elsewhere
 	EventTimes       bool // NewEvent.Time is kept; the store's clock is used elsewhere
 	TagQueries       bool // Filter.Tag; ErrUnsupported elsewhere
 	StateEvents      bool // StateWrite.Event; ErrUnsupported elsewhere
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
-	OrderedFeed      bool // events become visible in the order of Offset: followers need not look back
+	OrderedFeed      bool // events without a NewEvent.Time become visible in the order of Offset: followers need not look back
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer behind a DeleteTo still gets ErrConflict
 	Forgets          bool // what a Forgetter does; ErrUnsupported elsewhere

@@ -53,8 +53,8 @@ func (c Commit) Validate(l Limits) error {
 // Validate says what is wrong with w for a store with limits l: nil, ErrInvalid or ErrTooLarge. A deleting write has no
 // payload; op is "put state" or "delete state".
 func (w StateWrite) Validate(op string, l Limits) error {
-	faults := []error{w.ID.validate(l), validTags(w.Tags)}
-	size, events := tagBytes(w.Tags), 0
+	faults := []error{w.ID.validate(l), validTags(w.Tags), metadataFault(w.Metadata)}
+	size, events := tagBytes(w.Tags)+w.Metadata.size(), 0
 	if w.After < 0 || w.After == MaxSeqNr {
 		faults = append(faults, fmt.Errorf("After is %d", w.After))
 	}
@@ -83,6 +83,19 @@ func (s Snapshot) Validate(l Limits) error {
 		return &Error{Op: "save snapshot", ID: s.ID, Kind: ErrInvalid, Err: err}
 	}
 	return tooLarge("save snapshot", s.ID, 0, s.size(), l)
+}
+
+// ValidateSkip says what is wrong with an id and the number to skip to, for a store with limits l: nil or ErrInvalid. op is "skip" or
+// "skip state".
+func (id PersistenceID) ValidateSkip(op string, n SeqNr, l Limits) error {
+	err := id.validate(l)
+	if n < 1 || n >= MaxSeqNr {
+		err = errors.Join(err, fmt.Errorf("the number to skip to is %d", n))
+	}
+	if err != nil {
+		return &Error{Op: op, ID: id, Kind: ErrInvalid, Err: err}
+	}
+	return nil
 }
 
 // ValidateRead says what is wrong with id for a store with limits l: nil or ErrInvalid. op is the operation that
