@@ -60,17 +60,17 @@ var rules = []struct {
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root codec behavior entity", libs: "github.com/anishathalye/porcupine"},
-	{pkg: "internal/child"},
-	{pkg: "internal/testenv", may: "root internal/child", libs: anything}, // servers for tests
-	{pkg: "internal/testpg", may: "internal/child internal/pgserver", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "internal/pgserver", may: "internal/child", libs: "github.com/jackc/pgx/v5"}, // also for measurements
+	// Database servers for tests and measurements.
+	{pkg: "internal/servers/process"},
+	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "internal/servers/dynamo", may: "internal/servers/process"},
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/testenv", module + "/internal/testpg", module + "/internal/figures", module + "/internal/storeurl/urltest",
+	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
 	module + "/internal/hosttest",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }

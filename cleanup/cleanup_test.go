@@ -13,13 +13,13 @@ import (
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/sqlitestore"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { dynamo.Main(m) }
 
 var text = annals.Payload{SerializerID: 1, Manifest: "text", Data: []byte("secret")}
 
@@ -53,7 +53,7 @@ func stores(t *testing.T, test func(t *testing.T, s annals.Store)) {
 // openDynamo opens a store of the commit layout on a new table.
 func openDynamo(t *testing.T) annals.Store {
 	t.Helper()
-	client, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Endpoint: testenv.DynamoDB(t), Region: "us-east-1",
+	client, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Endpoint: dynamo.Endpoint(t), Region: "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 	if err != nil {
 		t.Fatal(err)

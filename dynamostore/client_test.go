@@ -16,7 +16,7 @@ import (
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -53,7 +53,7 @@ func count(t *testing.T, table, id string, wrap func(http.RoundTripper) aws.HTTP
 		x, _ := ctx.Value(exchangeKey{}).(*exchange)
 		return &lateConn{Conn: c, x: x, closed: make(chan struct{})}, err
 	}}
-	c, err := connect(t.Context(), testenv.DynamoDB(t))
+	c, err := connect(t.Context(), dynamo.Endpoint(t))
 	if err != nil {
 		t.Fatal(err)
 	}

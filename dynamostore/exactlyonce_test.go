@@ -19,7 +19,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
@@ -150,7 +150,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 		defer func() { _ = s.Close() }()
 		stores = append(stores, s)
 	}
-	p.SetRule(badWeather(testenv.Fault{Status: http.StatusServiceUnavailable}))
+	p.SetRule(badWeather(dynamo.Fault{Status: http.StatusServiceUnavailable}))
 	var accepted, conflicts, unknown atomic.Int64
 	var writers sync.WaitGroup
 	for w := range 8 {
@@ -192,7 +192,7 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	p.SetRule(badWeather(testenv.Fault{Status: http.StatusServiceUnavailable}))
+	p.SetRule(badWeather(dynamo.Fault{Status: http.StatusServiceUnavailable}))
 	acknowledged := 0
 	for range rounds {
 		child := exec.CommandContext(t.Context(), os.Args[0])

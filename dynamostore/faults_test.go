@@ -14,20 +14,20 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // newProxy is a fault proxy in front of the tests' server.
-func newProxy(t *testing.T) *testenv.FaultProxy {
+func newProxy(t *testing.T) *dynamo.FaultProxy {
 	t.Helper()
-	p := testenv.NewFaultProxy(testenv.DynamoDB(t))
+	p := dynamo.NewFaultProxy(dynamo.Endpoint(t))
 	t.Cleanup(p.Close)
 	return p
 }
 
 // clientBehindProxy is a client of a new fault proxy.
-func clientBehindProxy(t *testing.T) (*dynamodb.Client, *testenv.FaultProxy) {
+func clientBehindProxy(t *testing.T) (*dynamodb.Client, *dynamo.FaultProxy) {
 	t.Helper()
 	p := newProxy(t)
 	c, err := connect(t.Context(), p.Endpoint)
@@ -38,7 +38,7 @@ func clientBehindProxy(t *testing.T) (*dynamodb.Client, *testenv.FaultProxy) {
 }
 
 // behindProxy opens a store of the commit layout behind a fault proxy.
-func behindProxy(t *testing.T, o dynamostore.Options) (*dynamostore.Store, *testenv.FaultProxy) {
+func behindProxy(t *testing.T, o dynamostore.Options) (*dynamostore.Store, *dynamo.FaultProxy) {
 	t.Helper()
 	c, p := clientBehindProxy(t)
 	return openCommit(t, c, o), p
@@ -46,21 +46,21 @@ func behindProxy(t *testing.T, o dynamostore.Options) (*dynamostore.Store, *test
 
 // badWeather makes three of fourteen writes fail: one loses its answer, one is answered by a 500 after it landed, and one meets
 // refused before it reaches the server.
-func badWeather(refused testenv.Fault) func(testenv.Request) testenv.Fault {
+func badWeather(refused dynamo.Fault) func(dynamo.Request) dynamo.Fault {
 	var n atomic.Int64
-	return func(r testenv.Request) testenv.Fault {
+	return func(r dynamo.Request) dynamo.Fault {
 		if !r.Writes() {
-			return testenv.Fault{}
+			return dynamo.Fault{}
 		}
 		switch n.Add(1) % 14 {
 		case 3:
-			return testenv.Fault{LoseAnswer: true}
+			return dynamo.Fault{LoseAnswer: true}
 		case 7:
-			return testenv.Fault{StatusLate: http.StatusInternalServerError}
+			return dynamo.Fault{StatusLate: http.StatusInternalServerError}
 		case 11:
 			return refused
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	}
 }
 
@@ -69,7 +69,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s, p := behindProxy(t, dynamostore.Options{})
-	p.SetRule(badWeather(testenv.Fault{Status: http.StatusServiceUnavailable}))
+	p.SetRule(badWeather(dynamo.Fault{Status: http.StatusServiceUnavailable}))
 	var writers sync.WaitGroup
 	for w := range 4 {
 		id := annals.NewPersistenceID("Thing", fmt.Sprint(w))
@@ -102,14 +102,14 @@ func TestUnknownOutcome(t *testing.T) {
 	ctx := t.Context()
 	s, p := behindProxy(t, dynamostore.Options{Attempts: 3})
 	id := annals.NewPersistenceID("Thing", "1")
-	p.SetRule(func(r testenv.Request) testenv.Fault { return testenv.Fault{LoseAnswer: r.Writes()} })
+	p.SetRule(func(r dynamo.Request) dynamo.Fault { return dynamo.Fault{LoseAnswer: r.Writes()} })
 	c := annals.Commit{ID: id, Events: texts("a"), WriteID: annals.NewWriteID()}
 	before := p.Counts()["PutItem"]
 	_, err := s.Journal().Append(ctx, c)
 	if !errors.Is(err, annals.ErrUnknown) || p.Counts()["PutItem"] != before+3 {
 		t.Fatal(err, p.Counts())
 	}
-	p.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{Status: http.StatusInternalServerError} })
+	p.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Status: http.StatusInternalServerError} })
 	if _, err := s.Journal().LastSeqNr(ctx, id); !errors.Is(err, annals.ErrUnavailable) {
 		t.Error(err)
 	}
@@ -126,9 +126,9 @@ func TestThrottling(t *testing.T) {
 	s, p := behindProxy(t, dynamostore.Options{})
 	id := annals.NewPersistenceID("Thing", "1")
 	var seen sync.Map
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		_, again := seen.LoadOrStore(r.Operation+fmt.Sprint(r.Number%3), true)
-		return testenv.Fault{Throttle: !again}
+		return dynamo.Fault{Throttle: !again}
 	})
 	large := make([]byte, 3<<20) // incompressible: parts
 	_, _ = rand.Read(large)
@@ -153,11 +153,11 @@ func TestThrottlingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t, dynamostore.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Number == 3 && r.Operation == "Query" {
 			cancel()
 		}
-		return testenv.Fault{Throttle: true}
+		return dynamo.Fault{Throttle: true}
 	})
 	_, err := s.Journal().LastSeqNr(ctx, "Thing|1")
 	if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.Canceled) {
@@ -171,12 +171,12 @@ func TestMaxInFlight(t *testing.T) {
 	s, p := behindProxy(t, dynamostore.Options{MaxInFlight: 2})
 	var mu sync.Mutex
 	most, now := 0, 0
-	p.SetRule(func(testenv.Request) testenv.Fault {
+	p.SetRule(func(dynamo.Request) dynamo.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		now++
 		most = max(most, now)
-		return testenv.Fault{Delay: time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
+		return dynamo.Fault{Delay: time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
 	})
 	var readers sync.WaitGroup
 	for range 8 {
@@ -229,9 +229,9 @@ func TestErrorsCarryNoPayloads(t *testing.T) {
 	try()
 	_, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: 1, Events: []annals.NewEvent{text(strings.Repeat(secret, 30_000))}})
 	note(err)
-	p.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{LoseAnswer: true} })
+	p.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{LoseAnswer: true} })
 	try()
-	p.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{Garble: true} })
+	p.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Garble: true} })
 	for _, err := range s.Journal().Replay(ctx, id, 1, 1) {
 		note(err)
 	}

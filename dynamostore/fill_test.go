@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -93,11 +93,11 @@ func TestFillIndex(t *testing.T) {
 	filling := indexed
 	filling.FillIndex = true
 	short, cancel := context.WithCancel(ctx)
-	proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Operation == "UpdateItem" && r.Number == 40 {
 			cancel()
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	if _, err := dynamostore.Open(short, slow, filling, o); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

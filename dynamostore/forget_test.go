@@ -14,7 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -23,7 +23,7 @@ import (
 // other waits.
 type pair struct {
 	*testing.T
-	proxy        *testenv.FaultProxy
+	proxy        *dynamo.FaultProxy
 	slow, beside *dynamostore.Store
 	client       *dynamodb.Client
 	table        string
@@ -43,13 +43,13 @@ func newPair(t *testing.T) *pair {
 
 // before calls do when the nth request of an operation from now on is about to reach the server.
 func (p *pair) before(operation string, nth int, do func()) {
-	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Operation == operation {
 			if nth--; nth == 0 {
 				do()
 			}
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 }
 
@@ -340,11 +340,11 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 	p.gone(id, 1)
 	random := make([]byte, 1<<20)
 	_, _ = rand.Read(random)
-	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Operation == "PutItem" && strings.Contains(string(r.Body), `"parts"`) { // the header
-			return testenv.Fault{Status: http.StatusInternalServerError}
+			return dynamo.Fault{Status: http.StatusInternalServerError}
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	if err := p.slow.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: 1, Payload: annals.Payload{SerializerID: 4, Data: random}}); !errors.Is(err, annals.ErrUnknown) {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -44,7 +44,7 @@ func TestItemSize(t *testing.T) {
 
 // largestItem stores the largest commit there can be, and tries one that has a byte more. It returns false when that one's time takes a
 // byte less than others do.
-func largestItem(t *testing.T, s *dynamostore.Store, p *testenv.FaultProxy, id annals.PersistenceID, snapshot bool) bool {
+func largestItem(t *testing.T, s *dynamostore.Store, p *dynamo.FaultProxy, id annals.PersistenceID, snapshot bool) bool {
 	t.Helper()
 	const frame = 86 // what the commit's item has beside its data
 	c := annals.Commit{ID: id, Events: texts(strings.Repeat("x", plan.MaxItemBytes-frame+1))}

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -73,33 +73,33 @@ func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 		mu       sync.Mutex
 		hopeless = map[string]bool{} // requests whose answers get lost however often they are sent
 	)
-	fault := func(name string, f testenv.Fault) testenv.Fault {
+	fault := func(name string, f dynamo.Fault) dynamo.Fault {
 		happened[name]++
 		return f
 	}
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if hopeless[string(r.Body)] {
-			return testenv.Fault{LoseAnswer: true}
+			return dynamo.Fault{LoseAnswer: true}
 		}
 		switch at := r.Number % 60; {
 		case at == 2:
 			bs.throttled.Store(r.Operation, true)
-			return fault("throttled", testenv.Fault{Throttle: true})
+			return fault("throttled", dynamo.Fault{Throttle: true})
 		case at == 16 && r.Writes():
 			hopeless[string(r.Body)] = true
-			return fault("answer lost for good", testenv.Fault{LoseAnswer: true})
+			return fault("answer lost for good", dynamo.Fault{LoseAnswer: true})
 		case at%15 == 4:
-			return fault("answer lost", testenv.Fault{LoseAnswer: true})
+			return fault("answer lost", dynamo.Fault{LoseAnswer: true})
 		case at%15 == 7 && r.Writes():
-			return fault("500 behind a write", testenv.Fault{StatusLate: http.StatusInternalServerError})
+			return fault("500 behind a write", dynamo.Fault{StatusLate: http.StatusInternalServerError})
 		case at%15 == 10:
-			return fault("500 or 503", testenv.Fault{Status: http.StatusInternalServerError + 3*(r.Number%2)})
+			return fault("500 or 503", dynamo.Fault{Status: http.StatusInternalServerError + 3*(r.Number%2)})
 		case at%5 == 3:
-			return fault("late", testenv.Fault{Delay: 2 * time.Millisecond})
+			return fault("late", dynamo.Fault{Delay: 2 * time.Millisecond})
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	return func() map[string]int {
 		p.SetRule(nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testenv.Main(m)
+	dynamo.Main(m)
 }
 
 // connect makes a client for a test server.
@@ -32,7 +32,7 @@ func connect(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 
 func client(t testing.TB) *dynamodb.Client {
 	t.Helper()
-	c, err := connect(t.Context(), testenv.DynamoDB(t))
+	c, err := connect(t.Context(), dynamo.Endpoint(t))
 	if err != nil {
 		t.Fatal(err)
 	}

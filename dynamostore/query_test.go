@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -148,13 +148,13 @@ func TestManyTypes(t *testing.T) {
 		p.append("T7|1", n+1, "b")
 	}
 	pages := 0
-	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if strings.Contains(string(r.Body), `"Limit":20,`) {
 			pages++
 		} else if r.Indexed() {
 			t.Errorf("a request for a page of any size: %s", r.Body)
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	events := collect(t, p.slow.Query().Events(ctx, annals.Filter{}))
 	if !slices.IsSortedFunc(events, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) }) || len(events) != 150 {
@@ -220,11 +220,11 @@ func TestFollowerOfALaggingIndex(t *testing.T) {
 		p.append(id, 0, "a")
 	}
 	lagging := true
-	p.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if lagging && r.Indexed() && strings.Contains(string(r.Body), `"Thing#01"`) {
-			return testenv.Fault{HideNewest: 1}
+			return dynamo.Fault{HideNewest: 1}
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	seen := func(f annals.Filter) (seen []annals.PersistenceID) {
 		for _, e := range collect(t, p.slow.Query().Events(t.Context(), f)) {
@@ -262,15 +262,15 @@ func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	var refused time.Time // the last one
 	throttle := func() {
 		left := 2
-		p.SetRule(func(r testenv.Request) testenv.Fault {
+		p.SetRule(func(r dynamo.Request) dynamo.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if !r.Writes() || left == 0 {
-				return testenv.Fault{}
+				return dynamo.Fault{}
 			}
 			left--
 			refused = time.Now()
-			return testenv.Fault{Throttle: true}
+			return dynamo.Fault{Throttle: true}
 		})
 	}
 	id := annals.PersistenceID("Thing|1")

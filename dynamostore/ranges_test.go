@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -116,18 +116,18 @@ func TestLongReplayBrokenOff(t *testing.T) {
 	// Page one, the last page and the first range come; the other ranges would take a minute.
 	bound := regexp.MustCompile(`":from":\{"N":"(\d+)"`)
 	var first atomic.Int64 // where the first range begins: behind the commit from which on the last page is asked for
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		found := bound.FindSubmatch(r.Body)
 		if found == nil {
-			return testenv.Fault{}
+			return dynamo.Fault{}
 		}
 		switch from, _ := strconv.ParseInt(string(found[1]), 10, 64); {
 		case strings.Contains(string(r.Body), `"ScanIndexForward":false`):
 			first.Store(from + 1)
 		case from > 1 && from != first.Load():
-			return testenv.Fault{Delay: time.Minute}
+			return dynamo.Fault{Delay: time.Minute}
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	begun := time.Now()
 	for e, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {

@@ -14,11 +14,11 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 )
 
 // shardedBehindProxy opens a store on new tables of the plugin behind a fault proxy.
-func shardedBehindProxy(t *testing.T, j sharded.Journal, o dynamostore.Options) (*dynamostore.Store, *testenv.FaultProxy) {
+func shardedBehindProxy(t *testing.T, j sharded.Journal, o dynamostore.Options) (*dynamostore.Store, *dynamo.FaultProxy) {
 	t.Helper()
 	c, p := clientBehindProxy(t)
 	prefix := "s" + rand.Text()
@@ -35,7 +35,7 @@ func TestShardedLostAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, dynamostore.Options{})
-	p.SetRule(badWeather(testenv.Fault{Throttle: true}))
+	p.SetRule(badWeather(dynamo.Fault{Throttle: true}))
 	var writers sync.WaitGroup
 	for w := range 3 {
 		id := annals.NewPersistenceID("Thing", fmt.Sprint(w))
@@ -74,7 +74,7 @@ func TestShardedStaleIndex(t *testing.T) {
 		}
 	}
 	for _, hidden := range []int{1, 7, 30} {
-		p.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{HideNewest: hidden} })
+		p.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{HideNewest: hidden} })
 		if last, err := s.Journal().LastSeqNr(ctx, id); last != 30 || err != nil {
 			t.Errorf("%d rows hidden: last number %d, %v", hidden, last, err)
 		}
@@ -93,12 +93,12 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 	fill(ctx, t, s, id, 10_000, 100, 10)
 	var mu sync.Mutex
 	now, most := 0, 0
-	p.SetRule(func(testenv.Request) testenv.Fault {
+	p.SetRule(func(dynamo.Request) dynamo.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		now++
 		most = max(most, now)
-		return testenv.Fault{Delay: 50 * time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
+		return dynamo.Fault{Delay: 50 * time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
 	})
 	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 10_000 {
 		t.Errorf("%d events", n)
@@ -127,7 +127,7 @@ func TestShardedReadAheadIsBounded(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var first, later []int
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		var q struct {
@@ -143,7 +143,7 @@ func TestShardedReadAheadIsBounded(t *testing.T) {
 		default:
 			later = append(later, q.Limit)
 		}
-		return testenv.Fault{}
+		return dynamo.Fault{}
 	})
 	if n := len(replay(ctx, t, s, "Thing|1-1", 1, annals.MaxSeqNr)); n != rows {
 		t.Errorf("%d events", n)

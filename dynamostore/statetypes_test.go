@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -326,11 +326,11 @@ func TestFindStatesBehindTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.SetRule(func(r testenv.Request) testenv.Fault {
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if !r.Indexed() {
-			return testenv.Fault{}
+			return dynamo.Fault{}
 		}
-		return testenv.Fault{After: func() { // between index and states
+		return dynamo.Fault{After: func() { // between index and states
 			p.SetRule(nil)
 			if err := putText(t, s, "Post|0", 1, "other"); err != nil {
 				t.Error(err)

@@ -11,13 +11,13 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 )
 
 // bench is a store under test with the proxy in front of its server.
 type bench struct {
-	proxy  *testenv.FaultProxy
+	proxy  *dynamo.FaultProxy
 	layout dynamostore.Layout
 }
 
@@ -32,11 +32,11 @@ type benches struct {
 
 func (bs *benches) config(t *testing.T) storetest.Config {
 	t.Helper()
-	endpoint := testenv.NewDynamoDB(t)
+	endpoint := dynamo.NewEndpoint(t)
 	bs.options.CreateTables = true
 	return storetest.Config{
 		Open: func(tb testing.TB) annals.Store {
-			b := bench{testenv.NewFaultProxy(endpoint), bs.layout()}
+			b := bench{dynamo.NewFaultProxy(endpoint), bs.layout()}
 			tb.Cleanup(b.proxy.Close)
 			return bs.open(tb, b)
 		},

@@ -9,8 +9,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/storeurl/urltest"
-	"github.com/annals-go/annals/internal/testenv"
 )
 
 func TestURLParameters(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOpenURL(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	openers := annals.Openers{"dynamodb": dynamostore.Options{}.OpenURL}
-	server := "&region=us-east-1&endpoint=" + testenv.DynamoDB(t)
+	server := "&region=us-east-1&endpoint=" + dynamo.Endpoint(t)
 	prefix := "u" + rand.Text()
 	for _, u := range []string{
 		"dynamodb:?table=" + prefix,

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -14,7 +14,7 @@ import (
 // ours, on every way a commit is written.
 func TestSnapshotAheadOfTheJournal(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	one := []annals.NewEvent{{Payload: text("next")}}
 	ahead := func(id annals.PersistenceID, events annals.SeqNr) annals.SeqNr {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -37,7 +37,7 @@ func collected[T any](seq iter.Seq2[T, error]) (values []T, err error) {
 // A pool that avoids prepared statements, as poolers in between may ask for, writes and reads the same as any other.
 func TestModesOfTheDriver(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	usual := openAt(t, at, pgstore.Options{CreateTables: true})
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -79,7 +79,7 @@ func inMode(t *testing.T, at, mode string) string {
 // not another value, and not worth another try. So it is in every call that reads rows, in both formats.
 func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	run(t, at, `ALTER TABLE event_journal ALTER event_ser_id TYPE BIGINT, ALTER meta_ser_id TYPE BIGINT;
 		ALTER TABLE snapshot ALTER ser_id TYPE BIGINT; ALTER TABLE durable_state ALTER state_ser_id TYPE BIGINT`)
@@ -143,7 +143,7 @@ func TestUnreadableRows(t *testing.T) {
 // A table that changes under prepared statements is no failure of the writes that come after.
 func TestAppendsBehindSchemaChanges(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	for after := range annals.SeqNr(20) {
 		if after%4 == 3 {
@@ -160,7 +160,7 @@ func TestAppendsBehindSchemaChanges(t *testing.T) {
 func TestTracerSeesAppends(t *testing.T) {
 	t.Parallel()
 	seen := &queries{}
-	s := openTraced(t, testpg.Schema(t), seen, pgstore.Options{CreateTables: true})
+	s := openTraced(t, postgres.Schema(t), seen, pgstore.Options{CreateTables: true})
 	seen.take()
 	appendOne(t, s, "T|1", 0)
 	if len(seen.take()) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -130,7 +130,7 @@ func TestRevisionsGoOnBehindDelete(t *testing.T) {
 
 func TestTimesRiseByTheMicrosecond(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	future := time.Date(2040, 1, 1, 0, 0, 0, 10_000, time.UTC)
 	appendOne(t, s, "T|1", 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/storetest"
 )
@@ -45,7 +45,7 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
 	c.Short = true
 	c.Open = func(tb testing.TB) annals.Store {
-		url := testpg.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
+		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
 		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
 	}
 	storetest.Run(t, c)
@@ -70,7 +70,7 @@ func TestStateTypes(t *testing.T) {
 			t.Parallel()
 			storetest.RunStateTypes(t, storetest.StateTypes[pgx.Tx]{
 				Open: func(tb testing.TB, st annals.StateType[pgx.Tx]) annals.Store {
-					url := testpg.Tables(tb, name, func(url string) {
+					url := postgres.Tables(tb, name, func(url string) {
 						if name == "Pekko's tables" {
 							run(tb, url, pekkoTables)
 						} else {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -29,7 +29,7 @@ func cartPayload(title string, total int) annals.Payload {
 // pluginStore is a store on tables as the plugin created them, with a custom table for Cart and its handler.
 func pluginStore(t *testing.T, handler func(context.Context, pgx.Tx, annals.State) error) (*pgstore.Store, string) {
 	t.Helper()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	run(t, url, pekkoTables+`
 		CREATE TABLE durable_state_cart (LIKE durable_state INCLUDING ALL, title VARCHAR(255), total BIGINT DEFAULT 777);
 		CREATE TABLE durable_state_t (LIKE durable_state INCLUDING ALL);
@@ -225,7 +225,7 @@ func TestDeletesLeaveOneMarkerAtMost(t *testing.T) {
 	for _, plugin := range []bool{false, true} {
 		t.Run(fmt.Sprint("plugin deletes ", plugin), func(t *testing.T) {
 			t.Parallel()
-			url := testpg.Schema(t)
+			url := postgres.Schema(t)
 			s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: plugin})
 			j := s.Journal()
 			for range 2 { // an id without events: nothing, and nothing again
@@ -274,7 +274,7 @@ func appendOne(t *testing.T, s annals.Store, id annals.PersistenceID, after anna
 
 func TestTimesRiseBehindDeletes(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "T|1", 0)
 	run(t, url, "UPDATE event_journal SET db_timestamp = '2040-01-01T00:00:00.000010Z'")

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -24,7 +24,7 @@ func progress(from, to int, epoch int64) annals.Progress {
 func TestWorkersOnOtherSlicesDoNotWait(t *testing.T) {
 	t.Parallel()
 	const workers = 3 // of which two share a half of the tree, at a bound that is no power of two
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	stores := make([]*pgstore.Store, workers)
 	for i := range stores {
 		stores[i] = openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
@@ -85,7 +85,7 @@ func TestNewEpochWaitsForTheOld(t *testing.T) {
 	for _, old := range [][2]int{{0, 1024}, {100, 200}, {0, 512}} {
 		t.Run(fmt.Sprint("slices ", old), func(t *testing.T) {
 			t.Parallel()
-			url := testpg.Schema(t)
+			url := postgres.Schema(t)
 			s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
 			other := openAt(t, url, pgstore.Options{WriteTimeout: time.Minute})
 			for _, first := range []bool{true, false} { // the old lease's first save, with no row of it yet, and a later one

@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -88,7 +88,7 @@ func TestTakeover(t *testing.T) {
 // A store on tables with other names, in a schema of its own.
 func TestTablesByName(t *testing.T) {
 	t.Parallel()
-	ctx, pool := t.Context(), pool(t, testpg.Database(t))
+	ctx, pool := t.Context(), pool(t, postgres.Database(t))
 	store, err := pgstore.Open(ctx, pool, pgstore.Options{
 		CreateTables: true,
 		Tables:       pgstore.Tables{Schema: "shop", Journal: "order_journal", Snapshot: "order_snapshot", State: "order_state"},

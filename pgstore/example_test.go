@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -68,7 +68,7 @@ func countPublished(ctx context.Context, tx pgx.Tx, c codec.Change[Post]) error 
 // Blog posts as durable states: found by their title, which no two have, and counted in the transaction of each change.
 func TestBlog(t *testing.T) {
 	t.Parallel()
-	ctx, url := t.Context(), testpg.Schema(t)
+	ctx, url := t.Context(), postgres.Schema(t)
 	openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, createBlog)
 	store := openAt(t, url, pgstore.Options{StateTypes: blogTypes})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/pgserver"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -161,9 +161,9 @@ func (l *load) check() {
 	}
 }
 
-func startServer(t *testing.T, settings ...string) *pgserver.Server {
+func startServer(t *testing.T, settings ...string) *postgres.Server {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), settings...)
+	server, err := postgres.Start(t.Context(), settings...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testpg.Main(m)
+	postgres.Main(m)
 }
 
 // countChange is a change handler that counts.
@@ -93,7 +93,7 @@ func writeUntilKilled(ctx context.Context, url string) error {
 func TestHandlerExactlyOnceUnderKill(t *testing.T) {
 	t.Parallel()
 	changes := *crashes * 1000
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
 	s := openAt(t, url, countingOptions)
@@ -134,7 +134,7 @@ func TestHandlerExactlyOnceUnderKill(t *testing.T) {
 // The answer to a COMMIT gets lost: the store finds out that it was done, and the handler's work counts once.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	openAt(t, p.url, pgstore.Options{CreateTables: true})
 	run(t, p.url, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
 	s := openAt(t, p.url, countingOptions)
@@ -162,7 +162,7 @@ func TestLostCommit(t *testing.T) {
 // The network swallows an answer and says nothing: the store does not wait for ever, and finds out what happened.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	p.quiet = true
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
 	appendOne(t, s, "T|1", 0)
@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 func TestLostGroups(t *testing.T) {
 	t.Parallel()
 	const writers, each = 24, 12
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
 	ctx, stop := context.WithCancel(t.Context())
 	var breaking sync.WaitGroup
@@ -223,7 +223,7 @@ func TestLostGroups(t *testing.T) {
 // A server that goes away and comes back: what fails says so in its kind, and nothing is stored twice.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
 	for after := range annals.SeqNr(6) {
 		p.cut()
@@ -244,7 +244,7 @@ func TestBrokenConnections(t *testing.T) {
 // An outcome that nobody can tell comes back as ErrUnknown when the caller's time is up.
 func TestContextEndsInAWrite(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	w := annals.NewWriteID()
 	run(t, url, holding(w))

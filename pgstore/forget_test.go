@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -12,7 +12,7 @@ import (
 func TestForgetAge(t *testing.T) {
 	t.Parallel()
 	for _, plugin := range []bool{false, true} {
-		url := testpg.Schema(t)
+		url := postgres.Schema(t)
 		s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: plugin})
 		for after := range annals.SeqNr(3) {
 			appendOne(t, s, "T|1", after)
@@ -39,7 +39,7 @@ func TestForgetAge(t *testing.T) {
 // behind it, and finds an entity never written: never does an event stand behind numbers that are gone.
 func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "Held|1", 0)
 	if err := s.Journal().DeleteTo(t.Context(), "Held|1", annals.MaxSeqNr); err != nil {
@@ -66,7 +66,7 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 // A state is written while Forget is at work, behind its look: it stays. With no row there was nothing to lock.
 func TestForgetBesideANewState(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "Held|1", 0)
 	if err := s.Journal().DeleteTo(t.Context(), "Held|1", annals.MaxSeqNr); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -79,7 +79,7 @@ func goldenFile(tb testing.TB, folder, name string, v any) []byte {
 // goldenDatabase is a new database that holds the tables of a folder, with their rows.
 func goldenDatabase(tb testing.TB, folder string) string {
 	tb.Helper()
-	url := testpg.Database(tb)
+	url := postgres.Database(tb)
 	run(tb, url, string(goldenFile(tb, folder, "dump.sql", nil)))
 	return url
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
 // A number may be missing where the plugin left it unused, and nowhere else: not between writes of two, not within one write.
 func TestHoles(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	const incarnation = "c8656a55-d977-4e35-b334-203cec974b8e"
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func forID(sql string) string {
 // A number is missing where one page ends and the next begins.
 func TestHoleBetweenPages(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	for after := range annals.SeqNr(230) {
 		appendOne(t, s, "T|1", after)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -43,7 +43,7 @@ func asRole(t *testing.T, at string) (role, as string) {
 // What the operator has to mend is no reason to try again: Open says it, or the first call that meets it.
 func TestWhatTheOperatorHasToMend(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "T|1", 0)
 	role, as := asRole(t, at)
@@ -87,7 +87,7 @@ func TestWhatTheOperatorHasToMend(t *testing.T) {
 // A delete of snapshots whose answer is lost may have been done.
 func TestLostAnswerOfASnapshotDelete(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
 	lost := p.lose()
 	err := s.Snapshots().Delete(t.Context(), "T|1", annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
@@ -98,7 +98,7 @@ func TestLostAnswerOfASnapshotDelete(t *testing.T) {
 // Behind an event, a marker or a state at the end of all times writes go on at once, with the server's time.
 func TestAppendsBehindAnInfiniteTime(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -39,7 +39,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := testpg.Schema(t)
+			u := postgres.Schema(t)
 			openAt(t, u, pgstore.Options{CreateTables: true})
 			if c.sql != "" {
 				run(t, u, c.sql)
@@ -74,7 +74,7 @@ func TestOpenWithoutServer(t *testing.T) {
 // Names are taken as they are written, whatever is in them, also in the index, the notifications and the error texts.
 func TestNamesAreQuoted(t *testing.T) {
 	t.Parallel()
-	u := testpg.Database(t)
+	u := postgres.Database(t)
 	o := pgstore.Options{CreateTables: true, JSONB: true, Tables: pgstore.Tables{Schema: `My "Schema"; --`, Journal: `Event's %s "Journal"`, Snapshot: "Snap Shot",
 		State: "select", TimestampOffset: "Offset", Epoch: "Ünïcode"}}
 	s := openAt(t, u, o)
@@ -101,7 +101,7 @@ func TestNamesAreQuoted(t *testing.T) {
 // Without the tables of projections a store works, and says what it lacks.
 func TestWithoutProjectionTables(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	openAt(t, u, pgstore.Options{CreateTables: true})
 	run(t, u, "DROP TABLE annals_projection_epoch")
 	p := annals.Progress{Projection: "p", Offsets: []annals.Offset{{Time: time.Now(), ID: "T|1", SeqNr: 1}}}
@@ -122,7 +122,7 @@ func TestWithoutProjectionTables(t *testing.T) {
 // Many replays at once on a pool of one connection: the body of each writes and replays on the same store.
 func TestReplayHoldsNoConnection(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t) + "&pool_max_conns=1"
+	u := postgres.Schema(t) + "&pool_max_conns=1"
 	s := openAt(t, u, pgstore.Options{CreateTables: true})
 	for i := range 4 {
 		c := annals.Commit{ID: annals.PersistenceID(fmt.Sprintf("T|%d", i)), Events: slices.Repeat([]annals.NewEvent{{Payload: text("x")}}, 500)}
@@ -184,7 +184,7 @@ func TestReplayOfLargeEvents(t *testing.T) {
 // A watch of one store hears of the writes of another: events, states, and transactions when they are committed.
 func TestWatchAcrossStores(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	here, there := openAt(t, u, pgstore.Options{CreateTables: true}), openAt(t, u, pgstore.Options{})
 	signals, err := here.Watch(t.Context(), annals.Filter{})
 	if err != nil {
@@ -210,7 +210,7 @@ func TestWatchAcrossStores(t *testing.T) {
 // A server's message may quote a value: it is not repeated.
 func TestErrorsTellNoPayload(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	s := openAt(t, u, pgstore.Options{CreateTables: true})
 	run(t, u, `CREATE UNIQUE INDEX ON event_journal (event_payload);
 		CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no %', convert_from(NEW.snapshot, 'UTF8'); END $$;

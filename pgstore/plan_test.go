@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -59,7 +59,7 @@ func (p *plan) largestSort() (most float64) {
 func TestPlansOfATypeQuery(t *testing.T) {
 	t.Parallel()
 	const events = 200_000
-	u := testpg.Database(t)
+	u := postgres.Database(t)
 	seen := &queries{}
 	s := openTraced(t, u, seen, pgstore.Options{CreateTables: true})
 	conn, err := pgx.Connect(t.Context(), u)

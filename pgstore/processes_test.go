@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -190,7 +190,7 @@ func (o *owner) do(what order) done {
 // halved, and nothing deadlocks: groups insert in the order of the ids.
 func TestTwoProcessesInOppositeOrders(t *testing.T) {
 	t.Parallel()
-	url := testpg.Database(t)
+	url := postgres.Database(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	ids := make([]annals.PersistenceID, 40)
 	for i := range ids {
@@ -255,7 +255,7 @@ func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 	for _, events := range []int{1, 3} {
 		t.Run(fmt.Sprint(events, " events"), func(t *testing.T) {
 			t.Parallel()
-			url := testpg.Schema(t)
+			url := postgres.Schema(t)
 			s := openAt(t, url, pgstore.Options{CreateTables: true})
 			appendOne(t, s, "Held|1", 0)
 			held, neighbour := newOwner(t, url), newOwner(t, url)
@@ -296,7 +296,7 @@ func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 // stays a conflict.
 func TestProcessRetriesBehindADelete(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	o := newOwner(t, url)
 	w := annals.NewWriteID()
@@ -328,7 +328,7 @@ func TestProcessRetriesBehindADelete(t *testing.T) {
 // says how often.
 func TestDeadlockIsRetried(t *testing.T) {
 	t.Parallel()
-	url := testpg.Database(t)
+	url := postgres.Database(t)
 	counted := &retries{}
 	s := openAt(t, url+"?deadlock_timeout=100ms", pgstore.Options{CreateTables: true, Observer: counted})
 	conn, err := pgx.Connect(t.Context(), url)

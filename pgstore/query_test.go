@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -12,7 +12,7 @@ import (
 // saw, and miss nothing where that was wrong.
 func TestQueryOverBursts(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	s := openAt(t, u, pgstore.Options{CreateTables: true})
 	run(t, u, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
 		SELECT n % 1024, CASE WHEN n % 7 = 0 THEN 'B' ELSE 'A' END, 'A|' || n % 50, n, '2024-01-01Z'::timestamptz + at, 20, '', 'x', ''
@@ -55,7 +55,7 @@ func TestQueryOverBursts(t *testing.T) {
 // begin the next one elsewhere.
 func TestQueryOrderIsGos(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	s := openAt(t, u, pgstore.Options{CreateTables: true})
 	run(t, u, `ALTER TABLE event_journal ALTER persistence_id TYPE VARCHAR(255) COLLATE "en-x-icu"`)
 	run(t, u, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)

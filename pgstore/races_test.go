@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestGroupsOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const entities, rounds = 24, 15
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	stores := []*pgstore.Store{
 		openAt(t, url, pgstore.Options{CreateTables: true}),
 		openAt(t, url, pgstore.Options{CreateTables: true}),
@@ -104,7 +104,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 	for _, events := range []int{1, 3} {
 		t.Run(fmt.Sprint(events, " events"), func(t *testing.T) {
 			t.Parallel()
-			url := testpg.Schema(t)
+			url := postgres.Schema(t)
 			held := openAt(t, url, pgstore.Options{CreateTables: true})
 			owner := openAt(t, url, pgstore.Options{})
 			appendOne(t, owner, "Held|1", 0)
@@ -147,7 +147,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 // One entity's writer waits for a lock; those of other entities, that came in the same moment, do not wait with it for long.
 func TestNeighboursOfAHeldUpWriter(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
 	w := annals.NewWriteID()
 	run(t, url, holding(w))
@@ -181,7 +181,7 @@ func TestNeighboursOfAHeldUpWriter(t *testing.T) {
 // A commit that the database refuses fails alone.
 func TestNeighboursOfARefusedWriter(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, `ALTER TABLE event_journal ADD CONSTRAINT small CHECK (length(event_payload) < 10)`)
 	var wg sync.WaitGroup

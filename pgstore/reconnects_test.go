@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -17,7 +17,7 @@ import (
 // cause, and works as soon as the server is back.
 func TestServerIsDown(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
 	signals, err := s.Watch(t.Context(), annals.Filter{})
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
 // Where all tables exist CreateTables creates nothing, and needs no right to: not in the first schema of the search_path either.
 func TestCreateTablesWithoutTheRight(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	openAt(t, at, pgstore.Options{CreateTables: true, TagsIndex: true})
 	role, as := asRole(t, at)
 	run(t, at, "GRANT SELECT, INSERT, UPDATE, DELETE ON event_journal, snapshot, durable_state, akka_projection_timestamp_offset_store, annals_projection_epoch TO "+role)
@@ -27,7 +27,7 @@ func TestCreateTablesWithoutTheRight(t *testing.T) {
 	_, err := pgstore.Open(t.Context(), pool(t, as), pgstore.Options{CreateTables: true})
 	wantKind(t, err, annals.ErrInvalid)
 
-	first := testpg.Schema(t)
+	first := postgres.Schema(t)
 	run(t, at, "CREATE TABLE annals_projection_epoch (projection_name TEXT NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (projection_name, slice_from, slice_to))")
 	_, schema, _ := strings.Cut(at, "search_path=")
 	s = openAt(t, first+"%2C"+schema, pgstore.Options{CreateTables: true})
@@ -42,7 +42,7 @@ func TestCreateTablesWithoutTheRight(t *testing.T) {
 // Names of tables may be as long as PostgreSQL's: those of their indexes are cut between characters, and stay different.
 func TestIndexesOfLongNames(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	long := strings.Repeat("é", 30)
 	openAt(t, at, pgstore.Options{CreateTables: true, TagsIndex: true, Tables: pgstore.Tables{Journal: strings.Repeat("é", 31), State: "state"},
 		StateTypes: map[string]annals.StateType[pgx.Tx]{"A": {Table: long + "aa"}, "B": {Table: long + "bb"}, "C": {Table: long + "bb"}}})
@@ -57,7 +57,7 @@ func TestIndexesOfLongNames(t *testing.T) {
 // The index that TagsIndex makes is one that a query by tag uses.
 func TestTagsIndexIsUsed(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	seen := &queries{}
 	s := openTraced(t, at, seen, pgstore.Options{CreateTables: true, TagsIndex: true})
 	run(t, at, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, tags)
@@ -86,7 +86,7 @@ func TestTagsIndexIsUsed(t *testing.T) {
 // Tables that the plugin has cut into data partitions are refused by name, before anything is made beside them.
 func TestDataPartitionsAreRefused(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	run(t, at, strings.NewReplacer("TABLE event_journal", "TABLE event_journal_0", "ON event_journal ", "ON event_journal_0 ", "TABLE snapshot", "TABLE snapshot_0",
 		"TABLE durable_state", "TABLE durable_state_0", "ON durable_state ", "ON durable_state_0 ").Replace(pekkoTables))
 	for _, create := range []bool{false, true} {
@@ -103,7 +103,7 @@ func TestDataPartitionsAreRefused(t *testing.T) {
 	}
 
 	// PostgreSQL's own partitions of the journal, and a table of somebody else, are none of them.
-	at = testpg.Schema(t)
+	at = postgres.Schema(t)
 	run(t, at, pekkoTables+`; ALTER TABLE event_journal RENAME TO event_journal_0;
 		CREATE TABLE event_journal (LIKE event_journal_0 INCLUDING ALL) PARTITION BY LIST (persistence_id);
 		ALTER TABLE event_journal ATTACH PARTITION event_journal_0 DEFAULT; CREATE TABLE snapshot_0 (picture BYTEA)`)
@@ -126,7 +126,7 @@ func TestDocumentedTables(t *testing.T) {
 	if documented == nil {
 		t.Fatal("the document shows no tables")
 	}
-	shown, made := testpg.Schema(t), testpg.Schema(t)
+	shown, made := postgres.Schema(t), postgres.Schema(t)
 	run(t, shown, string(documented[1]))
 	openAt(t, made, pgstore.Options{CreateTables: true})
 	describe := func(at string) (all string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -50,7 +50,7 @@ func TestAcknowledgedIsFlushed(t *testing.T) {
 		for nonDurable, want := range map[bool]string{false: raised, true: inherited} {
 			t.Run(fmt.Sprint(inherited, " ", nonDurable), func(t *testing.T) {
 				t.Parallel()
-				u := testpg.Schema(t)
+				u := postgres.Schema(t)
 				openAt(t, u, pgstore.Options{CreateTables: true})
 				run(t, u, noteSettings)
 				s := openAt(t, with(t, u, "synchronous_commit="+inherited), pgstore.Options{NonDurable: nonDurable})
@@ -82,7 +82,7 @@ func TestAcknowledgedIsFlushed(t *testing.T) {
 
 func TestUnloggedTables(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	openAt(t, u, pgstore.Options{CreateTables: true})
 	run(t, u, "ALTER TABLE event_journal SET UNLOGGED; ALTER TABLE akka_projection_timestamp_offset_store SET UNLOGGED")
 	_, err := pgstore.Open(t.Context(), pool(t, u), pgstore.Options{})
@@ -98,7 +98,7 @@ func TestUnloggedTables(t *testing.T) {
 // A session that the operator made read-only stays that: Open says so, and creates nothing.
 func TestOpenReadOnly(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	_, err := pgstore.Open(t.Context(), pool(t, with(t, u, "default_transaction_read_only=on")), pgstore.Options{CreateTables: true})
 	wantKind(t, err, annals.ErrInvalid)
 	if !strings.Contains(fmt.Sprint(err), "default_transaction_read_only") {
@@ -109,7 +109,7 @@ func TestOpenReadOnly(t *testing.T) {
 // The operator makes a database read-only under a store, and writable again: reads go on, writes fail at once and say why.
 func TestBecomesReadOnly(t *testing.T) {
 	t.Parallel()
-	u := testpg.Database(t)
+	u := postgres.Database(t)
 	s := openAt(t, u, pgstore.Options{CreateTables: true})
 	appendOne(t, s, "T|1", 0)
 	setReadOnly := func(value string) {
@@ -149,7 +149,7 @@ func TestBecomesReadOnly(t *testing.T) {
 // A connection whose session became read-only, as after a switch of the servers behind one address, is not used again.
 func TestReadOnlyConnectionIsLeft(t *testing.T) {
 	t.Parallel()
-	s := openAt(t, with(t, testpg.Schema(t), "pool_max_conns=2"), pgstore.Options{CreateTables: true}) // one for groups, one for the others
+	s := openAt(t, with(t, postgres.Schema(t), "pool_max_conns=2"), pgstore.Options{CreateTables: true}) // one for groups, one for the others
 	err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
 		_, err := tx.Exec(ctx, "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
 		return err
@@ -166,7 +166,7 @@ func TestReadOnlyConnectionIsLeft(t *testing.T) {
 // The hooks of the caller's pool, which may fetch a password, make all connections of the store, the listening one too.
 func TestHooksOfThePool(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	openAt(t, u, pgstore.Options{CreateTables: true})
 	config, err := pgxpool.ParseConfig(u)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestHooksOfThePool(t *testing.T) {
 // A password that cannot be fetched, or a hook that fails, leaves a write undone, and its error is told.
 func TestFailingHook(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	config, err := pgxpool.ParseConfig(u)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestConnections(t *testing.T) {
 	for _, c := range []struct{ pool, most int }{{1, 1 + 2 + 1}, {2, 2 + 2 + 1}, {4, 4 + 4 + 1}, {9, 9 + 9 + 1}} {
 		t.Run(fmt.Sprint(c.pool), func(t *testing.T) {
 			t.Parallel()
-			u := testpg.Schema(t)
+			u := postgres.Schema(t)
 			name := parsed(t, u).Query().Get("search_path")
 			s := openAt(t, with(t, u, fmt.Sprint("pool_max_conns=", c.pool), "application_name="+name), pgstore.Options{CreateTables: true})
 			if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
@@ -277,7 +277,7 @@ func TestConnections(t *testing.T) {
 // A pooler that gives each transaction another session of the server is noticed when the store opens; one that keeps them is fine.
 func TestPoolers(t *testing.T) {
 	t.Parallel()
-	u := testpg.Schema(t)
+	u := postgres.Schema(t)
 	openAt(t, u, pgstore.Options{CreateTables: true})
 	p := pool(t, newPooler(t, u, false).url)
 	if _, err := p.Exec(t.Context(), "SELECT 1", pgx.QueryExecModeSimpleProtocol); err != nil {

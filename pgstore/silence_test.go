@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -66,7 +66,7 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			p := newProxy(t, testpg.Schema(t))
+			p := newProxy(t, postgres.Schema(t))
 			s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 			if err := write(t.Context(), s); err != nil && what != "a transaction that fails" {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 // The network falls silent in the middle of a transaction whose function then gives up.
 func TestRollbackOnASilentNetwork(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	mine := errors.New("of the function")
 	ends(t, "the rollback", func() {
@@ -102,7 +102,7 @@ func TestRollbackOnASilentNetwork(t *testing.T) {
 // A read waits for a silent network and has no deadline. Close ends, says so, and waits neither for connections in use nor for idle ones.
 func TestCloseOnASilentNetwork(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, testpg.Schema(t))
+	p := newProxy(t, postgres.Schema(t))
 	s, err := pgstore.Open(t.Context(), pool(t, p.url), pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -28,7 +28,7 @@ func wantNoSecret(t *testing.T, err error) {
 // users are states with a unique name, a score and a handler.
 func users(t *testing.T, o pgstore.Options, handler func(context.Context, pgx.Tx, annals.State) error, bind func(annals.State) (annals.Columns, error)) (*pgstore.Store, string) {
 	t.Helper()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, `CREATE TABLE users (LIKE durable_state INCLUDING ALL, name VARCHAR(40) UNIQUE, score INT, seen TIMESTAMPTZ);
 		CREATE TABLE counts (id INT PRIMARY KEY, n INT CHECK (n < 1000000)); INSERT INTO counts VALUES (1, 0)`)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -23,7 +23,7 @@ func open(tb testing.TB, o pgstore.Options) *pgstore.Store {
 func tables(tb testing.TB, o pgstore.Options) string {
 	tb.Helper()
 	o = pgstore.Options{CreateTables: true, Tables: o.Tables, JSONB: o.JSONB}
-	return testpg.Tables(tb, fmt.Sprintf("%+v", o), func(url string) {
+	return postgres.Tables(tb, fmt.Sprintf("%+v", o), func(url string) {
 		p := pool(tb, url)
 		defer p.Close()
 		s, err := pgstore.Open(tb.Context(), p, o)

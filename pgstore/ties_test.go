@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -77,7 +77,7 @@ func pluginEvents(t *testing.T, url, entityType string, buffer int, from bool) m
 func TestPluginQueriesBehindGroups(t *testing.T) {
 	t.Parallel()
 	const entities, rounds, buffer = 200, 6, 50
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	stores := []*pgstore.Store{openAt(t, url, pgstore.Options{CreateTables: true, MaxEvents: 10}), openAt(t, url, pgstore.Options{MaxEvents: 10})}
 	var wg sync.WaitGroup
 	for i := range entities {

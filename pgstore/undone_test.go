@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -25,7 +25,7 @@ func undoingAlways(table string) string { return fmt.Sprintf(undoing, table, 0, 
 // A commit that the server undoes at its end is not acknowledged, in any of the ways to the server.
 func TestUndoneAtTheEnd(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, undoingAlways("event_journal")+";"+undoingAlways("durable_state"))
 	snapshot := annals.Snapshot{ID: "T|5", SeqNr: 1, Payload: text("s")}
@@ -68,7 +68,7 @@ func TestCutBehindTheRow(t *testing.T) {
 		for _, events := range []int{1, 3} {
 			t.Run(fmt.Sprint(events, " events, undone ", undone), func(t *testing.T) {
 				t.Parallel()
-				p := newProxy(t, testpg.Schema(t))
+				p := newProxy(t, postgres.Schema(t))
 				p.half = true
 				s := openAt(t, p.url, pgstore.Options{CreateTables: true})
 				appendOne(t, s, "T|1", 0) // prepares the statements
@@ -97,7 +97,7 @@ func TestCutBehindTheRow(t *testing.T) {
 // A unique index of the user's own refuses a commit: that is no conflict, for nobody else has the number.
 func TestOwnUniqueIndexIsNoConflict(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, "CREATE UNIQUE INDEX once ON event_journal (event_payload)")
 	appendTo := func(id annals.PersistenceID, payloads ...string) error {
@@ -121,7 +121,7 @@ func TestOwnUniqueIndexIsNoConflict(t *testing.T) {
 // A delete removes old rows of a commit and leaves the others: the commit is recognised by those, with its number and time.
 func TestRetryBehindRemovedRows(t *testing.T) {
 	t.Parallel()
-	url := testpg.Schema(t)
+	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	c := annals.Commit{ID: "T|1", WriteID: annals.NewWriteID()}
 	for range 4 {

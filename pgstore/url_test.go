@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/internal/storeurl/urltest"
-	"github.com/annals-go/annals/internal/testpg"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -19,7 +19,7 @@ func TestURLParameters(t *testing.T) {
 
 func TestOpenURL(t *testing.T) {
 	t.Parallel()
-	schema := testpg.Schema(t)
+	schema := postgres.Schema(t)
 	u := schema + "&create=true&journal=Orders&write_timeout=3s&pool_max_conns=3&application_name=orders"
 	s, err := annals.Openers{"store": pgstore.Options{}.OpenURL}.Open(t.Context(), strings.Replace(u, "postgres:", "store:", 1))
 	if err != nil {

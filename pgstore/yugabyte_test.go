@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -21,7 +21,7 @@ CREATE FUNCTION version() RETURNS text LANGUAGE sql AS $$ SELECT 'PostgreSQL 11.
 // On a server that says it is a YugabyteDB no statement filters by a list of slices, which it reads one by one.
 func TestStatementsForYugabyte(t *testing.T) {
 	t.Parallel()
-	at := testpg.Schema(t)
+	at := postgres.Schema(t)
 	run(t, at, yugabyteTables)
 	u, err := url.Parse(at)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { dynamo.Main(m) }
 
 // scenario is what the plugin was asked to do, left in its tables and said when it read them.
 type scenario struct {
@@ -208,7 +208,7 @@ func (s *scenario) layout(prefix string, settings map[string]any) sharded.Layout
 
 func connect(t *testing.T) *dynamodb.Client {
 	t.Helper()
-	c, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Endpoint: testenv.DynamoDB(t), Region: "us-east-1",
+	c, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Endpoint: dynamo.Endpoint(t), Region: "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 	if err != nil {
 		t.Fatal(err)

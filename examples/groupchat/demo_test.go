@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
-	"github.com/annals-go/annals/internal/testenv"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
 // asProgram makes this test binary play the program, in the child processes that the demo starts.
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	defer testpg.Stop()
-	defer testenv.Stop()
+	defer postgres.Stop()
+	defer dynamo.Stop()
 	m.Run()
 }
 

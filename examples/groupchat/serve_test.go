@@ -12,8 +12,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
-	"github.com/annals-go/annals/internal/testenv"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
 // serving runs serve until stop is called, which returns what serve returned.
@@ -43,7 +43,7 @@ func TestServeAgain(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]string{
 		"sqlite":   sqliteIn(t.TempDir()),
-		"postgres": testpg.Schema(t),
+		"postgres": postgres.Schema(t),
 		"dynamodb": dynamoDB(t),
 	} {
 		t.Run(name, func(t *testing.T) { serveAgain(t, store) })
@@ -53,7 +53,7 @@ func TestServeAgain(t *testing.T) {
 // dynamoDB is the URL of a store on new tables.
 func dynamoDB(t *testing.T) string {
 	t.Helper()
-	return "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + testenv.DynamoDB(t)
+	return "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + dynamo.Endpoint(t)
 }
 
 func serveAgain(t *testing.T, store string) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/examples/groupchat/profile"
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
 func sqliteIn(dir string) string {
@@ -47,7 +47,7 @@ func TestUsers(t *testing.T) {
 // profileStores are the URLs of empty stores that keep profiles.
 func profileStores(t *testing.T) map[string]string {
 	t.Helper()
-	return map[string]string{"sqlite": sqliteIn(t.TempDir()), "postgres": testpg.Schema(t), "dynamodb": dynamoDB(t)}
+	return map[string]string{"sqlite": sqliteIn(t.TempDir()), "postgres": postgres.Schema(t), "dynamodb": dynamoDB(t)}
 }
 
 func profileLife(t *testing.T, c *client) {

@@ -18,7 +18,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/sharded"
-	"github.com/annals-go/annals/internal/testenv"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -95,20 +95,20 @@ func dynamodbFigures() []Figure {
 
 // dynamoBench is a fresh server, with a proxy in front of it where one is asked for.
 type dynamoBench struct {
-	server *testenv.DynamoDBServer
-	proxy  *testenv.FaultProxy
+	server *dynamo.Server
+	proxy  *dynamo.FaultProxy
 	client *dynamodb.Client
 }
 
 func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
-	server, err := testenv.StartDynamoDB()
+	server, err := dynamo.Start()
 	if err != nil {
 		return nil, err
 	}
 	b := &dynamoBench{server: server}
 	endpoint := server.Endpoint
 	if proxied {
-		b.proxy = testenv.NewFaultProxy(endpoint)
+		b.proxy = dynamo.NewFaultProxy(endpoint)
 		endpoint = b.proxy.Endpoint
 	}
 	b.client, err = dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: 128,
@@ -220,11 +220,11 @@ func rangesFigure(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer b.close()
-	b.proxy.SetRule(func(r testenv.Request) testenv.Fault {
+	b.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Operation != "Query" {
-			return testenv.Fault{}
+			return dynamo.Fault{}
 		}
-		return testenv.Fault{Delay: 5 * time.Millisecond}
+		return dynamo.Fault{Delay: 5 * time.Millisecond}
 	})
 	payload := figurePayload
 	payload.Data = bytes.Repeat([]byte("x"), 2048)
@@ -377,7 +377,7 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 			}
 		}
 		b.proxy.SetCapacity(600, 0)
-		b.proxy.SetRule(func(testenv.Request) testenv.Fault { return testenv.Fault{Delay: 5 * time.Millisecond} })
+		b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Delay: 5 * time.Millisecond} })
 		begun, n := time.Now(), 0
 		for _, err := range store.Journal().Replay(ctx, "Figure|spread", 1, annals.MaxSeqNr) {
 			if err != nil {

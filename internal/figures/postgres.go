@@ -22,7 +22,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/entity"
-	"github.com/annals-go/annals/internal/pgserver"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -62,9 +62,9 @@ type postgresBench struct {
 // onPostgres runs measure on an empty database.
 func onPostgres(measure func(ctx context.Context, b *postgresBench) (float64, error)) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (value float64, err error) {
-		url := os.Getenv(pgserver.Env)
+		url := os.Getenv(postgres.Env)
 		if url == "" {
-			server, err := pgserver.Start(ctx)
+			server, err := postgres.Start(ctx)
 			if err != nil {
 				return 0, err
 			}

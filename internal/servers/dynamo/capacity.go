@@ -1,4 +1,4 @@
-package testenv
+package dynamo
 
 import (
 	"encoding/json"

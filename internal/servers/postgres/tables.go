@@ -1,4 +1,4 @@
-package testpg
+package postgres
 
 import (
 	"context"
@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// prepared are schemas with empty tables that no test uses at the moment, by the key of Tables.
+// prepared holds the schemas with empty tables that no test uses now, by the key given to Tables.
 var prepared struct {
 	sync.Mutex
 	free map[string][]schema
 }
 
-// schema is one of them.
+// schema is a schema made by Tables.
 type schema struct {
 	name  string
-	shape string // of its objects when it was new
-	empty string // statements that empty its tables
+	shape string // describes its objects as they were created
+	empty string // the statements that empty its tables
 }
 
 const (
-	maxRows   = 2000            // that a test may leave in a schema that is used again: rows that were removed still slow scans down
-	maxLinger = 5 * time.Second // that the sessions of a test may take to end
+	maxRows   = 2000            // rows that a test may leave in a schema that is used again: deleted rows slow later scans down
+	maxLinger = 5 * time.Second // time that the sessions of a finished test have to end
 )
 
-// Tables is the URL of a schema in which create has made tables, all of them empty. Tests that give the same key share schemas, one
-// after the other: making tables costs more than most tests do with them. A test may change the schema: it is not used again then.
+// Tables returns the URL of a schema in which create has created tables, all of them empty. Tests with the same key use the same
+// schemas one after the other, because creating tables takes longer than most tests. A test may change its schema, which is then
+// not used again.
 func Tables(t testing.TB, key string, create func(url string)) string {
 	t.Helper()
 	s, one := get(t), takePrepared(key)
@@ -59,12 +60,12 @@ func Tables(t testing.TB, key string, create func(url string)) string {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	q.Set("application_name", one.name) // which tells when its sessions have ended
+	q.Set("application_name", one.name) // identifies the test's sessions in clean
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// takePrepared is a schema that is free, or the zero one.
+// takePrepared returns a schema that is free, or the zero schema.
 func takePrepared(key string) (one schema) {
 	prepared.Lock()
 	defer prepared.Unlock()
@@ -75,8 +76,8 @@ func takePrepared(key string) (one schema) {
 	return one
 }
 
-// look says what the objects of a schema are, and how its tables are emptied.
-func (s *server) look(t testing.TB, name string) (shape, empty string) {
+// look returns a digest of a schema's objects, and the statements that empty its tables.
+func (s *sharedServer) look(t testing.TB, name string) (shape, empty string) {
 	t.Helper()
 	err := s.admin.QueryRow(context.WithoutCancel(t.Context()), `WITH
 		n AS MATERIALIZED (SELECT oid FROM pg_namespace WHERE nspname = $1),
@@ -94,9 +95,9 @@ func (s *server) look(t testing.TB, name string) (shape, empty string) {
 	return shape, empty
 }
 
-// clean empties a schema's tables once no session is left that may still write to them. It returns false when that takes too long, or when
-// there was much in them.
-func (s *server) clean(t testing.TB, one schema) bool {
+// clean waits until the sessions of the test have ended, and then empties the schema's tables. It returns false when the sessions do
+// not end within maxLinger, or when there were more than maxRows rows.
+func (s *sharedServer) clean(t testing.TB, one schema) bool {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {

@@ -1,4 +1,4 @@
-package testpg_test
+package postgres_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/annals-go/annals/internal/testpg"
+	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
-func TestMain(m *testing.M) { testpg.Main(m) }
+func TestMain(m *testing.M) { postgres.Main(m) }
 
 func TestEachTestHasItsOwn(t *testing.T) {
 	t.Parallel()
-	for name, fresh := range map[string]func(testing.TB) string{"database": testpg.Database, "schema": testpg.Schema} {
+	for name, fresh := range map[string]func(testing.TB) string{"database": postgres.Database, "schema": postgres.Schema} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 2 { // the second would fail if it were the first
@@ -35,7 +35,7 @@ func TestEachTestHasItsOwn(t *testing.T) {
 
 func TestServerKeepsWhatItAcknowledges(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), testpg.Schema(t))
+	conn, err := pgx.Connect(t.Context(), postgres.Schema(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestTablesAreUsedAgain(t *testing.T) {
 		{"", 7},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			u := testpg.Tables(t, "TestTablesAreUsedAgain", create)
+			u := postgres.Tables(t, "TestTablesAreUsedAgain", create)
 			conn, err := pgx.Connect(t.Context(), u) // still open when the test ends
 			if err != nil {
 				t.Fatal(err)

@@ -1,5 +1,11 @@
-// Package pgserver starts a PostgreSQL of its own from the installed binaries, for tests and measurements.
-package pgserver
+// Package postgres gives PostgreSQL servers to tests and measurements. Start starts one from the installed binaries, in a temporary
+// directory. Database, Schema and Tables give each test a place of its own on one server that all tests of a program share: the
+// server that the environment variable ANNALS_POSTGRES names, or one started at the first call.
+//
+// A package whose tests share a server has
+//
+//	func TestMain(m *testing.M) { postgres.Main(m) }
+package postgres
 
 import (
 	"bytes"
@@ -16,41 +22,41 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/annals-go/annals/internal/child"
+	"github.com/annals-go/annals/internal/servers/process"
 	"github.com/jackc/pgx/v5"
 )
 
-// Env names a server to use instead, by URL: postgres://user:password@host:port/database, of a role that may create
-// databases.
+// Env is the environment variable with the URL of a server to use instead of starting one:
+// postgres://user:password@host:port/database. The role must be allowed to create databases.
 const Env = "ANNALS_POSTGRES"
 
-// Server is a running PostgreSQL of our own: fsync on, listening on 127.0.0.1 only.
+// Server is a PostgreSQL server that Start has started. It runs with fsync on and listens on 127.0.0.1 only.
 type Server struct {
-	URL string // of a superuser, in the database postgres
+	URL string // connects as a superuser to the database postgres
 
 	bin, dir, data string
 	attr           *syscall.SysProcAttr
 	port           int
 	settings       []string
-	process        *child.Process
+	process        *process.Process
 }
 
-// Start makes a cluster in a temporary directory and starts a server on it, with settings as name=value. Run by root it runs as
-// the user postgres, because PostgreSQL refuses root.
+// Start creates a database cluster in a temporary directory and starts a server on it. Each setting has the form name=value. When
+// the caller is root, the server runs as the user postgres, because PostgreSQL refuses to run as root.
 func Start(ctx context.Context, settings ...string) (*Server, error) {
 	return start(ctx, settings, func(s *Server) error {
 		return s.run(ctx, "initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
 	})
 }
 
-// Standby starts a server that follows s, on a copy of its data. SELECT pg_promote() makes the standby a primary.
+// Standby starts a second server as a streaming replica of s. SELECT pg_promote() makes it a primary.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	return start(ctx, s.settings, func(standby *Server) error {
 		return standby.run(ctx, "pg_basebackup", "-D", standby.data, "-d", s.URL, "-R", "-X", "stream", "-c", "fast", "--no-sync")
 	})
 }
 
-// start starts a server on data that fill makes.
+// start starts a server on the data directory that fill creates.
 func start(ctx context.Context, settings []string, fill func(*Server) error) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
@@ -60,7 +66,7 @@ func start(ctx context.Context, settings []string, fill func(*Server) error) (*S
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pgserver-")
+	dir, err := os.MkdirTemp("", "annals-postgres-")
 	if err != nil {
 		return nil, err
 	}
@@ -85,20 +91,20 @@ func start(ctx context.Context, settings []string, fill func(*Server) error) (*S
 	return s, nil
 }
 
-// Stop ends the server and removes its data.
+// Stop stops the server and removes its data.
 func (s *Server) Stop() {
 	s.Crash()
 	_ = os.RemoveAll(s.dir)
 }
 
-// Crash stops the server at once, as pg_ctl stop -m immediate does: what is not flushed is lost.
+// Crash stops the server without a shutdown checkpoint, as pg_ctl stop -m immediate does. Restart then recovers from the log.
 func (s *Server) Crash() {
 	if s.process != nil {
 		s.process.Stop()
 	}
 }
 
-// Restart starts the server again behind a Crash, at the same address, and returns when it answers.
+// Restart starts the server at the same address after a Crash, and returns when the server accepts connections.
 func (s *Server) Restart(ctx context.Context, settings ...string) error {
 	args := []string{"-D", s.data, "-p", strconv.Itoa(s.port)}
 	for _, setting := range slices.Concat([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=on", "max_connections=300"}, s.settings, settings) {
@@ -108,13 +114,13 @@ func (s *Server) Restart(ctx context.Context, settings ...string) error {
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = s.dir, s.attr, &log, &log
 	var err error
-	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil {
+	if s.process, err = process.Start(cmd, syscall.SIGQUIT); err != nil {
 		return err
 	}
 	return s.await(ctx, &log)
 }
 
-// run runs one of PostgreSQL's programs to its end.
+// run runs one of PostgreSQL's programs and waits for it.
 func (s *Server) run(ctx context.Context, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
 	cmd.Dir, cmd.SysProcAttr = s.dir, s.attr
@@ -124,7 +130,7 @@ func (s *Server) run(ctx context.Context, program string, args ...string) error 
 	return nil
 }
 
-// await returns when the server answers.
+// await returns when the server accepts connections.
 func (s *Server) await(ctx context.Context, log *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -143,7 +149,7 @@ func (s *Server) await(ctx context.Context, log *bytes.Buffer) error {
 	}
 }
 
-// binaries is the directory of initdb and postgres: of the PATH, or of the newest version that Debian installed.
+// binaries returns the directory of initdb and postgres: from the PATH, or the newest version that Debian installed.
 func binaries() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
@@ -158,16 +164,16 @@ func binaries() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("there is no PostgreSQL: set " + Env + " to the URL of a server, or install one (Debian: apt-get install -y postgresql)")
+	return "", errors.New("PostgreSQL is not installed: set " + Env + " to the URL of a server, or install one (Debian: apt-get install -y postgresql)")
 }
 
-// version is the 15 of /usr/lib/postgresql/15/bin/initdb.
+// version returns 15 for /usr/lib/postgresql/15/bin/initdb.
 func version(initdb string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb))))
 	return n
 }
 
-// account is whose the server's processes are: never root's.
+// account returns the attributes of the server's processes: for root they name the user postgres.
 func account() (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != 0 {
@@ -175,7 +181,7 @@ func account() (*syscall.SysProcAttr, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root: %w (Debian: apt-get install -y postgresql makes it)", err)
+		return nil, fmt.Errorf("PostgreSQL does not run as root: %w (Debian: apt-get install -y postgresql creates the user)", err)
 	}
 	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
 	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)

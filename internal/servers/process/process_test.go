@@ -1,4 +1,4 @@
-package child_test
+package process_test
 
 import (
 	"bytes"
@@ -9,18 +9,18 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/annals-go/annals/internal/child"
+	"github.com/annals-go/annals/internal/servers/process"
 )
 
-// TestMain lets the test program play the parent that dies.
+// TestMain makes the test program act as a parent that is killed when ANNALS_TEST_PARENT is set.
 func TestMain(m *testing.M) {
-	if os.Getenv("CHILD_OF_THE_DEAD") == "" {
+	if os.Getenv("ANNALS_TEST_PARENT") == "" {
 		m.Run()
 		return
 	}
 	cmd := exec.Command("sleep", "600")
-	cmd.Stdout = os.Stdout // so that a reader sees when it ends
-	p, err := child.Start(cmd, syscall.SIGKILL)
+	cmd.Stdout = os.Stdout // so that the pipe stays open until the child ends
+	p, err := process.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		panic(err)
 	}
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 
 func TestStop(t *testing.T) {
 	t.Parallel()
-	p, err := child.Start(exec.Command("sleep", "600"), syscall.SIGTERM)
+	p, err := process.Start(exec.Command("sleep", "600"), syscall.SIGTERM)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Stop()
-	p.Stop() // it has ended: nothing happens
+	p.Stop() // the process has ended already
 	<-p.Ended()
 }
 
@@ -45,7 +45,7 @@ func TestEndsByItself(t *testing.T) {
 	var out bytes.Buffer
 	cmd := exec.Command("echo", "done")
 	cmd.Stdout = &out
-	p, err := child.Start(cmd, syscall.SIGTERM)
+	p, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestEndsByItself(t *testing.T) {
 	if out.String() != "done\n" {
 		t.Errorf("wrote %q", &out)
 	}
-	if _, err := child.Start(exec.Command("no-such-program"), syscall.SIGTERM); !errors.Is(err, exec.ErrNotFound) {
+	if _, err := process.Start(exec.Command("no-such-program"), syscall.SIGTERM); !errors.Is(err, exec.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -62,10 +62,10 @@ type counted struct{ stops *int }
 
 func (c counted) Stop() { *c.stops++ }
 
-func TestOne(t *testing.T) {
+func TestSingleton(t *testing.T) {
 	t.Parallel()
-	var one child.One[counted]
-	one.Stop() // nothing runs
+	var shared process.Singleton[counted]
+	shared.Stop() // nothing is running
 	stops, starts := 0, 0
 	broken := errors.New("broken")
 	start := func() (counted, error) {
@@ -74,16 +74,16 @@ func TestOne(t *testing.T) {
 		}
 		return counted{&stops}, nil
 	}
-	if _, err := one.Get(start); !errors.Is(err, broken) {
+	if _, err := shared.Get(start); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	for range 2 {
-		if _, err := one.Get(start); err != nil {
+		if _, err := shared.Get(start); err != nil {
 			t.Error(err)
 		}
 	}
-	one.Stop()
-	one.Stop()
+	shared.Stop()
+	shared.Stop()
 	if starts != 2 || stops != 1 {
 		t.Errorf("%d starts, %d stops", starts, stops)
 	}

@@ -1,4 +1,4 @@
-package child_test
+package process_test
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The child does not outlive a parent that is killed.
+// A child process ends when its parent is killed.
 func TestEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	if pid, err := strconv.Atoi(endOfParent(t)); err != nil || pid == 0 {
@@ -17,11 +17,11 @@ func TestEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// endOfParent reads what the parent and its child hold open, until both are gone.
+// endOfParent returns what the parent wrote, after both parent and child have ended: both hold the pipe open.
 func endOfParent(t *testing.T) string {
 	t.Helper()
 	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), "CHILD_OF_THE_DEAD=1")
+	parent.Env = append(os.Environ(), "ANNALS_TEST_PARENT=1")
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func endOfParent(t *testing.T) string {
 	}
 	lines := bufio.NewScanner(out)
 	said := ""
-	for lines.Scan() { // ends when nobody can write any more: parent and child
+	for lines.Scan() { // ends when parent and child have both closed the pipe
 		said += lines.Text()
 	}
 	_ = parent.Wait()
