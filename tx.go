@@ -17,11 +17,12 @@ func ContextWithTx(ctx context.Context, s Store) context.Context {
 	return context.WithValue(ctx, txKey{}, &txMark{s, outer})
 }
 
-// ContextInTx reports whether ctx comes from the function of a transaction of s. Stores are compared with ==.
+// ContextInTx reports whether ctx comes from the function of a transaction of s, or of any store when s is nil. Stores are compared
+// with ==.
 func ContextInTx(ctx context.Context, s Store) bool {
 	mark, _ := ctx.Value(txKey{}).(*txMark)
 	for ; mark != nil; mark = mark.outer {
-		if mark.store == s {
+		if s == nil || mark.store == s {
 			return true
 		}
 	}

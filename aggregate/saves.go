@@ -44,14 +44,15 @@ func (s *saves) underWay() (all []chan struct{}) {
 	return all
 }
 
-// save saves s beside what the caller does next: the command needs no snapshot, and what it decided is stored. When the save
-// fails, or does not begin because others are under way, the snapshot of a later command does its work.
+// save saves s concurrently with what the caller does next, because the command is stored and does not depend on the snapshot. Within
+// the function of a transaction, which ends with that function and is for one goroutine at a time, save returns when s is saved. When the
+// save fails, or is left out because maxSaves others are in progress, a later command takes the next snapshot.
 func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	end, ok := r.saves.begin(s.ID)
 	if !ok {
 		return
 	}
-	go func() {
+	save := func() {
 		defer end()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.WriteTimeout)
 		defer cancel()
@@ -59,7 +60,12 @@ func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
 				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
 		}
-	}()
+	}
+	if annals.ContextInTx(ctx, nil) {
+		save()
+		return
+	}
+	go save()
 }
 
 // Wait returns when the snapshots of the commands answered so far are saved, or with ctx's error when that has ended. A process
