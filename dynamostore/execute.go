@@ -81,14 +81,14 @@ func (e *engine) run(ctx context.Context, r request) (open bool, failed class, e
 				return open, c, giveUp(ctx, c, last, open)
 			}
 		}
-		// Also behind a throttle: a lane knows what its key takes, but not that a request is turned away again and again.
+		// After a throttle too: the key's rate limit does not know that this one request is throttled again and again.
 		if err := pause(ctx, backoff(try)); err != nil {
 			return open, c, giveUp(ctx, c, last, open)
 		}
 	}
 }
 
-// turn waits until r may go out: for its partition keys' lanes, then for a free slot.
+// turn waits until r may be sent: first for the rate limits of its partition keys, then for a free slot.
 func (e *engine) turn(ctx context.Context, r request) error {
 	if e.pace.busy() {
 		if err := e.pace.wait(ctx, r.keys()); err != nil {

@@ -41,30 +41,7 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	case c != refused:
 		return plan.Outcome{}, err
 	}
-	return judge(w, []plan.Item{old}, open, errors.Unwrap(err))
-}
-
-// judge says what a write comes to whose conditions failed; old is what stood in the way, err the service's error.
-func judge(w plan.Write, old []plan.Item, open bool, err error) (plan.Outcome, error) {
-	ours := false
-	for i, it := range old {
-		if it == nil {
-			continue
-		}
-		if ours = w.Ops[i].Ours != nil && w.Ops[i].Ours(it); !ours {
-			break
-		}
-	}
-	if ours {
-		return plan.Outcome{Repeated: true, Old: old}, nil
-	}
-	if w.Refused == nil {
-		return plan.Outcome{}, &annals.Error{Kind: annals.ErrConflict, Err: err}
-	}
-	if err := w.Refused(old, open); err != nil {
-		return plan.Outcome{}, err
-	}
-	return plan.Outcome{Refused: true, Old: old}, nil
+	return w.Judge([]plan.Item{old}, open, errors.Unwrap(err))
 }
 
 // single prepares the request for a write of one op. old receives what stood in the way, or was asked for.
@@ -219,7 +196,7 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 		if !hit {
 			continue
 		}
-		outcome, refusal := judge(w, old, open, err)
+		outcome, refusal := w.Judge(old, open, err)
 		if outcome.Repeated {
 			repeated++
 		}

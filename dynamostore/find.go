@@ -47,7 +47,7 @@ func (s *Store) find(entityType, column string, value any) (f finding, err error
 	if f.value, err = plan.Column(value); err != nil {
 		return f, invalid("column %q: %w", column, err)
 	}
-	for _, table := range t.room.States.Tables() {
+	for _, table := range t.stored.States.Tables() {
 		if _, ok := s.engine.indexOf(table, column); !ok {
 			return f, unsupported("table %q has no index with the hash key %q", table, column)
 		}
@@ -67,7 +67,7 @@ func (s *Store) find(entityType, column string, value any) (f finding, err error
 // states yields what is found. An index item is only a hint: it may be older than the state.
 func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.State, error] {
 	return func(yield func(annals.State, error) bool) {
-		for _, table := range f.t.room.States.Tables() {
+		for _, table := range f.t.stored.States.Tables() {
 			index, _ := f.indexOf(table, f.column)
 			var keys []plan.Item
 			for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: hashText(f.value)}) {
@@ -103,7 +103,7 @@ func (f finding) read(ctx context.Context, x plan.Executor, table string, keys [
 		if !same(it[f.column], f.value) {
 			continue
 		}
-		st, ok, err := f.t.room.States.Read(it)
+		st, ok, err := f.t.stored.States.Read(it)
 		if err != nil {
 			yield(annals.State{}, err)
 			return false

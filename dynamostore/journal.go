@@ -14,14 +14,14 @@ func (v journalView) Append(ctx context.Context, c annals.Commit) (r annals.Rece
 	if err := c.Validate(v.limits()); err != nil {
 		return r, err
 	}
-	if c.Snapshot != nil && !v.s.rooms.Capabilities.CommitSnapshot {
+	if c.Snapshot != nil && !v.s.offer.Capabilities.CommitSnapshot {
 		return r, &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrUnsupported}
 	}
 	if c.WriteID.IsZero() {
 		c.WriteID = annals.NewWriteID()
 	}
 	err = v.call(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)}, true, func(ctx context.Context) (err error) {
-		r, err = v.s.rooms.Journal.Append(ctx, v.x, c)
+		r, err = v.s.offer.Journal.Append(ctx, v.x, c)
 		if err == nil {
 			costsOf(ctx).events(len(c.Events))
 		}
@@ -42,7 +42,7 @@ func (v journalView) Replay(ctx context.Context, id annals.PersistenceID, from, 
 			return
 		}
 		events := stream(ctx, v.view, annals.Call{Op: "replay", ID: id}, func(ctx context.Context) iter.Seq2[annals.Event, error] {
-			return v.s.rooms.Journal.Replay(ctx, v.x, id, from, to)
+			return v.s.offer.Journal.Replay(ctx, v.x, id, from, to)
 		})
 		events(yield)
 	}
@@ -54,7 +54,7 @@ func (v journalView) LastSeqNr(ctx context.Context, id annals.PersistenceID) (la
 		return 0, err
 	}
 	err = v.call(ctx, annals.Call{Op: "last", ID: id}, false, func(ctx context.Context) (err error) {
-		last, err = v.s.rooms.Journal.LastSeqNr(ctx, v.x, id)
+		last, err = v.s.offer.Journal.LastSeqNr(ctx, v.x, id)
 		return err
 	})
 	return last, err
@@ -69,13 +69,13 @@ func (v journalView) DeleteTo(ctx context.Context, id annals.PersistenceID, to a
 		if to <= 0 {
 			return nil
 		}
-		return v.s.rooms.Journal.DeleteTo(ctx, v.x, id, to)
+		return v.s.offer.Journal.DeleteTo(ctx, v.x, id, to)
 	})
 }
 
 // Recover is annals.Recoverer. For layouts that cannot do it in one read it is the fallback of annals.Recover.
 func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
-	if s.rooms.Recover == nil {
+	if s.offer.Recover == nil {
 		return annals.Recover(ctx, struct{ annals.Store }{s}, id, snapshot, event)
 	}
 	if err := id.ValidateRead("recover", s.view().limits()); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot f
 	}
 	var theirs error // what a function of the caller's said
 	err = s.view().call(ctx, annals.Call{Op: "recover", ID: id}, false, func(ctx context.Context) (err error) {
-		last, err = s.rooms.Recover(ctx, s.engine, id, func(sn annals.Snapshot) error {
+		last, err = s.offer.Recover(ctx, s.engine, id, func(sn annals.Snapshot) error {
 			theirs = snapshot(sn)
 			return theirs
 		}, func(e annals.Event) error {
@@ -101,7 +101,7 @@ func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot f
 
 // SkipTo is annals.Skipper; ErrUnsupported where the layout's tables cannot say it.
 func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	if s.rooms.SkipTo == nil {
+	if s.offer.SkipTo == nil {
 		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrUnsupported}
 	}
 	if err := id.ValidateRead("skip", s.view().limits()); err != nil {
@@ -111,6 +111,6 @@ func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.Se
 		if n <= 0 {
 			return nil
 		}
-		return s.rooms.SkipTo(ctx, s.engine, id, n)
+		return s.offer.SkipTo(ctx, s.engine, id, n)
 	})
 }

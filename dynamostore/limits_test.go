@@ -78,12 +78,12 @@ func TestSizeArithmetic(t *testing.T) {
 		"pid": plan.S("Thing|é"), "seq": plan.N(1), "n": plan.N(-123), "z": plan.N(0), "r": plan.N(1000), "b": plan.Bool(true), "bin": plan.B([]byte{1, 2}),
 	}
 	it["fill"] = plan.S("")
-	room := plan.MaxItemBytes - plan.Size(it)
-	it["fill"] = plan.S(strings.Repeat("x", room))
+	free := plan.MaxItemBytes - plan.Size(it)
+	it["fill"] = plan.S(strings.Repeat("x", free))
 	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err != nil {
 		t.Errorf("an item of %d bytes: %v", plan.Size(it), err)
 	}
-	it["fill"] = plan.S(strings.Repeat("x", room+1))
+	it["fill"] = plan.S(strings.Repeat("x", free+1))
 	if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: it}); err == nil {
 		t.Errorf("an item of %d bytes was taken", plan.Size(it))
 	}

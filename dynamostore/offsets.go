@@ -11,7 +11,7 @@ type offsetsView struct{ view }
 // Load is annals.OffsetStore.
 func (v offsetsView) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
 	err = v.call(ctx, annals.Call{Op: "load offsets"}, false, func(ctx context.Context) (err error) {
-		all, err = v.s.rooms.Offsets.Load(ctx, v.x, projection, r)
+		all, err = v.s.offer.Offsets.Load(ctx, v.x, projection, r)
 		return err
 	})
 	return all, err
@@ -20,7 +20,7 @@ func (v offsetsView) Load(ctx context.Context, projection string, r annals.Slice
 // Handled is annals.OffsetStore.
 func (v offsetsView) Handled(ctx context.Context, projection string, id annals.PersistenceID) (o annals.Offset, ok bool, err error) {
 	err = v.call(ctx, annals.Call{Op: "load offset", ID: id}, false, func(ctx context.Context) (err error) {
-		o, ok, err = v.s.rooms.Offsets.Handled(ctx, v.x, projection, id)
+		o, ok, err = v.s.offer.Offsets.Handled(ctx, v.x, projection, id)
 		return err
 	})
 	return o, ok, err
@@ -33,13 +33,13 @@ func (v offsetsView) Save(ctx context.Context, p annals.Progress) error {
 		return err
 	}
 	return v.call(ctx, annals.Call{Op: "save offsets"}, true, func(ctx context.Context) error {
-		return v.s.rooms.Offsets.Save(ctx, v.x, p)
+		return v.s.offer.Offsets.Save(ctx, v.x, p)
 	})
 }
 
 // Reset is annals.OffsetStore.
 func (v offsetsView) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	return v.call(ctx, annals.Call{Op: "reset offsets"}, true, func(ctx context.Context) error {
-		return v.s.rooms.Offsets.Reset(ctx, v.x, projection, r, to)
+		return v.s.offer.Offsets.Reset(ctx, v.x, projection, r, to)
 	})
 }

@@ -10,69 +10,71 @@ import (
 	"time"
 )
 
-// pacer spreads requests to partition keys and tables that the service has throttled. A key has a lane from its first throttle
-// until it has been left alone for a while; its rate falls by a factor with a throttle and grows by steps with time. Bare
-// back-off sends every waiting request again into a full partition; a lane sends what fits.
+// pacer limits the rate of requests to partition keys and tables that the service has throttled. A key gets a rate limit with its
+// first throttle and loses it when it has not been throttled for rateLife. The limit falls by a factor with each throttle and
+// rises linearly with time (additive increase, multiplicative decrease). Backoff alone would send every waiting request again
+// to a partition that is over its capacity.
 //
-// Lanes do not know of each other: where a whole table (or an index) is over its capacity, each of its keys would go on trying.
-// So a table has a bound too, which is in force while a third of its requests and more are turned away.
+// The limits of keys are independent: where a whole table or index is over its capacity, each of its keys would go on trying.
+// So a table has a limit too. It applies while at least a third of the table's requests are throttled.
 type pacer struct {
-	known   atomic.Int64 // lanes and tables, so that nobody takes the lock while nothing is throttled
+	known   atomic.Int64 // entries of byKey and byTable: while it is 0, no request takes the lock
 	mu      sync.Mutex
-	byKey   map[string]*lane
-	byTable map[string]*bound
+	byKey   map[string]*keyRate
+	byTable map[string]*tableRate
 }
 
-type lane struct {
+// keyRate is the rate limit of one partition key.
+type keyRate struct {
 	rate  float64   // requests a second
 	step  float64   // added to rate every second
-	next  time.Time // when the next request may go out
-	cut   time.Time // when rate was last cut
+	next  time.Time // the earliest time of the next request
+	cut   time.Time // when rate was last lowered
 	grown time.Time // when rate was last raised
 }
 
 const (
-	laneLife  = 30 * time.Second       // without a throttle, until a lane or a bound is dropped
-	laneCut   = 0.85                   // multiplicative decrease
-	laneQuiet = 250 * time.Millisecond // throttles within it belong to one overload
-	laneFirst = 200                    // requests a second after the first throttle
-	laneLow   = 0.5
-	lanesKept = 1000 // until those that have been left alone are looked for
+	rateLife     = 30 * time.Second       // a limit is dropped after this time without a throttle
+	keyCut       = 0.85                   // multiplicative decrease
+	keyQuiet     = 250 * time.Millisecond // throttles within this time lower the rate once
+	keyFirst     = 200                    // requests a second after the first throttle
+	keyLow       = 0.5
+	keyRatesKept = 1000 // from this number on, a new limit first drops those that are over
 )
 
-// bound is how many requests a second a table may be sent. It counts the answers of a window: where a third or more are throttles
-// it falls to what the table took, else it rises by half.
-type bound struct {
-	rate           float64   // infinite: it is not in force
+// tableRate is the rate limit of a table. It counts the answers of a time window: where a third or more are throttles, the rate
+// falls to what the table accepted in that window; otherwise it rises by half.
+type tableRate struct {
+	rate           float64   // requests a second; infinite: no limit
 	next           time.Time // when the next request may go out
-	since          time.Time // begin of the window
-	passed, turned int       // answers in it
-	last           time.Time // throttle
+	since          time.Time // start of the window
+	passed, turned int       // requests accepted and throttled in the window
+	last           time.Time // when a request was last throttled
 }
 
 const (
-	boundWindow = 250 * time.Millisecond // at least
-	boundEnough = 8                      // answers, to judge by
-	boundStale  = 2 * time.Second        // a window without that many says nothing
-	boundGrow   = 1.5                    // multiplicative increase, a window
-	boundLow    = 20                     // requests a second: what it takes to notice soon that the table takes more again
-	boundAhead  = 250 * time.Millisecond // no request plans further ahead, since the rate may rise meanwhile
+	tableWindow = 250 * time.Millisecond // the shortest window
+	tableEnough = 8                      // answers in a window from which a rate is computed
+	tableStale  = 2 * time.Second        // a window that has fewer answers after this time raises the rate
+	tableGrow   = 1.5                    // factor of each window without overload
+	tableLow    = 20                     // requests a second: enough to notice soon when the table accepts more again
+	tableAhead  = 250 * time.Millisecond // a request reserves its time at most this far ahead, since the rate may rise meanwhile
 )
 
-// partition names a partition key of a table or index for the pacer. Reads and writes have capacities of their own. hash is ""
-// for what touches no known key.
+// partition is the pacer's name of a partition key of a table or index. mode separates reads from writes, which have separate
+// capacities. hash is "" for a request without a known key.
 func partition(mode, table, hash string) string { return mode + table + "\x00" + hash }
 
-// tableOf is the part of a partition that names the table, and whether the key is known.
+// tableOf returns the part of a partition's name that is the table's, and whether the partition has a known key.
 func tableOf(key string) (table string, known bool) {
 	table, hash, _ := strings.Cut(key, "\x00")
 	return table, hash != ""
 }
 
-// busy reports whether anything is paced.
+// busy reports whether any limit exists.
 func (p *pacer) busy() bool { return p.known.Load() > 0 }
 
-// wait returns when a request to keys may go out, or with ctx's error.
+// wait returns when a request to keys may be sent, or with ctx's error.
 func (p *pacer) wait(ctx context.Context, keys []string) error {
 	for {
 		d, ok := p.reserve(keys)
@@ -82,20 +84,20 @@ func (p *pacer) wait(ctx context.Context, keys []string) error {
 	}
 }
 
-// reserve says how long a request to keys has to wait; false: until it asks again.
+// reserve returns how long a request to keys has to wait. ok is false when the request must then call reserve again.
 func (p *pacer) reserve(keys []string) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	at := now
-	var bounds []*bound
+	var bounds []*tableRate
 	for i, key := range keys {
 		table, _ := tableOf(key)
 		if i > 0 && strings.HasPrefix(keys[i-1], table+"\x00") {
 			continue
 		}
 		b := p.byTable[table]
-		if b != nil && now.Sub(b.last) > laneLife {
+		if b != nil && now.Sub(b.last) > rateLife {
 			delete(p.byTable, table)
 			p.known.Add(-1)
 			b = nil
@@ -103,8 +105,8 @@ func (p *pacer) reserve(keys []string) (wait time.Duration, ok bool) {
 		if b == nil || math.IsInf(b.rate, 1) {
 			continue
 		}
-		if b.judge(now); b.next.Sub(now) > boundAhead {
-			return boundAhead/2 + rand.N(boundAhead), false
+		if b.judge(now); b.next.Sub(now) > tableAhead {
+			return tableAhead/2 + rand.N(tableAhead), false
 		}
 		bounds = append(bounds, b)
 	}
@@ -116,7 +118,7 @@ func (p *pacer) reserve(keys []string) (wait time.Duration, ok bool) {
 		if l == nil {
 			continue
 		}
-		if now.Sub(l.cut) > laneLife {
+		if now.Sub(l.cut) > rateLife {
 			delete(p.byKey, key)
 			p.known.Add(-1)
 			continue
@@ -127,7 +129,7 @@ func (p *pacer) reserve(keys []string) (wait time.Duration, ok bool) {
 	return at.Sub(now), true
 }
 
-// reserved takes the next place of a lane or bound, and returns it or at, whichever is later.
+// reserved takes the next time of a limit and returns that time or at, whichever is later.
 func reserved(next *time.Time, now, at time.Time, rate float64) time.Time {
 	if next.Before(now) {
 		*next = now
@@ -139,7 +141,7 @@ func reserved(next *time.Time, now, at time.Time, rate float64) time.Time {
 	return at
 }
 
-// pass is told that requests to keys were not throttled.
+// pass records a request to keys that was not throttled.
 func (p *pacer) pass(keys []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +154,7 @@ func (p *pacer) pass(keys []string) {
 	}
 }
 
-// slow is told that requests to keys were throttled.
+// slow records a request to keys that was throttled.
 func (p *pacer) slow(keys []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,9 +164,9 @@ func (p *pacer) slow(keys []string) {
 		b := p.byTable[table]
 		if b == nil {
 			if p.byTable == nil {
-				p.byTable = map[string]*bound{}
+				p.byTable = map[string]*tableRate{}
 			}
-			b = &bound{rate: math.Inf(1), since: now}
+			b = &tableRate{rate: math.Inf(1), since: now}
 			p.byTable[table] = b
 			p.known.Add(1)
 		}
@@ -177,40 +179,40 @@ func (p *pacer) slow(keys []string) {
 	}
 }
 
-// cut lowers the rate of key's lane, which begins with it.
+// cut lowers the rate of key, or gives the key its first limit.
 func (p *pacer) cut(key string, now time.Time) {
 	l := p.byKey[key]
 	if l == nil {
 		p.sweep(now)
-		l = &lane{rate: laneFirst / laneCut, grown: now}
+		l = &keyRate{rate: keyFirst / keyCut, grown: now}
 		p.byKey[key] = l
 		p.known.Add(1)
-	} else if now.Sub(l.cut) < laneQuiet {
+	} else if now.Sub(l.cut) < keyQuiet {
 		return
 	}
-	l.rate = max(l.rate*laneCut, laneLow)
+	l.rate = max(l.rate*keyCut, keyLow)
 	l.step = l.rate / 20
 	l.cut, l.grown = now, now
 }
 
-// sweep makes room for a new lane: keys that nobody asks for any more would keep theirs for ever.
+// sweep drops limits that are over, before another is added: keys without further requests would keep theirs forever.
 func (p *pacer) sweep(now time.Time) {
 	if p.byKey == nil {
-		p.byKey = map[string]*lane{}
+		p.byKey = map[string]*keyRate{}
 	}
-	if len(p.byKey) < lanesKept {
+	if len(p.byKey) < keyRatesKept {
 		return
 	}
 	for key, l := range p.byKey {
-		if now.Sub(l.cut) > laneLife {
+		if now.Sub(l.cut) > rateLife {
 			delete(p.byKey, key)
 			p.known.Add(-1)
 		}
 	}
 }
 
-func (l *lane) grow(now time.Time) {
-	if quiet := l.cut.Add(laneQuiet); now.After(quiet) {
+func (l *keyRate) grow(now time.Time) {
+	if quiet := l.cut.Add(keyQuiet); now.After(quiet) {
 		since := l.grown
 		if since.Before(quiet) {
 			since = quiet
@@ -220,18 +222,18 @@ func (l *lane) grow(now time.Time) {
 	}
 }
 
-// judge ends the window when it says enough.
-func (b *bound) judge(now time.Time) {
+// judge ends the window when it has enough answers, or has lasted too long, and sets the rate.
+func (b *tableRate) judge(now time.Time) {
 	window := now.Sub(b.since)
 	answers := b.passed + b.turned
 	switch {
-	case window < boundWindow || answers < boundEnough && window < boundStale:
+	case window < tableWindow || answers < tableEnough && window < tableStale:
 		return
-	case answers < boundEnough: // few ask: the rate holds nobody up
+	case answers < tableEnough: // too few requests for the rate to matter
 	case 2*b.turned > b.passed:
-		b.rate = max(float64(b.passed)/window.Seconds(), boundLow)
+		b.rate = max(float64(b.passed)/window.Seconds(), tableLow)
 	default:
-		b.rate *= boundGrow
+		b.rate *= tableGrow
 	}
 	b.since, b.passed, b.turned = now, 0, 0
 }

@@ -85,7 +85,7 @@ func TestPacerLanes(t *testing.T) {
 		begun := time.Now()
 		for range 5 {
 			p.slow([]string{partition("w", "table", "hot")})
-			_ = pause(t.Context(), laneQuiet)
+			_ = pause(t.Context(), keyQuiet)
 		}
 		waited := func(key string) time.Duration {
 			before := time.Now()
@@ -107,17 +107,17 @@ func TestPacerLanes(t *testing.T) {
 		if err := p.wait(ctx, []string{partition("w", "table", "hot")}); err == nil {
 			t.Error("a wait did not end with its context")
 		}
-		_ = pause(t.Context(), laneLife+time.Second)
+		_ = pause(t.Context(), rateLife+time.Second)
 		if d := waited("hot"); d != 0 || p.busy() {
 			t.Errorf("%v after the throttle, the key still waited %v", time.Since(begun), d)
 		}
-		for i := range lanesKept {
+		for i := range keyRatesKept {
 			p.slow([]string{partition("w", "table", fmt.Sprint(i))})
 		}
-		_ = pause(t.Context(), laneLife+time.Second)
+		_ = pause(t.Context(), rateLife+time.Second)
 		p.slow([]string{partition("w", "table", "one more")})
 		if n := p.known.Load(); n != 2 || len(p.byKey) != 1 || len(p.byTable) != 1 {
-			t.Errorf("%d lanes and bounds are kept", n)
+			t.Errorf("%d rates are kept", n)
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestThrottledTable(t *testing.T) {
 				t.Errorf("%d requests in the first second of %d keys", n, writers)
 			}
 			_ = pause(ctx, 9*time.Second)
-			if n := c.since(); n > 9*4*boundLow {
+			if n := c.since(); n > 9*4*tableLow {
 				t.Errorf("%d requests in the next nine seconds", n)
 			}
 			c.mu.Lock()

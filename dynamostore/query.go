@@ -15,7 +15,7 @@ func (v queryView) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals
 		if err := f.Validate("query events"); err != nil {
 			return failed[annals.Event](err)
 		}
-		return v.s.rooms.Queries.Events(ctx, v.x, f)
+		return v.s.offer.Queries.Events(ctx, v.x, f)
 	})
 }
 
@@ -25,14 +25,14 @@ func (v queryView) States(ctx context.Context, f annals.Filter) iter.Seq2[annals
 		if err := f.Validate("query states"); err != nil {
 			return failed[annals.State](err)
 		}
-		return v.s.rooms.Queries.States(ctx, v.x, f)
+		return v.s.offer.Queries.States(ctx, v.x, f)
 	})
 }
 
 // IDs is annals.Query.
 func (v queryView) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return stream(ctx, v.view, annals.Call{Op: "query ids"}, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
-		return v.s.rooms.Queries.IDs(ctx, v.x, entityType, after)
+		return v.s.offer.Queries.IDs(ctx, v.x, entityType, after)
 	})
 }
 
@@ -42,7 +42,7 @@ func (v queryView) Newest(ctx context.Context, f annals.Filter) (newest annals.O
 		if err := f.Validate("query newest"); err != nil {
 			return err
 		}
-		newest, err = v.s.rooms.Queries.Newest(ctx, v.x, f)
+		newest, err = v.s.offer.Queries.Newest(ctx, v.x, f)
 		return err
 	})
 	return newest, err

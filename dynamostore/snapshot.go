@@ -14,7 +14,7 @@ func (v snapshotsView) Latest(ctx context.Context, id annals.PersistenceID, c an
 		return s, false, err
 	}
 	err = v.call(ctx, annals.Call{Op: "load snapshot", ID: id}, false, func(ctx context.Context) (err error) {
-		s, ok, err = v.s.rooms.Snapshots.Latest(ctx, v.x, id, c)
+		s, ok, err = v.s.offer.Snapshots.Latest(ctx, v.x, id, c)
 		return err
 	})
 	return s, ok, err
@@ -29,7 +29,7 @@ func (v snapshotsView) Save(ctx context.Context, s annals.Snapshot) error {
 		if s.Time.IsZero() {
 			s.Time = v.x.Now()
 		}
-		return v.s.rooms.Snapshots.Save(ctx, v.x, s)
+		return v.s.offer.Snapshots.Save(ctx, v.x, s)
 	})
 }
 
@@ -39,6 +39,6 @@ func (v snapshotsView) Delete(ctx context.Context, id annals.PersistenceID, c an
 		return err
 	}
 	return v.call(ctx, annals.Call{Op: "delete snapshots", ID: id}, true, func(ctx context.Context) error {
-		return v.s.rooms.Snapshots.Delete(ctx, v.x, id, c)
+		return v.s.offer.Snapshots.Delete(ctx, v.x, id, c)
 	})
 }

@@ -16,7 +16,7 @@ func (v statesView) Get(ctx context.Context, id annals.PersistenceID) (st annals
 		return st, false, err
 	}
 	err = v.call(ctx, annals.Call{Op: "get state", ID: id}, false, func(ctx context.Context) (err error) {
-		st, ok, err = v.s.typeOf(id).room.States.Get(ctx, v.x, id)
+		st, ok, err = v.s.typeOf(id).stored.States.Get(ctx, v.x, id)
 		return err
 	})
 	return st, ok, err
@@ -37,7 +37,7 @@ func (v statesView) write(ctx context.Context, op string, w annals.StateWrite, d
 	if err := w.Validate(op, v.limits()); err != nil {
 		return r, err
 	}
-	if w.Event != nil && !v.s.rooms.Capabilities.StateEvents {
+	if w.Event != nil && !v.s.offer.Capabilities.StateEvents {
 		return r, &annals.Error{Op: op, ID: w.ID, Kind: annals.ErrUnsupported}
 	}
 	full := plan.StateWrite{StateWrite: w, Deleted: deleted, Given: !w.WriteID.IsZero() && !w.FirstTry, Time: v.x.Now()}
@@ -66,7 +66,7 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 		return r, err
 	}
 	if c.t.OnChange == nil {
-		return c.t.room.States.Write(ctx, c.x, *w)
+		return c.t.stored.States.Write(ctx, c.x, *w)
 	}
 	end, err := c.s.turns.take(ctx, w.ID)
 	if err != nil {
@@ -83,15 +83,15 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 			return r, err
 		}
 		// The handler had no reason to run: what it said says nothing.
-		return c.t.room.States.Write(ctx, late{c.x, c.s.engine, c.tx != nil}, *w)
+		return c.t.stored.States.Write(ctx, late{c.x, c.s.engine, c.tx != nil}, *w)
 	}
 	if c.tx != nil {
-		if r, err = c.t.room.States.Write(ctx, c.x, *w); err == nil {
+		if r, err = c.t.stored.States.Write(ctx, c.x, *w); err == nil {
 			c.tx.Add(tx.end()...)
 		}
 		return r, err
 	}
-	return c.t.room.States.Write(ctx, together{c.s.engine, tx.end()}, *w)
+	return c.t.stored.States.Write(ctx, together{c.s.engine, tx.end()}, *w)
 }
 
 // handle asks the change handler.
@@ -107,7 +107,7 @@ func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
 
 // before is Tx.Before.
 func (c *change) before(ctx context.Context) (annals.State, bool, error) {
-	st, ok, err := c.t.room.States.Get(ctx, c.x, c.write.ID)
+	st, ok, err := c.t.stored.States.Get(ctx, c.x, c.write.ID)
 	if err == nil && st.Revision != c.write.After {
 		err = &annals.Error{Op: "get state", ID: c.write.ID, After: c.write.After, Last: st.Revision, Kind: annals.ErrConflict}
 	}

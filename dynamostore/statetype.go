@@ -24,7 +24,7 @@ const findIndex = "by-" // in front of the column in the name of an index that i
 // stateType is an annals.StateType with the table where its states are.
 type stateType struct {
 	annals.StateType[*Tx]
-	room     plan.StateRoom
+	stored   plan.StateTable
 	findable []Findable
 	keys     map[string]types.ScalarAttributeType // additional columns in the key of an index
 }
@@ -32,10 +32,10 @@ type stateType struct {
 // compileTypes makes what is to be known of the state types from o. It says everything that can be said without a request.
 func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
-	s.common = &stateType{room: plan.StateRoom{States: s.rooms.States}}
+	s.common = &stateType{stored: plan.StateTable{States: s.offer.States}}
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
-		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], room: s.common.room}
+		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], stored: s.common.stored}
 		s.types[name] = t
 		about := func(text string, args ...any) {
 			faults = append(faults, fmt.Errorf("state type %q: %w", name, fmt.Errorf(text, args...)))
@@ -47,14 +47,14 @@ func (s *Store) compileTypes(o Options) error {
 			about("Columns and Bind go together")
 		}
 		for i, column := range t.Columns {
-			if column == "" || slices.Contains(s.rooms.Reserved, column) {
+			if column == "" || slices.Contains(s.offer.Reserved, column) {
 				about("the layout uses the attribute %q itself", column)
 			}
 			if slices.Contains(t.Columns[:i], column) {
 				about("the column %q is named twice", column)
 			}
-			if s.rooms.Additional != nil {
-				s.rooms.Additional(column)
+			if s.offer.Additional != nil {
+				s.offer.Additional(column)
 			}
 		}
 		for _, f := range t.findable {
@@ -62,13 +62,13 @@ func (s *Store) compileTypes(o Options) error {
 				about("the column %q is to be findable, but Columns does not name it", f.Column)
 			}
 		}
-		if s.rooms.States == nil {
+		if s.offer.States == nil {
 			about("the layout keeps no states")
-		} else if t.Table != "" && !slices.Contains(s.rooms.States.Tables(), t.Table) {
-			if slices.ContainsFunc(s.rooms.Tables, func(r plan.Table) bool { return r.Name == t.Table }) {
+		} else if t.Table != "" && !slices.Contains(s.offer.States.Tables(), t.Table) {
+			if slices.ContainsFunc(s.offer.Tables, func(r plan.Table) bool { return r.Name == t.Table }) {
 				about("the table %q has another use", t.Table)
 			}
-			t.room = s.rooms.StatesIn(name, t.Table)
+			t.stored = s.offer.StatesIn(name, t.Table)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Findable)) {
@@ -79,22 +79,22 @@ func (s *Store) compileTypes(o Options) error {
 	return errors.Join(faults...)
 }
 
-// stateRooms are the tables of entity types, each once.
-func (s *Store) stateRooms() (rooms []plan.StateRoom) {
+// ownTables are the tables of entity types, each once.
+func (s *Store) ownTables() (all []plan.StateTable) {
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
-		room := s.types[name].room
-		if room.Table.Name != "" && !slices.ContainsFunc(rooms, func(r plan.StateRoom) bool { return r.Table.Name == room.Table.Name }) {
-			rooms = append(rooms, room)
+		own := s.types[name].stored
+		if own.Table.Name != "" && !slices.ContainsFunc(all, func(t plan.StateTable) bool { return t.Table.Name == own.Table.Name }) {
+			all = append(all, own)
 		}
 	}
-	return rooms
+	return all
 }
 
 // indexed is t with the indexes that the state types in it are to be found by, in case it is to be created.
 func (s *Store) indexed(t plan.Table) plan.Table {
 	t.Indexes = slices.Clone(t.Indexes)
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
-		if st := s.types[name]; slices.Contains(st.room.States.Tables(), t.Name) {
+		if st := s.types[name]; slices.Contains(st.stored.States.Tables(), t.Name) {
 			for _, f := range st.findable {
 				index := plan.Index{Name: findIndex + f.Column, Hash: plan.Key{Name: f.Column, Number: f.Number}, KeysOnly: true}
 				if !slices.Contains(t.Indexes, index) {
@@ -112,7 +112,7 @@ func (s *Store) learnIndexes() error {
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		t := s.types[name]
 		t.keys = map[string]types.ScalarAttributeType{}
-		for _, table := range t.room.States.Tables() {
+		for _, table := range t.stored.States.Tables() {
 			for _, d := range s.engine.described[table].AttributeDefinitions {
 				if column := text(d.AttributeName); slices.Contains(t.Columns, column) {
 					t.keys[column] = d.AttributeType

@@ -37,7 +37,7 @@ const defaultAttempts = 8
 type Store struct {
 	annals.Unsupported
 	name     string
-	rooms    plan.Rooms
+	offer    plan.Offer
 	engine   *engine
 	types    map[string]*stateType
 	common   *stateType // of all others
@@ -62,13 +62,13 @@ func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	if client == nil || layout == nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: errors.New("the client or the layout is nil")}
 	}
-	rooms, err := layout.Plan()
+	offer, err := layout.Plan()
 	if err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	s := &Store{
 		name:     "dynamodb/" + layout.Name(),
-		rooms:    rooms,
+		offer:    offer,
 		observer: panics.Observer(o.Observer),
 		engine: &engine{
 			client:    client,
@@ -82,11 +82,11 @@ func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	if err := s.compileTypes(o); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	if err := s.openTables(ctx, rooms.Tables, rooms.Check, o); err != nil {
+	if err := s.openTables(ctx, offer.Tables, offer.Check, o); err != nil {
 		return nil, named("open", "", err)
 	}
-	for _, room := range s.stateRooms() {
-		if err := s.openTables(ctx, []plan.Table{room.Table}, room.Check, o); err != nil {
+	for _, own := range s.ownTables() {
+		if err := s.openTables(ctx, []plan.Table{own.Table}, own.Check, o); err != nil {
 			return nil, named("open", "", err)
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Store) Query() annals.Query { return s.view().query() }
 func (s *Store) Offsets() annals.OffsetStore { return s.view().offsets() }
 
 // Capabilities are those of the layout.
-func (s *Store) Capabilities() annals.Capabilities { return s.rooms.Capabilities }
+func (s *Store) Capabilities() annals.Capabilities { return s.offer.Capabilities }
 
 // Close waits for the calls in flight. Iterators end at their next item.
 func (s *Store) Close() error {
@@ -144,35 +144,35 @@ type view struct {
 }
 
 func (v view) journal() annals.Journal {
-	if v.s.rooms.Journal == nil {
+	if v.s.offer.Journal == nil {
 		return v.s.Unsupported.Journal()
 	}
 	return journalView{v}
 }
 
 func (v view) snapshots() annals.SnapshotStore {
-	if v.s.rooms.Snapshots == nil {
+	if v.s.offer.Snapshots == nil {
 		return v.s.Unsupported.Snapshots()
 	}
 	return snapshotsView{v}
 }
 
 func (v view) states() annals.StateStore {
-	if v.s.rooms.States == nil {
+	if v.s.offer.States == nil {
 		return v.s.Unsupported.States()
 	}
 	return statesView{v}
 }
 
 func (v view) query() annals.Query {
-	if v.s.rooms.Queries == nil {
+	if v.s.offer.Queries == nil {
 		return v.s.Unsupported.Query()
 	}
 	return queryView{v}
 }
 
 func (v view) offsets() annals.OffsetStore {
-	if v.s.rooms.Offsets == nil {
+	if v.s.offer.Offsets == nil {
 		return v.s.Unsupported.Offsets()
 	}
 	return offsetsView{v}
@@ -209,7 +209,7 @@ func (v view) leave() {
 	}
 }
 
-func (v view) limits() annals.Limits { return v.s.rooms.Capabilities.Limits }
+func (v view) limits() annals.Limits { return v.s.offer.Capabilities.Limits }
 
 // named is err, of the engine or a layout, with operation and id. err itself stays as it is: it may be the caller's.
 func named(op string, id annals.PersistenceID, err error) error {

@@ -171,7 +171,7 @@ func (l late) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 		}
 		old[i] = it
 	}
-	outcome, err := judge(w, old, false, errMovedOn)
+	outcome, err := w.Judge(old, false, errMovedOn)
 	if l.inTx && outcome.Repeated {
 		return l.Executor.Write(ctx, w)
 	}

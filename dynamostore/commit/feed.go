@@ -49,11 +49,11 @@ func (t *table) announce(ctx context.Context, x plan.Executor, id annals.Persist
 	if t.index == "" {
 		return nil
 	}
-	known, room := t.types.has(name)
+	known, fits := t.types.has(name)
 	if known {
 		return nil
 	}
-	if !room {
+	if !fits {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: errors.New("the settings item holds as many entity types as fit")}
 	}
 	_, err := x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.types.table, Key: settingsKey(), Update: "ADD #types :type",
@@ -64,8 +64,8 @@ func (t *table) announce(ctx context.Context, x plan.Executor, id annals.Persist
 	return err
 }
 
-// has reports whether name is known, and whether there is room for one more.
-func (e *entityTypes) has(name string) (known, room bool) {
+// has reports whether name is known, and whether the settings item can take one more.
+func (e *entityTypes) has(name string) (known, fits bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	bytes := len(name)

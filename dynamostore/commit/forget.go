@@ -16,7 +16,7 @@ import (
 // forgetItems is how many tombstones go in one transaction: with the state and the number behind them it has 100 items.
 const forgetItems = 98
 
-// Forget is plan.Rooms. What it removes goes in one transaction, each item on condition that it is still the very tombstone
+// Forget is plan.Offer. What it removes goes in one transaction, each item on condition that it is still the very tombstone
 // that was listed, and on condition that the number behind the newest one is free:
 //
 //   - A writer that knows the last number either has put its commit there before, and the condition fails, or comes later.

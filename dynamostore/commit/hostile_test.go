@@ -25,31 +25,31 @@ import (
 func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 	t.Helper()
 	saves := uint64(0)
-	rooms, err := commit.Plan(commit.Layout{Index: "slices"}, smallBytes, func(save []byte) { saves++; binary.BigEndian.PutUint64(save, saves) })
+	offer, err := commit.Plan(commit.Layout{Index: "slices"}, smallBytes, func(save []byte) { saves++; binary.BigEndian.PutUint64(save, saves) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = &entity{ctx: context.Background(), rooms: rooms, id: id}
-	x = plantest.New(rooms.Tables)
+	e = &entity{ctx: context.Background(), offer: offer, id: id}
+	x = plantest.New(offer.Tables)
 	tagged := annals.Commit{ID: id, After: 6, WriteID: plantest.WriteID(7), Events: []annals.NewEvent{plantest.Event("7")}}
 	tagged.Events[0].Tags, tagged.Events[0].Adapter = []string{"red"}, "adapter"
 	tagged.Events[0].Metadata = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}
 	put := func(after annals.SeqNr, deleted bool) error {
-		_, err := rooms.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
+		_, err := offer.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
 			Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}, Tags: []string{"red"}}, Time: x.Now(), Deleted: deleted})
 		return err
 	}
-	checked := rooms.Check(e.ctx, x, true)
-	_, appended := rooms.Journal.Append(e.ctx, x, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
+	checked := offer.Check(e.ctx, x, true)
+	_, appended := offer.Journal.Append(e.ctx, x, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
 	e.acked = 2
 	if err := errors.Join(
 		checked, appended, e.write(x, 1, 3), e.save(x, 1, 1, true), e.save(x, 3, 1, true), e.save(x, 4, 1, false), e.save(x, 5, 1, true),
 		e.deleteTo(x, 4), e.prune(x, 1), put(0, false), put(1, false),
-		rooms.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
+		offer.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rooms.Journal.Append(e.ctx, x, tagged); err != nil {
+	if _, err := offer.Journal.Append(e.ctx, x, tagged); err != nil {
 		t.Fatal(err)
 	}
 	return e, x
@@ -155,7 +155,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	replay := func(from, to annals.SeqNr) func(e *entity, x plan.Executor) error {
 		return func(e *entity, x plan.Executor) error {
 			next := annals.SeqNr(0)
-			for ev, err := range e.rooms.Journal.Replay(e.ctx, x, id, from, to) {
+			for ev, err := range e.offer.Journal.Replay(e.ctx, x, id, from, to) {
 				if err != nil {
 					return err
 				}
@@ -172,14 +172,14 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	return map[string]func(e *entity, x plan.Executor) error{
 		"replay 1": replay(1, annals.MaxSeqNr), "replay 3": replay(3, 6), "replay 6": replay(6, annals.MaxSeqNr),
 		"recover": func(e *entity, x plan.Executor) error {
-			last, err := e.rooms.Recover(e.ctx, x, id, none, func(annals.Event) error { return nil })
+			last, err := e.offer.Recover(e.ctx, x, id, none, func(annals.Event) error { return nil })
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
 			return err
 		},
 		"last": func(e *entity, x plan.Executor) error {
-			last, err := e.rooms.Journal.LastSeqNr(e.ctx, x, id)
+			last, err := e.offer.Journal.LastSeqNr(e.ctx, x, id)
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
@@ -188,21 +188,21 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 		"delete":           func(e *entity, x plan.Executor) error { return e.deleteTo(x, 6) },
 		"delete all":       func(e *entity, x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
 		"append again":     func(e *entity, x plan.Executor) error { return e.append(x, 3, 3, 'a') },
-		"skip":             func(e *entity, x plan.Executor) error { return e.rooms.SkipTo(e.ctx, x, id, 100) },
+		"skip":             func(e *entity, x plan.Executor) error { return e.offer.SkipTo(e.ctx, x, id, 100) },
 		"save":             func(e *entity, x plan.Executor) error { return e.save(x, 5, 2, true) },
 		"delete snapshots": func(e *entity, x plan.Executor) error { return e.prune(x, annals.MaxSeqNr) },
 		"latest": func(e *entity, x plan.Executor) error {
-			_, _, err := e.rooms.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
+			_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
 			return err
 		},
 		"older": func(e *entity, x plan.Executor) error {
-			_, _, err := e.rooms.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: 3})
+			_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: 3})
 			return err
 		},
-		"state": func(e *entity, x plan.Executor) error { _, _, err := e.rooms.States.Get(e.ctx, x, id); return err },
+		"state": func(e *entity, x plan.Executor) error { _, _, err := e.offer.States.Get(e.ctx, x, id); return err },
 		"put": func(e *entity, x plan.Executor) error {
 			for after := range annals.SeqNr(4) {
-				_, err := e.rooms.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
+				_, err := e.offer.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
 					Payload: annals.Payload{SerializerID: 4}}, Time: x.Now(), Given: true})
 				if err != nil && !legal(err) {
 					return err
@@ -211,26 +211,26 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"forget": func(e *entity, x plan.Executor) error {
-			_, err := e.rooms.Forget(e.ctx, x, annals.Forgetting{ID: id, DryRun: true})
+			_, err := e.offer.Forget(e.ctx, x, annals.Forgetting{ID: id, DryRun: true})
 			return err
 		},
-		"check": func(e *entity, x plan.Executor) error { return e.rooms.Check(e.ctx, x, false) },
+		"check": func(e *entity, x plan.Executor) error { return e.offer.Check(e.ctx, x, false) },
 		"progress": func(e *entity, x plan.Executor) error {
-			_, err := e.rooms.Offsets.Load(e.ctx, x, projection, all)
+			_, err := e.offer.Offsets.Load(e.ctx, x, projection, all)
 			return err
 		},
 		"handled": func(e *entity, x plan.Executor) error {
-			_, _, err := e.rooms.Offsets.Handled(e.ctx, x, projection, id)
+			_, _, err := e.offer.Offsets.Handled(e.ctx, x, projection, id)
 			return err
 		},
 		"save progress": func(e *entity, x plan.Executor) error {
-			return e.rooms.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
+			return e.offer.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
 		},
 		"reset": func(e *entity, x plan.Executor) error {
-			return e.rooms.Offsets.Reset(e.ctx, x, projection, all, annals.Offset{Time: time.Unix(1, 0)})
+			return e.offer.Offsets.Reset(e.ctx, x, projection, all, annals.Offset{Time: time.Unix(1, 0)})
 		},
 		"events": func(e *entity, x plan.Executor) error {
-			for _, err := range e.rooms.Queries.Events(e.ctx, x, annals.Filter{}) {
+			for _, err := range e.offer.Queries.Events(e.ctx, x, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -238,7 +238,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"states": func(e *entity, x plan.Executor) error {
-			for _, err := range e.rooms.Queries.States(e.ctx, x, annals.Filter{}) {
+			for _, err := range e.offer.Queries.States(e.ctx, x, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -246,11 +246,11 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"newest": func(e *entity, x plan.Executor) error {
-			_, err := e.rooms.Queries.Newest(e.ctx, x, annals.Filter{})
+			_, err := e.offer.Queries.Newest(e.ctx, x, annals.Filter{})
 			return err
 		},
 		"ids": func(e *entity, x plan.Executor) error {
-			for _, err := range e.rooms.Queries.IDs(e.ctx, x, "", "") {
+			for _, err := range e.offer.Queries.IDs(e.ctx, x, "", "") {
 				if err != nil {
 					return err
 				}
@@ -283,20 +283,20 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := e.rooms.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
+	_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, annals.ErrCorrupt) || took > 8*most {
 		t.Errorf("a snapshot of %d bytes that decompresses to %d: %v, with %d bytes of memory", len(packed), 6*most, err, took)
 	}
 	s := annals.Snapshot{ID: id, SeqNr: 6, Payload: annals.Payload{SerializerID: 4, Data: make([]byte, most+1)}}
-	if err := e.rooms.Snapshots.Save(e.ctx, x, s); !errors.Is(err, annals.ErrTooLarge) {
+	if err := e.offer.Snapshots.Save(e.ctx, x, s); !errors.Is(err, annals.ErrTooLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", len(s.Data), err)
 	}
 	s.Data = s.Data[1:]
-	if err := e.rooms.Snapshots.Save(e.ctx, x, s); err != nil {
+	if err := e.offer.Snapshots.Save(e.ctx, x, s); err != nil {
 		t.Error(err)
 	}
-	if got, _, err := e.rooms.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
+	if got, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
 		t.Errorf("a snapshot of %d bytes comes back as %d, %v", len(s.Data), len(got.Data), err)
 	}
 }

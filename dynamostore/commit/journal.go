@@ -207,7 +207,7 @@ func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.Persis
 	return rec.last(), nil
 }
 
-// SkipTo is plan.Rooms: a tombstone over 1 … n.
+// SkipTo is plan.Offer: a tombstone over 1 … n.
 func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
 	if n > lastNumber {
 		return fault("the number %d is above %d", n, lastNumber)

@@ -37,20 +37,20 @@ const (
 func (Layout) Name() string { return "commit" }
 
 // Plan is dynamostore.Layout.
-func (l Layout) Plan() (plan.Rooms, error) {
+func (l Layout) Plan() (plan.Offer, error) {
 	return l.plan(plan.MaxItemBytes, func(save []byte) { _, _ = rand.Read(save) }) // never fails, as crypto/rand documents
 }
 
-func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Rooms, error) {
+func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
 	t.types = &entityTypes{table: t.name}
 	if l.FillIndex && l.Index == "" {
-		return plan.Rooms{}, errors.New("FillIndex has no Index")
+		return plan.Offer{}, errors.New("FillIndex has no Index")
 	}
-	rooms := plan.Rooms{
+	offer := plan.Offer{
 		Tables: []plan.Table{t.shape()},
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
@@ -69,15 +69,15 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Rooms, error) {
 		StatesIn:  t.statesIn,
 		Reserved:  reserved,
 	}
-	rooms.Tables[0].Stream = true
+	offer.Tables[0].Stream = true
 	if t.index != "" {
-		rooms.Queries = queries{t}
-		c := &rooms.Capabilities
+		offer.Queries = queries{t}
+		c := &offer.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
 		c.EventTimes = false // the index has a commit's time, and the order of Offset is that of times
 		c.Limits.MaxIDBytes = maxIndexedIDBytes
 	}
-	return rooms, nil
+	return offer, nil
 }
 
 // table is the layout at work: plan.Journal and plan.Snapshots.

@@ -23,7 +23,7 @@ func requests(t *testing.T, name string, prepare, do func(b *plantest.Bench)) {
 
 func recoverEntity(b *plantest.Bench) {
 	text := ""
-	last, err := b.Rooms.Recover(b.Context(), b, id,
+	last, err := b.Offer.Recover(b.Context(), b, id,
 		func(s annals.Snapshot) error { text += fmt.Sprintf(" snapshot %d", s.SeqNr); return nil },
 		func(e annals.Event) error { text += fmt.Sprintf(" %d", e.SeqNr); return nil })
 	if len(text) > 100 {
@@ -86,7 +86,7 @@ func TestJournalRequests(t *testing.T) {
 	})
 	requests(t, "skip", nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told(fmt.Sprintf("skip to %d", n), b.Rooms.SkipTo(b.Context(), b, id, n))
+			b.Told(fmt.Sprintf("skip to %d", n), b.Offer.SkipTo(b.Context(), b, id, n))
 		}
 	})
 	requests(t, "odd-ids", nil, func(b *plantest.Bench) {
@@ -193,7 +193,7 @@ func TestLongTailRequests(t *testing.T) {
 
 func TestSettingsRequests(t *testing.T) {
 	check := func(created bool) func(*plantest.Bench) {
-		return func(b *plantest.Bench) { b.Told("check", b.Rooms.Check(b.Context(), b, created)) }
+		return func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, created)) }
 	}
 	requests(t, "settings-new", nil, check(true))
 	requests(t, "settings-known", check(true), check(false))

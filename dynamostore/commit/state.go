@@ -23,11 +23,11 @@ type states struct {
 	journal *table // where the events of writes go
 }
 
-// statesIn is plan.Rooms.StatesIn: a table of the same keys, index and formats, with settings of its own.
-func (t *table) statesIn(entityType, name string) plan.StateRoom {
+// statesIn is plan.Offer.StatesIn: a table of the same keys, index and formats, with settings of its own.
+func (t *table) statesIn(entityType, name string) plan.StateTable {
 	t.stateTables[entityType] = name
-	room := &table{name: name, index: t.index, fill: t.fill, types: t.types}
-	return plan.StateRoom{Table: room.shape(), Check: room.check, States: states{name, t}}
+	own := &table{name: name, index: t.index, fill: t.fill, types: t.types}
+	return plan.StateTable{Table: own.shape(), Check: own.check, States: states{name, t}}
 }
 
 // statesOf is the table that has the states of a type.

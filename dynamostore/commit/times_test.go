@@ -26,7 +26,7 @@ func TestTimesNeverGoDown(t *testing.T) {
 		"a replay":            func(e *entity, x plan.Executor) error { return e.replays(x, 1, true) },
 		"the end of a replay": func(e *entity, x plan.Executor) error { return e.replays(x, e.acked+1, true) },
 		"the last number": func(e *entity, x plan.Executor) error {
-			_, err := e.rooms.Journal.LastSeqNr(e.ctx, x, e.id)
+			_, err := e.offer.Journal.LastSeqNr(e.ctx, x, e.id)
 			return err
 		},
 		"its own write": func(e *entity, x plan.Executor) error { return e.append(x, e.acked, 1, 'a') },
@@ -36,14 +36,14 @@ func TestTimesNeverGoDown(t *testing.T) {
 			t.Run(fmt.Sprintf("behind %s, index %q", name, index), func(t *testing.T) {
 				var x *plantest.Executor
 				process := func() *entity {
-					rooms, err := commit.Layout{Index: index}.Plan()
+					offer, err := commit.Layout{Index: index}.Plan()
 					if err != nil {
 						t.Fatal(err)
 					}
 					if x == nil {
-						x = plantest.New(rooms.Tables)
+						x = plantest.New(offer.Tables)
 					}
-					return &entity{ctx: t.Context(), rooms: rooms, id: id}
+					return &entity{ctx: t.Context(), offer: offer, id: id}
 				}
 				fast, slow := process(), process()
 				now := x.Time
@@ -62,7 +62,7 @@ func TestTimesNeverGoDown(t *testing.T) {
 					t.Fatal(err)
 				}
 				var before time.Time
-				for e, err := range slow.rooms.Journal.Replay(t.Context(), x, id, 1, annals.MaxSeqNr) {
+				for e, err := range slow.offer.Journal.Replay(t.Context(), x, id, 1, annals.MaxSeqNr) {
 					if err != nil || e.Time.Before(before) {
 						t.Errorf("event %d of %v follows one of %v, %v", e.SeqNr, e.Time, before, err)
 					}
@@ -71,21 +71,21 @@ func TestTimesNeverGoDown(t *testing.T) {
 			})
 		}
 		t.Run(fmt.Sprintf("of a state, index %q", index), func(t *testing.T) {
-			rooms, err := commit.Layout{Index: index}.Plan()
+			offer, err := commit.Layout{Index: index}.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := plantest.New(rooms.Tables)
+			x := plantest.New(offer.Tables)
 			now := x.Time
-			put := func(rooms plan.Rooms, after annals.SeqNr, at time.Time) time.Time {
+			put := func(offer plan.Offer, after annals.SeqNr, at time.Time) time.Time {
 				x.Time = at
-				r, err := rooms.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, Payload: annals.Payload{SerializerID: 4}}, Time: at})
+				r, err := offer.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, Payload: annals.Payload{SerializerID: 4}}, Time: at})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return r.Time
 			}
-			first := put(rooms, 0, now.Add(time.Hour))
+			first := put(offer, 0, now.Add(time.Hour))
 			slow, err := commit.Layout{Index: index}.Plan()
 			if err != nil {
 				t.Fatal(err)

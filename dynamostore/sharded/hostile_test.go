@@ -98,53 +98,53 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	event := plantest.Event(secret)
 	event.Tags = []string{"red"}
 	for n := range annals.SeqNr(3) {
-		if _, err := o.rooms.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: n, WriteID: plantest.WriteID(byte(n)), Events: []annals.NewEvent{event}}); err != nil {
+		if _, err := o.offer.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: n, WriteID: plantest.WriteID(byte(n)), Events: []annals.NewEvent{event}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.rooms.Snapshots.Save(t.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n + 1, Time: o.x.Now(), Payload: event.Payload, Metadata: event.Payload}); err != nil {
+		if err := o.offer.Snapshots.Save(t.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n + 1, Time: o.x.Now(), Payload: event.Payload, Metadata: event.Payload}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write := plan.StateWrite{StateWrite: annals.StateWrite{ID: o.id, Payload: event.Payload, Tags: event.Tags}, Time: o.x.Now()}
-	if _, err := o.rooms.States.Write(t.Context(), o.x, write); err != nil {
+	if _, err := o.offer.States.Write(t.Context(), o.x, write); err != nil {
 		t.Fatal(err)
 	}
 	o.spoil("Journal", eventColumns, script, text, "2")
 	o.spoil("Snapshot", snapshotColumns, script, text, "3")
 	o.spoil("State", stateColumns, script, text, "")
 
-	told("check", o.rooms.Check(t.Context(), o.x, false))
+	told("check", o.offer.Check(t.Context(), o.x, false))
 	var before annals.SeqNr
-	for e, err := range o.rooms.Journal.Replay(t.Context(), o.x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.Journal.Replay(t.Context(), o.x, o.id, 1, annals.MaxSeqNr) {
 		if told("replay", err); err == nil && (e.SeqNr <= before || e.ID != o.id) {
 			t.Errorf("event %d of %q behind %d", e.SeqNr, e.ID, before)
 		}
 		before = e.SeqNr
 	}
-	last, err := o.rooms.Journal.LastSeqNr(t.Context(), o.x, o.id)
+	last, err := o.offer.Journal.LastSeqNr(t.Context(), o.x, o.id)
 	if told("last number", err); last < 0 {
 		t.Errorf("the last number is %d", last)
 	}
-	_, err = o.rooms.Recover(t.Context(), o.x, o.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	_, err = o.offer.Recover(t.Context(), o.x, o.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	told("recover", err)
 	for _, c := range []annals.SnapshotCriteria{{}, {MaxSeqNr: 3}, {MaxTime: o.x.Now()}} {
-		s, ok, err := o.rooms.Snapshots.Latest(t.Context(), o.x, o.id, c)
+		s, ok, err := o.offer.Snapshots.Latest(t.Context(), o.x, o.id, c)
 		if told("newest snapshot", err); ok && (s.SeqNr < 0 || s.ID != o.id) {
 			t.Errorf("snapshot %d of %q", s.SeqNr, s.ID)
 		}
 	}
-	_, err = o.rooms.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: 1, WriteID: plantest.WriteID(1), Events: []annals.NewEvent{event}})
+	_, err = o.offer.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: 1, WriteID: plantest.WriteID(1), Events: []annals.NewEvent{event}})
 	told("append", err)
-	st, ok, err := o.rooms.States.Get(t.Context(), o.x, o.id)
+	st, ok, err := o.offer.States.Get(t.Context(), o.x, o.id)
 	if told("get state", err); ok && (st.Revision < 0 || st.ID != o.id) {
 		t.Errorf("revision %d of %q", st.Revision, st.ID)
 	}
 	write.After = 1
-	_, err = o.rooms.States.Write(t.Context(), o.x, write)
+	_, err = o.offer.States.Write(t.Context(), o.x, write)
 	told("write state", err)
-	told("delete events", o.rooms.Journal.DeleteTo(t.Context(), o.x, o.id, annals.MaxSeqNr))
-	told("skip", o.rooms.SkipTo(t.Context(), o.x, o.id, 3))
-	told("delete snapshots", o.rooms.Snapshots.Delete(t.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
+	told("delete events", o.offer.Journal.DeleteTo(t.Context(), o.x, o.id, annals.MaxSeqNr))
+	told("skip", o.offer.SkipTo(t.Context(), o.x, o.id, 3))
+	told("delete snapshots", o.offer.Snapshots.Delete(t.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
 }
 
 // spoil makes the row of a number hostile; "" is any.

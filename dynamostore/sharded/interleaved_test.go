@@ -102,24 +102,24 @@ func (s stepped) Merge(ctx context.Context, queries []plan.Query, order string) 
 // owner is an entity with the layout at work for it.
 type owner struct {
 	*testing.T
-	rooms plan.Rooms
+	offer plan.Offer
 	x     *plantest.Executor
 	id    annals.PersistenceID
 }
 
 func newOwner(t *testing.T, l sharded.Layout) owner {
 	t.Helper()
-	rooms, err := l.Plan()
+	offer, err := l.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return owner{t, rooms, plantest.New(rooms.Tables), "Thread-42"}
+	return owner{t, offer, plantest.New(offer.Tables), "Thread-42"}
 }
 
 func (o owner) append(from, to annals.SeqNr) {
 	o.Helper()
 	for n := from; n <= to; n++ {
-		if _, err := o.rooms.Journal.Append(o.Context(), o.x, annals.Commit{ID: o.id, After: n - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event(fmt.Sprint(n))}}); err != nil {
+		if _, err := o.offer.Journal.Append(o.Context(), o.x, annals.Commit{ID: o.id, After: n - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event(fmt.Sprint(n))}}); err != nil {
 			o.Fatalf("append after %d: %v", n-1, err)
 		}
 	}
@@ -127,21 +127,21 @@ func (o owner) append(from, to annals.SeqNr) {
 
 func (o owner) save(n annals.SeqNr) {
 	o.Helper()
-	if err := o.rooms.Snapshots.Save(o.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n, Time: o.x.Now(), Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}}); err != nil {
+	if err := o.offer.Snapshots.Save(o.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n, Time: o.x.Now(), Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}}); err != nil {
 		o.Fatalf("save %d: %v", n, err)
 	}
 }
 
 func (o owner) prune(to annals.SeqNr) {
 	o.Helper()
-	if err := o.rooms.Snapshots.Delete(o.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: to}); err != nil {
+	if err := o.offer.Snapshots.Delete(o.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: to}); err != nil {
 		o.Fatalf("delete snapshots up to %d: %v", to, err)
 	}
 }
 
 func (o owner) delete(to annals.SeqNr) {
 	o.Helper()
-	if err := o.rooms.Journal.DeleteTo(o.Context(), o.x, o.id, to); err != nil {
+	if err := o.offer.Journal.DeleteTo(o.Context(), o.x, o.id, to); err != nil {
 		o.Fatalf("delete up to %d: %v", to, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestLatestBesideSavesAndDeletes(t *testing.T) {
 				o.save(4)
 				return o, []func(){func() { o.save(5) }, func() { o.prune(4) }, func() { o.save(6) }, func() { o.prune(5) }}
 			}, func(o owner, x plan.Executor) {
-				s, ok, err := o.rooms.Snapshots.Latest(t.Context(), x, o.id, annals.SnapshotCriteria{})
+				s, ok, err := o.offer.Snapshots.Latest(t.Context(), x, o.id, annals.SnapshotCriteria{})
 				if err != nil || !ok || s.SeqNr < 4 || s.SeqNr > 6 {
 					t.Errorf("newest snapshot: %d, %v, %v; want one of 4 to 6", s.SeqNr, ok, err)
 				}
@@ -231,7 +231,7 @@ func TestRecoverBesideAnOwner(t *testing.T) {
 
 func recoverWhole(o owner, x plan.Executor) {
 	var state []annals.SeqNr // the numbers that it has seen
-	last, err := o.rooms.Recover(o.Context(), x, o.id, func(s annals.Snapshot) error {
+	last, err := o.offer.Recover(o.Context(), x, o.id, func(s annals.Snapshot) error {
 		state = nil
 		for n := annals.SeqNr(1); n <= s.SeqNr; n++ {
 			state = append(state, n)
@@ -265,7 +265,7 @@ func TestReplayBesideAppendsToManyShards(t *testing.T) {
 			o.append(first+1, all)
 		}
 	}}
-	for e, err := range o.rooms.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
 		if err != nil || e.SeqNr != next {
 			t.Fatalf("event %d, %v; want %d", e.SeqNr, err, next)
 		}
@@ -284,7 +284,7 @@ func TestBoundedReplayBesideHardDelete(t *testing.T) {
 		o.append(1, 10)
 		var yielded annals.SeqNr
 		var failed error
-		for e, err := range o.rooms.Journal.Replay(t.Context(), stepped{o.x, 1, func() {}}, o.id, 1, to) {
+		for e, err := range o.offer.Journal.Replay(t.Context(), stepped{o.x, 1, func() {}}, o.id, 1, to) {
 			if failed = err; err == nil {
 				if yielded = e.SeqNr; yielded == 3 {
 					o.delete(9)
@@ -312,7 +312,7 @@ func TestReplayPastAHoleBesideDelete(t *testing.T) {
 	var failed error
 	deleted := false
 	x := stepped{o.x, 1, func() {}}
-	for e, err := range o.rooms.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
 		if failed = err; err == nil && e.SeqNr == 5 && !deleted {
 			deleted = true
 			o.delete(8)
@@ -333,9 +333,9 @@ func TestDeletesAreBounded(t *testing.T) {
 		o.save(n + 1)
 	}
 	for name, run := range map[string]func(x plan.Executor) error{
-		"events": func(x plan.Executor) error { return o.rooms.Journal.DeleteTo(t.Context(), x, o.id, rows) },
+		"events": func(x plan.Executor) error { return o.offer.Journal.DeleteTo(t.Context(), x, o.id, rows) },
 		"snapshots": func(x plan.Executor) error {
-			return o.rooms.Snapshots.Delete(t.Context(), x, o.id, annals.SnapshotCriteria{MaxSeqNr: rows})
+			return o.offer.Snapshots.Delete(t.Context(), x, o.id, annals.SnapshotCriteria{MaxSeqNr: rows})
 		},
 	} {
 		x := &counted{}

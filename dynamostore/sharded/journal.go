@@ -185,7 +185,7 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 	return nil
 }
 
-// SkipTo is plan.Rooms: rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes leave them: the last
+// SkipTo is plan.Offer: rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes leave them: the last
 // number, and what stands in the way of a first event.
 func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, x, id)

@@ -140,7 +140,7 @@ func TestSettingsAreChecked(t *testing.T) {
 // What a read asks for: golden requests need no server.
 func TestQueries(t *testing.T) {
 	t.Parallel()
-	rooms := func(l Layout) rows {
+	rowsOf := func(l Layout) rows {
 		j, err := l.journal()
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func TestQueries(t *testing.T) {
 		return j.rows
 	}
 	defaults := Layout{ShardCount: 64}
-	q, err := rooms(defaults).queries(wanted{id: "counter-a8d46579bc2f4caf8c3b8dc2db984227", from: 3, to: annals.MaxSeqNr})
+	q, err := rowsOf(defaults).queries(wanted{id: "counter-a8d46579bc2f4caf8c3b8dc2db984227", from: 3, to: annals.MaxSeqNr})
 	if err != nil || len(q) != 1 || q[0].Hash != "counter-0000000000000000000000000000000000000035" || valueText(q[0].From) != "a8d46579bc2f4caf8c3b8dc2db984227-0000000000000000003" ||
 		valueText(q[0].To) != "a8d46579bc2f4caf8c3b8dc2db984227-9223372036854775807" || q[0].Index != "" || valueText(q[0].Values[":id"]) != "counter-a8d46579bc2f4caf8c3b8dc2db984227" {
 		t.Errorf("%+v, %v", q, err)
@@ -158,16 +158,16 @@ func TestQueries(t *testing.T) {
 		from, to annals.SeqNr
 		shards   int
 	}{{1, annals.MaxSeqNr, 8}, {7, 8, 2}, {5, 5, 1}, {1, 8, 8}} {
-		q, err := rooms(spread).queries(wanted{id: "a", from: c.from, to: c.to})
+		q, err := rowsOf(spread).queries(wanted{id: "a", from: c.from, to: c.to})
 		if err != nil || len(q) != c.shards {
 			t.Errorf("%d to %d: %d queries, %v", c.from, c.to, len(q), err)
 		}
 	}
 	oldest := Layout{ShardCount: 64, Journal: Journal{PartitionKey: SequenceNumberBased, SortKey: ByNumber}}
-	if table := rooms(oldest).resolver.rangeKey(); table != (plan.Key{Name: "sequence-nr", Number: true}) {
+	if table := rowsOf(oldest).resolver.rangeKey(); table != (plan.Key{Name: "sequence-nr", Number: true}) {
 		t.Errorf("%+v", table)
 	}
-	if rooms(Layout{ShardCount: 8, Journal: Journal{SortKey: BySeqNr}}).keyed() || rooms(Layout{ShardCount: 8, ReadThrough: Index}).keyed() {
+	if rowsOf(Layout{ShardCount: 8, Journal: Journal{SortKey: BySeqNr}}).keyed() || rowsOf(Layout{ShardCount: 8, ReadThrough: Index}).keyed() {
 		t.Error("reads are by key where they cannot be, or must not")
 	}
 }

@@ -119,7 +119,7 @@ const (
 )
 
 // Plan is dynamostore.Layout.
-func (l Layout) Plan() (plan.Rooms, error) {
+func (l Layout) Plan() (plan.Offer, error) {
 	if l.ShardCount == 0 {
 		l.ShardCount = 64
 	}
@@ -127,41 +127,41 @@ func (l Layout) Plan() (plan.Rooms, error) {
 	s, err2 := l.snapshots()
 	st, err3 := l.states()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return plan.Rooms{}, err
+		return plan.Offer{}, err
 	}
 	if err := l.indexFault(j, s); err != nil {
-		return plan.Rooms{}, err
+		return plan.Offer{}, err
 	}
 	var checks []settings
-	rooms := plan.Rooms{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxIDBytes}}}
-	c := &rooms.Capabilities
+	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxIDBytes}}}
+	c := &offer.Capabilities
 	if !l.Journal.Off {
-		rooms.Journal, rooms.SkipTo = j, j.SkipTo
-		rooms.Recover = recovery{j, s, l.Snapshot.Off}.Recover
-		rooms.Tables = append(rooms.Tables, j.table())
+		offer.Journal, offer.SkipTo = j, j.SkipTo
+		offer.Recover = recovery{j, s, l.Snapshot.Off}.Recover
+		offer.Tables = append(offer.Tables, j.table())
 		checks = append(checks, j.settings())
 		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
-		rooms.Snapshots = s
-		rooms.Tables = append(rooms.Tables, s.table())
+		offer.Snapshots = s
+		offer.Tables = append(offer.Tables, s.table())
 		checks = append(checks, s.settings())
 		c.Snapshots, c.ManySnapshots = true, true
 	}
 	if !l.State.Off {
-		rooms.States, rooms.StatesIn, rooms.Reserved = st, st.statesIn, st.reserved()
-		rooms.Additional = func(column string) { st.other[column] = true }
-		rooms.Tables = append(rooms.Tables, st.tables()...)
+		offer.States, offer.StatesIn, offer.Reserved = st, st.statesIn, st.reserved()
+		offer.Additional = func(column string) { st.other[column] = true }
+		offer.Tables = append(offer.Tables, st.tables()...)
 		for _, table := range st.Tables() {
 			checks = append(checks, st.settings(table))
 		}
 		c.States = true
 	}
-	rooms.Check = check(checks...)
-	return rooms, nil
+	offer.Check = check(checks...)
+	return offer, nil
 }
 
-// check is plan.Rooms.Check: nothing is in new tables.
+// check is plan.Offer.Check: nothing is in new tables.
 func check(tables ...settings) func(context.Context, plan.Executor, bool) error {
 	return func(ctx context.Context, x plan.Executor, created bool) error {
 		for _, t := range tables {

@@ -85,7 +85,7 @@ func TestRequests(t *testing.T) {
 	}
 	requests("replay-over-a-hole", byNumber, holed, func(b *plantest.Bench) { b.Replay(1, annals.MaxSeqNr) })
 	requests("replay-overtaken-by-a-delete", byNumber, holed, func(b *plantest.Bench) {
-		for e, err := range b.Rooms.Journal.Replay(b.Context(), b, b.ID, 1, annals.MaxSeqNr) {
+		for e, err := range b.Offer.Journal.Replay(b.Context(), b, b.ID, 1, annals.MaxSeqNr) {
 			switch {
 			case err != nil:
 				b.Told("replay", err)
@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 	})
 	requests("skip", byNumber, nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told("skip", b.Rooms.SkipTo(b.Context(), b, b.ID, n))
+			b.Told("skip", b.Offer.SkipTo(b.Context(), b, b.ID, n))
 		}
 	})
 	snapshots := func(b *plantest.Bench) {
@@ -121,15 +121,15 @@ func TestRequests(t *testing.T) {
 	requests("states", byID, nil, states)
 	requests("states-tombstones", sharded.Layout{ShardCount: 4, State: sharded.State{Tombstones: true, TagSeparator: ","}}, nil, states)
 	requests("states-old", sharded.Layout{ShardCount: 4, State: sharded.State{NoSortKey: true, Revision: sharded.Same}}, nil, states)
-	requests("settings", byID, five, func(b *plantest.Bench) { b.Told("check", b.Rooms.Check(b.Context(), b, false)) })
+	requests("settings", byID, five, func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, false)) })
 	requests("settings-misfit", byID, func(b *plantest.Bench) {
-		rooms, err := byNumber.Plan()
+		other, err := byNumber.Plan()
 		if err != nil {
 			b.Fatal(err)
 		}
-		fitting := b.Rooms
-		b.Rooms = rooms
+		fitting := b.Offer
+		b.Offer = other
 		b.Append(0, "1")
-		b.Rooms = fitting
-	}, func(b *plantest.Bench) { b.Told("check", b.Rooms.Check(b.Context(), b, false)) })
+		b.Offer = fitting
+	}, func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, false)) })
 }

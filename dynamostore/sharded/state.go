@@ -55,11 +55,11 @@ func (s *states) tables() (all []plan.Table) {
 	return all
 }
 
-// statesIn is plan.Rooms.StatesIn: a table of the same shape for all prefixes.
-func (s *states) statesIn(_, name string) plan.StateRoom {
+// statesIn is plan.Offer.StatesIn: a table of the same shape for all prefixes.
+func (s *states) statesIn(_, name string) plan.StateTable {
 	own := *s
 	own.name, own.prefixes = name, nil
-	return plan.StateRoom{Table: own.tables()[0], Check: check(own.settings(name)), States: &own}
+	return plan.StateTable{Table: own.tables()[0], Check: check(own.settings(name)), States: &own}
 }
 
 // place is the table and the key of an id.

@@ -12,12 +12,11 @@ import (
 type Layout interface {
 	Name() string
 	// Plan checks the layout's settings, all at once, and puts them to work.
-	Plan() (Rooms, error)
+	Plan() (Offer, error)
 }
 
-// Rooms is a layout at work: what it can do, each part nil where the layout lacks it. The store has checked ids, numbers
-// and limits before it calls.
-type Rooms struct {
+// Offer is what a layout offers; a nil field is unsupported. The store has checked ids, numbers and limits before it calls.
+type Offer struct {
 	Tables       []Table
 	Capabilities annals.Capabilities
 	// Check finds out whether what is stored fits the layout's settings. created says that the tables are new.
@@ -30,18 +29,18 @@ type Rooms struct {
 	Queries   Queries
 	Offsets   Offsets
 	Forget    func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
-	// StatesIn is a room for the states of one entity type, in a table of its own. Reserved are the names that additional
-	// columns of states must not have.
-	StatesIn func(entityType, table string) StateRoom
+	// StatesIn keeps the states of one entity type in a table of their own. Reserved are the names that additional columns of
+	// states must not have.
+	StatesIn func(entityType, table string) StateTable
 	Reserved []string
 	// Additional is called with the name of each additional column of states before Check; nil: the layout does not need them.
 	Additional func(column string)
 }
 
-// StateRoom is a table that holds nothing but states, and their layout at work in it.
-type StateRoom struct {
+// StateTable is a table that holds nothing but states, and what the layout offers in it.
+type StateTable struct {
 	Table  Table
-	Check  func(ctx context.Context, x Executor, created bool) error // as Rooms.Check; nil where there is nothing to check
+	Check  func(ctx context.Context, x Executor, created bool) error // as Offer.Check; nil where there is nothing to check
 	States States
 }
 

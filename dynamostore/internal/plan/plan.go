@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -114,6 +115,31 @@ type Write struct {
 	ReturnOld bool
 	// Apart stores the write at once and for itself, also from within a transaction of the caller's.
 	Apart bool
+}
+
+// Judge is the outcome of a write whose conditions failed. old has the items that made them fail, by op; nil where the condition held,
+// or where there was no item. The write is a repetition when every one of these items was written by an earlier try of it.
+// open reports that the outcome of an earlier try is not known, and cause is the service's error.
+func (w Write) Judge(old []Item, open bool, cause error) (Outcome, error) {
+	ours := false
+	for i, it := range old {
+		if it == nil {
+			continue
+		}
+		if ours = w.Ops[i].Ours != nil && w.Ops[i].Ours(it); !ours {
+			break
+		}
+	}
+	if ours {
+		return Outcome{Repeated: true, Old: old}, nil
+	}
+	if w.Refused == nil {
+		return Outcome{}, &annals.Error{Kind: annals.ErrConflict, Err: cause}
+	}
+	if err := w.Refused(old, open); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Refused: true, Old: old}, nil
 }
 
 // Outcome is what a Write did.

@@ -14,7 +14,7 @@ import (
 type Bench struct {
 	testing.TB
 	*Executor
-	Rooms plan.Rooms
+	Offer plan.Offer
 	ID    annals.PersistenceID
 }
 
@@ -24,11 +24,11 @@ func Requests(t *testing.T, name string, layout plan.Layout, prepare, do func(b 
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, 1)
-		rooms, err := layout.Plan()
+		offer, err := layout.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Bench{t, New(rooms.Tables), rooms, "Thread|42"}
+		b := &Bench{t, New(offer.Tables), offer, "Thread|42"}
 		if prepare != nil {
 			prepare(b)
 			b.Executor.Log()
@@ -74,7 +74,7 @@ func (b *Bench) Append(after annals.SeqNr, data ...string) {
 // Commit stores c.
 func (b *Bench) Commit(c annals.Commit) {
 	b.Helper()
-	r, err := b.Rooms.Journal.Append(b.Context(), b, c)
+	r, err := b.Offer.Journal.Append(b.Context(), b, c)
 	b.Told(fmt.Sprintf("append after %d: %d, repeated %v", c.After, r.SeqNr, r.Repeated), err)
 }
 
@@ -83,7 +83,7 @@ func (b *Bench) Replay(from, to annals.SeqNr) {
 	b.Helper()
 	var numbers []annals.SeqNr
 	var failed error
-	for e, err := range b.Rooms.Journal.Replay(b.Context(), b, b.ID, from, to) {
+	for e, err := range b.Offer.Journal.Replay(b.Context(), b, b.ID, from, to) {
 		if failed = err; err == nil {
 			numbers = append(numbers, e.SeqNr)
 		}
@@ -94,34 +94,34 @@ func (b *Bench) Replay(from, to annals.SeqNr) {
 // Last asks for the last number.
 func (b *Bench) Last() {
 	b.Helper()
-	last, err := b.Rooms.Journal.LastSeqNr(b.Context(), b, b.ID)
+	last, err := b.Offer.Journal.LastSeqNr(b.Context(), b, b.ID)
 	b.Told(fmt.Sprintf("last %d", last), err)
 }
 
 // Delete deletes events.
 func (b *Bench) Delete(to annals.SeqNr) {
 	b.Helper()
-	b.Told(fmt.Sprintf("delete to %d", to), b.Rooms.Journal.DeleteTo(b.Context(), b, b.ID, to))
+	b.Told(fmt.Sprintf("delete to %d", to), b.Offer.Journal.DeleteTo(b.Context(), b, b.ID, to))
 }
 
 // Save saves a snapshot of number n.
 func (b *Bench) Save(n annals.SeqNr, data []byte) {
 	b.Helper()
 	s := annals.Snapshot{ID: b.ID, SeqNr: n, Time: b.Now(), Payload: annals.Payload{SerializerID: 31, Manifest: "chat.thread", Data: data}}
-	b.Told(fmt.Sprintf("save snapshot %d", n), b.Rooms.Snapshots.Save(b.Context(), b, s))
+	b.Told(fmt.Sprintf("save snapshot %d", n), b.Offer.Snapshots.Save(b.Context(), b, s))
 }
 
 // Latest asks for the newest snapshot that fits.
 func (b *Bench) Latest(c annals.SnapshotCriteria) {
 	b.Helper()
-	s, ok, err := b.Rooms.Snapshots.Latest(b.Context(), b, b.ID, c)
+	s, ok, err := b.Offer.Snapshots.Latest(b.Context(), b, b.ID, c)
 	b.Told(fmt.Sprintf("latest snapshot %d, %v", s.SeqNr, ok), err)
 }
 
 // Prune deletes the snapshots that fit.
 func (b *Bench) Prune(c annals.SnapshotCriteria) {
 	b.Helper()
-	b.Told(fmt.Sprintf("delete snapshots %d to %d", c.MinSeqNr, c.MaxSeqNr), b.Rooms.Snapshots.Delete(b.Context(), b, b.ID, c))
+	b.Told(fmt.Sprintf("delete snapshots %d to %d", c.MinSeqNr, c.MaxSeqNr), b.Offer.Snapshots.Delete(b.Context(), b, b.ID, c))
 }
 
 // Put writes the state behind revision after; change, which may be nil, alters the write.
@@ -132,13 +132,13 @@ func (b *Bench) Put(after annals.SeqNr, change func(*plan.StateWrite)) {
 	if change != nil {
 		change(&w)
 	}
-	r, err := b.Rooms.States.Write(b.Context(), b, w)
+	r, err := b.Offer.States.Write(b.Context(), b, w)
 	b.Told(fmt.Sprintf("write state after %d: %d, repeated %v", after, r.SeqNr, r.Repeated), err)
 }
 
 // State reads the state.
 func (b *Bench) State() {
 	b.Helper()
-	st, ok, err := b.Rooms.States.Get(b.Context(), b, b.ID)
+	st, ok, err := b.Offer.States.Get(b.Context(), b, b.ID)
 	b.Told(fmt.Sprintf("get state: revision %d, %q, %v", st.Revision, st.Data, ok), err)
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -192,7 +191,7 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		}
 	}
 	if failed {
-		return judge(w, old)
+		return w.Judge(old, false, nil)
 	}
 	for i, op := range w.Ops {
 		t := e.tables[op.Table]
@@ -203,18 +202,6 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		}
 	}
 	return plan.Outcome{Old: old}, nil
-}
-
-func judge(w plan.Write, old []plan.Item) (plan.Outcome, error) {
-	for i, it := range old {
-		if it != nil && w.Ops[i].Ours != nil && w.Ops[i].Ours(it) {
-			return plan.Outcome{Repeated: true, Old: old}, nil
-		}
-	}
-	if w.Refused == nil {
-		return plan.Outcome{}, &annals.Error{Kind: annals.ErrConflict}
-	}
-	return plan.Outcome{Refused: true, Old: old}, w.Refused(old, false)
 }
 
 // DeleteAll is plan.Executor.
