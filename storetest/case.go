@@ -10,75 +10,82 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// testCase is one row of the suite.
+// testCase is one case of the suite.
 type testCase struct {
 	id     string
 	about  string
-	needs  []need // all must be there, else the case is listed as not claimed
-	unless []need // none may be there: the case checks that they are not claimed in vain
+	needs  []need // the case runs when all are met, and is listed in the log otherwise
+	unless []need // the case runs when none is met: it checks what a store does that claims none of them
 	run    func(h *harness)
 }
 
-// need is something a case asks of the store or of the Config.
+// need is a condition on the store or on the Config.
 type need struct {
 	name string
+	part Part // of the store that the condition is about; "" is none
 	met  func(p probe) bool
 }
 
-// probe is what a case may ask for.
+// probe is what conditions are checked on.
 type probe struct {
 	caps  annals.Capabilities
-	store annals.Store // closed; only its type counts
+	store annals.Store // closed: conditions look only at its type
 	cfg   Config
 }
 
-func claims(name string, has func(c annals.Capabilities) bool) need {
-	return need{name, func(p probe) bool { return has(p.caps) }}
+// claims is the condition that a capability of a part is claimed.
+func claims(part Part, name string, has func(c annals.Capabilities) bool) need {
+	return need{name, part, func(p probe) bool { return has(p.caps) }}
 }
 
-// offers asks for an optional ability, which is an interface.
+// offers is the condition that the store implements an optional interface A.
 func offers[A any](name string) need {
-	return need{name, func(p probe) bool { _, ok := p.store.(A); return ok }}
+	return need{name, "", func(p probe) bool { _, ok := p.store.(A); return ok }}
+}
+
+// given is the condition that a field of Config is set.
+func given(name string, set func(c Config) bool) need {
+	return need{"Config." + name, "", func(p probe) bool { return set(p.cfg) }}
 }
 
 var (
-	events           = claims("Events", func(c annals.Capabilities) bool { return c.Events })
-	snapshots        = claims("Snapshots", func(c annals.Capabilities) bool { return c.Snapshots })
-	states           = claims("States", func(c annals.Capabilities) bool { return c.States })
-	eventQueries     = claims("EventQueries", func(c annals.Capabilities) bool { return c.EventQueries })
-	stateQueries     = claims("StateQueries", func(c annals.Capabilities) bool { return c.StateQueries })
-	offsets          = claims("Offsets", func(c annals.Capabilities) bool { return c.Offsets })
-	commitSnapshot   = claims("CommitSnapshot", func(c annals.Capabilities) bool { return c.CommitSnapshot })
-	manySnapshots    = claims("ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })
-	tags             = claims("Tags", func(c annals.Capabilities) bool { return c.Tags })
-	metadata         = claims("Metadata", func(c annals.Capabilities) bool { return c.Metadata })
-	eventTimes       = claims("EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
-	tagQueries       = claims("TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
-	stateEvents      = claims("StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
-	idempotentState  = claims("IdempotentState", func(c annals.Capabilities) bool { return c.IdempotentState })
-	orderedFeed      = claims("OrderedFeed", func(c annals.Capabilities) bool { return c.OrderedFeed })
-	repeatable       = claims("Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
-	fenceAfterDelete = claims("FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
-	sizeLimit        = claims("Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
-	firstSnapshot    = claims("Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
+	events           = claims(Journal, "Events", func(c annals.Capabilities) bool { return c.Events })
+	snapshots        = claims(Snapshots, "Snapshots", func(c annals.Capabilities) bool { return c.Snapshots })
+	states           = claims(States, "States", func(c annals.Capabilities) bool { return c.States })
+	eventQueries     = claims(Queries, "EventQueries", func(c annals.Capabilities) bool { return c.EventQueries })
+	stateQueries     = claims(Queries, "StateQueries", func(c annals.Capabilities) bool { return c.StateQueries })
+	offsets          = claims(Offsets, "Offsets", func(c annals.Capabilities) bool { return c.Offsets })
+	commitSnapshot   = claims(Snapshots, "CommitSnapshot", func(c annals.Capabilities) bool { return c.CommitSnapshot })
+	manySnapshots    = claims(Snapshots, "ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })
+	tags             = claims("", "Tags", func(c annals.Capabilities) bool { return c.Tags })
+	metadata         = claims("", "Metadata", func(c annals.Capabilities) bool { return c.Metadata })
+	eventTimes       = claims("", "EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
+	tagQueries       = claims(Queries, "TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
+	stateEvents      = claims(States, "StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
+	idempotentState  = claims(States, "IdempotentState", func(c annals.Capabilities) bool { return c.IdempotentState })
+	orderedFeed      = claims(Queries, "OrderedFeed", func(c annals.Capabilities) bool { return c.OrderedFeed })
+	repeatable       = claims("", "Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
+	fenceAfterDelete = claims("", "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
+	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
+	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
 	skipper   = offers[annals.Skipper]("annals.Skipper")
 	watcher   = offers[annals.Watcher]("annals.Watcher")
-	forgetter = need{"Forgets, and annals.Forgetter", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
+	forgetter = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 
-	reopen     = need{"Config.Reopen", func(p probe) bool { return p.cfg.Reopen != nil }}
-	loseAnswer = need{"Config.LoseAnswer", func(p probe) bool { return p.cfg.LoseAnswer != nil }}
-	undo       = need{"Config.Undo", func(p probe) bool { return p.cfg.Undo != nil }}
-	slowClock  = need{"Config.SlowClock", func(p probe) bool { return p.cfg.SlowClock != nil }}
-	loseEvent  = need{"Config.LoseEvent", func(p probe) bool { return p.cfg.LoseEvent != nil }}
+	reopen     = given("Reopen", func(c Config) bool { return c.Reopen != nil })
+	loseAnswer = given("LoseAnswer", func(c Config) bool { return c.LoseAnswer != nil })
+	undo       = given("Undo", func(c Config) bool { return c.Undo != nil })
+	slowClock  = given("SlowClock", func(c Config) bool { return c.SlowClock != nil })
+	loseEvent  = given("LoseEvent", func(c Config) bool { return c.LoseEvent != nil })
 )
 
 func needs(n ...need) []need { return n }
 
-// name is the name of the case's subtest.
+// name returns the name of the case's subtest.
 func (tc testCase) name() string { return tc.id + " " + tc.about }
 
-// missing are the names of the needs that are not met.
+// missing returns the names of the needs that are not met.
 func (tc testCase) missing(p probe) (names []string) {
 	for _, n := range tc.needs {
 		if !n.met(p) {
@@ -88,26 +95,36 @@ func (tc testCase) missing(p probe) (names []string) {
 	return names
 }
 
-// applies is false where what the case expects to be unclaimed is claimed.
+// leftOut reports whether the case needs a part of the store that Config.Only does not name.
+func (tc testCase) leftOut(c Config) bool {
+	return c.Only != nil && slices.ContainsFunc(tc.needs, func(n need) bool { return n.part != "" && !slices.Contains(c.Only, n.part) })
+}
+
+// applies is false when the store claims what the case expects to be unclaimed.
 func (tc testCase) applies(p probe) bool {
 	return !slices.ContainsFunc(tc.unless, func(n need) bool { return n.met(p) })
 }
 
-// run runs each case as a subtest of t, and lists those that are not claimed.
+// run runs each case as a subtest of t, and logs those that do not run, with the reason. It is an error when none runs.
 func run(t *testing.T, c Config, all []testCase) {
 	t.Helper()
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
-	p := c.probe(t)
+	p, ran := c.probe(t), 0
 	for _, tc := range all {
 		if !tc.applies(p) {
+			continue
+		}
+		if tc.leftOut(c) {
+			t.Logf("left out by Config.Only: %s", tc.name())
 			continue
 		}
 		if missing := tc.missing(p); len(missing) > 0 {
 			t.Logf("not claimed: %s (needs %s)", tc.name(), strings.Join(missing, ", "))
 			continue
 		}
+		ran++
 		t.Run(tc.name(), func(t *testing.T) {
 			t.Parallel()
 			if reason, ok := c.Except[tc.id]; ok {
@@ -117,9 +134,12 @@ func run(t *testing.T, c Config, all []testCase) {
 			tc.run(newHarness(t, p))
 		})
 	}
+	if ran == 0 {
+		t.Fatalf("none of %d cases runs: the store claims too little, or Config.Only leaves all of them out", len(all))
+	}
 }
 
-// mustFail runs a case that the store is known to fail.
+// mustFail runs a case that the store is known to fail, and fails when the case passes.
 func mustFail(t testing.TB, p probe, tc testCase, reason string) {
 	failures := record(t, func(tb testing.TB) { tc.run(newHarness(tb, p)) })
 	if len(failures) == 0 {
@@ -129,7 +149,7 @@ func mustFail(t testing.TB, p probe, tc testCase, reason string) {
 	t.Logf("fails, as Config.Except says: %s\n%s", reason, strings.Join(failures, "\n"))
 }
 
-// check says what is wrong with c.
+// check returns an error that says what is wrong with c.
 func (c Config) check() error {
 	if c.Open == nil {
 		return fmt.Errorf("storetest: Config.Open is nil")
@@ -141,6 +161,14 @@ func (c Config) check() error {
 	for _, id := range slices.Sorted(maps.Keys(c.Except)) {
 		if !known[id] {
 			return fmt.Errorf("storetest: Config.Except names %q, which is no case of the suite", id)
+		}
+	}
+	if c.Only != nil && len(c.Only) == 0 {
+		return fmt.Errorf("storetest: Config.Only is empty, which leaves nothing to test; nil is for all")
+	}
+	for _, part := range c.Only {
+		if !slices.Contains(parts, part) {
+			return fmt.Errorf("storetest: Config.Only names %q, want some of %q", part, parts)
 		}
 	}
 	return nil

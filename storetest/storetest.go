@@ -47,9 +47,28 @@ type Config struct {
 	// Short cuts volumes, rounds and random histories down, for stores on slow servers.
 	Short bool
 
+	// Only limits the suite to the cases that need no other parts of the store than these, and those that need none. nil runs
+	// all cases. It is for a variant of a store that is tested in full elsewhere, and differs from it in these parts only. Cases
+	// left out are listed by name in the output of go test -v, and a run of no case at all fails.
+	Only []Part
+
 	// Except names cases by id that a store is known to fail, each with the reason. They run, and a pass is a failure.
 	Except map[string]string
 }
+
+// Part is a part of a store, named by the contract of package annals that it implements.
+type Part string
+
+// The parts.
+const (
+	Journal   Part = "journal"
+	Snapshots Part = "snapshots"
+	States    Part = "states"
+	Queries   Part = "queries"
+	Offsets   Part = "offsets"
+)
+
+var parts = []Part{Journal, Snapshots, States, Queries, Offsets}
 
 // Run holds a store to the contracts of package annals and to its Capabilities.
 func Run(t *testing.T, c Config) {

@@ -133,6 +133,52 @@ func TestExcept(t *testing.T) {
 	}
 }
 
+// Config.Only chooses cases by what they need.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{Open: openMem, Short: true, Only: []Part{Journal}})
+	for _, c := range []struct {
+		only []Part
+		id   string
+		runs bool
+	}{
+		{nil, "S-04", true},
+		{[]Part{Journal}, "J-12", true},
+		{[]Part{Journal}, "RETRY-7", true},
+		{[]Part{Journal}, "CLAIM-1", true},
+		{[]Part{Journal}, "S-04", false},
+		{[]Part{Journal}, "D-06", false},
+		{[]Part{Journal}, "RETRY-8", false},
+		{[]Part{Journal, Snapshots}, "RETRY-8", true},
+		{[]Part{States}, "D-06", true},
+		{[]Part{States}, "J-12", false},
+	} {
+		if got := !caseOf(t, c.id).leftOut(Config{Only: c.only}); got != c.runs {
+			t.Errorf("%s with Only %q: runs %v, want %v", c.id, c.only, got, c.runs)
+		}
+	}
+	for _, only := range [][]Part{{}, {"jornal"}, {Journal, ""}} {
+		if err := (Config{Open: openMem, Only: only}).check(); err == nil {
+			t.Errorf("Only %q: got no error", only)
+		}
+	}
+}
+
+// A run of no case at all fails, and what Config.Only leaves out is listed.
+func TestNothingToRun(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("ANNALS_TEST_NOTHING") != "" {
+		run(t, Config{Open: openMem, Only: []Part{States}}, journalCases)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingToRun$", "-test.v")
+	cmd.Env = append(os.Environ(), "ANNALS_TEST_NOTHING=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "none of") || !strings.Contains(string(out), "left out by Config.Only: J-12 delete to 3, replay all") {
+		t.Errorf("a run whose cases are all left out: got error %v, want a failure that lists them\n%s", err, out)
+	}
+}
+
 // Ids are what Except and -run choose by.
 func TestIDsAreUnique(t *testing.T) {
 	t.Parallel()
