@@ -53,7 +53,7 @@ const keptCapacity = 64
 // seal makes the next batch the current one and reports whether it is to be sent; if not, it is settled already.
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
-	e.current, e.next = b, e.engine.newBatch()
+	e.current, e.next = b, e.runtime.newBatch()
 	b.err = e.state.Seal(&b.write, snapshot)
 	if b.write.Empty {
 		b.answerStored()
@@ -74,7 +74,7 @@ func (e *entity[C, S, R]) send() bool {
 		go e.work()
 	}
 	e.mu.Unlock()
-	e.current.err = e.engine.send(e.current)
+	e.current.err = e.runtime.send(e.current)
 	return e.sent()
 }
 
@@ -99,17 +99,17 @@ func (b *batch[C, R]) answerStored() {
 }
 
 // send writes b, or looks whether somebody else has written.
-func (g *engine[C, S, R]) send(b *batch[C, R]) error {
-	ctx, w := g.writes.context(), &b.write
+func (r *Runtime[C, S, R]) send(b *batch[C, R]) error {
+	ctx, w := r.writes.context(), &b.write
 	if w.Empty {
-		return g.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, g.model, w) })
+		return r.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, r.model, w) })
 	}
-	if g.o.Observer == nil {
-		_, err := host.Send(ctx, g.model, w)
+	if r.o.Observer == nil {
+		_, err := host.Send(ctx, r.model, w)
 		return err
 	}
-	return g.observe(ctx, w.Op(), w.ID(), len(w.Commit.Events), func(ctx context.Context) error {
-		_, err := host.Send(ctx, g.model, w)
+	return r.observe(ctx, w.Op(), w.ID(), len(w.Commit.Events), func(ctx context.Context) error {
+		_, err := host.Send(ctx, r.model, w)
 		return err
 	})
 }
@@ -144,14 +144,14 @@ func (e *entity[C, S, R]) settle() {
 		e.next.reset()
 	}
 	b.reset()
-	e.engine.batches.Put(b)
+	e.runtime.batches.Put(b)
 }
 
 // overtaken has the commands of b decided again, on what another owner has written.
 func (e *entity[C, S, R]) overtaken(b *batch[C, R], err error) {
 	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
 		c.tries++
-		give := c.tries > e.engine.o.MaxRetries
+		give := c.tries > e.runtime.o.MaxRetries
 		if give {
 			c.fail(err)
 		}
@@ -159,7 +159,7 @@ func (e *entity[C, S, R]) overtaken(b *batch[C, R], err error) {
 	})
 	e.reload(b.commands, e.next.commands)
 	if e.conflicts > 0 {
-		_ = backoff.Wait(e.engine.base, e.conflicts-1) // cut short by Shutdown: the commands see that themselves
+		_ = backoff.Wait(e.runtime.base, e.conflicts-1) // cut short by Shutdown: the commands see that themselves
 	}
 	e.conflicts++
 }

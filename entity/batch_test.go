@@ -18,7 +18,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-type starter = func(s annals.Store, o entity.Options) *entity.Runtime[int, int]
+type starter = func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int]
 
 // gate holds the writes of a store until they are let through.
 type gate struct{ open chan struct{} }

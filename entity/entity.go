@@ -11,11 +11,11 @@ import (
 // entity is one entity in memory. No goroutine belongs to it: whoever finds something to do takes the turn, and gives it
 // back when nothing is left or, while a write is in flight, to whoever brings the next command.
 type entity[C, S, R any] struct {
-	engine *engine[C, S, R]
-	id     string
-	pid    annals.PersistenceID
+	runtime *Runtime[C, S, R]
+	id      string
+	pid     annals.PersistenceID
 
-	rest idler[C, S, R] // guarded by engine.mu
+	rest idler[C, S, R] // guarded by Runtime.mu
 
 	mu      sync.Mutex
 	mailbox mailbox[C, R]
@@ -68,7 +68,7 @@ func (e *entity[C, S, R]) upcoming() task {
 		return settle
 	case e.mailbox.len() > 0 && !e.loaded && !e.writing:
 		return load
-	case e.mailbox.len() > 0 && e.loaded && e.next.room(e.engine.o.MaxBatch):
+	case e.mailbox.len() > 0 && e.loaded && e.next.room(e.runtime.o.MaxBatch):
 		return decide
 	case len(e.next.commands) > 0 && !e.writing:
 		return write
@@ -116,7 +116,7 @@ func (e *entity[C, S, R]) work() {
 				return
 			}
 			e.mu.Unlock()
-			if e.engine.retire(e) {
+			if e.runtime.retire(e) {
 				return
 			}
 		}
@@ -153,8 +153,8 @@ func (e *entity[C, S, R]) broken(c *command[C, R], err error) {
 
 // decide runs c against the newest decided state.
 func (e *entity[C, S, R]) decide(c *command[C, R]) {
-	if e.engine.base.Err() != nil {
-		c.refuse(e.engine.closedError(e.pid))
+	if e.runtime.base.Err() != nil {
+		c.refuse(e.runtime.closedError(e.pid))
 		return
 	}
 	if !c.take() {

@@ -101,7 +101,7 @@ type asker func(ctx context.Context, id string, amount int) (int, error)
 
 func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 	t.Helper()
-	var a, b *entity.Runtime[int, int]
+	var a, b *entity.Runtime[int, int, int]
 	var c *aggregate.Repository[int, int, int]
 	var errs [3]error
 	o, ao := entity.Options{MaxRetries: 1000, Logger: quiet}, aggregate.Options{MaxRetries: 1000, Logger: quiet}

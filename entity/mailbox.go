@@ -15,7 +15,7 @@ type command[C, R any] struct {
 	value C
 	fresh bool          // the reply must not miss what others wrote before the call
 	tries int           // writes with it that met a conflict
-	place *list.Element // in engine.crowd, guarded by engine.mu; nil: not there
+	place *list.Element // in Runtime.crowd, guarded by Runtime.mu; nil: not there
 
 	stage atomic.Int32
 	reply R

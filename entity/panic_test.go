@@ -153,7 +153,9 @@ func eachWay(t *testing.T, places map[int]string, test func(t *testing.T, amount
 }
 
 // mustShutdown shuts rt down while nothing keeps it from that.
-func mustShutdown(t *testing.T, rt *entity.Runtime[int, int]) {
+func mustShutdown(t *testing.T, rt interface {
+	Shutdown(ctx context.Context) error
+}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -236,13 +238,13 @@ func TestPanicInRecovery(t *testing.T) {
 			mustShutdown(t, rt) // the snapshot is saved
 			rt, _ = entity.NewState(states, accountState, o)
 			mustAsk(t, rt, 5, 5)
-			for name, start := range map[string]func() (*entity.Runtime[int, int], error){
-				"Init":     func() (*entity.Runtime[int, int], error) { return entity.New(events, init, o) },
-				"Evolve":   func() (*entity.Runtime[int, int], error) { return entity.New(withoutSnapshots(events), evolve, o) },
-				"event":    func() (*entity.Runtime[int, int], error) { return entity.New(withoutSnapshots(events), event, o) },
-				"snapshot": func() (*entity.Runtime[int, int], error) { return entity.New(events, snapshot, o) },
-				"first":    func() (*entity.Runtime[int, int], error) { return entity.NewState(newHooked(), first, o) },
-				"state":    func() (*entity.Runtime[int, int], error) { return entity.NewState(states, stored, o) },
+			for name, start := range map[string]func() (*entity.Runtime[int, int, int], error){
+				"Init":     func() (*entity.Runtime[int, int, int], error) { return entity.New(events, init, o) },
+				"Evolve":   func() (*entity.Runtime[int, int, int], error) { return entity.New(withoutSnapshots(events), evolve, o) },
+				"event":    func() (*entity.Runtime[int, int, int], error) { return entity.New(withoutSnapshots(events), event, o) },
+				"snapshot": func() (*entity.Runtime[int, int, int], error) { return entity.New(events, snapshot, o) },
+				"first":    func() (*entity.Runtime[int, int, int], error) { return entity.NewState(newHooked(), first, o) },
+				"state":    func() (*entity.Runtime[int, int, int], error) { return entity.NewState(states, stored, o) },
 			} {
 				rt, err := start()
 				if err != nil {

@@ -39,9 +39,9 @@ func (l *idlers[C, S, R]) remove(e *entity[C, S, R]) {
 }
 
 // retire gives the turn of e back when e has nothing to do.
-func (g *engine[C, S, R]) retire(e *entity[C, S, R]) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	e.mu.Lock()
 	if e.upcoming() != nothing {
 		e.mu.Unlock()
@@ -50,44 +50,44 @@ func (g *engine[C, S, R]) retire(e *entity[C, S, R]) bool {
 	e.turn = false
 	e.mu.Unlock()
 
-	g.active--
-	g.idle.push(e, time.Now())
-	g.admit()
-	g.sweepLater()
-	g.checkDrained()
+	r.active--
+	r.idle.push(e, time.Now())
+	r.admit()
+	r.sweepLater()
+	r.checkDrained()
 	return true
 }
 
-// evict passivates an idle entity: all that it knows is stored. g.mu is held.
-func (g *engine[C, S, R]) evict(e *entity[C, S, R]) {
-	g.idle.remove(e)
-	delete(g.live, e.id)
+// evict passivates an idle entity: all that it knows is stored. r.mu is held.
+func (r *Runtime[C, S, R]) evict(e *entity[C, S, R]) {
+	r.idle.remove(e)
+	delete(r.live, e.id)
 }
 
-// sweepLater sees to it that idle entities are passivated in time. g.mu is held.
-func (g *engine[C, S, R]) sweepLater() {
-	if g.sweeping || g.idle.first == nil {
+// sweepLater sees to it that idle entities are passivated in time. r.mu is held.
+func (r *Runtime[C, S, R]) sweepLater() {
+	if r.sweeping || r.idle.first == nil {
 		return
 	}
-	g.sweeping = true
-	wait := time.Until(g.idle.first.rest.since.Add(g.o.IdleAfter))
-	if g.sweeper == nil {
-		g.sweeper = time.AfterFunc(wait, g.sweep)
+	r.sweeping = true
+	wait := time.Until(r.idle.first.rest.since.Add(r.o.IdleAfter))
+	if r.sweeper == nil {
+		r.sweeper = time.AfterFunc(wait, r.sweep)
 	} else {
-		g.sweeper.Reset(wait)
+		r.sweeper.Reset(wait)
 	}
 }
 
 // sweep passivates the entities that have been idle for long enough.
-func (g *engine[C, S, R]) sweep() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sweeping = false
-	if g.base.Err() != nil {
+func (r *Runtime[C, S, R]) sweep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sweeping = false
+	if r.base.Err() != nil {
 		return
 	}
-	for e := g.idle.first; e != nil && time.Since(e.rest.since) >= g.o.IdleAfter; e = g.idle.first {
-		g.evict(e)
+	for e := r.idle.first; e != nil && time.Since(e.rest.since) >= r.o.IdleAfter; e = r.idle.first {
+		r.evict(e)
 	}
-	g.sweepLater()
+	r.sweepLater()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards engine.sweep.
+// Guards Runtime.sweep.
 func TestIdleEntitiesPassivate(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -41,14 +41,14 @@ func TestIdleEntitiesPassivate(t *testing.T) {
 	})
 }
 
-func mustAskID(t *testing.T, rt *entity.Runtime[int, int], id string, amount, want int) {
+func mustAskID(t *testing.T, rt asks, id string, amount, want int) {
 	t.Helper()
 	if got, err := rt.Ask(t.Context(), id, amount); got != want || err != nil {
 		t.Fatalf("%s: %d, %v, want %d", id, got, err, want)
 	}
 }
 
-// Guards the evict in engine.activate: the longest idle entity makes room.
+// Guards the evict in Runtime.activate: the longest idle entity makes room.
 func TestMemoryIsBounded(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Guards engine.crowd: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
+// Guards Runtime.crowd: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
 func TestCommandsWaitForRoom(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,16 +11,16 @@ func (e *entity[C, S, R]) load() {
 	if !e.wanted() {
 		return
 	}
-	g := e.engine
-	ctx, cancel := context.WithTimeout(g.base, g.o.RecoveryTimeout)
+	r := e.runtime
+	ctx, cancel := context.WithTimeout(r.base, r.o.RecoveryTimeout)
 	defer cancel()
-	err := g.observe(ctx, "recover", e.pid, 0, e.state.Load)
+	err := r.observe(ctx, "recover", e.pid, 0, e.state.Load)
 	if err == nil {
 		e.loaded = true
 		return
 	}
-	if g.base.Err() != nil {
-		err = g.closedError(e.pid)
+	if r.base.Err() != nil {
+		err = r.closedError(e.pid)
 	}
 	e.refuseAll(err)
 }

@@ -45,7 +45,7 @@ func TestUnreadableRecordsAreCorrupt(t *testing.T) {
 	newEvents, _ := entity.New(s, events, entity.Options{})
 	newSnapshots, _ := entity.New(s, snapshots, entity.Options{})
 	newStates, _ := entity.NewState(s, states, entity.Options{})
-	for id, rt := range map[string]*entity.Runtime[int, int]{"events": newEvents, "snapshot": newSnapshots, "state": newStates} {
+	for id, rt := range map[string]*entity.Runtime[int, int, int]{"events": newEvents, "snapshot": newSnapshots, "state": newStates} {
 		for range 2 {
 			_, err := rt.Ask(t.Context(), id, 1)
 			unknown := (*codec.UnknownManifestError)(nil)

@@ -155,11 +155,11 @@ func TestRestore(t *testing.T) {
 		Decide: func(s named, n int) (behavior.Effect[named], error) { s.Sum += n; return behavior.Save(s), nil },
 		Reply:  func(s named, _ int) string { return s.id },
 	}
-	for name, start := range map[string]func(s annals.Store) (*entity.Runtime[int, string], error){
-		"snapshot": func(s annals.Store) (*entity.Runtime[int, string], error) {
+	for name, start := range map[string]func(s annals.Store) (*entity.Runtime[int, named, string], error){
+		"snapshot": func(s annals.Store) (*entity.Runtime[int, named, string], error) {
 			return entity.New(s, sourced, entity.Options{})
 		},
-		"state": func(s annals.Store) (*entity.Runtime[int, string], error) {
+		"state": func(s annals.Store) (*entity.Runtime[int, named, string], error) {
 			return entity.NewState(s, durable, entity.Options{})
 		},
 	} {

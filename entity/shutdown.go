@@ -6,47 +6,50 @@ import (
 	"github.com/annals-go/annals"
 )
 
-func (g *engine[C, S, R]) shutdown(ctx context.Context) error {
-	g.mu.Lock()
-	g.closed = true
-	g.checkDrained()
-	g.mu.Unlock()
+// Shutdown refuses new commands with ErrClosed and returns when those accepted are answered. When ctx ends first it
+// cancels what is in flight, which its callers see as ErrUnknown, answers the rest with ErrClosed and returns an error
+// with ctx's. It may be called more than once. The store stays open.
+func (r *Runtime[C, S, R]) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.checkDrained()
+	r.mu.Unlock()
 	select {
-	case <-g.drained:
+	case <-r.drained:
 		return nil
 	default:
 	}
 	select {
-	case <-g.drained:
+	case <-r.drained:
 		return nil
 	case <-ctx.Done():
-		g.halt()
+		r.halt()
 		return &annals.Error{Op: "shutdown", Kind: annals.ErrUnknown, Err: ctx.Err()}
 	}
 }
 
-// checkDrained ends the runtime when it is closed and no entity is at work: then nobody waits for room either. g.mu is held.
-func (g *engine[C, S, R]) checkDrained() {
-	if !g.closed || g.active > 0 || g.live == nil {
+// checkDrained ends the runtime when it is closed and no entity is at work: then nobody waits for room either. r.mu is held.
+func (r *Runtime[C, S, R]) checkDrained() {
+	if !r.closed || r.active > 0 || r.live == nil {
 		return
 	}
-	g.stop()
-	g.live, g.idle = nil, idlers[C, S, R]{}
-	if g.sweeper != nil {
-		g.sweeper.Stop()
+	r.stop()
+	r.live, r.idle = nil, idlers[C, S, R]{}
+	if r.sweeper != nil {
+		r.sweeper.Stop()
 	}
-	close(g.drained)
+	close(r.drained)
 }
 
 // halt cancels what is in flight and refuses what waits.
-func (g *engine[C, S, R]) halt() {
-	g.stop()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for front := g.crowd.Front(); front != nil; front = g.crowd.Front() {
-		a := g.crowd.Remove(front).(*arrival[C, R])
+func (r *Runtime[C, S, R]) halt() {
+	r.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for front := r.crowd.Front(); front != nil; front = r.crowd.Front() {
+		a := r.crowd.Remove(front).(*arrival[C, R])
 		a.command.place = nil
-		a.command.refuse(g.closedError(a.pid))
+		a.command.refuse(r.closedError(a.pid))
 	}
-	g.checkDrained()
+	r.checkDrained()
 }

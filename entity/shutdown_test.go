@@ -15,7 +15,7 @@ import (
 
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
 
-// Guards engine.checkDrained: what was accepted is answered, what comes later refused, and no goroutine is left, which
+// Guards Runtime.checkDrained: what was accepted is answered, what comes later refused, and no goroutine is left, which
 // the bubble demands.
 func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
@@ -60,7 +60,7 @@ func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 	})
 }
 
-// Guards engine.halt.
+// Guards Runtime.halt.
 func TestShutdownHonoursItsContext(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

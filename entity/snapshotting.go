@@ -14,14 +14,14 @@ func (e *entity[C, S, R]) save(s host.NewSnapshot) {
 	e.saving = true
 	e.mu.Unlock()
 	go func() {
-		g := e.engine
-		ctx, cancel := context.WithTimeout(g.base, g.o.WriteTimeout)
+		r := e.runtime
+		ctx, cancel := context.WithTimeout(r.base, r.o.WriteTimeout)
 		defer cancel()
-		err := g.observe(ctx, "save snapshot", s.ID, 0, func(ctx context.Context) error {
-			return g.model.SaveSnapshot(ctx, s)
+		err := r.observe(ctx, "save snapshot", s.ID, 0, func(ctx context.Context) error {
+			return r.model.SaveSnapshot(ctx, s)
 		})
 		if err != nil {
-			g.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
+			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
 				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
 		}
 		e.mu.Lock()

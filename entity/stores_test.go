@@ -54,22 +54,22 @@ var accountState = behavior.DurableState[int, int, int]{
 var errPoor = errors.New("the balance is too low")
 
 // kinds are the two strategies: what holds for one has to hold for the other.
-var kinds = map[string]func(store annals.Store, o entity.Options) (*entity.Runtime[int, int], error){
-	"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+var kinds = map[string]func(store annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error){
+	"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error) {
 		return entity.New(s, account, o)
 	},
-	"durable": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+	"durable": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error) {
 		return entity.NewState(s, accountState, o)
 	},
 }
 
 // eachKind runs test for both strategies; start begins a runtime of the strategy.
-func eachKind(t *testing.T, test func(t *testing.T, start func(s annals.Store, o entity.Options) *entity.Runtime[int, int])) {
+func eachKind(t *testing.T, test func(t *testing.T, start func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int])) {
 	t.Parallel()
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, func(s annals.Store, o entity.Options) *entity.Runtime[int, int] {
+			test(t, func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int] {
 				o.Logger = quiet
 				rt, err := open(s, o)
 				if err != nil {
@@ -221,8 +221,13 @@ type answer struct {
 	err   error
 }
 
+// asks is a runtime of accounts, whatever the type of their state.
+type asks interface {
+	Ask(ctx context.Context, id string, amount int) (int, error)
+}
+
 // ask sends a command from a goroutine of its own.
-func ask(ctx context.Context, rt *entity.Runtime[int, int], amount int) <-chan answer {
+func ask(ctx context.Context, rt asks, amount int) <-chan answer {
 	ch := make(chan answer, 1)
 	go func() {
 		reply, err := rt.Ask(ctx, "a", amount)
@@ -232,7 +237,7 @@ func ask(ctx context.Context, rt *entity.Runtime[int, int], amount int) <-chan a
 }
 
 // mustAsk sends a command that has to succeed.
-func mustAsk(t *testing.T, rt *entity.Runtime[int, int], amount, want int) {
+func mustAsk(t *testing.T, rt asks, amount, want int) {
 	t.Helper()
 	if got, err := rt.Ask(t.Context(), "a", amount); err != nil || got != want {
 		t.Fatalf("ask %d: %d, %v, want %d", amount, got, err, want)

@@ -14,7 +14,7 @@ import (
 
 // users are the profiles of a store that can look after their names. nil: the store cannot.
 type users struct {
-	profiles *entity.Runtime[profile.Command, profile.Profile]
+	profiles *entity.Runtime[profile.Command, profile.Profile, profile.Profile]
 	finder   annals.StateFinder
 	count    counter
 }

@@ -124,7 +124,7 @@ func (p *perSecond) add(ctx context.Context, o entity.Options, callers, commands
 
 // overhead is one caller that asks an entity, and one that appends what such a command decides.
 type overhead struct {
-	rt      *entity.Runtime[int, int]
+	rt      *entity.Runtime[int, int, int]
 	journal annals.Journal
 	events  []annals.NewEvent
 	last    annals.SeqNr

@@ -38,19 +38,19 @@ func TwoRuntimes(t *testing.T, here, there annals.Store) {
 }
 
 // starter starts a runtime of accounts.
-type starter func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error)
+type starter func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error)
 
 func kinds(c annals.Capabilities) map[string]starter {
 	account := account
 	if c.Snapshots {
 		account.SnapshotEvery = 7
 	}
-	found := map[string]starter{"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+	found := map[string]starter{"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error) {
 		o.KeepSnapshots, o.DeleteEvents = 2, c.Snapshots
 		return entity.New(s, account, o)
 	}}
 	if c.States {
-		found["durable"] = func(s annals.Store, o entity.Options) (*entity.Runtime[int, int], error) {
+		found["durable"] = func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error) {
 			return entity.NewState(s, accountState, o)
 		}
 	}
@@ -114,7 +114,7 @@ type answer struct {
 // play lets clients of two runtimes send commands and returns the history of what they were answered.
 func play(ctx context.Context, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
 	o.MaxRetries = 1000
-	var runtimes [2]*entity.Runtime[int, int]
+	var runtimes [2]*entity.Runtime[int, int, int]
 	for i, s := range []annals.Store{here, there} {
 		rt, err := start(s, o)
 		if err != nil {

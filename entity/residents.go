@@ -1,0 +1,65 @@
+package entity
+
+import (
+	"github.com/annals-go/annals"
+)
+
+// arrival is a command to an entity for which there is no room in memory.
+type arrival[C, R any] struct {
+	id      string
+	pid     annals.PersistenceID
+	command *command[C, R]
+}
+
+// activate is the live entity named id, which it makes if there is room. It is nil when all entities that may be in
+// memory are busy. r.mu is held.
+func (r *Runtime[C, S, R]) activate(id string, pid annals.PersistenceID) *entity[C, S, R] {
+	if e := r.live[id]; e != nil {
+		return e
+	}
+	if len(r.live) >= r.o.MaxEntities {
+		if r.idle.first == nil {
+			return nil
+		}
+		r.evict(r.idle.first)
+	}
+	e := &entity[C, S, R]{runtime: r, id: id, pid: pid, state: r.model.New(id, pid), next: r.newBatch()}
+	r.live[id] = e
+	r.active++
+	return e
+}
+
+// wake hands c to e and reports whether the caller must have e work. r.mu is held.
+func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, R]) bool {
+	if e.rest.idle {
+		r.idle.remove(e)
+		r.active++
+	}
+	return e.push(c)
+}
+
+// admit lets commands in for which there is room now. r.mu is held.
+func (r *Runtime[C, S, R]) admit() {
+	for front := r.crowd.Front(); front != nil; front = r.crowd.Front() {
+		a := front.Value.(*arrival[C, R])
+		e := r.activate(a.id, a.pid)
+		if e == nil {
+			return
+		}
+		r.crowd.Remove(front)
+		a.command.place = nil
+		if r.wake(e, a.command) {
+			go e.work()
+		}
+	}
+}
+
+// abandon takes c out of the crowd, if it is there.
+func (r *Runtime[C, S, R]) abandon(c *command[C, R]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.place != nil {
+		r.crowd.Remove(c.place)
+		c.place = nil
+	}
+}
