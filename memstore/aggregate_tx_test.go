@@ -13,7 +13,7 @@ import (
 
 func lastNumber(t *testing.T, s annals.Store, id string) annals.SeqNr {
 	t.Helper()
-	last, err := s.Journal().LastSeqNr(t.Context(), order.ID(id))
+	last, err := s.Journal().LastSeqNr(t.Context(), orderBehavior.ID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func lastNumber(t *testing.T, s annals.Store, id string) annals.SeqNr {
 func TestAggregatesInTx(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
-	stocks, err := aggregate.NewState(s, stock, aggregate.Options{})
+	stocks, err := aggregate.NewState(s, stockBehavior, aggregate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,11 +49,11 @@ func TestAggregatesInTx(t *testing.T) {
 func TestAggregateConflictInTx(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
-	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: order.ID("o-1"), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31, Manifest: "Order", Data: []byte(`{}`)}}}}); err != nil {
+	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: orderBehavior.ID("o-1"), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31, Manifest: "Order", Data: []byte(`{}`)}}}}); err != nil {
 		t.Fatal(err)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-		orders, err := aggregate.New(in, order, aggregate.Options{})
+		orders, err := aggregate.New(in, orderBehavior, aggregate.Options{})
 		if err != nil {
 			return err
 		}
@@ -72,11 +72,11 @@ func TestAggregateConflictInTx(t *testing.T) {
 func TestOuterHostsInTx(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
-	orders, err := aggregate.New(s, order, aggregate.Options{})
+	orders, err := aggregate.New(s, orderBehavior, aggregate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtime, err := entity.New(s, order, entity.Options{})
+	runtime, err := entity.New(s, orderBehavior, entity.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestOuterHostsInTx(t *testing.T) {
 // goroutine at a time.
 func TestAggregateSnapshotInTx(t *testing.T) {
 	t.Parallel()
-	s, snapshotted := memstore.New(), order
+	s, snapshotted := memstore.New(), orderBehavior
 	snapshotted.SnapshotEvery = 1
 	failed := errors.New("fails")
 	for _, fail := range []error{failed, nil} {
@@ -117,7 +117,7 @@ func TestAggregateSnapshotInTx(t *testing.T) {
 		if !errors.Is(err, fail) {
 			t.Error(err)
 		}
-		snap, ok, err := s.Snapshots().Latest(t.Context(), order.ID("o-1"), annals.SnapshotCriteria{})
+		snap, ok, err := s.Snapshots().Latest(t.Context(), orderBehavior.ID("o-1"), annals.SnapshotCriteria{})
 		if ok != (fail == nil) || ok && snap.SeqNr != 1 || err != nil {
 			t.Errorf("after %v: snapshot %d, %v, %v", fail, snap.SeqNr, ok, err)
 		}

@@ -19,8 +19,8 @@ type (
 
 var errPlaced = errors.New("the order was placed before")
 
-// order is placed once. Its state is what was placed.
-var order = behavior.EventSourced[Place, Placed, Placed, struct{}]{
+// orderBehavior accepts one Place for each order. Its state is what was placed.
+var orderBehavior = behavior.EventSourced[Place, Placed, Placed, struct{}]{
 	Type: "Order",
 	Decide: func(o Placed, c Place) ([]Placed, error) {
 		if o.Item != "" {
@@ -33,8 +33,8 @@ var order = behavior.EventSourced[Place, Placed, Placed, struct{}]{
 
 var errSoldOut = errors.New("sold out")
 
-// stock is how many pieces of an item there are. A command adds to it.
-var stock = behavior.DurableState[int, int, int]{
+// stockBehavior counts the pieces of one item. A command adds to the count.
+var stockBehavior = behavior.DurableState[int, int, int]{
 	Type: "Stock",
 	Decide: func(n, add int) (behavior.Effect[int], error) {
 		if n+add < 0 {
@@ -48,11 +48,11 @@ var stock = behavior.DurableState[int, int, int]{
 // place stores the event of the order and takes one piece from the stock: both or neither.
 func place(ctx context.Context, store *memstore.Store, id string, c Place) error {
 	return store.InTx(ctx, func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-		orders, err := aggregate.New(in, order, aggregate.Options{})
+		orders, err := aggregate.New(in, orderBehavior, aggregate.Options{})
 		if err != nil {
 			return err
 		}
-		stocks, err := aggregate.NewState(in, stock, aggregate.Options{})
+		stocks, err := aggregate.NewState(in, stockBehavior, aggregate.Options{})
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func place(ctx context.Context, store *memstore.Store, id string, c Place) error
 // at all.
 func ExampleStore_InTx() {
 	ctx, store := context.Background(), memstore.New()
-	stocks, err := aggregate.NewState(store, stock, aggregate.Options{})
+	stocks, err := aggregate.NewState(store, stockBehavior, aggregate.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -76,7 +76,7 @@ func ExampleStore_InTx() {
 	fmt.Println(stocks.Ask(ctx, "pen", 1))
 	for _, id := range []string{"o-1", "o-1", "o-2"} {
 		err := place(ctx, store, id, Place{Item: "pen"})
-		last, _ := store.Journal().LastSeqNr(ctx, order.ID(id))
+		last, _ := store.Journal().LastSeqNr(ctx, orderBehavior.ID(id))
 		fmt.Println(id, "has", last, "events;", errors.Is(err, errPlaced), errors.Is(err, errSoldOut))
 	}
 	// Output:
