@@ -96,6 +96,7 @@ func TestGuides(t *testing.T) {
 		{"../stores/postgres.md", []string{"pgstore"}, 5},
 		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
 		{"cleanup.md", []string{"cleanup"}, 4},
+		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore"}, 10},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 	} {
