@@ -80,6 +80,7 @@ func calls(ctx context.Context, s *dynamostore.Store) map[string]func() error {
 			_, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1", Events: texts("a"), Snapshot: &annals.Snapshot{ID: "Thing|1", SeqNr: 1, Payload: text("s").Payload}})
 			return err
 		},
+		"check health": func() error { return s.CheckHealth(ctx) },
 		"put": func() error {
 			_, err := s.States().Put(ctx, annals.StateWrite{ID: "Thing|1", Payload: text("a").Payload})
 			return err

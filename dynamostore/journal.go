@@ -98,19 +98,3 @@ func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot f
 	}
 	return last, err
 }
-
-// SkipTo is annals.Skipper; ErrUnsupported where the layout's tables cannot say it.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	if s.offer.SkipTo == nil {
-		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrUnsupported}
-	}
-	if err := id.ValidateRead("skip", s.view().limits()); err != nil {
-		return err
-	}
-	return s.view().call(ctx, annals.Call{Op: "skip", ID: id}, true, func(ctx context.Context) error {
-		if n <= 0 {
-			return nil
-		}
-		return s.offer.SkipTo(ctx, s.engine, id, n)
-	})
-}

@@ -61,7 +61,7 @@ type change struct {
 
 func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	w := &c.write
-	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: w.Time, Payload: w.Payload, Tags: w.Tags, Deleted: w.Deleted}
+	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: w.Time, Payload: w.Payload, Tags: w.Tags, Metadata: w.Metadata, Deleted: w.Deleted}
 	if w.Columns, err = c.t.bind(st); err != nil {
 		return r, err
 	}

@@ -32,7 +32,7 @@ type stateType struct {
 // compileTypes makes what is to be known of the state types from o. It says everything that can be said without a request.
 func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
-	s.common = &stateType{stored: plan.StateTable{States: s.offer.States}}
+	s.common = &stateType{stored: plan.StateTable{States: s.offer.States, SkipTo: s.offer.SkipStateTo}}
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
 		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], stored: s.common.stored}

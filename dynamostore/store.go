@@ -33,7 +33,8 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store, an annals.Recoverer, an annals.Skipper, an annals.StateFinder and an annals.Transactor[*Tx].
+// Store is an annals.Store, an annals.Recoverer, an annals.Skipper, an annals.StateSkipper, an annals.StateFinder, an
+// annals.Forgetter, an annals.HealthChecker and an annals.Transactor[*Tx].
 type Store struct {
 	annals.Unsupported
 	name     string
@@ -50,6 +51,8 @@ var (
 	_ annals.Store           = (*Store)(nil)
 	_ annals.Recoverer       = (*Store)(nil)
 	_ annals.Skipper         = (*Store)(nil)
+	_ annals.StateSkipper    = (*Store)(nil)
+	_ annals.HealthChecker   = (*Store)(nil)
 	_ annals.StateFinder     = (*Store)(nil)
 	_ annals.Forgetter       = (*Store)(nil)
 	_ annals.Transactor[*Tx] = (*Store)(nil)

@@ -36,7 +36,7 @@ func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 	tagged.Events[0].Metadata = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}
 	put := func(after annals.SeqNr, deleted bool) error {
 		_, err := offer.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
-			Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}, Tags: []string{"red"}}, Time: x.Now(), Deleted: deleted})
+			Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}, Tags: []string{"red"}, Metadata: annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}}, Time: x.Now(), Deleted: deleted})
 		return err
 	}
 	checked := offer.Check(e.ctx, x, true)
@@ -189,6 +189,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 		"delete all":       func(e *entity, x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
 		"append again":     func(e *entity, x plan.Executor) error { return e.append(x, 3, 3, 'a') },
 		"skip":             func(e *entity, x plan.Executor) error { return e.offer.SkipTo(e.ctx, x, id, 100) },
+		"skip state":       func(e *entity, x plan.Executor) error { return e.offer.SkipStateTo(e.ctx, x, id, 2) },
 		"save":             func(e *entity, x plan.Executor) error { return e.save(x, 5, 2, true) },
 		"delete snapshots": func(e *entity, x plan.Executor) error { return e.prune(x, annals.MaxSeqNr) },
 		"latest": func(e *entity, x plan.Executor) error {

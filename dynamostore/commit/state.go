@@ -27,7 +27,7 @@ type states struct {
 func (t *table) statesIn(entityType, name string) plan.StateTable {
 	t.stateTables[entityType] = name
 	own := &table{name: name, index: t.index, fill: t.fill, types: t.types}
-	return plan.StateTable{Table: own.shape(), Check: own.check, States: states{name, t}}
+	return plan.StateTable{Table: own.shape(), Check: own.check, States: states{name, t}, SkipTo: states{name, t}.SkipTo}
 }
 
 // statesOf is the table that has the states of a type.
@@ -74,7 +74,7 @@ func readState(it plan.Item) (annals.State, bool, error) {
 	if !ok {
 		d.wrong(attrRevision)
 	}
-	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(revision), Time: d.time(attrTime), Tags: d.tags(), Deleted: d.flag(attrDeleted)}
+	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(revision), Time: d.time(attrTime), Tags: d.tags(), Metadata: d.meta(), Deleted: d.flag(attrDeleted)}
 	if !st.Deleted {
 		st.Payload = d.payload()
 	}
@@ -145,6 +145,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 		fresh[attrFeed] = plan.S(stateFeed(w.ID.Type(), group(w.ID)))
 	}
 	putTags(fresh, w.Tags)
+	putMeta(fresh, w.Metadata)
 	if w.Deleted {
 		fresh[attrDeleted] = plan.Bool(true)
 	} else {
@@ -154,7 +155,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	if err != nil {
 		return plan.Op{}, err
 	}
-	for _, name := range []string{attrSerializer, attrManifest, attrData, attrTags, attrDeleted} {
+	for _, name := range []string{attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrDeleted} {
 		if fresh[name] == nil {
 			gone = append(gone, name)
 		}
@@ -180,6 +181,30 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	u.Remove(gone...)
 	return plan.Op{Table: s.name, Key: key(w.ID, 0), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
 		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: s.stamping(w, fresh)}, nil
+}
+
+// SkipTo is plan.Offer.SkipStateTo: a tombstone of revision n that remembers four writes without a WriteID.
+func (s states) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
+	if err := s.journal.announce(ctx, x, id); err != nil {
+		return err
+	}
+	it := key(id, 0)
+	op := plan.Op{Table: s.name, Put: it, Condition: absent, Names: idName, Ours: func(old plan.Item) bool {
+		w, ok := plan.Bytes(old, attrWrite)
+		return ok && len(w) == 0 && revision(old) == n
+	}}
+	at := func(now time.Time) { it[attrTime] = plan.Micros(s.journal.times.NotBefore(id, now)) }
+	it[attrFormat], it[attrRevision], it[attrDeleted] = plan.N(format), plan.N(n), plan.Bool(true)
+	for _, name := range writesKept {
+		it[name] = plan.B(nil)
+	}
+	if at(x.Now()); s.journal.index != "" {
+		it[attrFeed], op.Stamp = plan.S(stateFeed(id.Type(), group(id))), at
+	}
+	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
+		return &annals.Error{Kind: annals.ErrConflict, Last: revision(old[0])}
+	}})
+	return err
 }
 
 // stamping gives the state that op made of w a later time.

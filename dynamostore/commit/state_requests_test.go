@@ -46,6 +46,32 @@ func TestStateRequests(t *testing.T) {
 		})
 		b.Put(2, func(w *plan.StateWrite) { w.Columns = annals.Columns{"title": struct{}{}} })
 	})
+	requests(t, "state-metadata", written(1), func(b *plantest.Bench) {
+		meta := func(deleted bool) func(w *plan.StateWrite) {
+			return func(w *plan.StateWrite) {
+				w.Metadata, w.Deleted = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte("m")}, deleted
+			}
+		}
+		b.Put(1, meta(false))
+		b.State()
+		b.Put(2, meta(true))
+		b.State()
+		b.Put(3, nil)
+		b.State()
+	})
+	requests(t, "state-skip", nil, func(b *plantest.Bench) {
+		b.SkipState(41, 41, 42)
+		b.State()
+		b.Put(40, nil) // no earlier try can have landed
+		b.Put(41, nil)
+		b.Put(41, nil)
+		b.SkipState(41)
+	})
+	requests(t, "state-skip-written", written(1), func(b *plantest.Bench) {
+		b.SkipState(1)
+		b.Put(1, func(w *plan.StateWrite) { w.Deleted = true })
+		b.SkipState(2)
+	})
 	requests(t, "state-at-the-limit", nil, func(b *plantest.Bench) {
 		sized := func(n int) func(*plan.StateWrite) { return func(w *plan.StateWrite) { w.Data = make([]byte, n) } }
 		b.Put(0, sized(plan.MaxItemBytes-stateFrame+1)) // no request

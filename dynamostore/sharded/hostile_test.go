@@ -52,7 +52,7 @@ func hostile(row plan.Item, names []string, script, text []byte) plan.Item {
 var (
 	eventColumns    = []string{"message", "deleted", "ordering", "tags", "sequence-nr", "persistence-id"}
 	snapshotColumns = []string{"snapshot", "created", "annals-metadata", "sequence-nr", "persistence-id"}
-	stateColumns    = []string{"payload", "serializer-id", "serializer-manifest", "revision-nr", "ordering", "tags", "deleted", "persistence-id"}
+	stateColumns    = []string{"payload", "serializer-id", "serializer-manifest", "revision-nr", "ordering", "tags", "deleted", "persistence-id", "annals-metadata", "annals-skipped"}
 )
 
 // FuzzRows puts rows into the tables that nobody should have written, and calls everything. Each call succeeds or says in its
@@ -105,7 +105,7 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 			t.Fatal(err)
 		}
 	}
-	write := plan.StateWrite{StateWrite: annals.StateWrite{ID: o.id, Payload: event.Payload, Tags: event.Tags}, Time: o.x.Now()}
+	write := plan.StateWrite{StateWrite: annals.StateWrite{ID: o.id, Payload: event.Payload, Tags: event.Tags, Metadata: event.Payload}, Time: o.x.Now()}
 	if _, err := o.offer.States.Write(t.Context(), o.x, write); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +142,7 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	write.After = 1
 	_, err = o.offer.States.Write(t.Context(), o.x, write)
 	told("write state", err)
+	told("skip state", o.offer.SkipStateTo(t.Context(), o.x, o.id, 3))
 	told("delete events", o.offer.Journal.DeleteTo(t.Context(), o.x, o.id, annals.MaxSeqNr))
 	told("skip", o.offer.SkipTo(t.Context(), o.x, o.id, 3))
 	told("delete snapshots", o.offer.Snapshots.Delete(t.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))

@@ -99,6 +99,30 @@ func tagsOf(it plan.Item, column, separator string) []string {
 	return tags
 }
 
+// metadata is an attribute of this package, on snapshots and states that have metadata. The plugin keeps none and ignores it.
+const metadata = "annals-metadata"
+
+func putMetadata(it plan.Item, p annals.Payload) {
+	if p.SerializerID != 0 {
+		it[metadata] = plan.B(akkawire.AppendSnapshot(nil, p))
+	}
+}
+
+func metadataOf(it plan.Item) (annals.Payload, error) {
+	if it[metadata] == nil {
+		return annals.Payload{}, nil
+	}
+	data, ok := plan.Bytes(it, metadata)
+	if !ok {
+		return annals.Payload{}, fmt.Errorf("column %q is not binary", metadata)
+	}
+	p, err := akkawire.ParseSnapshot(data)
+	if err != nil {
+		return annals.Payload{}, fmt.Errorf("column %q: %w", metadata, err)
+	}
+	return p, nil
+}
+
 func millis(it plan.Item, column string) time.Time {
 	n, ok := plan.Number(it, column)
 	if !ok {

@@ -155,7 +155,8 @@ func (l Layout) Plan() (plan.Offer, error) {
 		for _, table := range st.Tables() {
 			checks = append(checks, st.settings(table))
 		}
-		c.States = true
+		c.States, c.StateMetadata = true, true
+		offer.SkipStateTo = st.skip()
 	}
 	offer.Check = check(checks...)
 	return offer, nil

@@ -120,6 +120,30 @@ func TestRequests(t *testing.T) {
 	}
 	requests("states", byID, nil, states)
 	requests("states-tombstones", sharded.Layout{ShardCount: 4, State: sharded.State{Tombstones: true, TagSeparator: ","}}, nil, states)
+	requests("states-metadata", byID, nil, func(b *plantest.Bench) {
+		meta := func(w *plan.StateWrite) {
+			w.Metadata = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte("m")}
+		}
+		b.Put(0, meta)
+		b.State()
+		b.Put(1, func(w *plan.StateWrite) { meta(w); w.Columns = annals.Columns{"title": "Go"} })
+		b.State()
+		b.Put(2, func(w *plan.StateWrite) { w.Columns = annals.Columns{} })
+		b.State()
+	})
+	requests("states-skip", sharded.Layout{ShardCount: 4, State: sharded.State{Tombstones: true}}, nil, func(b *plantest.Bench) {
+		b.SkipState(41, 41, 42)
+		b.State()
+		b.Put(40, nil)
+		b.Put(41, func(w *plan.StateWrite) { w.Columns = annals.Columns{} })
+		b.SkipState(41)
+	})
+	requests("states-skip-written", sharded.Layout{ShardCount: 4, State: sharded.State{Tombstones: true}}, nil, func(b *plantest.Bench) {
+		b.Put(0, nil)
+		b.SkipState(1)
+		b.Put(1, func(w *plan.StateWrite) { w.Deleted = true })
+		b.SkipState(2)
+	})
 	requests("states-old", sharded.Layout{ShardCount: 4, State: sharded.State{NoSortKey: true, Revision: sharded.Same}}, nil, states)
 	requests("settings", byID, five, func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, false)) })
 	requests("settings-misfit", byID, func(b *plantest.Bench) {

@@ -25,9 +25,6 @@ func (s *snapshots) table() plan.Table {
 	return t
 }
 
-// metadata is an attribute of ours, only on snapshots that have metadata: the plugin keeps none and ignores it.
-const metadata = "annals-metadata"
-
 // Save is plan.Snapshots. A snapshot of the same number is replaced, another id's row is not.
 func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapshot) error {
 	it, err := s.rows.resolver.key(sn.ID, sn.SeqNr)
@@ -38,9 +35,7 @@ func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapsho
 	it[s.columns.SequenceNr] = plan.N(sn.SeqNr)
 	it[s.columns.Snapshot] = plan.B(akkawire.AppendSnapshot(nil, sn.Payload))
 	it[s.columns.Created] = plan.N(sn.Time.UnixMilli())
-	if sn.Metadata.SerializerID != 0 {
-		it[metadata] = plan.B(akkawire.AppendSnapshot(nil, sn.Metadata))
-	}
+	putMetadata(it, sn.Metadata)
 	op := plan.Op{Table: s.name, Put: it}
 	if !s.legacy {
 		op.Condition = "attribute_not_exists(#id) OR #id = :id"
@@ -132,10 +127,8 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 		return annals.Snapshot{}, s.rows.corrupt(it, err)
 	}
 	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}
-	if data, ok := plan.Bytes(it, metadata); ok {
-		if found.Metadata, err = akkawire.ParseSnapshot(data); err != nil {
-			return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("metadata: %w", err))
-		}
+	if found.Metadata, err = metadataOf(it); err != nil {
+		return annals.Snapshot{}, s.rows.corrupt(it, err)
 	}
 	return found, nil
 }

@@ -28,7 +28,7 @@ type states struct {
 
 func (s *states) reserved() []string {
 	c := s.columns
-	names := []string{c.PartitionKey, c.PersistenceID, c.Revision, c.Payload, c.SerializerID, c.SerializerManifest, c.Ordering, c.Tags, c.Deleted}
+	names := []string{c.PartitionKey, c.PersistenceID, c.Revision, c.Payload, c.SerializerID, c.SerializerManifest, c.Ordering, c.Tags, c.Deleted, metadata, skipped}
 	if !s.noSortKey {
 		names = append(names, c.SortKey)
 	}
@@ -59,7 +59,7 @@ func (s *states) tables() (all []plan.Table) {
 func (s *states) statesIn(_, name string) plan.StateTable {
 	own := *s
 	own.name, own.prefixes = name, nil
-	return plan.StateTable{Table: own.tables()[0], Check: check(own.settings(name)), States: &own}
+	return plan.StateTable{Table: own.tables()[0], Check: check(own.settings(name)), States: &own, SkipTo: own.skip()}
 }
 
 // place is the table and the key of an id.
@@ -124,6 +124,10 @@ func (s *states) Read(it plan.Item) (annals.State, bool, error) {
 		}
 	}
 	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: millis(it, c.Ordering), Tags: tagsOf(it, c.Tags, s.tagSeparator), Deleted: plan.Flag(it, c.Deleted)}
+	var err error
+	if st.Metadata, err = metadataOf(it); err != nil {
+		return annals.State{}, false, s.corrupt(it, metadata, binary)
+	}
 	if st.Deleted {
 		return st, true, nil
 	}
@@ -224,7 +228,7 @@ func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Column
 		return "", err
 	}
 	c := s.columns
-	for _, name := range []string{c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted} {
+	for _, name := range []string{c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted, metadata, skipped} {
 		if it[name] == nil {
 			gone = append(gone, name)
 		}
@@ -254,5 +258,43 @@ func (s *states) item(w plan.StateWrite) (plan.Item, error) {
 			it[s.columns.SerializerManifest] = plan.S(w.Manifest)
 		}
 	}
+	putMetadata(it, w.Metadata)
 	return it, putTags(it, s.columns.Tags, w.Tags, s.tagSeparator)
+}
+
+// skipped is an attribute of this package on tombstones that SkipTo has made.
+const skipped = "annals-skipped"
+
+// skip is plan.StateTable.SkipTo: only a tombstone can keep a revision without a state.
+func (s *states) skip() plan.Skip {
+	if !s.tombstones {
+		return nil
+	}
+	return s.SkipTo
+}
+
+// SkipTo stores the tombstone of revision n, unless the id has a row already.
+func (s *states) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
+	w := plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: n - 1}, Deleted: true, Time: s.times.NotBefore(id, x.Now())}
+	table, key, err := s.place(id)
+	if err != nil {
+		return err
+	}
+	it, err := s.item(w)
+	if err != nil {
+		return err
+	}
+	maps.Copy(it, key)
+	it[skipped] = plan.Bool(true)
+	_, err = x.Write(ctx, plan.Write{
+		Ops: []plan.Op{{Table: table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": s.columns.PartitionKey},
+			Ours: func(old plan.Item) bool {
+				owner, _ := plan.Text(old, s.columns.PersistenceID)
+				return owner == string(id) && plan.Flag(old, skipped) && s.revision(old) == n
+			}}},
+		Refused: func(old []plan.Item, _ bool) error {
+			return s.refusal(plan.StateWrite{StateWrite: annals.StateWrite{ID: id}}, old[0])
+		},
+	})
+	return err
 }

@@ -23,12 +23,14 @@ type Offer struct {
 	Check     func(ctx context.Context, x Executor, created bool) error
 	Journal   Journal
 	Recover   Recover
-	SkipTo    func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
+	SkipTo    Skip
 	Snapshots Snapshots
 	States    States
-	Queries   Queries
-	Offsets   Offsets
-	Forget    func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
+	// SkipStateTo is for the states in States.
+	SkipStateTo Skip
+	Queries     Queries
+	Offsets     Offsets
+	Forget      func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
 	// StatesIn keeps the states of one entity type in a table of their own. Reserved are the names that additional columns of
 	// states must not have.
 	StatesIn func(entityType, table string) StateTable
@@ -42,6 +44,7 @@ type StateTable struct {
 	Table  Table
 	Check  func(ctx context.Context, x Executor, created bool) error // as Offer.Check; nil where there is nothing to check
 	States States
+	SkipTo Skip // as Offer.SkipStateTo
 }
 
 // Journal is annals.Journal over an Executor.
@@ -54,6 +57,9 @@ type Journal interface {
 
 // Recover is annals.Recoverer over an Executor.
 type Recover func(ctx context.Context, x Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error)
+
+// Skip is annals.Skipper or annals.StateSkipper over an Executor.
+type Skip func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
 
 // Snapshots is annals.SnapshotStore over an Executor.
 type Snapshots interface {

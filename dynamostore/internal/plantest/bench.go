@@ -140,5 +140,17 @@ func (b *Bench) Put(after annals.SeqNr, change func(*plan.StateWrite)) {
 func (b *Bench) State() {
 	b.Helper()
 	st, ok, err := b.Offer.States.Get(b.Context(), b, b.ID)
-	b.Told(fmt.Sprintf("get state: revision %d, %q, %v", st.Revision, st.Data, ok), err)
+	metadata := ""
+	if st.Metadata.SerializerID != 0 {
+		metadata = fmt.Sprintf(", metadata %q", st.Metadata.Data)
+	}
+	b.Told(fmt.Sprintf("get state: revision %d, %q, %v%s", st.Revision, st.Data, ok, metadata), err)
+}
+
+// SkipState skips the state to each of numbers in turn.
+func (b *Bench) SkipState(numbers ...annals.SeqNr) {
+	b.Helper()
+	for _, n := range numbers {
+		b.Told(fmt.Sprintf("skip state to %d", n), b.Offer.SkipStateTo(b.Context(), b, b.ID, n))
+	}
 }
