@@ -118,8 +118,8 @@ func (c SnapshotCriteria) ValidateDelete(id PersistenceID, l Limits) error {
 	return nil
 }
 
-// Validate says what is wrong with p: nil or ErrInvalid.
-func (p Progress) Validate() error {
+// Validate says what is wrong with p: nil or ErrInvalid. op is the operation that p, or a part of it, is for.
+func (p Progress) Validate(op string) error {
 	var faults []error
 	if p.Projection == "" || !validText(p.Projection) {
 		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", Quote(p.Projection)))
@@ -132,7 +132,7 @@ func (p Progress) Validate() error {
 		faults = append(faults, o.ID.validate(Limits{}))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &Error{Op: "save offsets", Kind: ErrInvalid, Err: err}
+		return &Error{Op: op, Kind: ErrInvalid, Err: err}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (v offsetsView) Handled(ctx context.Context, projection string, id annals.P
 // Save is annals.OffsetStore. Entities and the slice groups that they are in go as one transaction: ErrTooLarge when they
 // are more than 100 together.
 func (v offsetsView) Save(ctx context.Context, p annals.Progress) error {
-	if err := p.Validate(); err != nil {
+	if err := p.Validate("save offsets"); err != nil {
 		return err
 	}
 	return v.call(ctx, annals.Call{Op: "save offsets"}, true, func(ctx context.Context) error {

@@ -8,32 +8,13 @@ import (
 	"github.com/annals-go/annals"
 )
 
-var (
-	_ annals.Forgetter = (*Store)(nil)
-	_ annals.Forgetter = inTx{}
-)
-
 // Forget is annals.Forgetter.
-func (s *Store) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return view{s: s}.forget(ctx, f)
-}
-
-func (t inTx) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return t.view().forget(ctx, f)
-}
-
-func (v view) forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	if err := f.Validate(annals.Limits{}); err != nil {
-		return false, err
-	}
-	d, unlock, err := v.beginWrite(ctx, "forget", f.ID)
-	if err != nil {
-		return false, err
-	}
+func (v view) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
+	d, unlock := v.write()
 	defer unlock()
 	st, state := d.streams[f.ID], d.states[f.ID]
 	refuse := func(last annals.SeqNr, what string) (bool, error) {
-		return false, &annals.Error{Op: "forget", ID: f.ID, Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
+		return false, &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
 	}
 	switch {
 	case len(st.events) > 0:

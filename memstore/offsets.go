@@ -15,11 +15,9 @@ type progress struct {
 	epochs  [annals.SliceCount]int64 // the highest seen, slice by slice
 }
 
+// Load is annals.OffsetStore.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Offset, error) {
-	d, unlock, err := v.begin(ctx, "load offsets", "")
-	if err != nil {
-		return nil, err
-	}
+	d, unlock := v.read(ctx)
 	defer unlock()
 	bySlice := map[int][]annals.Offset{}
 	for id, o := range d.offsets[projection].offsets {
@@ -41,31 +39,24 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return all, nil
 }
 
+// Handled is annals.OffsetStore.
 func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
-	d, unlock, err := v.begin(ctx, "load offset", id)
-	if err != nil {
-		return annals.Offset{}, false, err
-	}
+	d, unlock := v.read(ctx)
 	defer unlock()
 	o, ok := d.offsets[projection].offsets[id]
 	return o, ok, nil
 }
 
-func (v offsets) Save(ctx context.Context, p annals.Progress) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	d, unlock, err := v.beginWrite(ctx, "save offsets", "")
-	if err != nil {
-		return err
-	}
+// Save is annals.OffsetStore.
+func (v offsets) Save(_ context.Context, p annals.Progress) error {
+	d, unlock := v.write()
 	defer unlock()
 	known := d.offsets[p.Projection]
 	if p.Epoch != 0 {
 		from, to := p.Slices.Bounds()
 		for slice := from; slice < to; slice++ {
 			if seen := known.epochs[slice]; seen > p.Epoch {
-				return &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
+				return &annals.Error{Kind: annals.ErrFenced,
 					Err: fmt.Errorf("projection %s, slices %v: epoch %d, but %d was seen", annals.Quote(p.Projection), p.Slices, p.Epoch, seen)}
 			}
 		}
@@ -88,11 +79,9 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	return nil
 }
 
-func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	d, unlock, err := v.beginWrite(ctx, "reset offsets", "")
-	if err != nil {
-		return err
-	}
+// Reset is annals.OffsetStore.
+func (v offsets) Reset(_ context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	d, unlock := v.write()
 	defer unlock()
 	for id, o := range d.offsets[projection].offsets {
 		if r.Contains(id.Slice()) && o.Compare(to) >= 0 {

@@ -11,23 +11,19 @@ import (
 
 type query struct{ view }
 
+// Events is annals.Query.
 func (v query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return all(ctx, "query events", f.Limit, func() ([]annals.Event, error) {
-		d, unlock, err := v.begin(ctx, "query events", "")
-		if err != nil {
-			return nil, err
-		}
+	return fetched(ctx, func(ctx context.Context) []annals.Event {
+		d, unlock := v.read(ctx)
 		defer unlock()
-		return d.events(f), nil
+		return limited(d.events(f), f.Limit)
 	})
 }
 
+// States is annals.Query.
 func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return all(ctx, "query states", f.Limit, func() (found []annals.State, err error) {
-		d, unlock, err := v.begin(ctx, "query states", "")
-		if err != nil {
-			return nil, err
-		}
+	return fetched(ctx, func(ctx context.Context) (found []annals.State) {
+		d, unlock := v.read(ctx)
 		defer unlock()
 		for _, row := range d.states {
 			if matches(f, row.Offset(), row.Tags) {
@@ -35,16 +31,14 @@ func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 			}
 		}
 		slices.SortFunc(found, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
-		return found, nil
+		return limited(found, f.Limit)
 	})
 }
 
+// IDs is annals.Query.
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return all(ctx, "query ids", 0, func() (found []annals.PersistenceID, err error) {
-		d, unlock, err := v.begin(ctx, "query ids", "")
-		if err != nil {
-			return nil, err
-		}
+	return fetched(ctx, func(ctx context.Context) (found []annals.PersistenceID) {
+		d, unlock := v.read(ctx)
 		defer unlock()
 		add := func(id annals.PersistenceID) {
 			if id > after && (entityType == "" || id.Type() == entityType) {
@@ -58,15 +52,13 @@ func (v query) IDs(ctx context.Context, entityType string, after annals.Persiste
 			add(id)
 		}
 		slices.Sort(found)
-		return slices.Compact(found), nil
+		return slices.Compact(found)
 	})
 }
 
+// Newest is annals.Query.
 func (v query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	d, unlock, err := v.begin(ctx, "query newest", "")
-	if err != nil {
-		return annals.Offset{}, err
-	}
+	d, unlock := v.read(ctx)
 	defer unlock()
 	found := d.events(f)
 	if len(found) == 0 {
@@ -93,27 +85,9 @@ func matches(f annals.Filter, o annals.Offset, tags []string) bool {
 		(f.Tag == "" || slices.Contains(tags, f.Tag)) && (f.Behind <= 0 || o.Time.Before(time.Now().Add(-f.Behind)))
 }
 
-// all yields what read returns, at most limit, 0 for no bound.
-func all[T any](ctx context.Context, op string, limit int, read func() ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		found, err := read()
-		if err != nil {
-			var zero T
-			yield(zero, err)
-			return
-		}
-		for i, v := range found {
-			if limit > 0 && i == limit {
-				return
-			}
-			if err := ctx.Err(); err != nil {
-				var zero T
-				yield(zero, &annals.Error{Op: op, Kind: annals.ErrUnavailable, Err: err})
-				return
-			}
-			if !yield(v, nil) {
-				return
-			}
-		}
+func limited[T any](all []T, limit int) []T {
+	if limit > 0 && len(all) > limit {
+		return all[:limit]
 	}
+	return all
 }

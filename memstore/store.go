@@ -1,85 +1,120 @@
-// Package memstore is the reference store: everything in memory, one lock, nothing clever. It is the test double for
-// domain code, the model that storetest compares other stores with, and the store to read before writing one.
-//
-// Nothing survives the process.
 package memstore
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-// Store is an annals.Store and an annals.Transactor[Tx]. The zero Store is empty and ready to use.
-type Store struct {
-	annals.Unsupported
-	mu     sync.Mutex
-	closed bool
-	data   data
-	before atomic.Pointer[data] // while a transaction runs, what was there before: nobody changes it
+// Options of a Store. The zero Options work.
+type Options struct {
+	// StateTypes says what is special about the durable states of an entity type. Table is ignored.
+	StateTypes map[string]annals.StateType[Tx]
+	// Observer is told of every call. It may be nil.
+	Observer annals.Observer
 }
+
+// Store is an annals.Store, Transactor[Tx], Skipper, StateSkipper, StateFinder, Forgetter, Watcher and HealthChecker.
+type Store struct {
+	abilities
+	backend *backend
+}
+
+var (
+	_ annals.Store          = (*Store)(nil)
+	_ annals.Transactor[Tx] = (*Store)(nil)
+	_ annals.Skipper        = (*Store)(nil)
+	_ annals.StateSkipper   = (*Store)(nil)
+	_ annals.StateFinder    = (*Store)(nil)
+	_ annals.Forgetter      = (*Store)(nil)
+	_ annals.Watcher        = (*Store)(nil)
+	_ annals.HealthChecker  = (*Store)(nil)
+)
 
 // New returns an empty store.
-func New() *Store { return &Store{} }
+func New() *Store {
+	s, _ := Open(Options{}) // the zero Options are valid
+	return s
+}
 
-// Options of a Store: there are none. They exist so that memstore opens by URL like every store.
-type Options struct{}
-
-// Journal is the store's journal.
-func (s *Store) Journal() annals.Journal { return view{s: s} }
-
-// Snapshots is the store's snapshot store; it keeps many snapshots an entity.
-func (s *Store) Snapshots() annals.SnapshotStore { return snapshots{view{s: s}} }
-
-// States is the store's durable states.
-func (s *Store) States() annals.StateStore { return states{view{s: s}} }
-
-// Query reads across entities. Each call sees the store as of its beginning.
-func (s *Store) Query() annals.Query { return query{view{s: s}} }
-
-// Offsets is the store's offset store.
-func (s *Store) Offsets() annals.OffsetStore { return offsets{view{s: s}} }
-
-// Capabilities are all but EventTimes: times are the store's, so that the feed is ordered.
-func (s *Store) Capabilities() annals.Capabilities {
-	return annals.Capabilities{
-		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
-		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true,
-		IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+// Open returns an empty store. ErrInvalid says what is wrong with the StateTypes.
+func Open(o Options) (*Store, error) {
+	if err := validTypes(o.StateTypes); err != nil {
+		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
+	s := &Store{backend: &backend{types: o.StateTypes}}
+	s.backend.self = s
+	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
+	return s, nil
 }
 
-// Close makes later calls answer ErrClosed.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	return nil
+// abilities are what a Store, and a store inside a transaction, can do beside the contracts of annals.Store.
+type abilities struct{ *driver.Store }
+
+// FindStates is annals.StateFinder. nil finds the states whose column has no value.
+func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return driver.FindStates(ctx, a.Store, entityType, column, value)
 }
 
-// data is all that is stored. Its slices are replaced or appended to, never written in place: readers and
-// transactions keep what they saw.
+// Forget is annals.Forgetter.
+func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+	return driver.Forget(ctx, a.Store, f)
+}
+
+// SkipTo is annals.Skipper.
+func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipTo(ctx, s.Store, id, n)
+}
+
+// SkipStateTo is annals.StateSkipper.
+func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipStateTo(ctx, s.Store, id, n)
+}
+
+// Watch is annals.Watcher. Every write is signalled, whatever f says.
+func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+	return driver.Watch(ctx, s.Store, f)
+}
+
+// CheckHealth is annals.HealthChecker. An open store is healthy.
+func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }
+
+// backend is what a Store and its transactions share.
+type backend struct {
+	self     *Store
+	types    map[string]annals.StateType[Tx]
+	mu       sync.Mutex
+	data     data
+	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before. It is never changed.
+	watchers watchers
+}
+
+// data is all that is stored. Its slices are replaced or appended to, never written in place: readers and transactions keep what they
+// saw.
 type data struct {
 	clock     time.Time
 	streams   map[annals.PersistenceID]stream
 	snapshots map[annals.PersistenceID][]annals.Snapshot
 	states    map[annals.PersistenceID]stateRow
 	offsets   map[string]progress
+	values    map[string]any // of the user's own
 }
 
 func (d *data) clone() data {
-	c := data{d.clock, maps.Clone(d.streams), maps.Clone(d.snapshots), maps.Clone(d.states), maps.Clone(d.offsets)}
+	c := data{d.clock, maps.Clone(d.streams), maps.Clone(d.snapshots), maps.Clone(d.states), maps.Clone(d.offsets), maps.Clone(d.values)}
 	for name, p := range c.offsets {
 		c.offsets[name] = progress{maps.Clone(p.offsets), p.epochs}
 	}
 	return c
 }
 
-// now is the time of a write, above every earlier one: followers never see an offset too late.
+// now is the time of a write, above that of every earlier one: the feed is in order.
 func (d *data) now() time.Time {
 	t := time.Now().UTC().Truncate(time.Microsecond)
 	if !t.After(d.clock) {
@@ -89,48 +124,66 @@ func (d *data) now() time.Time {
 	return t
 }
 
-// view is a store seen from outside, or from inside a transaction, which holds the lock.
+// view is the driver.Driver of a store, or of a store inside a transaction, which holds the lock.
 type view struct {
-	s  *Store
-	tx *transaction // nil outside
+	*backend
+	tx bool
 }
 
-// begin locks the data for one operation that reads. The caller unlocks when the error is nil. A read of the outer store within a
-// transaction, which holds the lock, gets what was there before.
-func (v view) begin(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
-	if v.tx == nil && annals.ContextInTx(ctx, v.s) {
-		if before := v.s.before.Load(); before != nil && ctx.Err() == nil {
-			return before, func() {}, nil
+// Capabilities claim everything.
+func (view) Capabilities() annals.Capabilities {
+	return annals.Capabilities{
+		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
+		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true,
+		StateEvents: true, IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+	}
+}
+
+func (v view) Journal() annals.Journal         { return v }
+func (v view) Snapshots() annals.SnapshotStore { return snapshots{v} }
+func (v view) States() annals.StateStore       { return states{v} }
+func (v view) Query() annals.Query             { return query{v} }
+func (v view) Offsets() annals.OffsetStore     { return offsets{v} }
+
+// Fault is driver.Driver. All errors of this package are *annals.Error.
+func (view) Fault(err error) error { return &annals.Error{Err: err} }
+
+// Close is driver.Driver.
+func (v view) Close() error {
+	v.watchers.close()
+	return nil
+}
+
+// CheckHealth is annals.HealthChecker.
+func (view) CheckHealth(context.Context) error { return nil }
+
+// read locks the data for one operation. A read of the outer store within a transaction, which holds the lock, gets what was there
+// before.
+func (v view) read(ctx context.Context) (d *data, unlock func()) {
+	if !v.tx && annals.ContextInTx(ctx, v.self) {
+		if before := v.before.Load(); before != nil {
+			return before, func() {}
 		}
 	}
-	return v.lock(ctx, op, id)
+	return v.lock()
 }
 
-// beginWrite is begin for an operation that writes.
-func (v view) beginWrite(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
-	if v.tx == nil && annals.ContextInTx(ctx, v.s) {
-		return nil, nil, &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errOutside}
+// write is read for an operation that writes.
+func (v view) write() (d *data, unlock func()) {
+	d, release := v.lock()
+	if v.tx {
+		return d, release
 	}
-	return v.lock(ctx, op, id)
+	return d, func() {
+		release()
+		v.watchers.wake()
+	}
 }
 
-func (v view) lock(ctx context.Context, op string, id annals.PersistenceID) (d *data, unlock func(), err error) {
-	refuse := func(kind, err error) (*data, func(), error) {
-		return nil, nil, &annals.Error{Op: op, ID: id, Kind: kind, Err: err}
+func (v view) lock() (d *data, unlock func()) {
+	if v.tx {
+		return &v.data, func() {}
 	}
-	if err := ctx.Err(); err != nil {
-		return refuse(annals.ErrUnavailable, err)
-	}
-	if v.tx != nil {
-		if v.tx.done {
-			return refuse(annals.ErrClosed, errTxDone)
-		}
-		return &v.s.data, func() {}, nil
-	}
-	v.s.mu.Lock()
-	if v.s.closed {
-		v.s.mu.Unlock()
-		return refuse(annals.ErrClosed, nil)
-	}
-	return &v.s.data, v.s.mu.Unlock, nil
+	v.mu.Lock()
+	return &v.data, v.mu.Unlock
 }

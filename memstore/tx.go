@@ -2,57 +2,62 @@ package memstore
 
 import (
 	"context"
-	"errors"
 
 	"github.com/annals-go/annals"
 )
 
-// Tx is the transaction of a store that has none to show.
-type Tx struct{}
+// Tx is the transaction of a store that has no tables: values by key, kept in the store and undone with the transaction.
+type Tx struct{ data *data }
 
-var _ annals.Transactor[Tx] = (*Store)(nil)
+// Value is the value of key; nil when there is none.
+func (tx Tx) Value(key string) any { return tx.data.values[key] }
 
-var (
-	errTxDone  = errors.New("the transaction has ended")
-	errOutside = errors.New("the outer store was written to with the context of a transaction: use the store that InTx handed over")
-)
+// SetValue sets the value of key.
+func (tx Tx) SetValue(key string, value any) {
+	if tx.data.values == nil {
+		tx.data.values = map[string]any{}
+	}
+	tx.data.values[key] = value
+}
+
+// Value is the value of key that a transaction has set; nil when there is none.
+func (s *Store) Value(key string) any {
+	s.backend.mu.Lock()
+	defer s.backend.mu.Unlock()
+	return s.backend.data.values[key]
+}
+
+// inTx is a store inside a transaction.
+type inTx = abilities
 
 // InTx is annals.Transactor. The store is locked while fn runs.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
-	d, unlock, err := view{s: s}.beginWrite(ctx, "transaction", "")
-	if err != nil {
-		return err
+	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+		in, end := s.Store.InTx(view{s.backend, true})
+		defer end()
+		d, unlock := view{backend: s.backend}.write()
+		defer unlock()
+		return s.backend.undoable(ctx, d, func(ctx context.Context) error {
+			if err := fn(ctx, Tx{d}, inTx{in}); err != nil {
+				return &annals.Error{Op: "transaction", Err: err}
+			}
+			return nil
+		})
+	})
+}
+
+// undoable runs fn, the user's, and undoes what it changed in d when it fails or panics. The outer store reads what was there before.
+func (b *backend) undoable(ctx context.Context, d *data, fn func(ctx context.Context) error) error {
+	before, done := d.clone(), false
+	if b.before.CompareAndSwap(nil, &before) {
+		defer b.before.Store(nil)
 	}
-	defer unlock()
-	before, tx, committed := d.clone(), &transaction{}, false
-	s.before.Store(&before)
 	defer func() {
-		tx.done = true
-		s.before.Store(nil)
-		if !committed { // an error, or a panic in fn
-			s.data = before.clone()
+		if !done {
+			*d = before.clone()
 		}
 	}()
-	if err := fn(annals.ContextWithTx(ctx, s), Tx{}, inTx{s: s, tx: tx}); err != nil {
-		return &annals.Error{Op: "transaction", Err: err}
-	}
-	committed = true
-	return nil
+	err := fn(annals.ContextWithTx(ctx, b.self))
+	done = err == nil
+	return err
 }
-
-type transaction struct{ done bool }
-
-// inTx is a store inside a transaction.
-type inTx struct {
-	annals.Unsupported
-	s  *Store
-	tx *transaction
-}
-
-func (t inTx) view() view                        { return view{t.s, t.tx} }
-func (t inTx) Journal() annals.Journal           { return t.view() }
-func (t inTx) Snapshots() annals.SnapshotStore   { return snapshots{t.view()} }
-func (t inTx) States() annals.StateStore         { return states{t.view()} }
-func (t inTx) Query() annals.Query               { return query{t.view()} }
-func (t inTx) Offsets() annals.OffsetStore       { return offsets{t.view()} }
-func (t inTx) Capabilities() annals.Capabilities { return t.s.Capabilities() }

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals/internal/storeurl"
 )
 
-// OpenURL opens "mem:", an empty store. It takes no parameters.
-func (Options) OpenURL(_ context.Context, u *url.URL) (annals.Store, error) {
+// OpenURL opens "mem:", an empty store with the Options o. It takes no parameters.
+func (o Options) OpenURL(_ context.Context, u *url.URL) (annals.Store, error) {
 	err := storeurl.Parse(u).Err()
 	if u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("the URL is mem: and nothing else"))
@@ -18,5 +18,5 @@ func (Options) OpenURL(_ context.Context, u *url.URL) (annals.Store, error) {
 	if err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	return New(), nil
+	return Open(o)
 }

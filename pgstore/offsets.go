@@ -56,7 +56,7 @@ func eachOffset(rows pgx.Rows, do func(annals.Offset)) error {
 }
 
 func (v offsets) Save(ctx context.Context, p annals.Progress) (err error) {
-	if err := p.Validate(); err != nil {
+	if err := p.Validate("save offsets"); err != nil {
 		return err
 	}
 	for _, o := range p.Offsets {

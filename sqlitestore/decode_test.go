@@ -54,7 +54,7 @@ var decoders = []struct {
 		if err := v.corrupt(); err != nil {
 			return err
 		}
-		return mustBeValid(annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}.Validate())
+		return mustBeValid(annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}.Validate("save offsets"))
 	}},
 }
 

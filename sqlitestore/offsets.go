@@ -61,7 +61,7 @@ func readOffset(v *values) annals.Offset {
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 	call := annals.Call{Op: "save offsets"}
 	ctx, o := s.observe(ctx, call)
-	if err := p.Validate(); err != nil {
+	if err := p.Validate("save offsets"); err != nil {
 		return o.end(ctx, err)
 	}
 	p.Offsets = slices.Clone(p.Offsets)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
@@ -129,7 +130,7 @@ func (modest) Forget(context.Context, annals.Forgetting) (bool, error) {
 
 func unsupported(op string) error { return &annals.Error{Op: op, Kind: annals.ErrUnsupported} }
 
-// modestJournal keeps no metadata and no WriteID, and takes no snapshots.
+// modestJournal keeps no metadata, no times of the caller's and no WriteID, and takes no snapshots.
 type modestJournal struct{ annals.Journal }
 
 func (j modestJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
@@ -142,9 +143,20 @@ func (j modestJournal) Append(ctx context.Context, c annals.Commit) (annals.Rece
 	c.WriteID = annals.WriteID{}
 	c.Events = append([]annals.NewEvent(nil), c.Events...)
 	for i := range c.Events {
-		c.Events[i].Metadata = annals.Payload{}
+		c.Events[i].Metadata, c.Events[i].Time = annals.Payload{}, time.Time{}
 	}
 	return j.Journal.Append(ctx, c)
+}
+
+func (j modestJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		for e, err := range j.Journal.Replay(ctx, id, from, to) {
+			e.WriteID = annals.WriteID{}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // plainJournal keeps no tags.

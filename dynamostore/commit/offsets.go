@@ -297,7 +297,7 @@ func groupsOf(r annals.SliceRange) (first, end int) {
 }
 
 func validProjection(name string) error {
-	if err := (annals.Progress{Projection: name}).Validate(); err != nil {
+	if err := (annals.Progress{Projection: name}).Validate("offsets"); err != nil {
 		return fault("the projection's name %q is not non-empty valid UTF-8 without U+0000", name)
 	}
 	if n := len(progressID(name, 0)); n > maxIDBytes {

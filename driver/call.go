@@ -1,0 +1,167 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// call is one call under way. It is made by start, and ends with end.
+type call struct {
+	annals.Call
+	s     *Store
+	ctx   context.Context // as the Observer has it
+	in    context.Context // as the Driver gets it
+	write bool
+	held  bool // the backend is in use until end
+	spent *spent
+	own   error // of the caller's function: the call returns it as it is
+}
+
+// spent is what a call has read, written and cost. It is in the context of a call that is observed.
+type spent struct {
+	began  time.Time
+	mu     sync.Mutex
+	result annals.Result
+}
+
+type spentKey struct{}
+
+// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits and WriteUnits of r. Other fields are left out: the
+// Store counts events and bytes. Without an Observer Count does nothing.
+func Count(ctx context.Context, r annals.Result) {
+	sp, _ := ctx.Value(spentKey{}).(*spent)
+	if sp == nil {
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.result.Requests += r.Requests
+	sp.result.Retries += r.Retries
+	sp.result.ReadUnits += r.ReadUnits
+	sp.result.WriteUnits += r.WriteUnits
+}
+
+// start tells the Observer of a call.
+func (s *Store) start(ctx context.Context, c annals.Call) call {
+	k := call{Call: c, s: s, ctx: ctx}
+	k.Store = s.name
+	if s.observer != nil {
+		k.spent = &spent{began: time.Now()}
+		k.ctx = s.observer.Start(context.WithValue(ctx, spentKey{}, k.spent), k.Call)
+	}
+	k.in = k.ctx
+	return k
+}
+
+// moved counts what was read or written.
+func (c *call) moved(events, bytes int) {
+	if c.spent != nil {
+		c.spent.mu.Lock()
+		defer c.spent.mu.Unlock()
+		c.spent.result.Events += events
+		c.spent.result.Bytes += bytes
+	}
+}
+
+// read begins a use of the backend that reads, which lasts until end. It refuses the call when fault is not nil.
+func (c *call) read(fault error) error { return c.use(fault, false) }
+
+// writes is read for a use that writes.
+func (c *call) writes(fault error) error { return c.use(fault, true) }
+
+func (c *call) use(fault error, write bool) (err error) {
+	if fault != nil {
+		return fault
+	}
+	c.write = write
+	c.in, err = c.s.begin(c.ctx, c.Call, write)
+	c.held = err == nil
+	return err
+}
+
+// end ends the use of the backend, makes *err an error of the contracts and tells the Observer.
+func (c *call) end(err *error) {
+	if c.held {
+		*err = c.s.finish(c.in, c.Call, c.write, *err)
+	}
+	switch {
+	case c.own != nil:
+		*err = c.own
+	case *err != nil:
+		*err = c.s.named(c.Call, *err)
+	}
+	if sp := c.spent; sp != nil {
+		sp.mu.Lock()
+		r := sp.result
+		sp.mu.Unlock()
+		r.Duration, r.Err = time.Since(sp.began), *err
+		c.s.observer.End(c.ctx, c.Call, r)
+	}
+}
+
+var (
+	errEnded   = &annals.Error{Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
+	errOutside = &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the outer store was written to with the context of a transaction: use the store that InTx handed over")}
+	errClosed  = &annals.Error{Kind: annals.ErrClosed}
+)
+
+// begin opens a use of the backend; finish closes it.
+func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.Context, error) {
+	switch {
+	case ctx.Err() != nil:
+		return ctx, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+	case s.tx != nil && s.tx.ended.Load():
+		return ctx, errEnded
+	case s.tx == nil && write && annals.ContextInTx(ctx, s.self):
+		return ctx, errOutside
+	case s.tx == nil && !s.gate.enter(write):
+		return ctx, errClosed
+	}
+	if s.bracket == nil {
+		return ctx, nil
+	}
+	within, err := s.bracket.Begin(ctx, c)
+	if err != nil {
+		s.leave(write)
+		return ctx, err
+	}
+	return within, nil
+}
+
+func (s *Store) finish(ctx context.Context, c annals.Call, write bool, err error) error {
+	defer s.leave(write)
+	if s.bracket != nil {
+		return s.bracket.End(ctx, c, err)
+	}
+	return err
+}
+
+func (s *Store) leave(write bool) {
+	if s.tx == nil {
+		s.gate.leave(write)
+	}
+}
+
+// Read runs fn as the operation c of s, one that reads: for what a store offers beside the contracts.
+func (s *Store) Read(ctx context.Context, c annals.Call, fn func(ctx context.Context) error) (err error) {
+	k := s.start(ctx, c)
+	defer k.end(&err)
+	if err := k.read(nil); err != nil {
+		return err
+	}
+	return fn(k.in)
+}
+
+// Write is Read for an operation that writes. InTx is one: Op "transaction".
+func (s *Store) Write(ctx context.Context, c annals.Call, fn func(ctx context.Context) error) (err error) {
+	k := s.start(ctx, c)
+	defer k.end(&err)
+	if err := k.writes(nil); err != nil {
+		return err
+	}
+	return fn(k.in)
+}

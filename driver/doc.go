@@ -1,0 +1,20 @@
+// Package driver is for authors of stores. A backend implements a Driver, and New puts in front of it what all stores have in
+// common, so that each operation means the same everywhere:
+//
+//   - Arguments and filters are validated against the Limits of the store. What its Capabilities do not claim is ErrUnsupported.
+//   - A call whose context has ended is ErrUnavailable, one after Close is ErrClosed, and one after the end of its transaction is
+//     ErrClosed. A write to the outer store within one of its transactions is ErrInvalid.
+//   - Close waits for the calls under way, and for nothing while the body of a loop runs.
+//   - An Observer sees each call once, refused ones too, with the events and bytes that were read or written.
+//   - Errors name the operation and the entity.
+//
+// A Store has the contracts of annals.Store. Optional abilities are functions of this package: a store's own type has a method for
+// each ability that its backend has, and the method calls the function.
+//
+//	// Recover is annals.Recoverer.
+//	func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+//		return driver.Recover(ctx, s.Store, id, snapshot, event)
+//	}
+//
+// Package memstore is the driver to read first. Package storetest checks a store.
+package driver

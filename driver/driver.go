@@ -1,0 +1,42 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+)
+
+// Driver is a backend, or a backend within one transaction. Its methods, and those of the contracts that it returns, may be called
+// from many goroutines at once. Arguments are valid, and only what the Capabilities claim is called.
+//
+// A Driver may also be an annals.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher or HealthChecker, and a
+// Bracketer.
+//
+// Loops and Recover call the caller's code in between. There a Driver reads the backend within Fetch and holds nothing while
+// it yields. Everywhere a Driver may say with Count what a call has cost.
+type Driver interface {
+	// Capabilities are read once, by New.
+	Capabilities() annals.Capabilities
+
+	Journal() annals.Journal
+	Snapshots() annals.SnapshotStore
+	States() annals.StateStore
+	Query() annals.Query
+	Offsets() annals.OffsetStore
+
+	// Fault makes err, which a method of this Driver returned, an *annals.Error with a Kind. The Store adds operation and entity. It is
+	// not called for an error that is an *annals.Error already.
+	Fault(err error) error
+
+	// Close releases the backend. It is called once, when no call is under way, and not for a Driver within a transaction.
+	Close() error
+}
+
+// Bracketer is an optional ability of a Driver: it is told before and after the backend is used, such as to set savepoints within a
+// transaction. A call is one use; in loops and in Recover each Fetch is one.
+type Bracketer interface {
+	// Begin returns the context for the use. An error refuses the use; End is not called then.
+	Begin(ctx context.Context, c annals.Call) (context.Context, error)
+	// End is given the error of the use, nil for none, and returns the error that counts.
+	End(ctx context.Context, c annals.Call, err error) error
+}

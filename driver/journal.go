@@ -1,0 +1,80 @@
+package driver
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// Journal is annals.Store.
+func (s *Store) Journal() annals.Journal {
+	if !s.caps.Events {
+		return annals.Unsupported{}.Journal()
+	}
+	return journal{s, s.driver.Journal()}
+}
+
+type journal struct {
+	s *Store
+	d annals.Journal
+}
+
+// Append is annals.Journal. A Commit without a WriteID gets one.
+func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
+	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)})
+	defer k.end(&err)
+	fault := c.Validate(j.s.caps.Limits)
+	if fault == nil && c.Snapshot != nil && !j.s.caps.CommitSnapshot {
+		fault = unclaimed("a commit with a snapshot")
+	}
+	if err := k.writes(fault); err != nil {
+		return annals.Receipt{}, err
+	}
+	if c.WriteID.IsZero() {
+		c.WriteID = annals.NewWriteID()
+	}
+	if r, err = j.d.Append(k.in, c); err == nil && k.spent != nil {
+		bytes := 0
+		for i := range c.Events {
+			bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
+		}
+		if c.Snapshot != nil {
+			bytes += snapshotSize(*c.Snapshot)
+		}
+		k.moved(len(c.Events), bytes)
+	}
+	return r, err
+}
+
+// Replay is annals.Journal.
+func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	const op = "replay"
+	from = max(from, 1)
+	return each(j.s, ctx, annals.Call{Op: op, ID: id}, id.ValidateRead(op, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+		if from > to {
+			return func(func(annals.Event, error) bool) {}
+		}
+		return j.d.Replay(ctx, id, from, to)
+	})
+}
+
+// LastSeqNr is annals.Journal.
+func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (n annals.SeqNr, err error) {
+	k := j.s.start(ctx, annals.Call{Op: "last number", ID: id})
+	defer k.end(&err)
+	if err := k.read(id.ValidateRead(k.Op, j.s.caps.Limits)); err != nil {
+		return 0, err
+	}
+	return j.d.LastSeqNr(k.in, id)
+}
+
+// DeleteTo is annals.Journal.
+func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {
+	k := j.s.start(ctx, annals.Call{Op: "delete events", ID: id})
+	defer k.end(&err)
+	if err := k.writes(id.ValidateRead(k.Op, j.s.caps.Limits)); err != nil || to < 1 {
+		return err
+	}
+	return j.d.DeleteTo(k.in, id, to)
+}

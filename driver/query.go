@@ -1,0 +1,68 @@
+package driver
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// Query is annals.Store.
+func (s *Store) Query() annals.Query {
+	if !s.caps.EventQueries && !s.caps.StateQueries {
+		return annals.Unsupported{}.Query()
+	}
+	return query{s, s.driver.Query()}
+}
+
+type query struct {
+	s *Store
+	d annals.Query
+}
+
+// filterFault is what is wrong with f for op.
+func (q query) filterFault(op string, f annals.Filter, claimed bool) error {
+	switch err := f.Validate(op); {
+	case !claimed:
+		return unclaimed("")
+	case err != nil:
+		return err
+	case f.Tag != "" && !q.s.caps.TagQueries:
+		return unclaimed("a query by tag")
+	}
+	return nil
+}
+
+// Events is annals.Query.
+func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	const op = "query events"
+	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.EventQueries), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+		return q.d.Events(ctx, f)
+	})
+}
+
+// States is annals.Query.
+func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	const op = "query states"
+	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.StateQueries), stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
+		return q.d.States(ctx, f)
+	})
+}
+
+// IDs is annals.Query.
+func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	const op = "query ids"
+	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
+		return q.d.IDs(ctx, entityType, after)
+	})
+}
+
+// Newest is annals.Query.
+func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
+	k := q.s.start(ctx, annals.Call{Op: "query newest"})
+	defer k.end(&err)
+	if err := k.read(q.filterFault(k.Op, f, q.s.caps.EventQueries)); err != nil {
+		return annals.Offset{}, err
+	}
+	return q.d.Newest(k.in, f)
+}

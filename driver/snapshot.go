@@ -1,0 +1,55 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+)
+
+// Snapshots is annals.Store.
+func (s *Store) Snapshots() annals.SnapshotStore {
+	if !s.caps.Snapshots {
+		return annals.Unsupported{}.Snapshots()
+	}
+	return snapshots{s, s.driver.Snapshots()}
+}
+
+type snapshots struct {
+	s *Store
+	d annals.SnapshotStore
+}
+
+// Latest is annals.SnapshotStore.
+func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, ok bool, err error) {
+	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id})
+	defer k.end(&err)
+	if err := k.read(id.ValidateRead(k.Op, s.s.caps.Limits)); err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	newest, ok, err = s.d.Latest(k.in, id, c)
+	k.moved(0, snapshotSize(newest))
+	return newest, ok, err
+}
+
+// Save is annals.SnapshotStore.
+func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err error) {
+	k := s.s.start(ctx, annals.Call{Op: "save snapshot", ID: snapshot.ID})
+	defer k.end(&err)
+	if err := k.writes(snapshot.Validate(s.s.caps.Limits)); err != nil {
+		return err
+	}
+	if err = s.d.Save(k.in, snapshot); err == nil {
+		k.moved(0, snapshotSize(snapshot))
+	}
+	return err
+}
+
+// Delete is annals.SnapshotStore.
+func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (err error) {
+	k := s.s.start(ctx, annals.Call{Op: "delete snapshots", ID: id})
+	defer k.end(&err)
+	if err := k.writes(c.ValidateDelete(id, s.s.caps.Limits)); err != nil {
+		return err
+	}
+	return s.d.Delete(k.in, id, c)
+}

@@ -1,0 +1,73 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+)
+
+// States is annals.Store.
+func (s *Store) States() annals.StateStore {
+	if !s.caps.States {
+		return annals.Unsupported{}.States()
+	}
+	return states{s, s.driver.States()}
+}
+
+type states struct {
+	s *Store
+	d annals.StateStore
+}
+
+// Get is annals.StateStore.
+func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
+	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
+	defer k.end(&err)
+	if err := k.read(id.ValidateRead(k.Op, s.s.caps.Limits)); err != nil {
+		return annals.State{}, false, err
+	}
+	state, ok, err = s.d.Get(k.in, id)
+	k.moved(stateSize(state))
+	return state, ok, err
+}
+
+// Put is annals.StateStore. A StateWrite without a WriteID gets one.
+func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return s.write(ctx, "put state", w, s.d.Put)
+}
+
+// Delete is annals.StateStore.
+func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	w.Payload = annals.Payload{}
+	return s.write(ctx, "delete state", w, s.d.Delete)
+}
+
+func (s states) write(ctx context.Context, op string, w annals.StateWrite, write func(context.Context, annals.StateWrite) (annals.Receipt, error)) (r annals.Receipt, err error) {
+	events := 0
+	if w.Event != nil {
+		events = 1
+	}
+	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events})
+	defer k.end(&err)
+	fault := w.Validate(op, s.s.caps.Limits)
+	if fault == nil && w.Event != nil && !s.s.caps.StateEvents {
+		fault = unclaimed("a write with an event")
+	}
+	if err := k.writes(fault); err != nil {
+		return annals.Receipt{}, err
+	}
+	if w.WriteID.IsZero() {
+		w.WriteID, w.FirstTry = annals.NewWriteID(), true
+	}
+	if !s.s.caps.StateMetadata {
+		w.Metadata = annals.Payload{}
+	}
+	if r, err = write(k.in, w); err == nil {
+		bytes := len(w.Data) + len(w.Metadata.Data)
+		if w.Event != nil {
+			bytes += len(w.Event.Data) + len(w.Event.Metadata.Data)
+		}
+		k.moved(events, bytes)
+	}
+	return r, err
+}

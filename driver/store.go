@@ -1,0 +1,96 @@
+package driver
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
+)
+
+// Store is an annals.Store in front of a Driver.
+type Store struct {
+	name     string
+	driver   Driver
+	bracket  Bracketer // the driver, or nil
+	caps     annals.Capabilities
+	observer annals.Observer
+	readWait time.Duration
+
+	self annals.Store // what users hold
+	gate *gate
+	tx   *transaction // nil outside
+}
+
+// Options of a Store.
+type Options struct {
+	// Name is Call.Store, such as "sqlite".
+	Name string
+	// Self is the annals.Store that users hold and that embeds the Store. annals.ContextInTx compares with it. nil is the Store.
+	Self annals.Store
+	// Observer may be nil. A panic in it disturbs no call.
+	Observer annals.Observer
+	// ReadWait bounds how long Close waits for reads, which only their contexts end. Zero is no bound.
+	ReadWait time.Duration
+}
+
+// New returns a Store in front of d.
+func New(d Driver, o Options) *Store {
+	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, self: o.Self, gate: &gate{}}
+	s.bracket, _ = d.(Bracketer)
+	if s.self == nil {
+		s.self = s
+	}
+	return s
+}
+
+// transaction is one that the user's function is in.
+type transaction struct{ ended atomic.Bool }
+
+// InTx returns the store within a transaction, which d reads and writes in. After end every call of it is ErrClosed.
+func (s *Store) InTx(d Driver) (in *Store, end func()) {
+	in = &Store{name: s.name, driver: d, caps: s.caps, observer: s.observer, self: s.self, gate: s.gate, tx: &transaction{}}
+	in.bracket, _ = d.(Bracketer)
+	return in, func() { in.tx.ended.Store(true) }
+}
+
+// Capabilities are those of the Driver.
+func (s *Store) Capabilities() annals.Capabilities { return s.caps }
+
+// Close waits for the calls under way and closes the Driver; later calls answer ErrClosed. It must not be called within InTx. A
+// second Close does nothing, as does Close of a store within a transaction, which ends with its function.
+func (s *Store) Close() error {
+	if s.tx != nil {
+		return nil
+	}
+	var err error
+	s.gate.once.Do(func() {
+		if !s.gate.close(s.readWait) {
+			err = &annals.Error{Op: "close", Kind: annals.ErrUnavailable, Err: errors.New("the backend does not answer reads that began before")}
+		}
+		if closing := s.driver.Close(); closing != nil {
+			err = errors.Join(err, s.named(annals.Call{Op: "close"}, closing))
+		}
+	})
+	return err
+}
+
+// fault is err with a Kind, operation and entity.
+func (s *Store) named(c annals.Call, err error) error {
+	e, ok := err.(*annals.Error) //nolint:errorlint // an error that wraps one is the driver's to translate
+	if !ok {
+		if e, ok = s.driver.Fault(err).(*annals.Error); !ok { //nolint:errorlint // as above
+			e = &annals.Error{Kind: annals.ErrUnavailable, Err: err}
+		}
+	}
+	if e.Op != "" {
+		return e
+	}
+	named := *e // err may be a variable of the driver's
+	named.Op = c.Op
+	if named.ID == "" {
+		named.ID = c.ID
+	}
+	return &named
+}

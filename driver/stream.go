@@ -1,0 +1,94 @@
+package driver
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// stream is the use of a Store by a call that runs the caller's code in between. It is in the context of such a call.
+type stream struct {
+	s *Store
+	c annals.Call
+}
+
+type streamKey struct{}
+
+// Fetch runs fn, which reads from the backend for a loop or for Recover. Close waits for fn, and fn is not run after Close. In a
+// call that uses the backend from beginning to end Fetch just runs fn.
+func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	st, _ := ctx.Value(streamKey{}).(*stream)
+	if st == nil {
+		return fn(ctx)
+	}
+	within, err := st.s.begin(ctx, st.c, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = st.s.finish(within, st.c, false, err) }()
+	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
+}
+
+// streams makes c a call that uses the backend within Fetch alone.
+func (c *call) streams() {
+	c.in = context.WithValue(c.ctx, streamKey{}, &stream{c.s, c.Call})
+}
+
+// goesOn reports why the body of a loop is not to run again; nil when it is.
+func (c *call) goesOn() error {
+	switch {
+	case c.ctx.Err() != nil:
+		return &annals.Error{Kind: annals.ErrUnavailable, Err: c.ctx.Err()}
+	case c.s.tx != nil && c.s.tx.ended.Load():
+		return errEnded
+	case c.s.tx == nil && c.s.gate.shut.Load():
+		return errClosed
+	}
+	return nil
+}
+
+// each is the loop of a call that yields what read does. A fault of the arguments ends it at once. size is what a value counts for.
+func each[T any](s *Store, ctx context.Context, c annals.Call, fault error, size func(T) (events, bytes int), read func(ctx context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		k := s.start(ctx, c)
+		var err error
+		defer func() { k.end(&err) }()
+		if err = loop(&k, fault, size, read, yield); err != nil {
+			err = s.named(k.Call, err)
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// loop runs the caller's body until it leaves, there is no more, or an error ends it.
+func loop[T any](c *call, fault error, size func(T) (events, bytes int), read func(ctx context.Context) iter.Seq2[T, error], yield func(T, error) bool) error {
+	if fault != nil {
+		return fault
+	}
+	if err := c.goesOn(); err != nil {
+		return err
+	}
+	c.streams()
+	for v, err := range read(c.in) {
+		if err != nil {
+			return err
+		}
+		if c.spent != nil {
+			c.moved(size(v))
+		}
+		if !yield(v, nil) {
+			return nil
+		}
+		if err := c.goesOn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eventSize(e annals.Event) (events, bytes int)    { return 1, len(e.Data) + len(e.Metadata.Data) }
+func stateSize(s annals.State) (events, bytes int)    { return 0, len(s.Data) + len(s.Metadata.Data) }
+func snapshotSize(s annals.Snapshot) int              { return len(s.Data) + len(s.Metadata.Data) }
+func idSize(annals.PersistenceID) (events, bytes int) { return 0, 0 }

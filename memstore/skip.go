@@ -1,0 +1,32 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+)
+
+// SkipTo is annals.Skipper.
+func (v view) SkipTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	d, unlock := v.write()
+	defer unlock()
+	if last := d.streams[id].last; last > 0 {
+		return &annals.Error{Last: last, Kind: annals.ErrConflict}
+	}
+	if d.streams == nil {
+		d.streams = map[annals.PersistenceID]stream{}
+	}
+	d.streams[id] = stream{last: n, deleted: d.now()}
+	return nil
+}
+
+// SkipStateTo is annals.StateSkipper.
+func (v view) SkipStateTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	d, unlock := v.write()
+	defer unlock()
+	if last := d.states[id].Revision; last > 0 {
+		return &annals.Error{Last: last, Kind: annals.ErrConflict}
+	}
+	d.putState(stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
+	return nil
+}
