@@ -1,25 +1,33 @@
-// Package annals is event sourcing and durable state for Go.
+// Package annals defines the contracts between programs and stores of events and durable states. It imports the standard library only.
 //
-// This root package holds the vocabulary and the contracts between domain code and stores; it imports the standard
-// library only. Applications import entity or aggregate and one store; authors of stores import this package and
-// storetest.
+// To write a program, describe an entity with package behavior and run it with package entity (entities stay in memory) or package
+// aggregate (they do not), on one of the stores memstore, sqlitestore, pgstore and dynamostore. README.md has a first program. Of
+// this package a program uses the errors (ErrConflict, ErrUnknown, …), Openers to open a store by URL, and Store where it reads or
+// writes without an entity.
+//
+// To write a store, implement Store and the optional abilities that the store has (Recoverer, Transactor, Forgetter, …), and check it
+// with package storetest. docs/writing-a-store.md explains the steps.
 //
 // # The life of a command
 //
-// entity.Runtime (or aggregate.Repository) finds the entity by its PersistenceID, recovers it with Recover (the newest
-// Snapshot, then the events behind it), lets the behavior decide, and hands what was decided to Journal.Append as one
-// Commit. The caller gets its reply when the store has acknowledged the commit, never before.
+// An entity.Runtime or an aggregate.Repository builds the PersistenceID of the entity and reads the entity with Recover: the newest
+// Snapshot, then the events after it. The behavior decides which events the command causes. They are stored with Journal.Append as one
+// Commit. The caller gets its reply when the store has acknowledged the commit.
 //
 // # The life of an event
 //
-// An event is a Go value of the domain. A codec turns it into a Payload, a Commit carries it to the store, which numbers
-// it (SeqNr), dates it (Event.Time) and stores it whole with its neighbours or not at all. Replay yields it to
-// recoveries, Query.Events to followers, in the order of Offset.
+// An event is a Go value. A codec turns it into a Payload, and a Commit carries it to the store. The store gives it a number (SeqNr)
+// and a time (Event.Time) and stores all events of the commit or none. Replay reads the events of one entity in the order of their
+// numbers; Query.Events reads the events of many entities in the order of their Offset.
 //
 // # Promises
 //
-// Of the writers that append after the same number exactly one wins. A batch is stored whole or not at all. A write whose
-// answer was lost is recognised by its WriteID when it is sent again. A replay is complete or ends in an error. Numbers
-// never come back. Where a store cannot keep one of these its Capabilities and its documentation say so, and package
-// storetest checks the claims both ways.
+//   - When several writers append after the same number, exactly one succeeds.
+//   - A commit is stored whole or not at all.
+//   - A write whose answer was lost is recognised by its WriteID when it is sent again.
+//   - A replay is complete or ends with an error.
+//   - Sequence numbers are never used twice.
+//
+// A store that cannot keep one of these says so in its Capabilities and its documentation. Package storetest checks that what a store
+// claims is true and that what it does not claim is refused.
 package annals

@@ -1,7 +1,13 @@
-// Package aggregate offers behaviors to stateless services: load, decide, write, and once more when somebody else was
-// first. Nothing stays in memory between calls, so any number of processes may serve the same entities.
+// Package aggregate runs entities that do not stay in memory: a Repository reads the entity, decides the command, and writes.
 //
-// It reads and writes exactly what package entity does; both may be used on one entity.
+//	orders, err := aggregate.New(store, order, aggregate.Options{})
+//	placed, err := orders.Do(ctx, "o-1", Place{Item: "pen"})
+//
+// When another process wrote first, the repository reads again and decides again. Nothing is kept between calls, so any number of
+// processes may serve the same entities. On the store that Transactor.InTx hands over, a command is part of the caller's own
+// transaction: see docs/guide/transactions.md.
+//
+// Package entity runs the same behaviors and reads and writes the same records; both may be used on one entity.
 package aggregate
 
 import (

@@ -1,28 +1,30 @@
-// Package cleanup deletes what is no longer wanted, of many entities: events, snapshots, whole entities, and in the end
-// what keeps their numbers. Runs are bounded and paced, can be tried dry, and go on where an earlier one ended.
+// Package cleanup deletes events, snapshots and states of many entities, and can make a store forget entities completely.
 //
 //	c, err := cleanup.New(store, cleanup.Options{PerSecond: 50})
 //	report, err := c.DeleteBeforeSnapshot(ctx, store.Query().IDs(ctx, "Thread", ""))
 //
-// # What forgetting ends
+// A run is limited in speed and concurrency. Options.DryRun reads and counts without deleting. A run that was interrupted can be
+// continued behind Report.Last.
 //
-// Deleting keeps a promise: numbers never come back. A writer who was asleep, a retry and a projection all meet the
-// numbers that they know. ForgetEntities and ForgetDeleted end it. A forgotten entity is one that was never written: its
-// next event is number 1, its next state revision 1. From then on
+// # What forgetting means
 //
-//   - a writer that still holds a number of the old life may have its write taken for one of the new life: SQL stores
-//     refuse it until the new one has come to that number, DynamoDB does not,
-//   - a retry of an old write is not recognised: after 0 it is stored, as the beginning of a new life,
-//   - a snapshot that is saved late becomes the snapshot of whoever writes next under the id,
-//   - a projection that remembers the old numbers takes the new ones for events that it has handled, and followers never
-//     hear of the end.
+// After a delete the store still knows the last number of an entity, so that no number is used twice: late writers, repeated writes
+// and projections find the numbers that they know. ForgetEntities and ForgetDeleted remove this knowledge. A forgotten entity is like
+// one that was never written: its next event has number 1, and its next state has revision 1. After that
 //
-// The first three need somebody who is more than Options.Age late, a quarter of an hour unless it says otherwise. The
-// fourth needs an id that is used again: don't, or reset the projections.
+//   - a writer that still has an old number may append to the new entity. SQL stores refuse this until the new entity has reached
+//     that number; DynamoDB does not;
+//   - a repeated old write is not recognised: after number 0 it is stored as the first event of a new entity;
+//   - a snapshot that arrives late becomes a snapshot of the new entity;
+//   - a projection that remembers the old numbers takes the new events for events that it has handled, and readers of events are not
+//     told that the entity was forgotten.
 //
-// # Who must not write meanwhile
+// The first three happen only to requests that are later than Options.Age, which is 15 minutes by default. The fourth happens only when
+// the id is used again: use a new id, or reset the projections.
 //
-// DeleteBeforeSnapshot may run beside whatever else happens. For everything else stop the entities: a runtime that has one
-// in memory goes on with what it knows. What is written between the steps on an entity is never forgotten: the entity
+// # Which entities must not be written meanwhile
+//
+// DeleteBeforeSnapshot may run while entities are written. For all other methods the entities must be stopped, because a runtime that
+// has an entity in memory continues with what it knows. What is written to an entity during the run is not forgotten: that entity
 // fails with annals.ErrConflict.
 package cleanup

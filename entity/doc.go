@@ -1,20 +1,26 @@
-// Package entity keeps entities in memory: it activates an entity on its first command, recovers it from the store, runs
-// its commands one at a time and answers each when the store has acknowledged what it decided.
+// Package entity runs entities that stay in memory: Runtime.Ask sends a command to an entity and returns its answer.
 //
-// While a write is in flight the commands that wait are decided against the state that the write will produce, and go out
-// as the next single write: a busy entity's throughput is commands per batch times the store's writes per second.
+//	counters, err := entity.New(store, counter, entity.Options{})
+//	total, err := counters.Ask(ctx, "c-1", 5)
+//	err = counters.Shutdown(ctx)
 //
-// What an answer means:
+// The first command to an entity reads it from the store. From then on its commands run one at a time, and each is answered when the
+// store has acknowledged what it decided. Package aggregate offers the same behaviors without keeping entities in memory.
 //
-//   - A reply: everything the command decided, and everything it was decided on, is stored.
-//   - The domain's own error: the command was rejected, by a state that is stored. It wrote nothing.
-//   - annals.ErrUnknown: the write may or may not have happened; the runtime does not run the command again. A caller
-//     that repeats it runs it twice unless the behavior finds the command's id in its state.
+// Commands that arrive while a write is in progress are decided against the state that this write will produce. Together they become the
+// next write. So the throughput of a busy entity is the number of commands in a batch times the number of writes per second.
+//
+// # What an answer means
+//
+//   - A reply: everything that the command decided, and everything that it was decided on, is stored.
+//   - An error of the domain: the command was rejected on a state that is stored, and it wrote nothing.
+//   - annals.ErrUnknown: the write may have happened or not. The runtime does not run the command again. A caller that repeats it runs
+//     it twice, unless the behavior finds the id of the command in its state.
 //   - Any other *annals.Error: the command did nothing.
 //
-// # Caveats
+// # Several runtimes
 //
-// Several runtimes, in one process or many, may run the same entity: the store lets one writer win, the other reloads and
-// decides again. The reply to a command that writes nothing comes from memory and may miss what another owner has
-// written meanwhile; Fresh asks the store first.
+// Several runtimes, in one process or in many, may run the same entity. When two of them write, one succeeds; the other reads the
+// entity again and decides again. An answer that wrote nothing is given only after the store has confirmed that no other runtime had
+// written when the command was asked, unless Options.SingleOwner is set.
 package entity

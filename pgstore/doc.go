@@ -1,33 +1,36 @@
-// Package pgstore keeps events, snapshots, durable states and the offsets of projections in PostgreSQL, in the tables of
-// the Akka and Pekko r2dbc plugins: it takes over what they wrote, and they can read on.
+// Package pgstore keeps events, snapshots, durable states and the offsets of projections in PostgreSQL.
+//
+//	pool, err := pgxpool.New(ctx, url)
+//	store, err := pgstore.Open(ctx, pool, pgstore.Options{CreateTables: true})
+//
+// The tables are those of the Akka and Pekko r2dbc plugins: the store reads what the plugins wrote, and they can read what it writes.
 //
 // # Connections
 //
-// Reads go through the caller's pool. Writes go over connections of the store's own, made from that pool's configuration,
-// because their server-side time-outs are what the store's promises rest on: a write, a change handler or the function of
-// InTx is ended by the server when it takes longer than Options.WriteTimeout. There are at most as many of them as the
-// pool may have (two at least), and one more that listens while somebody watches. Open refuses what would break the promises: a
-// pooler that does not keep sessions, a read-only session, a server that runs with fsync=off, unlogged tables.
+// Reads use the caller's pool. Writes use connections of the store's own, made from the configuration of that pool, because they need
+// settings of the server: the server ends a write, a change handler or the function of InTx that takes longer than
+// Options.WriteTimeout. The store has at most as many of these connections as the pool may have, and at least two; Watch uses one
+// more. Open refuses what would break the promises: a pooler that does not keep sessions, a read-only session, a server that runs with
+// fsync=off, unlogged tables.
 //
 // # Appends
 //
-// Commits to different entities that arrive while others are being written share one statement and so one flush of the
-// server's log. Each of them still wins, loses or fails alone. A writer that is alone never waits for company.
+// Commits to different entities that arrive while others are being written share one statement and one flush of the server's log. Each
+// of them succeeds or fails by itself. A commit that arrives alone is written at once.
 //
 // # Replays
 //
-// A replay reads ahead a page of some thousand events or a few megabytes at a time and gives the connection back before
-// the body sees the first of them. So the body may do anything, also write to the same store, however small the pool is.
-// Most replays are one page: one statement. Between two pages of a longer one events may be deleted; that is noticed and
-// is annals.ErrTruncated.
+// A replay reads a page of some thousand events or a few megabytes and releases the connection before the loop body sees the first
+// event. So the body may do anything, also write to the same store, even if the pool has one connection. Most replays are one page and
+// one statement. Events may be deleted between two pages of a longer replay; then it ends with annals.ErrTruncated.
 //
 // # Caveats
 //
-//   - db_timestamp is the start of the writing transaction, as the plugins have it, so events become visible a little out of
-//     order. Followers have to look back twice Options.WriteTimeout at least; package query does.
-//   - Deleted events leave stripped rows behind for fifteen minutes, which the next DeleteTo removes, unless
-//     Options.PluginDeletes is set. They fence off writers and retries that began before the delete.
+//   - db_timestamp is the start of the writing transaction, as with the plugins, so events become visible slightly out of order. A
+//     reader that follows events has to look back by at least twice Options.WriteTimeout.
+//   - A delete leaves emptied rows, which refuse writers and repeated writes that began before it. A DeleteTo removes those older than
+//     15 minutes. Options.PluginDeletes deletes rows at once, as the plugins do.
 //   - The writer column holds the WriteID of a commit: events of one commit share it.
-//   - On a live foreign writer to the same entity only the primary key guards the journal. Hand entities over: stop it, wait,
-//     then write.
+//   - When a plugin writes to the same entity at the same time, only the primary key protects the journal. Stop the plugin for that
+//     entity, wait for its writes to end, then write.
 package pgstore

@@ -1,16 +1,15 @@
-// Package storetest is the conformance suite: any store, ours or a third party's, runs it with one call.
+// Package storetest checks that a store keeps the contracts of package annals. Authors of stores call it from a test:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, storetest.Config{Open: func(tb testing.TB) annals.Store { return openEmpty(tb) }})
 //	}
 //
-// The suite asks the store for its Capabilities and holds it to them both ways: what is claimed must hold, what is not
-// claimed must be refused with ErrUnsupported, or dropped where the contract says dropped. Cases that need a capability
-// the store does not claim are listed by name in the output of go test -v.
+// The suite reads the store's Capabilities. What the store claims must hold. What it does not claim must be refused with
+// ErrUnsupported, or dropped where the contract says so. With go test -v the suite lists the cases that it leaves out because the
+// store does not claim what they need.
 //
-// A case is a subtest named by its id and what it shows: go test -run 'TestConformance/J-12' runs one. The ids J-01, S-04,
-// D-06, Q-G1, … are those of the conformance cases of the Akka and Pekko persistence plugins; the others are named after
-// their topic.
+// Each case is a subtest, named by an id and what it shows: go test -run 'TestConformance/J-12' runs one case. The ids J-01, S-04, D-06,
+// Q-G1, … are those of the conformance cases of the Akka and Pekko persistence plugins. The other ids are named by topic.
 package storetest
 
 import (

@@ -1,20 +1,23 @@
-// Package sharded is the layout of dynamostore for the tables of the j5ik2o Akka plugin (akka-persistence-dynamodb): their
-// bytes, with the behaviour mended.
+// Package sharded is the layout of dynamostore for the tables of the j5ik2o Akka plugin (akka-persistence-dynamodb). Give a Layout with
+// the plugin's settings to dynamostore.Open. docs/layouts/sharded.md maps the settings.
 //
-// Puts are conditional where the plugin's overwrite, a batch is one transaction where the plugin's is not atomic, reads ask
-// the keys with strong consistency where the plugin reads a lagging index, all pages are read, and ids that would share a
-// key with another id's row are refused with both ids in the error. What the plugin needs to go on reading is never changed:
-// rows are those of the plugin, attribute by attribute, and every write has a writer id of its own, as its replay filter
-// wants.
+// The rows are those of the plugin, attribute by attribute, and the plugin can read what this package writes. Every write has a writer
+// id of its own, as the plugin's replay filter expects. The behaviour differs where the plugin can lose or mix events: puts are
+// conditional where the plugin overwrites, a batch is one transaction, reads are strongly consistent reads of keys where the plugin
+// reads an index that lags, all pages are read, and an id that would share a key with another id is refused with both ids in the error.
 //
-// docs/layouts/sharded.md maps the plugin's settings, and docs/formats/j5ik2o.md describes the bytes.
+// docs/formats/j5ik2o.md describes the bytes.
 //
 // # Caveats
 //
-// A plugin that is live on the same id neither checks nor respects conditions: its put can replace an event of ours. Stop
-// it, wait for its writes to end, then write. The plugin's default keys are not free of collisions; SequenceNumberBased
-// has none. Shard count and resolvers are stored nowhere: Open compares them with some rows, the index is asked before an id
-// is taken for new, and what does not fit is refused. The plugin's index has one partition key for each entity: only with
-// Layout.NoIndex do shards raise the limit of one. Times are the writers' clocks', in milliseconds. The plugin's hard deletes
-// lose the highest number; ours keep the newest row.
+// A plugin that writes to the same id at the same time neither checks conditions nor writes with them, so it can replace an event of
+// this package. Stop the plugin, wait for its writes to end, then write.
+//
+// The plugin's default keys can collide; those of SequenceNumberBased cannot. Shard count and resolvers are not stored in the table:
+// Open compares them with some rows, and the index is asked before an id is taken for new. What does not fit is refused.
+//
+// The plugin's index has one partition key for each entity. So shards raise the limit of an entity only with Layout.NoIndex.
+//
+// Times are those of the writers' clocks, in milliseconds. A hard delete by the plugin loses the highest number; a delete by this
+// package keeps the newest row.
 package sharded
