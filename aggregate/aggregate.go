@@ -72,12 +72,6 @@ type Repository[C, S, R any] struct {
 	saves  saves
 }
 
-// Result is what a command did.
-type Result[R any] struct {
-	Reply R
-	SeqNr annals.SeqNr // the entity's last number, or revision, now: an ETag
-}
-
 // New is a repository of event-sourced entities. All faults of b and o are reported at once, as ErrInvalid; a store that
 // lacks what b needs is ErrUnsupported.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Repository[C, S, R], error) {
@@ -110,13 +104,14 @@ func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o
 	return &Repository[C, S, R]{model: model, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
 }
 
-// Load is the entity's state and its last number or revision: 0 when it was never written. The state is the caller's.
-func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, at annals.SeqNr, err error) {
-	e, err := r.load(ctx, id)
+// View calls fn with the newest state of the entity and its number: that of its last event, or its revision; 0 when it was never written.
+// The state belongs to fn. An error of fn is returned unchanged; a panic of fn is ErrPanic.
+func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {
+	e, err := r.load(ctx, "view", id)
 	if err != nil {
-		return s, 0, err
+		return err
 	}
-	return e.State(), e.Last(), nil
+	return e.View(fn)
 }
 
 // Ask decides c on the newest state, stores what it decided and returns the reply: the same shape as Ask of an
@@ -128,7 +123,7 @@ func (r *Repository[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error
 }
 
 // Do is Ask with the entity's new number.
-func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (Result[R], error) {
+func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
 	for try := 0; ; try++ {
 		result, overtaken, err := r.once(ctx, id, c, newest)
 		if !overtaken || try == r.o.MaxRetries {
@@ -141,10 +136,10 @@ func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (Result[R]
 }
 
 // DoAt is Do for an entity that must be exactly at number at, as in If-Match: ErrConflict otherwise, without another try.
-func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (Result[R], error) {
+func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
 	if at < 0 {
 		pid, _ := host.Identify(r.model, "ask", id, r.limits)
-		return Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
+		return behavior.Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
 	}
 	result, _, err := r.once(ctx, id, c, at)
 	return result, err
@@ -153,8 +148,8 @@ func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.Seq
 // newest is the at of a command that takes the entity as it is.
 const newest annals.SeqNr = -1
 
-func (r *Repository[C, S, R]) load(ctx context.Context, id string) (host.Entity[C, S, R], error) {
-	pid, err := host.Identify(r.model, "load", id, r.limits)
+func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Entity[C, S, R], error) {
+	pid, err := host.Identify(r.model, op, id, r.limits)
 	if err != nil {
 		return nil, err
 	}
@@ -163,13 +158,13 @@ func (r *Repository[C, S, R]) load(ctx context.Context, id string) (host.Entity[
 }
 
 // once runs c once. It reports whether another owner wrote between the load and the write.
-func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annals.SeqNr) (result Result[R], overtaken bool, err error) {
-	e, err := r.load(ctx, id)
+func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
+	e, err := r.load(ctx, "ask", id)
 	if err != nil {
 		return result, false, err
 	}
-	if at != newest && at != e.Last() {
-		return result, false, &annals.Error{Op: "ask", ID: r.model.ID(id), After: at, Last: e.Last(), Kind: annals.ErrConflict}
+	if at != newest && at != e.SeqNr() {
+		return result, false, &annals.Error{Op: "ask", ID: r.model.ID(id), After: at, Last: e.SeqNr(), Kind: annals.ErrConflict}
 	}
 	d := e.Decide(ctx, c)
 	if d.Err != nil {
@@ -187,7 +182,7 @@ func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annal
 	if w.Snapshot != nil {
 		r.save(ctx, *w.Snapshot)
 	}
-	return Result[R]{d.Reply, e.Last()}, false, nil
+	return behavior.Result[R]{Reply: d.Reply, SeqNr: e.SeqNr()}, false, nil
 }
 
 func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) error {

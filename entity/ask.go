@@ -3,97 +3,139 @@ package entity
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/host"
 )
 
-// Ask sends c to the entity named id, activating it on first use, and returns its reply once everything that c decided,
-// and everything it was decided on, is stored. A rejection is Decide's own error, unchanged.
+// Ask sends c to the entity named id, loads the entity from the store if it is not in memory, and returns its reply once
+// everything that c decided, and everything that c was decided on, is stored. A rejection is the error of Decide, unchanged.
 //
 // An answer that wrote nothing, such as a rejection, is given once the store has confirmed that no other owner had written to
 // the entity when Ask was called. That takes one look at the store for all commands that are answered together, and none when
 // one of them writes or the entity has just been loaded. Options.SingleOwner does without.
 //
 // When ctx ends before c was decided, c does nothing and the error is ErrUnavailable with ctx's error. When it ends later
-// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once, and its reply goes
-// nowhere else.
+// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once.
 func (r *Runtime[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
-	return r.ask(ctx, id, c, false)
+	result, err := r.do(ctx, id, asking, anyNumber, c, false)
+	return result.Reply, err
 }
 
 // Fresh is Ask without what Options.SingleOwner allows: an answer that wrote nothing is confirmed by the store.
 func (r *Runtime[C, S, R]) Fresh(ctx context.Context, id string, c C) (R, error) {
-	return r.ask(ctx, id, c, true)
+	result, err := r.do(ctx, id, asking, anyNumber, c, true)
+	return result.Reply, err
+}
+
+// Do is Ask with the entity's number after the command. No other state of the entity has or gets this number: for a durable state,
+// whose commands otherwise share a revision when they are written together, a command of Do ends its write.
+func (r *Runtime[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
+	return r.do(ctx, id, doing, anyNumber, c, false)
+}
+
+// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise c does
+// nothing and the error is ErrConflict, which is confirmed like a rejection. ErrInvalid when at is negative.
+func (r *Runtime[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
+	if at < 0 {
+		pid, _ := host.Identify(r.model, "ask", id, r.limits)
+		return behavior.Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
+	}
+	return r.do(ctx, id, doing, at, c, false)
+}
+
+func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.SeqNr, value C, fresh bool) (result behavior.Result[R], err error) {
+	c := r.newCommand(ctx, k)
+	c.value, c.at, c.fresh = value, at, c.fresh || fresh
+	if err := r.submit(id, c); err != nil {
+		return result, err
+	}
+	result, err = c.result, c.err
+	r.recycle(c)
+	return result, err
+}
+
+func (r *Runtime[C, S, R]) newCommand(ctx context.Context, k kind) *command[C, S, R] {
+	c := r.commands.Get().(*command[C, S, R])
+	c.ctx, c.kind, c.at, c.fresh = ctx, k, anyNumber, !r.o.SingleOwner
+	return c
+}
+
+// recycle makes c, which was answered and which nobody else holds any more, ready for another call.
+func (r *Runtime[C, S, R]) recycle(c *command[C, S, R]) {
+	done := c.done
+	*c = command[C, S, R]{done: done}
+	r.commands.Put(c)
 }
 
 // errInTx refuses a command that could wait for a transaction, which waits for the command's answer.
 var errInTx = errors.New("the context is that of a transaction of the runtime's own store")
 
-func (r *Runtime[C, S, R]) ask(ctx context.Context, id string, value C, fresh bool) (reply R, err error) {
+// submit hands c to the entity named id and waits until it is answered. After an error it is not, and c must not be used again.
+func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
+	ctx, op := c.ctx, c.kind.op()
 	if err := ctx.Err(); err != nil {
-		pid, _ := host.Identify(r.model, "ask", id, r.limits)
-		return reply, notDecided(pid, err)
+		pid, _ := host.Identify(r.model, op, id, r.limits)
+		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrUnavailable, Err: err}
 	}
 	if annals.ContextInTx(ctx, r.store) {
-		pid, _ := host.Identify(r.model, "ask", id, r.limits)
-		return reply, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
+		pid, _ := host.Identify(r.model, op, id, r.limits)
+		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}
-	c := r.commands.Get().(*command[C, R])
-	c.ctx, c.value, c.fresh = ctx, value, fresh || !r.o.SingleOwner
 	if err := r.deliver(id, c); err != nil {
-		return reply, err
+		return err
 	}
 	select {
 	case <-c.done:
-		return r.finish(c)
+		return nil
 	case <-ctx.Done():
 	}
-	if c.leave() {
+	kind := annals.ErrUnavailable
+	switch {
+	case c.leave():
 		r.abandon(c)
-		return reply, notDecided(r.model.ID(id), ctx.Err())
+	case c.kind == evicting: // it is about to be answered
+		<-c.done
+		return nil
+	default:
+		select {
+		case <-c.done:
+			return nil
+		default: // decided, and perhaps being written: nobody listens to the answer any more
+		}
+		if c.kind != viewing {
+			kind = annals.ErrUnknown
+		}
 	}
-	select {
-	case <-c.done:
-		return r.finish(c)
-	default: // decided, and perhaps being written: nobody listens to the answer any more
-		return reply, &annals.Error{Op: "ask", ID: r.model.ID(id), Kind: annals.ErrUnknown, Err: ctx.Err()}
-	}
+	return &annals.Error{Op: op, ID: r.model.ID(id), Kind: kind, Err: ctx.Err()}
 }
 
-// finish takes the answer out of c, which nobody else holds any more.
-func (r *Runtime[C, S, R]) finish(c *command[C, R]) (R, error) {
-	reply, err := c.reply, c.err
-	done := c.done
-	*c = command[C, R]{done: done}
-	r.commands.Put(c)
-	return reply, err
-}
-
-// deliver hands c to its entity, or has it wait for room.
-func (r *Runtime[C, S, R]) deliver(id string, c *command[C, R]) error {
+// deliver hands c to its entity, or has it wait until the entity can be in memory.
+func (r *Runtime[C, S, R]) deliver(id string, c *command[C, S, R]) error {
 	r.mu.Lock()
 	e := r.live[id]
 	if e == nil {
 		r.mu.Unlock()
-		pid, err := host.Identify(r.model, "ask", id, r.limits)
+		pid, err := host.Identify(r.model, c.kind.op(), id, r.limits)
 		if err != nil {
 			return err
 		}
 		r.mu.Lock()
 		if r.closed {
 			r.mu.Unlock()
-			return r.closedError(pid)
+			return closedError(c.kind.op(), pid)
 		}
 		if e = r.activate(id, pid); e == nil {
-			c.place = r.crowd.PushBack(&arrival[C, R]{id, pid, c})
+			c.place = r.queue.PushBack(&arrival[C, S, R]{id, pid, c})
 			r.mu.Unlock()
 			return nil
 		}
 	}
 	if r.closed {
 		r.mu.Unlock()
-		return r.closedError(e.pid)
+		return closedError(c.kind.op(), e.pid)
 	}
 	work := r.wake(e, c)
 	r.mu.Unlock()
@@ -103,6 +145,6 @@ func (r *Runtime[C, S, R]) deliver(id string, c *command[C, R]) error {
 	return nil
 }
 
-func (r *Runtime[C, S, R]) closedError(pid annals.PersistenceID) error {
-	return &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrClosed}
+func closedError(op string, pid annals.PersistenceID) error {
+	return &annals.Error{Op: op, ID: pid, Kind: annals.ErrClosed}
 }

@@ -12,34 +12,35 @@ import (
 
 // batch is the commands that share the fate of one write: those that decided it, and those that were rejected by or only
 // read a state that is not stored before it is.
-type batch[C, R any] struct {
-	commands []*command[C, R]
+type batch[C, S, R any] struct {
+	commands []*command[C, S, R]
 	writers  int  // commands that decided something
-	full     bool // nothing may join
+	full     bool // no command may be added
+	views    bool // there are Views that have not run: see show
 
 	write host.Write
 	err   error // of the write, once it has ended
 }
 
-func (b *batch[C, R]) add(c *command[C, R], wrote bool) {
+func (b *batch[C, S, R]) add(c *command[C, S, R], wrote bool) {
 	b.commands = append(b.commands, c)
 	if wrote {
 		b.writers++
 	}
 }
 
-// room reports whether another command may join, of at most so many.
-func (b *batch[C, R]) room(limit int) bool {
+// accepts reports whether another command may be added, of at most limit.
+func (b *batch[C, S, R]) accepts(limit int) bool {
 	n := len(b.commands)
 	return n == 0 || n < limit && !b.full
 }
 
 // reset empties b. It keeps its memory, but no payloads, and not what a rare large batch took: idle entities hold one too.
-func (b *batch[C, R]) reset() {
+func (b *batch[C, S, R]) reset() {
 	commands, events := b.commands[:0], b.write.Commit.Events[:0]
 	clear(b.commands)
 	clear(b.write.Commit.Events)
-	*b = batch[C, R]{}
+	*b = batch[C, S, R]{}
 	if cap(commands) <= keptCapacity {
 		b.commands = commands
 	}
@@ -54,6 +55,9 @@ const keptCapacity = 64
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
 	e.current, e.next = b, e.runtime.newBatch()
+	if b.views {
+		b.show(e.state)
+	}
 	b.err = e.state.Seal(&b.write, snapshot)
 	if b.write.Empty {
 		b.answerStored()
@@ -63,6 +67,16 @@ func (e *entity[C, S, R]) seal(snapshot bool) bool {
 		return false
 	}
 	return true
+}
+
+// show runs the Views of b that could not run when they were decided, because later commands could change the state under the same
+// number: those of a durable state that are written together share one revision.
+func (b *batch[C, S, R]) show(state host.Entity[C, S, R]) {
+	for _, c := range b.commands {
+		if c.kind == viewing {
+			c.err = state.View(c.view)
+		}
+	}
 }
 
 // send sends the current batch, without the turn, so that commands can be decided meanwhile. It reports whether it has the
@@ -88,8 +102,8 @@ func (e *entity[C, S, R]) sent() bool {
 
 // answerStored answers the commands of a batch that writes nothing: all that they were decided on is stored by now. Those
 // that must not miss what others wrote still have to ask the store.
-func (b *batch[C, R]) answerStored() {
-	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
+func (b *batch[C, S, R]) answerStored() {
+	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, S, R]) bool {
 		if c.fresh {
 			return false
 		}
@@ -99,7 +113,7 @@ func (b *batch[C, R]) answerStored() {
 }
 
 // send writes b, or looks whether somebody else has written.
-func (r *Runtime[C, S, R]) send(b *batch[C, R]) error {
+func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
 	ctx, w := r.writes.context(), &b.write
 	if w.Empty {
 		return r.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, r.model, w) })
@@ -148,8 +162,8 @@ func (e *entity[C, S, R]) settle() {
 }
 
 // overtaken has the commands of b decided again, on what another owner has written.
-func (e *entity[C, S, R]) overtaken(b *batch[C, R], err error) {
-	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, R]) bool {
+func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
+	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, S, R]) bool {
 		c.tries++
 		give := c.tries > e.runtime.o.MaxRetries
 		if give {
@@ -173,7 +187,7 @@ func blamesOne(err error) bool {
 	return slices.Contains([]error{annals.ErrInvalid, annals.ErrTooLarge, annals.ErrConstraint, annals.ErrPanic, nil}, e.Kind)
 }
 
-func failAll[C, R any](commands []*command[C, R], err error) {
+func failAll[C, S, R any](commands []*command[C, S, R], err error) {
 	for _, c := range commands {
 		c.fail(err)
 	}

@@ -5,11 +5,13 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/host"
 )
 
-// entity is one entity in memory. No goroutine belongs to it: whoever finds something to do takes the turn, and gives it
-// back when nothing is left or, while a write is in flight, to whoever brings the next command.
+// entity is one entity in memory. It has no goroutine of its own. A goroutine that finds something to do for the entity takes the
+// turn, of which there is one, and works until nothing is left. While a write is in flight the turn is free, so that the goroutine
+// that brings the next command can decide it.
 type entity[C, S, R any] struct {
 	runtime *Runtime[C, S, R]
 	id      string
@@ -18,30 +20,31 @@ type entity[C, S, R any] struct {
 	rest idler[C, S, R] // guarded by Runtime.mu
 
 	mu      sync.Mutex
-	mailbox mailbox[C, R]
-	turn    bool // somebody works on the entity
+	mailbox mailbox[C, S, R]
+	turn    bool // a goroutine works on the entity
 	writing bool // current is in flight: one write at a time
-	written bool // the outcome of current waits for the turn
+	written bool // current has an outcome, which has not been handled
 	saving  bool // a snapshot is being saved: one at a time
+	held    bool // the caller of an Evict has the entity: no commands are decided
 
 	// These belong to the turn, and are read under mu when nobody has it.
 	state     host.Entity[C, S, R]
 	loaded    bool
-	current   *batch[C, R] // in flight, or with an outcome
-	next      *batch[C, R] // being decided
-	conflicts int          // in a row
-	single    int          // so many commands to come are written one by one
+	current   *batch[C, S, R] // in flight, or with an outcome
+	next      *batch[C, S, R] // being decided
+	conflicts int             // in a row
+	single    int             // so many commands to come are written one by one
 }
 
-// push hands c over and reports whether the caller must call work.
-func (e *entity[C, S, R]) push(c *command[C, R]) (work bool) {
+// push adds c to the mailbox and reports whether the caller must call work.
+func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mailbox.push(c)
 	return e.takeTurn()
 }
 
-// takeTurn reports whether there is something to do and nobody doing it; then the turn is the caller's. e.mu is held.
+// takeTurn reports whether there is something to do and no goroutine doing it; then the turn is the caller's. e.mu is held.
 func (e *entity[C, S, R]) takeTurn() bool {
 	if e.turn || e.upcoming() == nothing {
 		return false
@@ -59,18 +62,27 @@ const (
 	decide
 	write
 	send
+	hold
 )
 
 // upcoming is what has to be done next. e.mu is held.
 func (e *entity[C, S, R]) upcoming() task {
+	front := e.mailbox.front()
 	switch {
 	case e.written:
 		return settle
-	case e.mailbox.len() > 0 && !e.loaded && !e.writing:
+	case e.held:
+		return nothing
+	case front != nil && front.kind == evicting:
+		if len(e.next.commands) == 0 && !e.writing && !e.saving {
+			return hold
+		}
+	case front != nil && !e.loaded && !e.writing:
 		return load
-	case e.mailbox.len() > 0 && e.loaded && e.next.room(e.runtime.o.MaxBatch):
+	case front != nil && e.loaded && e.next.accepts(e.runtime.o.MaxBatch):
 		return decide
-	case len(e.next.commands) > 0 && !e.writing:
+	}
+	if len(e.next.commands) > 0 && !e.writing {
 		return write
 	}
 	return nothing
@@ -78,7 +90,7 @@ func (e *entity[C, S, R]) upcoming() task {
 
 // work has the turn and works until nothing is left to do.
 func (e *entity[C, S, R]) work() {
-	at, c := nothing, (*command[C, R])(nil)
+	at, c := nothing, (*command[C, S, R])(nil)
 	defer func() {
 		if at != nothing { // domain code has called runtime.Goexit: this goroutine ends
 			go e.goOn(at, c)
@@ -109,8 +121,13 @@ func (e *entity[C, S, R]) work() {
 				at = nothing
 				return
 			}
+		case hold:
+			if e.hold(e.mailbox.pop()) {
+				at = nothing
+				return
+			}
 		case nothing:
-			if e.writing || e.saving {
+			if e.writing || e.saving || e.held {
 				e.turn = false
 				e.mu.Unlock()
 				return
@@ -124,16 +141,16 @@ func (e *entity[C, S, R]) work() {
 }
 
 // goOn does what is left of the task at which the goroutine before ended, then works on. c is the command then being decided.
-func (e *entity[C, S, R]) goOn(at task, c *command[C, R]) {
+func (e *entity[C, S, R]) goOn(at task, c *command[C, S, R]) {
 	switch at {
 	case decide: // the state may be half changed, as by a panic in Evolve
-		e.broken(c, host.Exited("decide", e.pid))
+		e.broken(c, host.Exited(c.kind.op(), e.pid))
 	case load:
 		e.refuseAll(host.Exited("recover", e.pid))
 	case write:
 		e.current.err = host.Exited("encode", e.pid)
 		e.settle()
-	case send: // only a store can have done that, and what it wrote nobody knows
+	case send: // only a store can have done that, and it is not known what it wrote
 		w := &e.current.write
 		e.current.err = &annals.Error{Op: w.Op(), ID: w.ID(), After: w.After(), Kind: annals.ErrUnknown, Err: host.Exited(w.Op(), w.ID())}
 		if !e.sent() {
@@ -143,34 +160,36 @@ func (e *entity[C, S, R]) goOn(at task, c *command[C, R]) {
 	e.work()
 }
 
-// broken fails c, which has left the state unsound. The neighbours that were decided with it have not been sent: they are
-// decided again without it.
-func (e *entity[C, S, R]) broken(c *command[C, R], err error) {
+// broken fails c, which has left the state unsound. The commands that were decided before it and not sent are decided again
+// without it.
+func (e *entity[C, S, R]) broken(c *command[C, S, R], err error) {
 	e.reload(e.next.commands)
 	e.next.reset()
 	c.fail(err)
 }
 
-// decide runs c against the newest decided state.
-func (e *entity[C, S, R]) decide(c *command[C, R]) {
+// decide runs c on the newest decided state.
+func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 	if e.runtime.base.Err() != nil {
-		c.refuse(e.runtime.closedError(e.pid))
+		c.refuse(closedError(c.kind.op(), e.pid))
 		return
 	}
 	if !c.take() {
 		return
 	}
-	d := e.state.Decide(c.ctx, c.value)
+	d := e.run(c)
 	if d.Full {
 		e.next.full = true
-		e.requeue([]*command[C, R]{c})
+		e.requeue([]*command[C, S, R]{c})
 		return
 	}
 	if e.single > 0 {
 		e.single--
 		e.next.full = true
 	}
-	c.reply, c.err = d.Reply, d.Err
+	if c.err = d.Err; d.Err == nil {
+		c.result = behavior.Result[R]{Reply: d.Reply, SeqNr: e.state.SeqNr()}
+	}
 	switch {
 	case d.Broken:
 		e.broken(c, d.Err)
@@ -178,21 +197,44 @@ func (e *entity[C, S, R]) decide(c *command[C, R]) {
 		c.answer()
 	default:
 		e.next.add(c, d.Wrote)
+		if c.kind == doing && !e.state.Final() {
+			e.next.full = true
+		}
 	}
 }
 
-// ahead reports whether the decided state is ahead of the stored one: then no command may answer before it is stored,
+// run executes c.
+func (e *entity[C, S, R]) run(c *command[C, S, R]) (d host.Decision[R]) {
+	final := e.state.Final()
+	switch n := e.state.SeqNr(); {
+	case c.kind == viewing && !final:
+		e.next.views = true // later commands may change the state of the same number: see batch.show
+	case c.kind == viewing:
+		d.Err = e.state.View(c.view)
+	case c.at == anyNumber:
+		return e.state.Decide(c.ctx, c.value)
+	case !final:
+		d.Full = true
+	case c.at == n:
+		return e.state.Decide(c.ctx, c.value)
+	default:
+		d.Err = &annals.Error{Op: c.kind.op(), ID: e.pid, After: c.at, Last: n, Kind: annals.ErrConflict}
+	}
+	return d
+}
+
+// ahead reports whether the decided state is ahead of the stored one: then no command may be answered before it is stored,
 // not even one that only reads or is rejected.
 func (e *entity[C, S, R]) ahead() bool { return e.current != nil || e.next.writers > 0 }
 
-// reload has the state read from the store again, and the commands decided on the old one once more.
-func (e *entity[C, S, R]) reload(decided ...[]*command[C, R]) {
+// reload has the state read from the store again, and the commands that were decided on the old one decided again.
+func (e *entity[C, S, R]) reload(decided ...[]*command[C, S, R]) {
 	e.loaded = false
 	e.requeue(decided...)
 }
 
 // requeue puts decided commands back before all others.
-func (e *entity[C, S, R]) requeue(decided ...[]*command[C, R]) {
+func (e *entity[C, S, R]) requeue(decided ...[]*command[C, S, R]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, commands := range slices.Backward(decided) {

@@ -8,11 +8,11 @@ import (
 func TestMailboxIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{1, 10, 400} {
-		var m mailbox[int, int]
+		var m mailbox[int, int, int]
 		next, done := 0, 0
 		push := func(n int) {
 			for range n {
-				m.push(&command[int, int]{value: next})
+				m.push(&command[int, int, int]{value: next})
 				next++
 			}
 		}
@@ -50,8 +50,8 @@ func TestMailboxIsBounded(t *testing.T) {
 
 // A mailbox that is emptied again and again takes no new memory.
 func TestMailboxKeepsItsMemory(t *testing.T) {
-	var m mailbox[int, int]
-	c := &command[int, int]{}
+	var m mailbox[int, int, int]
+	c := &command[int, int, int]{}
 	if n := testing.AllocsPerRun(100, func() {
 		for range keptCapacity {
 			m.push(c)

@@ -51,7 +51,11 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	e.mu.Unlock()
 
 	r.active--
-	r.idle.push(e, time.Now())
+	if e.loaded {
+		r.idle.push(e, time.Now())
+	} else {
+		delete(r.live, e.id)
+	}
 	r.admit()
 	r.sweepLater()
 	r.checkDrained()

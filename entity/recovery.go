@@ -20,18 +20,25 @@ func (e *entity[C, S, R]) load() {
 		return
 	}
 	if r.base.Err() != nil {
-		err = r.closedError(e.pid)
+		err = closedError("ask", e.pid)
 	}
 	e.refuseAll(err)
 }
 
-// refuseAll fails the commands that wait.
+// refuseAll fails the commands that wait, but those of Evict: they do not need the state.
 func (e *entity[C, S, R]) refuseAll(err error) {
 	e.mu.Lock()
 	commands := e.mailbox.takeAll()
+	for _, c := range commands {
+		if c.kind == evicting {
+			e.mailbox.push(c)
+		}
+	}
 	e.mu.Unlock()
 	for _, c := range commands {
-		c.refuse(err)
+		if c.kind != evicting {
+			c.refuse(err)
+		}
 	}
 }
 
@@ -40,7 +47,7 @@ func (e *entity[C, S, R]) refuseAll(err error) {
 func (e *entity[C, S, R]) wanted() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, R]) bool {
+	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, S, R]) bool {
 		c.fresh = false
 		return c.ctx.Err() != nil
 	})

@@ -1,6 +1,11 @@
 package entity
 
-import "context"
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+)
 
 // Ref is the entity named id. Nothing is activated yet.
 func (r *Runtime[C, S, R]) Ref(id string) Ref[C, S, R] { return Ref[C, S, R]{r, id} }
@@ -20,4 +25,24 @@ func (r Ref[C, S, R]) Ask(ctx context.Context, c C) (R, error) { return r.runtim
 // Fresh is Runtime.Fresh.
 func (r Ref[C, S, R]) Fresh(ctx context.Context, c C) (R, error) {
 	return r.runtime.Fresh(ctx, r.id, c)
+}
+
+// Do is Runtime.Do.
+func (r Ref[C, S, R]) Do(ctx context.Context, c C) (behavior.Result[R], error) {
+	return r.runtime.Do(ctx, r.id, c)
+}
+
+// DoAt is Runtime.DoAt.
+func (r Ref[C, S, R]) DoAt(ctx context.Context, at annals.SeqNr, c C) (behavior.Result[R], error) {
+	return r.runtime.DoAt(ctx, r.id, at, c)
+}
+
+// View is Runtime.View.
+func (r Ref[C, S, R]) View(ctx context.Context, fn func(s S, number annals.SeqNr) error) error {
+	return r.runtime.View(ctx, r.id, fn)
+}
+
+// Evict is Runtime.Evict.
+func (r Ref[C, S, R]) Evict(ctx context.Context, while func(ctx context.Context) error) error {
+	return r.runtime.Evict(ctx, r.id, while)
 }

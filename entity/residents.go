@@ -5,10 +5,10 @@ import (
 )
 
 // arrival is a command to an entity for which there is no room in memory.
-type arrival[C, R any] struct {
+type arrival[C, S, R any] struct {
 	id      string
 	pid     annals.PersistenceID
-	command *command[C, R]
+	command *command[C, S, R]
 }
 
 // activate is the live entity named id, which it makes if there is room. It is nil when all entities that may be in
@@ -30,7 +30,7 @@ func (r *Runtime[C, S, R]) activate(id string, pid annals.PersistenceID) *entity
 }
 
 // wake hands c to e and reports whether the caller must have e work. r.mu is held.
-func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, R]) bool {
+func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, S, R]) bool {
 	if e.rest.idle {
 		r.idle.remove(e)
 		r.active++
@@ -40,13 +40,13 @@ func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, R]) bool {
 
 // admit lets commands in for which there is room now. r.mu is held.
 func (r *Runtime[C, S, R]) admit() {
-	for front := r.crowd.Front(); front != nil; front = r.crowd.Front() {
-		a := front.Value.(*arrival[C, R])
+	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
+		a := front.Value.(*arrival[C, S, R])
 		e := r.activate(a.id, a.pid)
 		if e == nil {
 			return
 		}
-		r.crowd.Remove(front)
+		r.queue.Remove(front)
 		a.command.place = nil
 		if r.wake(e, a.command) {
 			go e.work()
@@ -55,11 +55,11 @@ func (r *Runtime[C, S, R]) admit() {
 }
 
 // abandon takes c out of the crowd, if it is there.
-func (r *Runtime[C, S, R]) abandon(c *command[C, R]) {
+func (r *Runtime[C, S, R]) abandon(c *command[C, S, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.place != nil {
-		r.crowd.Remove(c.place)
+		r.queue.Remove(c.place)
 		c.place = nil
 	}
 }

@@ -28,7 +28,7 @@ type Runtime[C, S, R any] struct {
 	live     map[string]*entity[C, S, R]
 	idle     idlers[C, S, R]
 	active   int       // live and not idle
-	crowd    list.List // of *arrival: commands for which there is no room; then no entity is idle
+	queue    list.List // of *arrival: commands for which there is no room; then no entity is idle
 	sweeper  *time.Timer
 	sweeping bool // sweeper is set
 	closed   bool
@@ -68,12 +68,12 @@ func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Op
 		live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
 	r.base, r.stop = context.WithCancel(context.Background())
 	r.writes = deadlines{base: r.base, timeout: o.WriteTimeout}
-	r.commands.New = func() any { return &command[C, R]{done: make(chan struct{}, 1)} }
-	r.batches.New = func() any { return new(batch[C, R]) }
+	r.commands.New = func() any { return &command[C, S, R]{done: make(chan struct{}, 1)} }
+	r.batches.New = func() any { return new(batch[C, S, R]) }
 	return r
 }
 
-func (r *Runtime[C, S, R]) newBatch() *batch[C, R] { return r.batches.Get().(*batch[C, R]) }
+func (r *Runtime[C, S, R]) newBatch() *batch[C, S, R] { return r.batches.Get().(*batch[C, S, R]) }
 
 // Len is how many entities are in memory.
 func (r *Runtime[C, S, R]) Len() int {

@@ -46,10 +46,10 @@ func (r *Runtime[C, S, R]) halt() {
 	r.stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for front := r.crowd.Front(); front != nil; front = r.crowd.Front() {
-		a := r.crowd.Remove(front).(*arrival[C, R])
+	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
+		a := r.queue.Remove(front).(*arrival[C, S, R])
 		a.command.place = nil
-		a.command.refuse(r.closedError(a.pid))
+		a.command.refuse(closedError(a.command.kind.op(), a.pid))
 	}
 	r.checkDrained()
 }

@@ -63,9 +63,18 @@ type durable[C, S, R any] struct {
 	dirty, deleted bool // what was decided since the last Seal
 }
 
-func (e *durable[C, S, R]) State() S { return e.state }
+func (e *durable[C, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
+	return guard(e.m.c.Logger, "view", e.pid, func() error { return fn(e.state, e.SeqNr()) })
+}
 
-func (e *durable[C, S, R]) Last() annals.SeqNr { return e.last }
+func (e *durable[C, S, R]) SeqNr() annals.SeqNr {
+	if e.dirty {
+		return e.last + 1
+	}
+	return e.last
+}
+
+func (e *durable[C, S, R]) Final() bool { return !e.dirty }
 
 func (e *durable[C, S, R]) Load(ctx context.Context) error {
 	var zero S

@@ -37,10 +37,13 @@ type Entity[C, S, R any] interface {
 	// Seal moves what has been decided since the last Seal into w, whose memory it reuses; with a snapshot behind it
 	// when one is due and wanted. After an error the entity must be loaded again.
 	Seal(w *Write, snapshot bool) error
-	// State is the newest decided state.
-	State() S
-	// Last is the number that the newest sealed write ends at.
-	Last() annals.SeqNr
+	// View calls fn with the newest decided state and its number. fn must not change the state. A panic in fn is an error.
+	View(fn func(s S, number annals.SeqNr) error) error
+	// SeqNr is the number of the newest decided state: that of its last event, or its revision.
+	SeqNr() annals.SeqNr
+	// Final reports whether SeqNr stays the number of this state alone. It is false while a durable state has changed since the last
+	// Seal: further commands can change it under the same revision.
+	Final() bool
 }
 
 // Decision is what became of a command.

@@ -70,9 +70,13 @@ type sourced[C, E, S, R any] struct {
 	bytes  int               // their size
 }
 
-func (e *sourced[C, E, S, R]) State() S { return e.state }
+func (e *sourced[C, E, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
+	return e.guard("view", func() error { return fn(e.state, e.last) })
+}
 
-func (e *sourced[C, E, S, R]) Last() annals.SeqNr { return e.last - annals.SeqNr(len(e.events)) }
+func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
+
+func (e *sourced[C, E, S, R]) Final() bool { return true }
 
 func (e *sourced[C, E, S, R]) Load(ctx context.Context) error {
 	for try := 0; ; try++ {
@@ -198,7 +202,7 @@ func (e *sourced[C, E, S, R]) fits(first bool) bool {
 
 func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
 	reuse := w.Commit.Events[:0]
-	*w = Write{Empty: len(e.events) == 0, Commit: annals.Commit{ID: e.pid, After: e.Last(), Events: e.events}}
+	*w = Write{Empty: len(e.events) == 0, Commit: annals.Commit{ID: e.pid, After: e.last - annals.SeqNr(len(e.events)), Events: e.events}}
 	e.events, e.bytes = reuse, 0
 	if w.Empty {
 		return nil

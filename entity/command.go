@@ -1,0 +1,86 @@
+package entity
+
+import (
+	"container/list"
+	"context"
+	"sync/atomic"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+)
+
+// command is one call of a method of the Runtime that concerns one entity. Commands are reused, so that a call allocates none.
+type command[C, S, R any] struct {
+	kind  kind
+	ctx   context.Context
+	value C
+	at    annals.SeqNr                         // the number that a DoAt demands, else anyNumber
+	view  func(s S, number annals.SeqNr) error // of a View
+	fresh bool                                 // an answer that wrote nothing must be confirmed by the store
+	tries int                                  // writes with it that met a conflict
+	place *list.Element                        // in Runtime.queue, guarded by Runtime.mu; nil: not there
+
+	stage  atomic.Int32
+	result behavior.Result[R]
+	held   *entity[C, S, R] // of an Evict: the entity, which the caller has to release
+	err    error
+	done   chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
+}
+
+// kind is the method that was called.
+type kind int8
+
+const (
+	asking   kind = iota // Ask and Fresh
+	doing                // Do and DoAt: the number of the answer must be exact
+	viewing              // View
+	evicting             // Evict
+)
+
+// op is the operation as in annals.Error.
+func (k kind) op() string { return [...]string{"ask", "ask", "view", "evict"}[k] }
+
+// anyNumber is the at of a command that is executed whatever the entity's number is.
+const anyNumber annals.SeqNr = -1
+
+// The stages of a command. Its caller can withdraw it while it waits, and only then.
+const (
+	waiting int32 = iota
+	taken
+	left
+)
+
+// take claims c for being decided. It reports false when c's caller has withdrawn it or is about to: its context has ended.
+func (c *command[C, S, R]) take() bool {
+	if c.ctx.Err() != nil {
+		c.stage.CompareAndSwap(waiting, left)
+		return false
+	}
+	return c.stage.CompareAndSwap(waiting, taken)
+}
+
+// leave withdraws c for its caller. It reports false when c may have been decided.
+func (c *command[C, S, R]) leave() bool {
+	return c.stage.CompareAndSwap(waiting, left) || c.stage.Load() == left
+}
+
+// wait makes c undecided again.
+func (c *command[C, S, R]) wait() {
+	c.result, c.err = behavior.Result[R]{}, nil
+	c.stage.Store(waiting)
+}
+
+// answer sends the result and the error to the caller.
+func (c *command[C, S, R]) answer() { c.done <- struct{}{} }
+
+func (c *command[C, S, R]) fail(err error) {
+	c.result, c.err = behavior.Result[R]{}, err
+	c.answer()
+}
+
+// refuse fails c unless its caller has withdrawn it.
+func (c *command[C, S, R]) refuse(err error) {
+	if c.take() {
+		c.fail(err)
+	}
+}
