@@ -1,0 +1,241 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+)
+
+// backend is a Driver that has a journal, and a Bracketer.
+type backend struct {
+	annals.Unsupported
+	journal journal
+	uses    []string // what Begin and End were told
+	refuses error    // of Begin
+	closed  int
+}
+
+func (*backend) Capabilities() annals.Capabilities { return annals.Capabilities{Events: true} }
+func (b *backend) Journal() annals.Journal         { return b.journal }
+func (*backend) Fault(err error) error             { return &annals.Error{Kind: annals.ErrCorrupt, Err: err} }
+func (b *backend) Close() error                    { b.closed++; return nil }
+
+func (b *backend) Begin(ctx context.Context, c annals.Call) (context.Context, error) {
+	if b.refuses != nil {
+		return ctx, b.refuses
+	}
+	b.uses = append(b.uses, "begin "+c.Op)
+	return context.WithValue(ctx, bracketKey{}, true), nil
+}
+
+func (b *backend) End(ctx context.Context, c annals.Call, err error) error {
+	if ctx.Value(bracketKey{}) == nil {
+		return errors.New("another context than that of Begin")
+	}
+	b.uses = append(b.uses, "end "+c.Op)
+	return err
+}
+
+type bracketKey struct{}
+
+// journal does what a test says. It answers a plain append by itself.
+type journal struct {
+	annals.Journal
+	last   func(ctx context.Context) (annals.SeqNr, error)
+	replay func(ctx context.Context) iter.Seq2[annals.Event, error]
+}
+
+func (j journal) Append(_ context.Context, c annals.Commit) (annals.Receipt, error) {
+	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events))}, nil
+}
+
+func (j journal) LastSeqNr(ctx context.Context, _ annals.PersistenceID) (annals.SeqNr, error) {
+	return j.last(ctx)
+}
+
+func (j journal) Replay(ctx context.Context, _ annals.PersistenceID, _, _ annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return j.replay(ctx)
+}
+
+// pages yields an event for each fetch.
+func pages(n int, fetch func(ctx context.Context) error) func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return func(ctx context.Context) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			for i := range n {
+				if err := driver.Fetch(ctx, fetch); err != nil {
+					yield(annals.Event{}, err)
+					return
+				}
+				if !yield(annals.Event{SeqNr: annals.SeqNr(i + 1)}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func nothing(context.Context) error { return nil }
+
+func TestErrorsAreNamed(t *testing.T) {
+	t.Parallel()
+	cause, theirs := errors.New("cause"), &annals.Error{Op: "open", ID: "B|1", Kind: annals.ErrClosed}
+	shared := &annals.Error{Kind: annals.ErrConflict, Last: 7}
+	for _, c := range []struct {
+		err  error
+		want annals.Error
+	}{
+		{cause, annals.Error{Op: "last number", ID: "A|1", Kind: annals.ErrCorrupt, Err: cause}},
+		{shared, annals.Error{Op: "last number", ID: "A|1", Kind: annals.ErrConflict, Last: 7}},
+		{&annals.Error{ID: "A|2", Kind: annals.ErrCorrupt}, annals.Error{Op: "last number", ID: "A|2", Kind: annals.ErrCorrupt}},
+		{theirs, *theirs},
+	} {
+		b := &backend{journal: journal{last: func(context.Context) (annals.SeqNr, error) { return 0, c.err }}}
+		s := driver.New(b, driver.Options{})
+		_, err := s.Journal().LastSeqNr(t.Context(), "A|1")
+		if got := (*annals.Error)(nil); !errors.As(err, &got) || *got != c.want {
+			t.Errorf("%#v: got %#v, want %#v", c.err, err, c.want)
+		}
+	}
+	if shared.Op != "" {
+		t.Errorf("an error of the driver's was changed: %v", shared)
+	}
+}
+
+func TestBracket(t *testing.T) {
+	t.Parallel()
+	b := &backend{journal: journal{last: func(context.Context) (annals.SeqNr, error) { return 1, nil }, replay: pages(2, nothing)}}
+	s := driver.New(b, driver.Options{})
+	if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); err != nil {
+		t.Error(err)
+	}
+	for _, err := range s.Journal().Replay(t.Context(), "A|1", 1, 2) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{"begin last number", "end last number", "begin replay", "end replay", "begin replay", "end replay"}
+	if !slices.Equal(b.uses, want) {
+		t.Errorf("uses: got %q, want %q", b.uses, want)
+	}
+	b.refuses = errors.New("no")
+	if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); !errors.Is(err, b.refuses) || !errors.Is(err, annals.ErrCorrupt) {
+		t.Errorf("a use that Begin refuses: got %v", err)
+	}
+	if err := s.Close(); err != nil || b.closed != 1 { // nothing is left under way
+		t.Errorf("close: %v, %d times", err, b.closed)
+	}
+}
+
+// Close waits for calls and fetches under way, for reads no longer than ReadWait, and not for the body of a loop.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wait, takes time.Duration
+		kind        error
+	}{{0, time.Hour, nil}, {time.Minute, time.Second, nil}, {time.Minute, time.Hour, annals.ErrUnavailable}} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := func(context.Context) error { time.Sleep(c.takes); return nil }
+			b := &backend{journal: journal{replay: pages(2, slow), last: func(ctx context.Context) (annals.SeqNr, error) { return 1, slow(ctx) }}}
+			s := driver.New(b, driver.Options{ReadWait: c.wait})
+			go func() { _, _ = s.Journal().LastSeqNr(t.Context(), "A|1") }()
+			synctest.Wait()
+			began := time.Now()
+			err := s.Close()
+			want := c.takes
+			if c.kind != nil {
+				want = c.wait
+			}
+			if !errors.Is(err, c.kind) || c.kind == nil && err != nil || time.Since(began) != want || b.closed != 1 {
+				t.Errorf("%+v: got %v after %v", c, err, time.Since(began))
+			}
+			if err := s.Close(); err != nil || b.closed != 1 {
+				t.Errorf("a second close: %v, the driver was closed %d times", err, b.closed)
+			}
+			if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); !errors.Is(err, annals.ErrClosed) {
+				t.Errorf("behind close: %v", err)
+			}
+			time.Sleep(2 * c.takes)
+		})
+	}
+	b := &backend{journal: journal{replay: pages(3, nothing)}}
+	s := driver.New(b, driver.Options{})
+	n := 0
+	for _, err := range s.Journal().Replay(t.Context(), "A|1", 1, 3) {
+		if n++; n == 1 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		} else if !errors.Is(err, annals.ErrClosed) {
+			t.Errorf("an event behind close: %v", err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("the loop's body ran %d times, want twice", n)
+	}
+}
+
+func TestInTx(t *testing.T) {
+	t.Parallel()
+	b := &backend{journal: journal{replay: pages(3, nothing)}}
+	s := driver.New(b, driver.Options{})
+	in, end := s.InTx(b)
+	if err := in.Close(); err != nil || b.closed != 0 {
+		t.Errorf("close inside: %v", err)
+	}
+	ctx := annals.ContextWithTx(t.Context(), s)
+	c := annals.Commit{ID: "A|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
+	if _, err := in.Journal().Append(ctx, c); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Journal().Append(ctx, c); !errors.Is(err, annals.ErrInvalid) {
+		t.Errorf("a write to the outer store: %v", err)
+	}
+	n := 0
+	for _, err := range in.Journal().Replay(ctx, "A|1", 1, 3) {
+		if n++; n == 2 && !errors.Is(err, annals.ErrClosed) {
+			t.Errorf("an event behind the end: %v", err)
+		}
+		end()
+	}
+	if _, err := in.Journal().Append(ctx, c); n != 2 || !errors.Is(err, annals.ErrClosed) {
+		t.Errorf("behind the end: %d events, %v", n, err)
+	}
+}
+
+// A call that nobody observes costs next to nothing.
+func TestAllocations(t *testing.T) {
+	c := annals.Commit{ID: "A|1", WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
+	b := &backend{}
+	s := driver.New(struct{ driver.Driver }{b}, driver.Options{})
+	got := testing.AllocsPerRun(100, func() {
+		if _, err := s.Journal().Append(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	})
+	if got > 3 {
+		t.Errorf("an append allocates %v times", got)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	c := annals.Commit{ID: "A|1", WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
+	s := driver.New(struct{ driver.Driver }{&backend{}}, driver.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = s.Journal().Append(b.Context(), c)
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	s := driver.New(struct{ driver.Driver }{&backend{journal: journal{replay: pages(b.N, nothing)}}}, driver.Options{})
+	b.ReportAllocs()
+	for range s.Journal().Replay(b.Context(), "A|1", 1, annals.MaxSeqNr) {
+	}
+}
