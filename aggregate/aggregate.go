@@ -104,6 +104,12 @@ func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o
 	return &Repository[C, S, R]{model: model, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
 }
 
+// Load is the entity's newest state and its number, as View shows them. The state is the caller's.
+func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, number annals.SeqNr, err error) {
+	err = r.View(ctx, id, func(now S, at annals.SeqNr) error { s, number = now, at; return nil })
+	return s, number, err
+}
+
 // View calls fn with the newest state of the entity and its number: that of its last event, or its revision; 0 when it was never written.
 // The state belongs to fn. An error of fn is returned unchanged; a panic of fn is ErrPanic.
 func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {

@@ -168,11 +168,11 @@ func TestDo(t *testing.T) {
 				t.Errorf("%d: %+v, %v", i, got, err)
 			}
 		}
-		if s, at, err := view(t, r, "a"); s != 2 || at != 3 || err != nil {
-			t.Errorf("View: %d at %d, %v", s, at, err)
+		if s, at, err := r.Load(t.Context(), "a"); s != 2 || at != 3 || err != nil {
+			t.Errorf("Load: %d at %d, %v", s, at, err)
 		}
-		if s, at, err := view(t, r, "never written"); s != 0 || at != 0 || err != nil {
-			t.Errorf("View: %d at %d, %v", s, at, err)
+		if s, at, err := r.Load(t.Context(), "never written"); s != 0 || at != 0 || err != nil {
+			t.Errorf("Load: %d at %d, %v", s, at, err)
 		}
 		if err := r.View(t.Context(), "a", func(int, annals.SeqNr) error { return errPoor }); err != errPoor {
 			t.Errorf("View: %v, want its function's error", err)
@@ -181,11 +181,6 @@ func TestDo(t *testing.T) {
 			t.Errorf("View: %v, want a panic", err)
 		}
 	})
-}
-
-func view(t *testing.T, r *repository, id string) (s int, number annals.SeqNr, err error) {
-	err = r.View(t.Context(), id, func(now int, at annals.SeqNr) error { s, number = now, at; return nil })
-	return s, number, err
 }
 
 func TestDoAt(t *testing.T) {
@@ -253,7 +248,7 @@ func TestRacingRepositories(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		n, at, err := view(t, open(s, aggregate.Options{}), "a")
+		n, at, err := open(s, aggregate.Options{}).Load(t.Context(), "a")
 		if int64(n) != 160-unknown.Load() || int(at) != n || err != nil {
 			t.Errorf("%d at %d, %v, want 160 but for %d unknown", n, at, err, unknown.Load())
 		}
@@ -430,7 +425,7 @@ func TestBadInputIsRefused(t *testing.T) {
 			if _, err := r.Do(t.Context(), id, 1); !errors.Is(err, annals.ErrInvalid) {
 				t.Errorf("id %q: %v, want invalid", id, err)
 			}
-			if _, _, err := view(t, r, id); !errors.Is(err, annals.ErrInvalid) {
+			if _, _, err := r.Load(t.Context(), id); !errors.Is(err, annals.ErrInvalid) {
 				t.Errorf("id %q: %v, want invalid", id, err)
 			}
 		}
