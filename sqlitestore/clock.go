@@ -1,6 +1,16 @@
 package sqlitestore
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// maxAhead is how far NewEvent.Time may be ahead of the clock. The events that follow have later times, so an imported time far in
+// the future would falsify theirs.
+const maxAhead = time.Minute
 
 // clock is the newest date given, in microseconds. It belongs to whoever holds the writing connection.
 type clock struct {
@@ -40,4 +50,30 @@ func (t *transaction) keepClock(ctx context.Context) error {
 	}
 	_, err = t.exec(ctx, `UPDATE annals SET clock = ?`, now)
 	return err
+}
+
+// pass makes later dates be above micros.
+func (c *clock) pass(micros int64) { c.last = max(c.last, micros) }
+
+// eventTime is the time of e in a commit at the time now, in microseconds.
+func eventTime(e *annals.NewEvent, now int64) int64 {
+	if e.Time.IsZero() {
+		return now
+	}
+	return e.Time.UnixMicro()
+}
+
+// checkTimes refuses a NewEvent.Time before 1970, or more than maxAhead in the future.
+func checkTimes(c annals.Call, events ...annals.NewEvent) error {
+	for i := range events {
+		t := events[i].Time
+		switch {
+		case t.IsZero():
+		case t.UnixMicro() < 0:
+			return invalid(c.Op, c.ID, fmt.Sprintf("event %d: the time %v is before 1970", i+1, t))
+		case time.Until(t) > maxAhead:
+			return invalid(c.Op, c.ID, fmt.Sprintf("event %d: the time %v is more than %v in the future", i+1, t, maxAhead))
+		}
+	}
+	return nil
 }

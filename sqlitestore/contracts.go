@@ -46,12 +46,11 @@ func (c *contracts) Query() annals.Query { return query{c} }
 // Offsets keeps the progress of projections.
 func (c *contracts) Offsets() annals.OffsetStore { return offsets{c} }
 
-// Capabilities claim everything but ManySnapshots and EventTimes: the feed is in order because this store alone dates
-// events, so an importer's times are not kept.
+// Capabilities claim everything but ManySnapshots.
 func (c *contracts) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
-		CommitSnapshot: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true, IdempotentState: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true, StateEvents: true, IdempotentState: true,
 		OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 		Limits: limits,
 	}

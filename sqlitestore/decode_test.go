@@ -37,7 +37,7 @@ var decoders = []struct {
 		}
 		return mustBeValid(s.Validate(annals.Limits{}))
 	}},
-	{"state", 8, func(v *values) error {
+	{"state", 11, func(v *values) error {
 		s, err := readState(v)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ var decoders = []struct {
 		if s.Deleted {
 			op = "delete state"
 		}
-		w := annals.StateWrite{ID: s.ID, After: s.Revision - 1, Payload: s.Payload, Tags: s.Tags}
+		w := annals.StateWrite{ID: s.ID, After: s.Revision - 1, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 		return mustBeValid(w.Validate(op, annals.Limits{}))
 	}},
 	{"offset", 3, func(v *values) error {

@@ -11,5 +11,6 @@
 // of another process within a tenth of a second, of its own at once. One writer at a time has the file, so a function that runs inside a transaction (InTx, a
 // change handler, StateType.Bind) holds up all others: keep it short.
 //
-// The store dates events itself, in the order in which they become visible: NewEvent.Time is not kept.
+// NewEvent.Time is kept, from 1970 to one minute ahead of the clock; events without one get the time of the store's clock, which is
+// later than all times in the file.
 package sqlitestore

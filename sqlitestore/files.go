@@ -12,17 +12,24 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// create runs open, which opens the database file at path and makes it when it is missing: then nobody but its owner may
+// findFile runs open, which opens the database file at path; it must exist.
+func findFile(path string, open func(modeof ...string) error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return invalid("open", "", "the path names a folder")
+	}
+	return open()
+}
+
+// createFile runs open, which opens the database file at path and makes it when it is missing: then nobody but its owner may
 // read it, whatever the process's umask. SQLite gives a new file the mode of another one ("modeof"), and -wal and -shm
 // that of the database.
-func create(path string, open func(modeof ...string) error) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return invalid("open", "", "the path names a folder")
-	case err == nil:
-		return open()
-	case !errors.Is(err, fs.ErrNotExist):
+func createFile(path string, open func(modeof ...string) error) error {
+	err := findFile(path, open)
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	model, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-mode-*")

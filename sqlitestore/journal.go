@@ -12,16 +12,18 @@ import (
 type journal struct{ *contracts }
 
 const (
-	insertEvent = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
-		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertEvent = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, written,
+			event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags,
+			meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-	// The first event of a commit goes in where the number before it is the last one: elsewhere its number is NULL, which
-	// the table refuses. (An INSERT … SELECT … WHERE would copy the row through a temporary table: twice the time.)
-	insertFirst = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
-		event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
-		VALUES (?, ?, ?, CASE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?) WHEN ? THEN ? END,
-			?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// insertFirst inserts the first event of a commit if After (?17) is the entity's last number. If not, seq_nr is NULL, which the
+	// table refuses. (An INSERT … SELECT … WHERE takes twice the time, because it copies the row through a temporary table.)
+	insertFirst = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, written,
+			event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags,
+			meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
+		VALUES (?1, ?2, ?3, CASE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?3) WHEN ?17 THEN ?4 END, ?5, ?6,
+			?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`
 )
 
 // Append implements annals.Journal. Appends that wait at the same time share one transaction.
@@ -64,13 +66,16 @@ func (j journal) append(ctx context.Context, call annals.Call, c annals.Commit) 
 }
 
 func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Receipt, error) {
+	if err := checkTimes(annals.Call{Op: "append", ID: c.ID}, c.Events...); err != nil {
+		return annals.Receipt{}, err
+	}
 	now, err := t.date(ctx)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
 	writer := c.WriteID.String()
-	args := slices.Insert(t.eventArgs(c.ID, c.After+1, now, c.WriteID, writer, &c.Events[0]), 3, any(string(c.ID)), any(int64(c.After)))
-	_, err = t.exec(ctx, insertFirst, args...)
+	first := t.eventArgs(c.ID, c.After+1, now, c.WriteID, writer, &c.Events[0])
+	_, err = t.exec(ctx, insertFirst, append(first, int64(c.After))...)
 	if isNull(err) {
 		return t.lost(ctx, c, writer, err)
 	}
@@ -88,18 +93,23 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 			return annals.Receipt{}, err
 		}
 	}
-	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: fromMicros(now)}, nil
+	last := now
+	for i := range c.Events {
+		last = eventTime(&c.Events[i], now)
+		t.clock.pass(last)
+	}
+	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: fromMicros(last)}, nil
 }
 
 // lost decides about a commit whose After is not the last number: a repetition, or a conflict. refusal is what the table
 // said; it stands when After is the last number.
 func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string, refusal error) (annals.Receipt, error) {
-	// All events of a commit have one time, and no other commit has it. Those at its beginning may be gone, the one
-	// before it tells where it began.
+	// All events of a commit were written at one time, and no other commit was. The first events of the earlier try may have been
+	// deleted; the event before them shows whether the try began behind it.
 	const find = `SELECT max(seq_nr), db_timestamp FROM event_journal
-		WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 AND writer = ?4 AND db_timestamp NOT IN
-			(SELECT db_timestamp FROM event_journal WHERE persistence_id = ?1 AND seq_nr = ?2)
-		GROUP BY db_timestamp ORDER BY db_timestamp LIMIT 1`
+		WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 AND writer = ?4 AND ifnull(written, db_timestamp) NOT IN
+			(SELECT ifnull(written, db_timestamp) FROM event_journal WHERE persistence_id = ?1 AND seq_nr = ?2)
+		GROUP BY ifnull(written, db_timestamp) ORDER BY ifnull(written, db_timestamp) LIMIT 1`
 	r := annals.Receipt{Repeated: true}
 	found, err := t.row(ctx, find, []any{string(c.ID), int64(c.After), int64(c.After) + int64(len(c.Events)), writer}, func(v *values) {
 		r.SeqNr, r.Time = v.seqNr("seq_nr", 1), fromMicros(v.micros("db_timestamp"))
@@ -120,13 +130,19 @@ func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string,
 	return annals.Receipt{}, &annals.Error{Op: "append", ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
 }
 
-func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, micros int64, w annals.WriteID, writer string, e *annals.NewEvent) []any {
+// eventArgs are the arguments of insertEvent for event n of a commit at the time now.
+func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, now int64, w annals.WriteID, writer string, e *annals.NewEvent) []any {
+	var written any
+	if !e.Time.IsZero() {
+		written = now
+	}
+	time := eventTime(e, now)
 	metaID, metaManifest, metaData := metadataArgs(e.Metadata)
-	sum := t.checksums.arg(&annals.Event{ID: id, SeqNr: n, Time: fromMicros(micros), WriteID: w, Payload: e.Payload,
+	sum := t.checksums.arg(&annals.Event{ID: id, SeqNr: n, Time: fromMicros(time), WriteID: w, Payload: e.Payload,
 		Adapter: e.Adapter, Tags: e.Tags, Metadata: e.Metadata})
 	args := make([]any, 0, 17)
-	return append(args, int64(id.Slice()), id.Type(), string(id), int64(n), micros, int64(e.SerializerID), e.Manifest, blob(e.Data), writer,
-		e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
+	return append(args, int64(id.Slice()), id.Type(), string(id), int64(n), time, written, int64(e.SerializerID), e.Manifest, blob(e.Data),
+		writer, e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
 }
 
 // LastSeqNr implements annals.Journal.
@@ -187,7 +203,7 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	const (
 		extent = `SELECT ifnull((SELECT min(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
 			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0)`
-		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND db_timestamp < ?`
+		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND ifnull(written, db_timestamp) < ?`
 		strip  = `UPDATE event_journal SET deleted = ?, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
 			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL, crc32c = NULL
 			WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND deleted = 0`
@@ -205,10 +221,8 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	if from > until {
 		return nil
 	}
-	if until == last {
-		if err := t.keepClock(ctx); err != nil {
-			return err
-		}
+	if err := t.keepClock(ctx); err != nil {
+		return err
 	}
 	now := time.Now()
 	old := now.Add(-keepDeleted).UnixMicro()

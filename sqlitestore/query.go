@@ -41,7 +41,7 @@ func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f a
 		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
 	where, args := filterEvents(f, until)
-	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr LIMIT ?`
+	text := `SELECT ` + columns + ` FROM event_journal WHERE ` + where + ` ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?`
 	var row eventRow
 	return q.rows(ctx, text, append(args, pageRows), func(v *values) (bool, error) {
 		row.ID = v.id("persistence_id")
@@ -77,7 +77,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 
 // stateQuery reads one page from all tables, each in order.
 func stateQuery(f annals.Filter, until int64, tables []string) (text string, args []any) {
-	columns := stateRowColumns
+	columns := stateColumns
 	if f.KeysOnly {
 		columns = strings.NewReplacer(`state_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
@@ -142,7 +142,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	}
 	where, args := filterEvents(f, heldBack(f))
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
-		ORDER BY db_timestamp DESC, seq_nr DESC LIMIT 1`
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
 	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
 		_, err := q.row(ctx, text, args, func(v *values) {
 			newest.Time, newest.SeqNr, newest.ID = fromMicros(v.micros("db_timestamp")), v.seqNr("seq_nr", 1), v.id("persistence_id")

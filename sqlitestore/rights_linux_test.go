@@ -27,10 +27,7 @@ func TestMissingRights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "folder")
-			if err := os.Mkdir(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			dir := openFolder(t)
 			path := filepath.Join(dir, "annals.db")
 			if c.there {
 				s := openAt(t, path, sqlitestore.Options{})
@@ -41,16 +38,48 @@ func TestMissingRights(t *testing.T) {
 			if err := os.Chmod(dir, c.folder); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = os.Chmod(dir, 0o777) })
 			asNobody(t, func() {
-				s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
-				if err == nil {
-					s.Close()
+				for _, o := range []sqlitestore.Options{{}, {NoMigration: true}} {
+					s, err := sqlitestore.Open(t.Context(), path, o)
+					if err == nil {
+						s.Close()
+					}
+					wantKind(t, err, annals.ErrInvalid)
 				}
-				wantKind(t, err, annals.ErrInvalid)
 			})
 		})
 	}
+}
+
+// A store that may no longer create files beside the database says so when it is asked.
+func TestCheckHealthWithoutRights(t *testing.T) {
+	t.Parallel()
+	dir := openFolder(t)
+	var s *sqlitestore.Store
+	asNobody(t, func() {
+		s = openAt(t, filepath.Join(dir, "annals.db"), sqlitestore.Options{})
+		if err := s.CheckHealth(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, func() { wantKind(t, s.CheckHealth(t.Context()), annals.ErrInvalid) })
+}
+
+// openFolder is a folder that every user may use.
+func openFolder(t *testing.T) (dir string) {
+	dir = filepath.Join(t.TempDir(), "folder")
+	err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777))
+	for parent := filepath.Dir(dir); parent != filepath.Clean(os.TempDir()); parent = filepath.Dir(parent) {
+		err = errors.Join(err, os.Chmod(parent, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o777) })
+	return dir
 }
 
 // asNobody runs fn without root's right to every file.

@@ -1,131 +1,204 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/annals-go/annals"
 )
 
-// schemaVersion is the shape of the tables that this release reads and writes.
+// schemaVersion is the version of the tables that this release reads and writes.
 //
-//	1  the first
-//	2  crc32c beside events, snapshots and states
-const schemaVersion = 2
+//	1  the first version
+//	2  the column crc32c of events, snapshots and states
+//	3  the column written of events, the columns meta_* of states
+const schemaVersion = 3
 
-// The journal has rowids: events of many entities go to the end of one table, where a table clustered by its key would
-// change a page for each of them (measured: 1.3 times the appends of 64 writers, for a replay that takes 1.15 times as
-// long). The time index leaves deleted rows out and holds what filters ask for, so a follower reads table rows only for
-// what it gets. deleted is when a row was emptied, 0 for an event. No two commits have one time, so time and number are an order by themselves.
-var tables = []table{
-	{
+// The tables of the store, except durable_state, which stateTable returns.
+var (
+	// The journal has rowids, so that the events of many entities are appended to the end of one B-tree. A table clustered by its
+	// primary key would change one page per entity: 64 concurrent writers would append 1.3 times slower, and a replay would be 1.15
+	// times faster (measured).
+	//
+	// db_timestamp is the time of the event. written is NULL, or the time of the commit where the writer set NewEvent.Time. deleted
+	// is 0, or the time when the row was emptied by DeleteTo. The index on the time leaves deleted rows out and holds the columns of
+	// filters, so that a query reads only the rows that it returns.
+	journalTable = table{
 		name: "event_journal",
-		columns: []string{
-			"slice INTEGER NOT NULL",
-			"entity_type TEXT NOT NULL",
-			"persistence_id TEXT NOT NULL",
-			"seq_nr INTEGER NOT NULL",
-			"db_timestamp INTEGER NOT NULL",
-			"event_ser_id INTEGER NOT NULL",
-			"event_ser_manifest TEXT NOT NULL",
-			"event_payload BLOB NOT NULL",
-			"deleted INTEGER NOT NULL DEFAULT 0",
-			"writer TEXT NOT NULL",
-			"adapter_manifest TEXT NOT NULL DEFAULT ''",
-			"tags TEXT",
-			"meta_ser_id INTEGER",
-			"meta_ser_manifest TEXT",
-			"meta_payload BLOB",
-			"crc32c INTEGER",
-		},
-		key:     []string{"persistence_id", "seq_nr"},
-		options: "STRICT",
-		index:   "(db_timestamp, seq_nr, slice, entity_type) WHERE deleted = 0",
-	},
-	{
-		name: "snapshot",
-		columns: []string{
-			"slice INTEGER NOT NULL",
-			"entity_type TEXT NOT NULL",
-			"persistence_id TEXT NOT NULL",
-			"seq_nr INTEGER NOT NULL",
-			"db_timestamp INTEGER",
-			"write_timestamp INTEGER NOT NULL",
-			"ser_id INTEGER NOT NULL",
-			"ser_manifest TEXT NOT NULL",
-			"snapshot BLOB NOT NULL",
-			"tags TEXT",
-			"meta_ser_id INTEGER",
-			"meta_ser_manifest TEXT",
-			"meta_payload BLOB",
-			"crc32c INTEGER",
-		},
-		key:     []string{"persistence_id"},
-		options: "STRICT",
-	},
-	stateTable(commonTable),
-	{
-		name: "offsets",
-		columns: []string{
-			"projection_name TEXT NOT NULL",
-			"slice INTEGER NOT NULL",
-			"persistence_id TEXT NOT NULL",
-			"seq_nr INTEGER NOT NULL",
-			"timestamp_offset INTEGER NOT NULL",
-			"timestamp_consumed INTEGER NOT NULL",
-		},
-		key:     []string{"projection_name", "slice", "persistence_id"},
-		options: "STRICT, WITHOUT ROWID",
-		index:   "(projection_name, slice, timestamp_offset)",
-	},
-	{
-		name: "offset_epochs",
-		columns: []string{
-			"projection_name TEXT NOT NULL",
-			"slice_from INTEGER NOT NULL",
-			"slice_to INTEGER NOT NULL",
-			"epoch INTEGER NOT NULL",
-		},
-		key:     []string{"projection_name", "slice_from", "slice_to"},
-		options: "STRICT, WITHOUT ROWID",
-	},
-	{
-		name:    "annals",
-		columns: []string{"version INTEGER NOT NULL", "clock INTEGER NOT NULL"},
-		options: "STRICT",
-	},
-}
-
-// stateTable is a table for durable states. It is not STRICT: columns of the user's may have types of their own.
-func stateTable(name string, columns ...string) table {
-	return table{
-		name: name,
-		columns: append([]string{
-			"slice INTEGER NOT NULL",
-			"entity_type TEXT NOT NULL",
-			"persistence_id TEXT NOT NULL",
-			"revision INTEGER NOT NULL",
-			"db_timestamp INTEGER NOT NULL",
-			"state_ser_id INTEGER NOT NULL",
-			"state_ser_manifest TEXT",
-			"state_payload BLOB NOT NULL",
-			"tags TEXT",
-			"writes TEXT",
-			"crc32c INTEGER",
-		}, columns...),
-		key:   []string{"persistence_id"},
-		index: "(db_timestamp, revision, slice, entity_type)",
+		create: `CREATE TABLE IF NOT EXISTS event_journal (
+	slice INTEGER NOT NULL,
+	entity_type TEXT NOT NULL,
+	persistence_id TEXT NOT NULL,
+	seq_nr INTEGER NOT NULL,
+	db_timestamp INTEGER NOT NULL,
+	event_ser_id INTEGER NOT NULL,
+	event_ser_manifest TEXT NOT NULL,
+	event_payload BLOB NOT NULL,
+	deleted INTEGER NOT NULL DEFAULT 0,
+	writer TEXT NOT NULL,
+	adapter_manifest TEXT NOT NULL DEFAULT '',
+	tags TEXT,
+	meta_ser_id INTEGER,
+	meta_ser_manifest TEXT,
+	meta_payload BLOB,
+	crc32c INTEGER,
+	written INTEGER,
+	PRIMARY KEY (persistence_id, seq_nr)
+) STRICT`,
+		index: `CREATE INDEX IF NOT EXISTS event_journal_time_idx
+	ON event_journal (db_timestamp, seq_nr, slice, entity_type) WHERE deleted = 0`,
+		added: []string{"crc32c", "written"},
 	}
+	snapshotTable = table{
+		name: "snapshot",
+		create: `CREATE TABLE IF NOT EXISTS snapshot (
+	slice INTEGER NOT NULL,
+	entity_type TEXT NOT NULL,
+	persistence_id TEXT NOT NULL,
+	seq_nr INTEGER NOT NULL,
+	db_timestamp INTEGER,
+	write_timestamp INTEGER NOT NULL,
+	ser_id INTEGER NOT NULL,
+	ser_manifest TEXT NOT NULL,
+	snapshot BLOB NOT NULL,
+	tags TEXT,
+	meta_ser_id INTEGER,
+	meta_ser_manifest TEXT,
+	meta_payload BLOB,
+	crc32c INTEGER,
+	PRIMARY KEY (persistence_id)
+) STRICT`,
+		added: []string{"crc32c"},
+	}
+	offsetTable = table{
+		name: "offsets",
+		create: `CREATE TABLE IF NOT EXISTS offsets (
+	projection_name TEXT NOT NULL,
+	slice INTEGER NOT NULL,
+	persistence_id TEXT NOT NULL,
+	seq_nr INTEGER NOT NULL,
+	timestamp_offset INTEGER NOT NULL,
+	timestamp_consumed INTEGER NOT NULL,
+	PRIMARY KEY (projection_name, slice, persistence_id)
+) STRICT, WITHOUT ROWID`,
+		index: `CREATE INDEX IF NOT EXISTS offsets_time_idx
+	ON offsets (projection_name, slice, timestamp_offset)`,
+	}
+	epochTable = table{
+		name: "offset_epochs",
+		create: `CREATE TABLE IF NOT EXISTS offset_epochs (
+	projection_name TEXT NOT NULL,
+	slice_from INTEGER NOT NULL,
+	slice_to INTEGER NOT NULL,
+	epoch INTEGER NOT NULL,
+	PRIMARY KEY (projection_name, slice_from, slice_to)
+) STRICT, WITHOUT ROWID`,
+	}
+	// The table annals has one row: the version of the schema, and a time that is not before that of any event that was deleted.
+	versionTable = table{
+		name: "annals",
+		create: `CREATE TABLE IF NOT EXISTS annals (
+	version INTEGER NOT NULL,
+	clock INTEGER NOT NULL
+) STRICT`,
+	}
+)
+
+// createStateTable is not STRICT, because additional columns may have any type.
+const createStateTable = `CREATE TABLE IF NOT EXISTS %s (
+	slice INTEGER NOT NULL,
+	entity_type TEXT NOT NULL,
+	persistence_id TEXT NOT NULL,
+	revision INTEGER NOT NULL,
+	db_timestamp INTEGER NOT NULL,
+	state_ser_id INTEGER NOT NULL,
+	state_ser_manifest TEXT,
+	state_payload BLOB NOT NULL,
+	tags TEXT,
+	meta_ser_id INTEGER,
+	meta_ser_manifest TEXT,
+	meta_payload BLOB,
+	writes TEXT,
+	crc32c INTEGER,
+%s	PRIMARY KEY (persistence_id)
+)`
+
+// StateTable is the statement that creates a table for durable states, with additional columns as SQL writes them
+// ("title TEXT"): run it in Options.Init for each StateType.Table. The name and the columns are put into the statement as they are.
+func StateTable(table string, columns ...string) string {
+	additional := ""
+	for _, column := range columns {
+		additional += "\t" + column + ",\n"
+	}
+	return fmt.Sprintf(createStateTable, table, additional)
 }
 
-// StateTable is the statement that creates a table for durable states, with further columns as SQL writes them
-// ("title TEXT"): run it in Options.Init for each StateType.Table. Both are put into the statement as they are.
-func StateTable(table string, columns ...string) string {
-	return stateTable(table, columns...).create("IF NOT EXISTS")
+// stateTable is a table for durable states; its additional columns have no type.
+func stateTable(name string, columns ...string) table {
+	const index = `CREATE INDEX IF NOT EXISTS %s
+	ON %s (db_timestamp, revision, slice, entity_type)`
+	t := table{
+		name:   name,
+		create: StateTable(quote(name), columns...),
+		added:  []string{"crc32c", "meta_ser_id", "meta_ser_manifest", "meta_payload"},
+	}
+	t.index = fmt.Sprintf(index, quote(t.indexName()), quote(name))
+	return t
+}
+
+// ownTables are the tables that every file has.
+func ownTables() []table {
+	return []table{journalTable, snapshotTable, stateTable(commonTable), offsetTable, epochTable, versionTable}
+}
+
+const saveVersion = `INSERT INTO annals (version, clock) SELECT %d, 0 WHERE NOT EXISTS (SELECT 1 FROM annals)`
+
+// Schema is a script that creates what a new file needs for the options o: it turns on the write-ahead log and creates the tables
+// and indexes, also those of StateTypes, whose additional columns it declares without a type. It can be run by the sqlite3 program.
+// It does not contain what Options.Init creates. Repeating it changes nothing; it does not upgrade a file of an older release, which
+// Migrate does.
+func Schema(o Options) string {
+	columns := map[string][]string{commonTable: nil} // the additional ones, by table
+	for _, entityType := range slices.Sorted(maps.Keys(o.StateTypes)) {
+		t := o.StateTypes[entityType]
+		name := cmp.Or(fold(t.Table), commonTable)
+		for _, column := range t.Columns {
+			if column = quote(fold(column)); !slices.Contains(columns[name], column) {
+				columns[name] = append(columns[name], column)
+			}
+		}
+	}
+	tables := []table{journalTable, snapshotTable, offsetTable, epochTable, versionTable}
+	for _, name := range slices.Sorted(maps.Keys(columns)) {
+		tables = append(tables, stateTable(name, columns[name]...))
+	}
+	var script strings.Builder
+	script.WriteString("PRAGMA journal_mode = WAL;\n\n")
+	for _, t := range tables {
+		for _, statement := range t.statements() {
+			script.WriteString(statement + ";\n\n")
+		}
+	}
+	fmt.Fprintf(&script, saveVersion+";\n", schemaVersion)
+	return script.String()
+}
+
+// Migrate creates the file at path, or upgrades the tables of an older release in it, and runs Options.Init: everything that Open
+// does by itself unless Options.NoMigration forbids it. What is as it has to be stays as it is. Its errors are those of Open.
+func Migrate(ctx context.Context, path string, o Options) error {
+	o.NoMigration = false
+	s, err := Open(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	return s.Close()
 }
 
 // checkVersion returns the version of the tables, 0 where there are none, and refuses a file that a newer release wrote. It
@@ -152,9 +225,9 @@ func checkVersion(ctx context.Context, q *statements) (version int64, err error)
 	return version, nil
 }
 
-// checkNames refuses a file in which somebody else has a table of a name that the store needs.
+// checkNames refuses a file in which another program has a table with a name that the store needs.
 func checkNames(ctx context.Context, q *statements) error {
-	for _, t := range tables {
+	for _, t := range ownTables() {
 		taken, err := q.row(ctx, `SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE`, []any{t.name}, func(*values) {})
 		if err != nil {
 			return err
@@ -166,9 +239,9 @@ func checkNames(ctx context.Context, q *statements) error {
 	return nil
 }
 
-// createSchema makes the tables, if another process has not just done so, lets init make the user's, and looks whether
-// all are as they have to be.
-func createSchema(ctx context.Context, tx *sql.Tx, types stateTypes, init func(context.Context, *sql.Tx) error) error {
+// migrate creates or upgrades the tables, lets init create the user's, and checks all of them. Another process may have done it
+// just before.
+func migrate(ctx context.Context, tx *sql.Tx, types stateTypes, init func(context.Context, *sql.Tx) error) error {
 	q := &statements{prepare: tx.PrepareContext}
 	version, err := checkVersion(ctx, q)
 	switch {
@@ -189,56 +262,80 @@ func createSchema(ctx context.Context, tx *sql.Tx, types stateTypes, init func(c
 			return &annals.Error{Op: "open", Err: err}
 		}
 	}
-	return types.check(ctx, q)
+	for _, t := range types.ownTables() {
+		if err := t.addColumns(ctx, q); err != nil {
+			return err
+		}
+	}
+	if err := types.check(ctx, q); err != nil {
+		return err
+	}
+	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
+		if err := t.createIndex(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSchema is ErrInvalid where migrate would have something to do.
+func checkSchema(ctx context.Context, tx *sql.Tx, types stateTypes) error {
+	q := &statements{prepare: tx.PrepareContext}
+	version, err := checkVersion(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
+		return invalid("open", "", "the file does not have the store's tables: Migrate creates them")
+	case version < schemaVersion:
+		return invalid("open", "", fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
+	}
+	if err := checkTables(ctx, q); err != nil {
+		return err
+	}
+	if err := types.check(ctx, q); err != nil {
+		return err
+	}
+	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
+		if err := t.checkIndex(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func createTables(ctx context.Context, q *statements) error {
-	for _, t := range tables {
-		for _, text := range []string{t.create(""), t.createIndex()} {
-			if text == "" {
-				continue
-			}
+	for _, t := range ownTables() {
+		for _, text := range t.statements() {
 			if _, err := q.exec(ctx, text); err != nil {
 				return err
 			}
 		}
 	}
-	_, err := q.exec(ctx, `INSERT INTO annals (version, clock) VALUES (?, 0)`, schemaVersion)
+	_, err := q.exec(ctx, fmt.Sprintf(saveVersion, schemaVersion))
 	return err
 }
 
-// upgradeTables makes tables of version 1 those of version 2. Their rows have no checksums, and stay as they are.
+// upgradeTables adds the columns of later versions to the tables of an older one. The rows stay as they are.
 func upgradeTables(ctx context.Context, q *statements) error {
-	for _, t := range tables {
-		if slices.Contains(t.names(), "crc32c") {
-			if err := addChecksums(ctx, q, t.name); err != nil {
-				return err
-			}
+	for _, t := range ownTables() {
+		if err := t.addColumns(ctx, q); err != nil {
+			return err
 		}
 	}
 	_, err := q.exec(ctx, `UPDATE annals SET version = ?`, schemaVersion)
 	return err
 }
 
-// addChecksums adds the column crc32c to a table of version 1.
-func addChecksums(ctx context.Context, q *statements, table string) error {
-	there, err := columnsOf(ctx, q, table)
-	if _, ok := there["crc32c"]; err != nil || ok || len(there) == 0 {
-		return err
-	}
-	_, err = q.exec(ctx, `ALTER TABLE `+quote(table)+` ADD COLUMN crc32c INTEGER`)
-	return err
-}
-
-// checkTables is ErrCorrupt when somebody has changed what the store relies on.
+// checkTables is ErrCorrupt when another program has changed what the store relies on.
 func checkTables(ctx context.Context, q *statements) error {
 	var faults []error
-	for _, t := range tables {
-		there, err := columnsOf(ctx, q, t.name)
+	for _, t := range ownTables() {
+		found, err := t.faults(ctx, q)
 		if err != nil {
 			return err
 		}
-		faults = append(faults, t.faults(there)...)
+		faults = append(faults, found...)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &annals.Error{Op: "open", Kind: annals.ErrCorrupt, Err: err}

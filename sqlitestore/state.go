@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -14,13 +13,14 @@ import (
 // states is the annals.StateStore on one session.
 type states struct{ *contracts }
 
-const stateRowColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags, crc32c`
+const stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags,
+	meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
 
-// readState decodes stateRowColumns. A tombstone has serializer 0.
+// readState decodes stateColumns. A tombstone has serializer 0.
 func readState(v *values) (annals.State, error) {
 	s := annals.State{ID: v.id("persistence_id"), Revision: v.seqNr("revision", 1), Time: fromMicros(v.micros("db_timestamp"))}
 	s.SerializerID, s.Manifest, s.Data = v.serializerID("state_ser_id"), v.text("state_ser_manifest"), v.blob("state_payload")
-	s.Tags, s.Deleted = v.tags("tags"), s.SerializerID == 0
+	s.Tags, s.Metadata, s.Deleted = v.tags("tags"), v.metadata(), s.SerializerID == 0
 	new(checksums).verify(v, summedState(&s), false)
 	if v.err != nil {
 		return annals.State{}, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("state: %w", v.err)}
@@ -33,7 +33,7 @@ func readState(v *values) (annals.State, error) {
 
 // summedState is s as its checksum sees it.
 func summedState(s *annals.State) *annals.Event {
-	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags}
+	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
 // Get implements annals.StateStore.
@@ -43,7 +43,7 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 	if err := id.ValidateRead(call.Op, limits); err != nil {
 		return annals.State{}, false, o.end(ctx, err)
 	}
-	text := `SELECT ` + stateRowColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
+	text := `SELECT ` + stateColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
 	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
 		return q.rows(ctx, text, []any{string(id)}, func(v *values) (_ bool, err error) {
 			state, err = readState(v)
@@ -109,12 +109,7 @@ type stateChange struct {
 
 // apply checks everything, then writes the event, the row, and what the change handler writes.
 func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt, error) {
-	var (
-		last annals.SeqNr
-		text string
-	)
-	find := `SELECT revision, writes FROM ` + c.t.table + ` WHERE persistence_id = ?`
-	_, err := t.row(ctx, find, []any{string(c.ID)}, func(v *values) { last, text = v.seqNr("revision", 1), v.optionalText("writes") })
+	last, text, err := c.t.revision(ctx, t, c.ID)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -128,9 +123,12 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	case earlier != nil:
 		return annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}, nil
 	}
-	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Deleted: c.SerializerID == 0}
+	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Metadata: c.Metadata, Deleted: c.SerializerID == 0}
 	if c.Event != nil {
 		if err := c.checkJournal(ctx, t); err != nil {
+			return annals.Receipt{}, err
+		}
+		if err := checkTimes(c.call, *c.Event); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -152,9 +150,10 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, id, id.String(), c.Event)...); err != nil {
 			return annals.Receipt{}, err
 		}
+		t.clock.pass(eventTime(c.Event, micros))
 	}
 	writes = writes.With(sqlrow.Write{Revision: state.Revision, Time: state.Time, WriteID: id})
-	if err := c.t.store(ctx, t, state, writes.String(), columns, values); err != nil {
+	if err := c.t.store(ctx, t, state, last == 0, writes.String(), columns, values); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
@@ -169,21 +168,37 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	return annals.Receipt{SeqNr: state.Revision, Time: state.Time}, nil
 }
 
-// store writes the row of s. A column that is not named keeps its value; a tombstone names none.
-func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, writes string, columns []string, values []any) error {
-	names := []string{"revision", "db_timestamp", "state_ser_id", "state_ser_manifest", "state_payload", "tags", "writes", "crc32c"}
-	args := []any{int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), writes, tx.checksums.arg(summedState(&s))}
-	names, args = append(names, columns...), append(args, values...)
-	var text string
-	if s.Revision > 1 {
-		text = `UPDATE ` + t.table + ` SET ` + strings.Join(names, ` = ?, `) + ` = ? WHERE persistence_id = ?`
-		args = append(args, string(s.ID))
+// revision is the last revision of a state, 0 where there is none, and the column writes.
+func (t *stateType) revision(ctx context.Context, tx *transaction, id annals.PersistenceID) (last annals.SeqNr, writes string, err error) {
+	find := `SELECT revision, writes FROM ` + t.table + ` WHERE persistence_id = ?`
+	_, err = tx.row(ctx, find, []any{string(id)}, func(v *values) { last, writes = v.seqNr("revision", 1), v.optionalText("writes") })
+	return last, writes, err
+}
+
+// store writes the row of s, the first one of its entity or the next one. A column that is not named keeps its value; a tombstone
+// names none.
+func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, first bool, writes string, columns []string, values []any) error {
+	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
+	args := []any{string(s.ID), int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags),
+		metaID, metaManifest, metaData, writes, tx.checksums.arg(summedState(&s))}
+	var text strings.Builder
+	if first {
+		args = append(args, int64(s.ID.Slice()), s.ID.Type())
+		text.WriteString(`INSERT INTO ` + t.table + ` (persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags,
+			meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c, slice, entity_type`)
+		for _, column := range columns {
+			text.WriteString(`, ` + column)
+		}
+		text.WriteString(`) VALUES (?` + strings.Repeat(`, ?`, len(args)+len(columns)-1) + `)`)
 	} else {
-		text = `INSERT INTO ` + t.table + ` (` + strings.Join(names, `, `) + `, persistence_id, slice, entity_type)
-			VALUES (` + strings.Repeat(`?, `, len(names)) + `?, ?, ?)`
-		args = append(args, string(s.ID), int64(s.ID.Slice()), s.ID.Type())
+		text.WriteString(`UPDATE ` + t.table + ` SET revision = ?2, db_timestamp = ?3, state_ser_id = ?4, state_ser_manifest = ?5, state_payload = ?6,
+			tags = ?7, meta_ser_id = ?8, meta_ser_manifest = ?9, meta_payload = ?10, writes = ?11, crc32c = ?12`)
+		for _, column := range columns {
+			text.WriteString(`, ` + column + ` = ?`)
+		}
+		text.WriteString(` WHERE persistence_id = ?1`)
 	}
-	_, err := tx.exec(ctx, text, args...)
+	_, err := tx.exec(ctx, text.String(), append(args, values...)...)
 	return err
 }
 
@@ -198,45 +213,6 @@ func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
 			c.After+1, last))
 	}
 	return nil
-}
-
-// FindStates implements annals.StateFinder: the states of entityType whose column has value, nil for NULL, tombstones
-// left out, by id.
-func (c *contracts) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	call := annals.Call{Op: "find states"}
-	return func(yield func(annals.State, error) bool) {
-		ctx, o := c.observe(ctx, call)
-		err := c.findStates(ctx, o, call, entityType, column, value, yield)
-		if err = brokenOff(err); o.end(ctx, err) != nil {
-			yield(annals.State{}, err)
-		}
-	}
-}
-
-func (c *contracts) findStates(ctx context.Context, o *observed, call annals.Call, entityType, column string, value any,
-	yield func(annals.State, error) bool,
-) error {
-	t := c.types.of(entityType)
-	known := false
-	for _, name := range t.Columns {
-		known = known || name == column
-	}
-	if !known {
-		return invalid(call.Op, "", "the state type has no additional column of that name")
-	}
-	arg, err := columnArg(value)
-	if err != nil {
-		return invalid(call.Op, "", err.Error())
-	}
-	text := `SELECT ` + stateRowColumns + ` FROM ` + t.table + ` WHERE ` + t.table + `.` + quote(column) + ` IS ? AND entity_type = ?
-		AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
-	last := annals.PersistenceID("")
-	return pages(ctx, c, o, call, page[annals.State]{
-		read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
-			return scanStates(ctx, q, p, text, arg, entityType, string(last), pageRows)
-		},
-		passed: func(s annals.State) { last = s.ID },
-	}, yield)
 }
 
 func scanStates(ctx context.Context, q *statements, p *buffer[annals.State], text string, args ...any) error {

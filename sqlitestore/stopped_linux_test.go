@@ -30,7 +30,11 @@ func holdAndStop(path string) error {
 	if _, err := db.Begin(); err != nil {
 		return err
 	}
-	return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.Sleep(time.Hour) // the signal may stop the process a moment later
+	return nil
 }
 
 // A process that has stopped with the write lock holds up no call for longer than its context, and no read at all. When it

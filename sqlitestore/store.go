@@ -32,6 +32,9 @@ type Options struct {
 	// Init runs each time the store opens, in the transaction that creates the store's tables when they are missing:
 	// the place for tables, columns and indexes of the user's own. It must bear repetition. An error undoes all of it.
 	Init func(ctx context.Context, tx *sql.Tx) error
+	// NoMigration forbids Open to create the file, to create or change tables, and to run Init: Migrate does this as a step of its
+	// own, or somebody runs the script that Schema returns. Open is then ErrInvalid where something is missing, and says what.
+	NoMigration bool
 	// Checksums writes a checksum beside each event, snapshot and state, so that a flipped bit in one is ErrCorrupt and not
 	// another payload. What was written with a checksum is compared with it by every read, whatever this says. Additional
 	// columns of states are left out.
@@ -65,6 +68,9 @@ var (
 	_ annals.Recoverer           = (*Store)(nil)
 	_ annals.StateFinder         = (*Store)(nil)
 	_ annals.Watcher             = (*Store)(nil)
+	_ annals.Skipper             = (*Store)(nil)
+	_ annals.StateSkipper        = (*Store)(nil)
+	_ annals.HealthChecker       = (*Store)(nil)
 	_ annals.Forgetter           = (*Store)(nil)
 	_ annals.Forgetter           = (*insideStore)(nil)
 )
@@ -99,11 +105,18 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
+	create := createFile
+	if o.NoMigration {
+		create = findFile
+	}
 	err = create(s.path, func(modeof ...string) error { return s.openWriter(ctx, modeof) })
 	if err != nil {
 		return err
 	}
-	if err := prepareFile(ctx, s.conn, s.types, o.Init); err != nil {
+	if err := prepareFile(ctx, s.conn, s.types, o); err != nil {
+		return err
+	}
+	if err := s.probeFile(ctx); err != nil {
 		return err
 	}
 	if s.files, err = openFiles(s.path); err != nil {
@@ -133,25 +146,31 @@ func (s *Store) openWriter(ctx context.Context, more []string) (err error) {
 	})
 }
 
-// prepareFile refuses what is no database or too new before it changes anything, then turns on the write-ahead log and
-// creates what is missing.
-func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, init func(context.Context, *sql.Tx) error) error {
+// prepareFile refuses a file that is no database or too new before it changes anything. Then it turns on the write-ahead log and
+// migrates the tables, or looks whether both have been done.
+func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
 	q := &statements{prepare: conn.PrepareContext}
 	defer func() { _ = q.close() }()
 	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
 	if err != nil {
 		return err
 	}
+	pragma := `PRAGMA journal_mode = WAL`
+	if o.NoMigration {
+		pragma = `PRAGMA journal_mode`
+	}
 	mode := ""
 	err = patiently(ctx, func() error {
-		_, err := q.row(ctx, `PRAGMA journal_mode = WAL`, nil, func(v *values) { mode = v.text("journal_mode") })
+		_, err := q.row(ctx, pragma, nil, func(v *values) { mode = v.text("journal_mode") })
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if mode != "wal" {
-		return &annals.Error{Op: "open", Kind: annals.ErrUnsupported, Err: errors.New("the file system does not bear a write-ahead log")}
+	case mode != "wal" && o.NoMigration:
+		return invalid("open", "", "the file has no write-ahead log: Migrate turns it on")
+	case mode != "wal":
+		return &annals.Error{Op: "open", Kind: annals.ErrUnsupported, Err: errors.New("the file system does not support a write-ahead log")}
 	}
 	return patiently(ctx, func() error {
 		tx, err := conn.BeginTx(ctx, nil)
@@ -159,7 +178,10 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, init fun
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if err := createSchema(ctx, tx, types, init); err != nil {
+		if o.NoMigration {
+			return checkSchema(ctx, tx, types)
+		}
+		if err := migrate(ctx, tx, types, o.Init); err != nil {
 			return err
 		}
 		return tx.Commit()

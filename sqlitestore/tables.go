@@ -7,40 +7,50 @@ import (
 	"strings"
 )
 
-// table is a table with its key and the index by which followers read.
+// table is a table of the store, with the index by which queries read it in the order of time.
 type table struct {
-	name    string
-	columns []string // definitions, which begin with the name
-	key     []string
-	options string
-	index   string // what it is on; "" for none
+	name   string
+	create string   // the statement, one column per line
+	index  string   // the statement; "" where there is no index
+	added  []string // columns that an older release did not have; they may be NULL
 }
 
-// create is the statement that makes the table.
-func (t table) create(ifNotExists string) string {
-	definitions := t.columns
-	if len(t.key) > 0 {
-		definitions = append(slices.Clip(definitions), "PRIMARY KEY ("+strings.Join(t.key, ", ")+")")
-	}
-	return "CREATE TABLE " + ifNotExists + " " + t.name + " (\n\t" + strings.Join(definitions, ",\n\t") + "\n) " + t.options
-}
+func (t table) indexName() string { return t.name + "_time_idx" }
 
-// createIndex is the statement that makes the index, unless it is there; "" where there is none.
-func (t table) createIndex() string {
+// statements create the table and the index where they are missing.
+func (t table) statements() []string {
 	if t.index == "" {
-		return ""
+		return []string{t.create}
 	}
-	return "CREATE INDEX IF NOT EXISTS " + quote(t.name+"_time_idx") + " ON " + quote(t.name) + " " + t.index
+	return []string{t.create, t.index}
 }
 
-// faults says what the columns that are there lack. A column that takes NULL, and another key, would let through what the
-// store relies on SQLite to refuse.
-func (t table) faults(there map[string]column) (faults []error) {
-	if len(there) == 0 {
-		return []error{fmt.Errorf("there is no table %q", t.name)}
+// columns are the definitions of the columns, and key the names of the primary key.
+func (t table) columns() (columns, key []string) {
+	for line := range strings.Lines(t.create) {
+		line, isColumn := strings.CutPrefix(strings.TrimRight(line, ",\n"), "\t")
+		if names, isKey := strings.CutPrefix(line, "PRIMARY KEY ("); isKey {
+			key = strings.Split(strings.TrimSuffix(names, ")"), ", ")
+		} else if isColumn {
+			columns = append(columns, line)
+		}
 	}
-	for _, definition := range t.columns {
-		name, _, _ := strings.Cut(definition, " ")
+	return columns, key
+}
+
+// faults are the differences between the table as the store needs it and as it is. A column that takes NULL, and another primary
+// key, would let SQLite accept what the store relies on it to refuse.
+func (t table) faults(ctx context.Context, q *statements) (faults []error, err error) {
+	there, err := columnsOf(ctx, q, t.name)
+	if err != nil {
+		return nil, err
+	}
+	if len(there) == 0 {
+		return []error{fmt.Errorf("there is no table %q", t.name)}, nil
+	}
+	columns, key := t.columns()
+	for _, definition := range columns {
+		name := columnName(definition)
 		switch c, ok := there[name]; {
 		case !ok:
 			faults = append(faults, fmt.Errorf("table %q has no column %q", t.name, name))
@@ -48,21 +58,67 @@ func (t table) faults(there map[string]column) (faults []error) {
 			faults = append(faults, fmt.Errorf("table %q: column %q takes NULL", t.name, name))
 		}
 	}
-	for i, name := range t.key {
+	for i, name := range key {
 		if c, ok := there[name]; ok && c.key != i+1 {
 			faults = append(faults, fmt.Errorf("table %q: column %q is not number %d of the primary key", t.name, name, i+1))
 		}
 	}
-	return faults
+	return faults, nil
 }
 
 // names are those of the columns.
 func (t table) names() []string {
-	names := make([]string, len(t.columns))
-	for i, definition := range t.columns {
-		names[i], _, _ = strings.Cut(definition, " ")
+	columns, _ := t.columns()
+	for i, definition := range columns {
+		columns[i] = columnName(definition)
 	}
-	return names
+	return columns
+}
+
+func columnName(definition string) string {
+	name, _, _ := strings.Cut(definition, " ")
+	return name
+}
+
+// createIndex creates the index where it is missing.
+func (t table) createIndex(ctx context.Context, q *statements) error {
+	if t.index == "" {
+		return nil
+	}
+	_, err := q.exec(ctx, t.index)
+	return err
+}
+
+// checkIndex is ErrInvalid where the index is missing.
+func (t table) checkIndex(ctx context.Context, q *statements) error {
+	const exists = `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`
+	if t.index == "" {
+		return nil
+	}
+	there, err := q.row(ctx, exists, []any{t.indexName()}, func(*values) {})
+	if err == nil && !there {
+		return invalid("open", "", fmt.Sprintf("there is no index %q: Migrate creates it", t.indexName()))
+	}
+	return err
+}
+
+// addColumns adds to a table that exists the columns that an older release did not have.
+func (t table) addColumns(ctx context.Context, q *statements) error {
+	there, err := columnsOf(ctx, q, t.name)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	columns, _ := t.columns()
+	for _, definition := range columns {
+		name := columnName(definition)
+		if _, ok := there[name]; ok || !slices.Contains(t.added, name) {
+			continue
+		}
+		if _, err := q.exec(ctx, `ALTER TABLE `+quote(t.name)+` ADD COLUMN `+definition); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // column is what SQLite says of a column.

@@ -91,7 +91,7 @@ func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Co
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		// Without ctx: database/sql would roll back on its own, between two statements, when it ends.
-		tx, err := s.writer.conn.BeginTx(context.WithoutCancel(ctx), nil)
+		tx, err := s.conn.BeginTx(context.WithoutCancel(ctx), nil)
 		if err == nil || !busy(err) {
 			return tx, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. It takes no host; its
-// parameter is checksums.
+// parameters are checksums and no_migration.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	path, o, err := o.fromURL(u)
 	if err != nil {
@@ -27,6 +27,7 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 func (o Options) fromURL(u *url.URL) (string, Options, error) {
 	p := storeurl.Parse(u)
 	p.Flag("checksums", &o.Checksums)
+	p.Flag("no_migration", &o.NoMigration)
 	faults := []error{p.Err()}
 	path := u.Path
 	if u.Opaque != "" {

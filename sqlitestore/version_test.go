@@ -2,18 +2,20 @@ package sqlitestore_test
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 )
 
-// A file of schema version 1 is read as it is, and becomes one of version 2 when it is opened: its rows have no checksums.
-func TestVersion1(t *testing.T) {
-	t.Parallel()
-	packed, err := os.Open(filepath.Join("testdata", "version1.db.gz"))
+// oldFile is a file that an older release wrote: version 1 without checksums, version 2 with them.
+func oldFile(t *testing.T, version int) (path string) {
+	t.Helper()
+	packed, err := os.Open(filepath.Join("testdata", fmt.Sprintf("version%d.db.gz", version)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,15 +28,31 @@ func TestVersion1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "annals.db")
+	path = filepath.Join(t.TempDir(), "annals.db")
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// The file of an older schema version is read as it is, and becomes one of version 3 when it is opened. Its rows stay as they are.
+func TestOlderVersions(t *testing.T) {
+	t.Parallel()
+	for version, sums := range map[int]int{1: 0, 2: 5} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			t.Parallel()
+			upgrade(t, oldFile(t, version), sums)
+		})
+	}
+}
+
+// upgrade opens the file of an older version, whose rows have as many checksums, and writes to it.
+func upgrade(t *testing.T, path string, sums int) {
 	o := posts(nil)
 	o.Checksums = true
 	for opened := range 2 {
 		s := openAt(t, path, o)
-		if n := count(t, s.DB(), `SELECT version FROM annals`); n != 2 {
+		if n := count(t, s.DB(), `SELECT version FROM annals`); n != 3 {
 			t.Fatalf("the version is %d", n)
 		}
 		if got := numbers(t, s, "T|1"); len(got) != 3+opened || got[0] != 3 {
@@ -57,17 +75,25 @@ func TestVersion1(t *testing.T) {
 			if state, ok, err := s.States().Get(t.Context(), id); !ok || err != nil || string(state.Data) != want && opened == 0 {
 				t.Errorf("the state is %+v, %v", state, err)
 			}
-			if _, err := put(s, id, annals.SeqNr(1+opened), "again"); err != nil {
+			w := annals.StateWrite{ID: id, After: annals.SeqNr(1 + opened), Payload: payload("again"), Metadata: payload("of the state")}
+			if _, err := s.States().Put(t.Context(), w); err != nil {
 				t.Error(err)
+			}
+			if state, _, err := s.States().Get(t.Context(), id); err != nil || string(state.Metadata.Data) != "of the state" {
+				t.Errorf("the state is %+v, %v", state, err)
 			}
 		}
 		if offset, ok, err := s.Offsets().Handled(t.Context(), "p", "T|1"); !ok || err != nil || offset.SeqNr != 4 {
 			t.Errorf("the offset is %+v, %v", offset, err)
 		}
-		mustAppend(t, s, commit("T|1", annals.SeqNr(5+opened), 1))
-		const sums = `SELECT (SELECT count(crc32c) FROM event_journal) + (SELECT count(crc32c) FROM durable_state) + (SELECT count(crc32c) FROM posts)`
-		if n := count(t, s.DB(), sums); n != 3+opened {
-			t.Errorf("%d rows have checksums, want %d", n, 3+opened)
+		c := commit("T|1", annals.SeqNr(5+opened), 1)
+		c.Events[0].Time = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
+		if r := mustAppend(t, s, c); !r.Time.Equal(c.Events[0].Time) {
+			t.Errorf("the imported event has the time %v", r.Time)
+		}
+		const summed = `SELECT (SELECT count(crc32c) FROM event_journal) + (SELECT count(crc32c) FROM durable_state) + (SELECT count(crc32c) FROM posts)`
+		if n := count(t, s.DB(), summed); n != sums+3+opened {
+			t.Errorf("%d rows have checksums, want %d", n, sums+3+opened)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

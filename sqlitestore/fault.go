@@ -31,19 +31,26 @@ func translate(op string, id annals.PersistenceID, err error) error {
 	return &annals.Error{Op: op, ID: id, Kind: kindOf(err), Err: err}
 }
 
-// translateOpen is translate for Open: a file that is no database, or not to be written, is the caller's mistake.
+// translateOpen is translate for Open: a file that is no database, or cannot be written, is the caller's mistake.
 func translateOpen(err error) error {
-	invalid := unusable(err)
+	invalid := cannotWrite(err)
 	switch code(err) & 0xff {
-	case lib.SQLITE_NOTADB, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_AUTH:
-		invalid = true
-	case lib.SQLITE_ERROR: // there is a table of ours that somebody else has made
+	case lib.SQLITE_NOTADB, lib.SQLITE_ERROR: // SQLITE_ERROR: another program has created a table with a name of ours
 		invalid = true
 	}
 	if e := (*annals.Error)(nil); invalid && !errors.As(err, &e) {
 		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	return translate("open", "", err)
+}
+
+// cannotWrite reports whether err says that a right is missing, or something else that somebody has to change.
+func cannotWrite(err error) bool {
+	switch c := code(err); c & 0xff {
+	case lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_AUTH:
+		return c != lib.SQLITE_READONLY_DBMOVED
+	}
+	return unusable(err)
 }
 
 func kindOf(err error) error {

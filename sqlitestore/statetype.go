@@ -61,33 +61,38 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 	return compiled, nil
 }
 
-// check looks for the tables and columns, and adds the index by which followers read.
+// ownTables are the tables that StateType.Table names.
+func (ts stateTypes) ownTables() (tables []table) {
+	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
+		tables = append(tables, stateTable(ts[entityType].Table))
+	}
+	return tables
+}
+
+// check is ErrInvalid where a table or one of its columns is missing.
 func (ts stateTypes) check(ctx context.Context, q *statements) error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
 		t := ts[entityType]
-		if err := addChecksums(ctx, q, t.Table); err != nil {
-			return err
-		}
 		there, err := columnsOf(ctx, q, t.Table)
 		if err != nil {
 			return err
 		}
-		wanted := table{name: t.Table, columns: stateTable("").names()}
-		for _, column := range t.Columns {
-			wanted.columns = append(wanted.columns, fold(column))
+		fault := func(err error) {
+			faults = append(faults, fmt.Errorf("state type %q: %w; Options.Init creates it, with StateTable", entityType, err))
 		}
-		for _, fault := range wanted.faults(there) {
-			faults = append(faults, fmt.Errorf("state type %q: %w; Options.Init creates it, with StateTable", entityType, fault))
+		if len(there) == 0 {
+			fault(fmt.Errorf("there is no table %q", t.Table))
+			continue
+		}
+		for _, column := range slices.Concat(stateTable("").names(), t.Columns) {
+			if _, ok := there[fold(column)]; !ok {
+				fault(fmt.Errorf("table %q has no column %q", t.Table, fold(column)))
+			}
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
-	}
-	for _, t := range ts {
-		if _, err := q.exec(ctx, stateTable(t.Table).createIndex()); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -1,0 +1,142 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// shape is what SQLite says of all columns and indexes in the file.
+func shape(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	const text = `SELECT t.name || '.' || c.name || ' ' || c.type || ' ' || c."notnull" || ' ' || c.pk || ' ' || ifnull(c.dflt_value, '')
+			FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'
+		UNION SELECT t.name || ' on ' || t.tbl_name || group_concat(' ' || ifnull(c.name, '?'))
+			FROM sqlite_schema AS t, pragma_index_info(t.name) AS c WHERE t.type = 'index' GROUP BY t.name
+		ORDER BY 1`
+	rows, err := raw(t, path).QueryContext(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		line := ""
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// What Schema returns makes the same tables as Open, it can be run twice, and it is all that a store needs that must not migrate.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	opened := filepath.Join(t.TempDir(), "annals.db")
+	if err := openAt(t, opened, sqlitestore.Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "annals.db")
+	for range 2 {
+		mustExec(t, raw(t, path), sqlitestore.Schema(sqlitestore.Options{}))
+	}
+	if got, want := strings.Join(shape(t, path), "\n"), strings.Join(shape(t, opened), "\n"); got != want {
+		t.Errorf("Schema makes\n%s\nOpen makes\n%s", got, want)
+	}
+	s := openAt(t, path, sqlitestore.Options{NoMigration: true})
+	mustAppend(t, s, commit("T|1", 0, 2))
+}
+
+// The tables and columns of StateTypes are part of Schema: Init is not needed.
+func TestSchemaOfStateTypes(t *testing.T) {
+	t.Parallel()
+	o := posts(nil)
+	path := filepath.Join(t.TempDir(), "annals.db")
+	mustExec(t, raw(t, path), sqlitestore.Schema(o))
+	o.NoMigration = true
+	o.Init = func(context.Context, *sql.Tx) error { return errOwn }
+	s := openAt(t, path, o)
+	if _, err := put(s, "Post|1", 0, "title:body"); err != nil {
+		t.Fatal(err)
+	}
+	for state, err := range s.FindStates(t.Context(), "Post", "title", "title") {
+		if err != nil || state.ID != "Post|1" {
+			t.Errorf("found %+v, %v", state, err)
+		}
+	}
+	if n := count(t, s.DB(), `SELECT count(*) FROM posts WHERE body = 'body'`); n != 1 {
+		t.Errorf("%d rows have the body", n)
+	}
+}
+
+// With NoMigration, Open changes nothing and says what Migrate would change.
+func TestNoMigration(t *testing.T) {
+	t.Parallel()
+	made := func(o sqlitestore.Options, text string) string {
+		path := filepath.Join(t.TempDir(), "annals.db")
+		if err := sqlitestore.Migrate(t.Context(), path, o); err != nil {
+			t.Fatal(err)
+		}
+		db := raw(t, path)
+		mustExec(t, db, text)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const dropped = `ALTER TABLE posts DROP COLUMN meta_payload`
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, says string }{
+		{"no file", filepath.Join(t.TempDir(), "annals.db"), "no such file"},
+		{"empty file", empty, "no write-ahead log"},
+		{"no tables", made(sqlitestore.Options{}, `DROP TABLE annals; DROP TABLE event_journal; DROP TABLE snapshot;
+			DROP TABLE durable_state; DROP TABLE offsets; DROP TABLE offset_epochs`), "does not have the store's tables"},
+		{"no log", made(posts(nil), `PRAGMA journal_mode = DELETE`), "no write-ahead log"},
+		{"no state table", made(sqlitestore.Options{}, ``), `there is no table "posts"`},
+		{"no column", made(posts(nil), dropped), `has no column "meta_payload"`},
+		{"no index", made(posts(nil), `DROP INDEX event_journal_time_idx`), `no index "event_journal_time_idx"`},
+		{"no index of states", made(posts(nil), `DROP INDEX posts_time_idx`), `no index "posts_time_idx"`},
+		{"version 1", oldFile(t, 1), "no write-ahead log"},
+		{"version 2", oldFile(t, 2), "schema version 2, this release needs 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			before, _ := os.ReadFile(c.path)
+			o := posts(nil)
+			o.NoMigration = true
+			s, err := sqlitestore.Open(t.Context(), c.path, o)
+			if err == nil {
+				s.Close()
+			}
+			wantKind(t, err, annals.ErrInvalid)
+			if !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+			for range 2 {
+				if err := sqlitestore.Migrate(t.Context(), c.path, o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = openAt(t, c.path, o)
+			if _, err := put(s, "Post|2", 0, "title:body"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
