@@ -33,7 +33,7 @@ func holdAndStop(path string) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
 	}
-	time.Sleep(time.Hour) // the signal may stop the process a moment later
+	<-time.After(time.Hour) // the signal may stop the process a moment later
 	return nil
 }
 
