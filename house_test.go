@@ -44,7 +44,7 @@ var rules = []struct {
 	{pkg: "driver", may: "root internal/panics"},
 	{pkg: "memstore", may: "root driver internal/panics internal/storeurl"},
 	{pkg: "sqlitestore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "pgstore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},

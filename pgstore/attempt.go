@@ -6,92 +6,107 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// A commit is written by attempts. The first is a statement for the commit alone or for its group, over connections that do not
-// wait long for locks. What came back is classified, and that says what comes next. Further attempts are for one commit each.
-
 const (
-	networkTime  = 2 * time.Second  // for an answer on its way, beyond the server's own time-out: at most
-	resolveFor   = 30 * time.Second // how long a lost answer is looked for: far below keepFor
+	networkTime  = 2 * time.Second  // for an answer to travel, in addition to the server's own time-out: at most
+	resolveFor   = 30 * time.Second // how long the outcome of a write is looked for: far less than keepFor
 	alone        = 8                // commits of a failed group that are attempted at once
-	maxDeadlocks = 5                // attempts of a commit that the server undid because of other transactions
+	maxDeadlocks = 5                // attempts of a write that the server undid because of other transactions
 )
 
-// step is what comes behind an attempt.
+// attempts is what is known of a write that is attempted until its outcome is known.
+type attempts struct {
+	since     time.Time // when the first attempt was sent
+	unsettled int       // attempts behind which the outcome was not known
+	deadlocks int       // of those, attempts that the server undid because of other transactions
+	maybe     bool      // an attempt may have done the write: its answer was lost
+}
+
+// again takes note of an attempt that failed with err. It reports whether another one may succeed, or tell what this one did.
+func (a *attempts) again(err error) bool {
+	switch own := (*annals.Error)(nil); {
+	case errors.As(err, &own): // not from the server, such as the error of a change handler: undone
+		return false
+	case ambiguous(err):
+		a.maybe = true
+	case a.maybe: // this attempt did nothing, an earlier one may have
+	case retryable(err) && a.deadlocks < maxDeadlocks:
+		a.deadlocks++
+	default:
+		return false
+	}
+	a.unsettled++
+	return true
+}
+
+// kind is the kind of error of a write that no further attempt is made for.
+func (a *attempts) kind() error {
+	if a.maybe {
+		return annals.ErrUnknown
+	}
+	return annals.ErrUnavailable
+}
+
+// step is what follows an attempt to write a commit.
 type step int
 
 const (
-	stored  step = iota // the commit is there: the server said so to the end of its answer
-	lookUp              // the number is taken, perhaps by an earlier attempt of the same commit
-	again               // the attempt did nothing, or nobody knows what it did
-	refused             // the attempt did nothing, and the next would do no more
+	stored  step = iota // nothing: the server has confirmed to the end of its answer that it stored the commit
+	lookUp              // a look-up: the number is taken, perhaps by an earlier attempt of the same commit
+	again               // another attempt: this one did nothing, or nobody knows what it did
+	refused             // nothing: the attempt did nothing, and another one would do no more
 )
 
-// classify says what comes behind an attempt to write m that ended with won and err. first is false for an attempt with m alone
-// on a patient connection.
-func (m *commit) classify(won bool, err error, first bool) step {
+// next classifies an attempt to write m that ended with won and err. together is true where the attempt was made for a group, or on a
+// connection that does not wait long for locks: then an error may be due to that.
+func (m *commit) next(won bool, err error, together bool) step {
 	switch {
 	case err == nil && won:
 		return stored
 	case err == nil:
 		return lookUp
-	case ambiguous(err):
-		m.maybe = true
-	case m.maybe: // this attempt did nothing, an earlier one may have
-	case retryable(err) && m.deadlocks < maxDeadlocks:
-		m.deadlocks++
-	case first && !undone(err): // the fault may be that of another commit in the group, or of the short wait for locks
-	default:
-		return refused
+	case m.attempts.again(err):
+		return again
+	case together && !undone(err):
+		m.attempts.unsettled++
+		return again
 	}
-	m.tries++
-	return again
+	return refused
 }
 
-// unsettled is the error of m when no attempt settled it and err ended the last.
-func (m *commit) unsettled(err error) error {
-	kind := annals.ErrUnavailable
-	if m.maybe {
-		kind = annals.ErrUnknown
-	}
-	return &annals.Error{Op: "append", ID: m.id, Kind: kind, Err: err}
-}
-
-// writeFirst makes the first attempt for a commit that found nobody before it, in the caller's goroutine. When that does not
-// settle the commit it returns false: another goroutine goes on and answers.
+// writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
+// settle the commit it returns false: another goroutine makes further attempts and answers.
 func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
-	m.since = time.Now()
+	m.attempts.since = time.Now()
 	next := again
 	if m.snapshot == nil {
 		at, won, err := s.insertFirst(ctx, m)
 		s.groups.follow()
-		switch next = m.classify(won, err, true); {
+		switch next = m.next(won, err, true); {
 		case next == stored:
 			s.wrote()
 			return m.won(at), true
 		case next == refused:
 			return outcome{err: fault("append", m.id, err)}, true
 		case next == again && ctx.Err() != nil:
-			return outcome{err: m.unsettled(context.Cause(ctx))}, true
+			return outcome{err: &annals.Error{Op: "append", ID: m.id, Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
 		}
 	} else {
 		s.groups.follow()
 	}
 	m.keep()
-	s.calls.Add(1) // it may outlive this call
+	s.calls.Add(1) // the write may outlive this call
 	go s.resolve(m, next)
 	return outcome{}, false
 }
 
 // insertFirst is insertOne over a connection for groups.
 func (s *Store) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	if s.direct && m.plain() {
-		return s.insertPlain(ctx, m)
+	if s.direct && m.single() {
+		return s.insertDirectly(ctx, m)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
@@ -100,7 +115,7 @@ func (s *Store) insertFirst(ctx context.Context, m *commit) (at time.Time, won b
 
 // writeGroup makes the first attempt for a group, and answers each commit that it settles.
 func (s *Store) writeGroup(group []*commit) {
-	if group[0].snapshot != nil { // it is alone
+	if group[0].snapshot != nil { // it is the only one
 		go s.resolve(group[0], again)
 		return
 	}
@@ -113,7 +128,7 @@ func (s *Store) writeGroup(group []*commit) {
 	rest := map[step][]*commit{}
 	for _, m := range group {
 		at, won := times[m.id]
-		switch next := m.classify(won, err, true); next {
+		switch next := m.next(won, err, true); next {
 		case stored:
 			s.answer(m, m.won(at))
 		case refused:
@@ -141,7 +156,7 @@ func (s *Store) resolveEach(commits []*commit, next step) {
 	wg.Wait()
 }
 
-// resolve makes attempts with m alone, as long as they can tell what became of it, and answers it.
+// resolve makes attempts for m alone until its outcome is known, or for resolveFor, and answers.
 func (s *Store) resolve(m *commit, next step) {
 	for {
 		o, err := s.attempt(m, next)
@@ -150,22 +165,22 @@ func (s *Store) resolve(m *commit, next step) {
 			return
 		}
 		if next == lookUp {
-			m.maybe = true // an earlier call of the user may have stored it
+			m.attempts.maybe = true // an earlier call with the same WriteID may have stored it
 		}
-		if next = m.classify(false, err, false); next == refused {
+		if next = m.next(false, err, false); next == refused {
 			s.answer(m, outcome{err: fault("append", m.id, err)})
 			return
 		}
-		if time.Since(m.since) > resolveFor {
-			s.answer(m, outcome{err: m.unsettled(errors.Unwrap(fault("append", m.id, err)))})
+		if time.Since(m.attempts.since) > resolveFor {
+			s.answer(m, outcome{err: &annals.Error{Op: "append", ID: m.id, Kind: m.attempts.kind(), Err: errors.Unwrap(fault("append", m.id, err))}})
 			return
 		}
-		time.Sleep(backoff.Delay(m.tries + 3))
+		time.Sleep(backoff.Delay(m.attempts.unsettled + 3))
 	}
 }
 
-// attempt looks m up, or writes it.
-func (s *Store) attempt(m *commit, next step) (outcome, error) {
+// attempt looks m up, or writes it, over a connection for single writes.
+func (s *Store) attempt(m *commit, next step) (o outcome, err error) {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	conn, err := s.acquire(ctx)
@@ -173,86 +188,24 @@ func (s *Store) attempt(m *commit, next step) (outcome, error) {
 		return outcome{}, err
 	}
 	defer conn.Release()
-	write := s.writeCommit
 	if next == lookUp {
-		write = s.lookUp
+		o, err = s.lookUp(ctx, conn, m)
+	} else {
+		o, err = s.writeCommit(ctx, conn, m)
 	}
-	o, err := write(ctx, conn, m)
 	if err == nil && o.err == nil && !o.receipt.Repeated {
 		s.wrote()
 	}
 	return o, err
 }
 
-// writeCommit writes m, or says who came before.
-func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
-	var at time.Time
-	var won bool
-	write := func(q querier) (err error) {
-		if at, won, err = s.insertOne(ctx, q, m); !won || err != nil || m.snapshot == nil {
-			return err
-		}
-		return s.save(ctx, q, *m.snapshot)
-	}
-	var err error
-	if m.snapshot != nil {
-		err = atomically(ctx, q, func(tx pgx.Tx) error { return write(tx) })
-	} else {
-		err = write(q)
-	}
-	switch {
-	case err == nil && won:
-		return m.won(at), nil
-	case err == nil:
-		return s.lookUp(ctx, q, m)
-	case unique(err): // a row of another writer came first, or an index of the user's own refused it
-		if tx, ok := q.(pgx.Tx); ok {
-			if _, err := tx.Exec(ctx, undo); err != nil {
-				return outcome{}, err
-			}
-		}
-		o, failed := s.lookUp(ctx, q, m)
-		if failed != nil || !m.free(o) {
-			return o, failed
-		}
-	}
-	return outcome{}, err
-}
-
-// lookUp answers a commit whose number is taken: an earlier attempt may have written it. Where the number is not taken, but behind
-// a snapshot that is ahead of the journal, it writes the commit.
-func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
-	var last, until int64
-	var at *time.Time
-	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events)).Scan(&last, &at, &until); err != nil {
-		return outcome{}, err
-	}
-	if at != nil {
-		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
-	}
-	if annals.SeqNr(last) < m.after {
-		if skipped, err := s.skipToSnapshot(ctx, q, m.id, m.after); err != nil {
-			return outcome{}, err
-		} else if skipped {
-			return s.writeCommit(ctx, q, m)
-		}
-	}
-	return outcome{err: conflict("append", m.id, m.after, annals.SeqNr(last))}, nil
-}
-
-// free reports whether o, of a look-up, says that nobody has m's number.
-func (m *commit) free(o outcome) bool {
-	e := (*annals.Error)(nil)
-	return errors.As(o.err, &e) && e.Last == m.after
-}
-
-// answer hands m's outcome to whoever waits for it.
+// answer gives m's outcome to its caller.
 func (s *Store) answer(m *commit, o outcome) {
 	m.done <- o
 	s.calls.Done()
 }
 
-// writeContext bounds what the server bounds as well, for the case that it does not answer at all.
+// writeContext bounds what the server bounds as well, in case that the server does not answer at all.
 func (s *Store) writeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.answerTime())
 }

@@ -1,32 +1,33 @@
 package pgstore
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// commit is an annals.Commit on its way, as the rows it becomes.
+// commit is an annals.Commit that is being written.
 type commit struct {
 	id       annals.PersistenceID
 	after    annals.SeqNr
 	writer   string
 	events   []annals.NewEvent
-	tags     []*string // of each event, as an array's text; nil is NULL. Only of a commit that is kept
+	latest   time.Time // the latest of the events' own times, zero without any
+	tags     []*string // of each event, as the text of an array; nil is NULL. Only of a commit that is kept
 	snapshot *annals.Snapshot
 	size     int // bytes of payload
 
-	since     time.Time    // when the first attempt went out
-	tries     int          // attempts that settled nothing
-	deadlocks int          // attempts that the server undid because of other transactions
-	maybe     bool         // an attempt may have stored it: its answer never came
-	done      chan outcome // buffered: whoever waits may have left
+	attempts attempts
+	done     chan outcome // buffered: the caller may not wait any more
 }
 
 type outcome struct {
@@ -44,6 +45,9 @@ func newCommit(c annals.Commit) *commit {
 	for i := range m.events {
 		e := &m.events[i]
 		m.size += len(e.Data) + len(e.Metadata.Data)
+		if e.Time.After(m.latest) {
+			m.latest = e.Time
+		}
 	}
 	if c.Snapshot != nil {
 		m.size += len(c.Snapshot.Data)
@@ -51,12 +55,12 @@ func newCommit(c annals.Commit) *commit {
 	return m
 }
 
-// keep makes m one that others write while its caller may leave: nothing that the caller may change is left in it but bytes.
+// keep copies what the caller may change once its call has returned, so that others can go on writing m.
 func (m *commit) keep() {
 	m.events = slices.Clone(m.events)
 	m.tags = make([]*string, len(m.events))
 	for i := range m.events {
-		m.tags[i] = arrayText(m.events[i].Tags)
+		m.tags[i] = wire.TextArray(m.events[i].Tags)
 	}
 	if m.snapshot != nil {
 		s := *m.snapshot
@@ -66,12 +70,104 @@ func (m *commit) keep() {
 	m.done = make(chan outcome, 1)
 }
 
-// tagsOf are the tags of event i as an array's text.
+// tagsOf are the tags of event i as the text of an array.
 func (m *commit) tagsOf(i int) *string {
 	if m.tags != nil {
 		return m.tags[i]
 	}
-	return arrayText(m.events[i].Tags)
+	return wire.TextArray(m.events[i].Tags)
+}
+
+// timed reports whether events have times of their own.
+func (m *commit) timed() bool { return !m.latest.IsZero() }
+
+// single reports whether m is one event whose time is the store's.
+func (m *commit) single() bool { return len(m.events) == 1 && !m.timed() }
+
+// last is the number of the commit's last event.
+func (m *commit) last() annals.SeqNr { return m.after + annals.SeqNr(len(m.events)) }
+
+// won is the outcome of m when it was stored at that time.
+func (m *commit) won(at time.Time) outcome {
+	if own := m.events[len(m.events)-1].Time; !own.IsZero() {
+		at = own.Truncate(time.Microsecond)
+	}
+	return outcome{receipt: annals.Receipt{SeqNr: m.last(), Time: at.UTC()}}
+}
+
+// writeCommit writes m alone, with its snapshot, or says why m cannot be written.
+func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
+	var at time.Time
+	var won bool
+	write := func(q querier) (err error) {
+		if at, won, err = s.insertOne(ctx, q, m); !won || err != nil || m.snapshot == nil {
+			return err
+		}
+		return s.save(ctx, q, *m.snapshot)
+	}
+	var err error
+	if m.snapshot != nil {
+		err = atomically(ctx, q, func(tx pgx.Tx) error { return write(tx) })
+	} else {
+		err = write(q)
+	}
+	switch {
+	case err == nil && won:
+		return m.won(at), nil
+	case err == nil:
+		return s.lookUp(ctx, q, m)
+	case unique(err): // a row of another writer came first, or an index of the user's own refused it
+		if tx, ok := q.(pgx.Tx); ok {
+			if _, err := tx.Exec(ctx, undo); err != nil {
+				return outcome{}, err
+			}
+		}
+		o, failed := s.lookUp(ctx, q, m)
+		if failed != nil || !m.free(o) {
+			return o, failed
+		}
+	}
+	return outcome{}, err
+}
+
+// maxAhead is how far ahead of the server's clock an event's own time may be; appendAll writes nothing beyond it.
+const maxAhead = time.Minute
+
+// lookUp says why m was not written: most often its number is taken, perhaps by an earlier attempt. Where the number is not taken, but
+// a snapshot is ahead of the journal, it writes m.
+func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
+	var last, until int64
+	var at *time.Time
+	var now time.Time
+	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &at, &until, &now); err != nil {
+		return outcome{}, err
+	}
+	switch {
+	case at != nil:
+		r := m.won(*at).receipt
+		r.SeqNr, r.Repeated = annals.SeqNr(until), true
+		return outcome{receipt: r}, nil
+	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
+		return outcome{err: invalid("append", m.id, m.ahead())}, nil
+	case annals.SeqNr(last) < m.after:
+		if skipped, err := s.skipToSnapshot(ctx, q, m.id, m.after); err != nil {
+			return outcome{}, err
+		} else if skipped {
+			return s.writeCommit(ctx, q, m)
+		}
+	}
+	return outcome{err: conflict("append", m.id, m.after, annals.SeqNr(last))}, nil
+}
+
+// ahead is why a commit is not written whose latest event has a time in the future.
+func (m *commit) ahead() error {
+	return fmt.Errorf("the time of an event is %v, more than %v ahead of the server's clock", m.latest, maxAhead)
+}
+
+// free reports whether o, of a look-up, says that m's number is not taken.
+func (m *commit) free(o outcome) bool {
+	e := (*annals.Error)(nil)
+	return errors.As(o.err, &e) && e.Last == m.after
 }
 
 // validate says what the columns do not hold and annals.Commit.Validate does not know of.
@@ -80,36 +176,36 @@ func (s *Store) validate(c annals.Commit) error {
 		return err
 	}
 	for i := range c.Events {
-		e := &c.Events[i]
-		if err := s.storable(s.journal, "event_payload", e.Payload, e.Metadata, e.Adapter); err != nil {
+		if err := s.storableEvent(&c.Events[i]); err != nil {
 			return invalid("append", c.ID, fmt.Errorf("event %d: %w", i+1, err))
 		}
 	}
 	if c.Snapshot != nil {
-		if err := s.storable(s.snapshot, "snapshot", c.Snapshot.Payload, c.Snapshot.Metadata, ""); err != nil {
+		if err := storable(s.snapshot, "snapshot", c.Snapshot.Payload, c.Snapshot.Metadata); err != nil {
 			return invalid("append", c.ID, fmt.Errorf("snapshot: %w", err))
 		}
 	}
 	return nil
 }
 
-// last is the number of the commit's last event.
-func (m *commit) last() annals.SeqNr { return m.after + annals.SeqNr(len(m.events)) }
-
-func (m *commit) won(at time.Time) outcome {
-	return outcome{receipt: annals.Receipt{SeqNr: m.last(), Time: at.UTC()}}
-}
-
-// maxChars is what the plugins' text columns hold.
+// maxChars is how many characters the plugins' text columns hold.
 const maxChars = 255
 
-// storable says what t's columns would refuse, before anything is sent.
-func (s *Store) storable(t *table, column string, p, metadata annals.Payload, adapter string) error {
+func (s *Store) storableEvent(e *annals.NewEvent) error {
+	switch y := e.Time.Year(); {
+	case utf8.RuneCountInString(e.Adapter) > maxChars:
+		return fmt.Errorf("the adapter's manifest has more than %d characters", maxChars)
+	case y < 1 || y > 9999:
+		return fmt.Errorf("its time is in the year %d", y)
+	}
+	return storable(s.journal, "event_payload", e.Payload, e.Metadata)
+}
+
+// storable says what the columns of t would refuse.
+func storable(t *table, column string, p, metadata annals.Payload) error {
 	switch {
 	case utf8.RuneCountInString(p.Manifest) > maxChars || utf8.RuneCountInString(metadata.Manifest) > maxChars:
 		return fmt.Errorf("a manifest has more than %d characters", maxChars)
-	case utf8.RuneCountInString(adapter) > maxChars || !utf8.ValidString(adapter) || strings.ContainsRune(adapter, 0):
-		return fmt.Errorf("the adapter's manifest is not valid UTF-8 without U+0000 of at most %d characters", maxChars)
 	case t.json(column) && (!json.Valid(p.Data) || !utf8.Valid(p.Data)):
 		return errors.New("the payload is not JSON, but its column is")
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // querier is a pool or a transaction.
@@ -28,8 +30,8 @@ func (s *Store) connect(ctx context.Context) (err error) {
 		return err
 	}
 	config := s.config()
-	s.direct = direct(config)
-	s.sockets.limit = s.answerTime()
+	s.direct = wire.Direct(config)
+	s.sockets.Limit = s.answerTime()
 	groups, writes := shares(config.MaxConns)
 	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config, writes, 0)); err != nil {
 		return err
@@ -57,7 +59,7 @@ func (s *Store) config() *pgxpool.Config {
 
 // disconnect closes the store's own pools. Connections whose server does not answer are cut.
 func (s *Store) disconnect() {
-	cut := time.AfterFunc(s.answerTime(), s.sockets.cut)
+	cut := time.AfterFunc(s.answerTime(), s.sockets.Close)
 	defer cut.Stop()
 	for _, pool := range []*pgxpool.Pool{s.write, s.group} {
 		if pool != nil {
@@ -77,7 +79,7 @@ func (s *Store) bounded(config *pgxpool.Config, n int32, lockTimeout time.Durati
 	c := config.Copy()
 	c.MaxConns = n
 	c.ConnConfig.Tracer = s.reconnects.traced(c.ConnConfig.Tracer)
-	c.ConnConfig.DialFunc = s.sockets.dialer(c.ConnConfig.DialFunc)
+	c.ConnConfig.DialFunc = s.sockets.Dialer(c.ConnConfig.DialFunc)
 	before, after, onError := c.BeforeConnect, c.AfterConnect, c.ConnConfig.OnPgError
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 		if err = s.reconnects.allow(); err == nil && before != nil {

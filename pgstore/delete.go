@@ -2,7 +2,7 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -15,28 +15,33 @@ const keepFor = 15 * time.Minute
 // deleteAtOnce is how many rows one statement deletes, to stay far below the server's time-out.
 const deleteAtOnce = 2000
 
-// prepareDelete: a step of DeleteTo. It takes the oldest rows that are still to do, so that readers only ever see a beginning
-// of the entity gone. The newest of all becomes the plugins' marker, whatever its age: it holds the last number, and when the
-// delete was. The other rows keep their times, by which retries find the commits that they are of.
+// prepareDelete makes the statement for one step of DeleteTo. It takes the oldest rows that are still to do, so that readers only ever
+// miss a beginning of the entity. The newest row of all becomes the plugins' marker, whatever its age: it holds the last number, and its
+// time is that of the delete, but later than the row's own. The other rows keep their times, by which retries find the commits of the
+// rows. Deletes of one entity run one after the other: side by side they would lock its rows in different orders.
 func (s *Store) prepareDelete() {
-	keep, marker := fmt.Sprintf("transaction_timestamp() - interval '%d seconds'", int(keepFor.Seconds())), ""
-	deletedAt := "greatest(transaction_timestamp(), " + finite("db_timestamp") + ")" // behind it times go on rising
+	keep := "transaction_timestamp() - interval '" + strconv.Itoa(int(keepFor.Seconds())) + " seconds'"
+	writer, deletedAt := "writer", "greatest(transaction_timestamp(), nullif(db_timestamp, 'infinity'))"
 	if s.options.PluginDeletes {
-		keep, marker, deletedAt = "'infinity'::timestamptz", ", writer = ''", "transaction_timestamp()"
+		keep, writer, deletedAt = "'infinity'::timestamptz", "''", "transaction_timestamp()"
 	}
-	old := "seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < " + keep // else it stays, stripped
-	// Deletes of one entity go one after the other: side by side they would lock its rows in different orders.
-	s.sql.deleteTo = fmt.Sprintf(`WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
-		newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM turn, %[1]s WHERE persistence_id = $1 AND seq_nr <= $2),
+	s.sql.deleteTo = s.fill(`
+		WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
+		newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM turn, {journal} WHERE persistence_id = $1 AND seq_nr <= $2),
 		step AS MATERIALIZED (SELECT count(*) AS n, max(seq_nr) AS seq_nr FROM (
-			SELECT seq_nr FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM newest) AND (NOT deleted OR %[2]s)
-			ORDER BY seq_nr LIMIT %[3]d) todo),
-		removed AS (DELETE FROM %[1]s WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step) AND %[2]s),
-		stripped AS (UPDATE %[1]s SET deleted = TRUE, event_ser_id = 0, event_ser_manifest = '', event_payload = %[4]s, adapter_manifest = '',
-				tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL%[5]s,
-				db_timestamp = CASE WHEN seq_nr = (SELECT seq_nr FROM newest) THEN %[6]s ELSE db_timestamp END
-			WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step) AND NOT deleted AND NOT (%[2]s))
-		SELECT n FROM step`, s.journal.name, old, deleteAtOnce, empty(s.journal, "event_payload"), marker, deletedAt)
+			SELECT seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM newest)
+				AND (NOT deleted OR seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < {keep})
+			ORDER BY seq_nr LIMIT {limit}) todo),
+		removed AS (
+			DELETE FROM {journal} WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step)
+				AND seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < {keep}),
+		stripped AS (
+			UPDATE {journal} SET deleted = TRUE, event_ser_id = 0, event_ser_manifest = '', event_payload = {no payload}, adapter_manifest = '',
+				tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL, writer = {writer},
+				db_timestamp = CASE WHEN seq_nr = (SELECT seq_nr FROM newest) THEN {deleted at} ELSE db_timestamp END
+			WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step)
+				AND NOT deleted AND NOT (seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < {keep}))
+		SELECT n FROM step`, "{keep}", keep, "{limit}", strconv.Itoa(deleteAtOnce), "{writer}", writer, "{deleted at}", deletedAt)
 }
 
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {

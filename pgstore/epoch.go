@@ -42,13 +42,12 @@ func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error 
 		return err
 	}
 	from, to := p.Slices.Bounds()
-	name := v.s.epoch.name
-	if _, err := tx.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE projection_name = $1 AND slice_from >= $2 AND slice_to <= $3 AND (slice_from, slice_to) <> ($2, $3)`, name),
+	if _, err := tx.Exec(ctx, v.s.fill(`DELETE FROM {epoch} WHERE projection_name = $1 AND slice_from >= $2 AND slice_to <= $3 AND (slice_from, slice_to) <> ($2, $3)`),
 		p.Projection, from, to); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s AS old (projection_name, slice_from, slice_to, epoch) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (projection_name, slice_from, slice_to) DO UPDATE SET epoch = excluded.epoch`, name), p.Projection, from, to, p.Epoch)
+	_, err = tx.Exec(ctx, v.s.fill(`INSERT INTO {epoch} AS old (projection_name, slice_from, slice_to, epoch) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (projection_name, slice_from, slice_to) DO UPDATE SET epoch = excluded.epoch`), p.Projection, from, to, p.Epoch)
 	return err
 }
 
@@ -57,9 +56,10 @@ func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error 
 func (v offsets) epoch(ctx context.Context, tx pgx.Tx, p annals.Progress, lock string) (known bool, err error) {
 	from, to := p.Slices.Bounds()
 	var seen int64
-	err = tx.QueryRow(ctx, fmt.Sprintf(`SELECT coalesce(max(epoch), 0), coalesce(bool_or(slice_from <= $2 AND slice_to >= $3 AND epoch = $4), FALSE)
-		FROM (SELECT slice_from, slice_to, epoch FROM %s WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
-			ORDER BY slice_from, slice_to FOR %s) e`, v.s.epoch.name, lock), p.Projection, from, to, p.Epoch).Scan(&seen, &known)
+	err = tx.QueryRow(ctx, v.s.fill(`
+		SELECT coalesce(max(epoch), 0), coalesce(bool_or(slice_from <= $2 AND slice_to >= $3 AND epoch = $4), FALSE)
+		FROM (SELECT slice_from, slice_to, epoch FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+			ORDER BY slice_from, slice_to FOR {lock}) e`, "{lock}", lock), p.Projection, from, to, p.Epoch).Scan(&seen, &known)
 	if err == nil && seen > p.Epoch {
 		err = &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
 			Err: fmt.Errorf("projection %q, slices %v: epoch %d, but %d was seen", p.Projection, p.Slices, p.Epoch, seen)}

@@ -9,14 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// eventColumns are the columns of an event as eventDecoder takes them. keysOnly leaves payloads out.
-func (s *Store) eventColumns(keysOnly bool) string {
-	payload, meta := read(s.journal, "event_payload"), "meta_payload"
-	if keysOnly {
-		payload, meta = "''::bytea", "NULL::bytea"
-	}
+// eventColumns are the columns of an event as eventDecoder takes them, with expressions for the two payloads.
+func eventColumns(payload, meta string) string {
 	return "persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
 		", writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, " + meta
 }
@@ -91,31 +88,31 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 // decode reads a row of binary columns.
 func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
 	for i, into := range d.before {
-		if *into.(*int32), err = decodeInt32(row[i]); err != nil {
+		if *into.(*int32), err = wire.Int32(row[i]); err != nil {
 			return err
 		}
 	}
 	row = row[len(d.before):]
 	d.id.set(row[0])
-	seqNr, err := decodeInt(row[1])
+	seqNr, err := wire.Int(row[1])
 	if err != nil {
 		return err
 	}
 	e.SeqNr = annals.SeqNr(seqNr)
-	if e.Time, err = decodeTime(row[2]); err != nil {
+	if e.Time, err = wire.Time(row[2]); err != nil {
 		return err
 	}
-	if e.SerializerID, err = decodeInt32(row[3]); err != nil {
+	if e.SerializerID, err = wire.Int32(row[3]); err != nil {
 		return err
 	}
 	d.manifest.set(row[4])
 	e.Data = d.clone(row[5])
 	d.writer.set(row[6])
 	d.adapter.set(row[7])
-	if e.Tags, err = decodeTexts(row[8]); err != nil || row[9] == nil {
+	if e.Tags, err = wire.Texts(row[8]); err != nil || row[9] == nil {
 		return err
 	}
-	if e.Metadata.SerializerID, err = decodeInt32(row[9]); err != nil {
+	if e.Metadata.SerializerID, err = wire.Int32(row[9]); err != nil {
 		return err
 	}
 	e.Metadata.Manifest, e.Metadata.Data = string(row[10]), d.clone(row[11])
@@ -159,7 +156,7 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 // list is a as one list, nil without elements. The driver would make one of a table.
 func list(a pgtype.Array[string]) ([]string, error) {
 	if len(a.Dims) > 1 {
-		return nil, errArray
+		return nil, wire.ErrArray
 	}
 	return orNil(a.Elements), nil
 }

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"time"
 
@@ -22,10 +21,4 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	m.after = 1
 	o := (&Store{}).await(ctx, m, &annals.Result{})
 	return o.receipt.SeqNr, o.err
-}
-
-// Bounded is conn as the store's own pools use it.
-func Bounded(ctx context.Context, conn net.Conn, limit time.Duration) (net.Conn, error) {
-	k := &sockets{limit: limit}
-	return k.dialer(func(context.Context, string, string) (net.Conn, error) { return conn, nil })(ctx, "", "")
 }

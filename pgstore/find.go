@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/annals-go/annals"
 )
@@ -61,7 +62,8 @@ func (v view) findPage(ctx context.Context, t *stateTable, entityType, column st
 	} else {
 		m.and("%s = %s", quote(column), m.arg(value))
 	}
-	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY persistence_id LIMIT %d", t.sql.columns, t.name, m.where(), queryPage)
+	sql := v.s.fill(`SELECT {columns} FROM {state} WHERE {condition} ORDER BY persistence_id LIMIT {limit}`,
+		"{columns}", t.sql.columns, "{state}", t.name, "{condition}", m.where(), "{limit}", strconv.Itoa(queryPage))
 	rows, err := v.reader().Query(c.ctx, sql, m.args...)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,43 +56,40 @@ func (v view) forget(ctx context.Context, f annals.Forgetting) (done bool, err e
 // forgetIn looks once more, now that nobody writes, and forgets. The state's row is locked first, as writes that carry an
 // event do.
 func (s *Store) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (bool, error) {
-	id, states := string(f.ID), s.stateTable(f.ID).name
-	if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT FROM %s WHERE persistence_id = $1 FOR UPDATE", states), id); err != nil {
+	id, state := string(f.ID), s.stateTable(f.ID).name
+	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
 		return false, err
 	}
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = "+milliseconds(forgetLockTime)); err != nil {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, fmt.Sprintf("LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE", s.journal.name)); err != nil {
+	if _, err := tx.Exec(ctx, s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)); err != nil {
 		return false, err
 	}
 	if done, err := s.forgettable(ctx, tx, f); err != nil || !done {
 		return done, err
 	}
-	if _, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = $1", s.journal.name), id); err != nil {
+	if _, err := tx.Exec(ctx, s.fill(`DELETE FROM {journal} WHERE persistence_id = $1`), id); err != nil {
 		return false, err
 	}
 	// Without a row nothing was locked: what was written since the look stays.
-	_, err := tx.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = $1 AND state_ser_id = 0 AND NOT (%s)", states, notYet("db_timestamp")), id, f.Age.Microseconds())
+	_, err := tx.Exec(ctx, s.fill(`DELETE FROM {state} WHERE persistence_id = $1 AND state_ser_id = 0
+		AND NOT ($2::bigint > 0 AND db_timestamp > transaction_timestamp() - $2::bigint * interval '1 microsecond')`, "{state}", state), id, f.Age.Microseconds())
 	return err == nil, err
-}
-
-// notYet is a condition: what was deleted at is not yet as old as $2, in microseconds.
-func notYet(at string) string {
-	return "$2::bigint > 0 AND " + at + " > transaction_timestamp() - $2::bigint * interval '1 microsecond'"
 }
 
 // forgettable reports whether f's entity is deleted and old enough. What is left of it is ErrConflict.
 func (s *Store) forgettable(ctx context.Context, q querier, f annals.Forgetting) (bool, error) {
 	var events, snapshot, state, young bool
 	var last int64
-	err := q.QueryRow(ctx, fmt.Sprintf(`WITH j AS (SELECT coalesce(bool_or(NOT deleted), FALSE) AS events, coalesce(max(seq_nr), 0) AS last, max(db_timestamp) AS at
-				FROM %s WHERE persistence_id = $1),
+	err := q.QueryRow(ctx, s.fill(`
+		WITH j AS (SELECT coalesce(bool_or(NOT deleted), FALSE) AS events, coalesce(max(seq_nr), 0) AS last, max(db_timestamp) AS at
+				FROM {journal} WHERE persistence_id = $1),
 			s AS (SELECT coalesce(bool_or(state_ser_id <> 0), FALSE) AS state, coalesce(max(revision), 0) AS last, max(db_timestamp) AS at
-				FROM %s WHERE persistence_id = $1)
-		SELECT j.events, EXISTS (SELECT FROM %s WHERE persistence_id = $1), s.state, greatest(j.last, s.last),
-			coalesce(%s, FALSE)
-		FROM j, s`, s.journal.name, s.stateTable(f.ID).name, s.snapshot.name, notYet("greatest(j.at, s.at)")), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
+				FROM {state} WHERE persistence_id = $1)
+		SELECT j.events, EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $1), s.state, greatest(j.last, s.last),
+			coalesce($2::bigint > 0 AND greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE)
+		FROM j, s`, "{state}", s.stateTable(f.ID).name), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
 	if err != nil {
 		return false, err
 	}

@@ -113,7 +113,7 @@ func (g *groups) take() []*commit {
 			continue
 		}
 		group, size, events, taken[m.id] = append(group, m), size+m.size, events+len(m.events), true
-		m.since = time.Now()
+		m.attempts.since = time.Now()
 	}
 	g.waiting = later
 	slices.SortFunc(group, func(a, b *commit) int { return cmp.Compare(a.id, b.id) })

@@ -37,7 +37,9 @@ func (r *reader) explained(c *call, a, b annals.SeqNr) (marker bool, err error) 
 		return true, nil
 	}
 	c.result.Requests++
-	err = r.reader().QueryRow(c.ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE persistence_id = $1 AND seq_nr > $2 AND seq_nr < $3 AND deleted),
-		EXISTS (SELECT FROM %s WHERE persistence_id = $1)`, r.s.journal.name, r.s.stateTable(r.id).name), string(r.id), int64(a), int64(b)).Scan(&marker, &r.sparse)
+	err = r.reader().QueryRow(c.ctx, r.s.fill(`
+		SELECT EXISTS (SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr > $2 AND seq_nr < $3 AND deleted),
+			EXISTS (SELECT FROM {state} WHERE persistence_id = $1)`, "{state}", r.s.stateTable(r.id).name),
+		string(r.id), int64(a), int64(b)).Scan(&marker, &r.sparse)
 	return marker || r.sparse, err
 }

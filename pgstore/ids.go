@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -39,23 +38,25 @@ func (q query) ids(ctx context.Context, entityType string, after annals.Persiste
 		return nil, err
 	}
 	defer c.end(&err)
-	ofType := ""
+	ofType := "TRUE"
 	args := []any{string(after), queryPage}
 	if entityType != "" {
-		ofType = " AND entity_type = $3"
+		ofType = "entity_type = $3"
 		args = append(args, entityType)
 	}
-	// The journal has many rows per id: step from id to id in the index instead of reading them all.
-	parts := []string{fmt.Sprintf(`(WITH RECURSIVE step AS (
-			(SELECT persistence_id FROM %[1]s WHERE persistence_id > $1%[2]s ORDER BY persistence_id LIMIT 1)
+	// The journal has many rows per id: go from id to id in the index instead of reading all rows.
+	parts := []string{q.s.fill(`
+		(WITH RECURSIVE step AS (
+			(SELECT persistence_id FROM {journal} WHERE persistence_id > $1 AND {type} ORDER BY persistence_id LIMIT 1)
 			UNION ALL
 			SELECT next.persistence_id FROM step CROSS JOIN LATERAL (
-				SELECT j.persistence_id FROM %[1]s j WHERE j.persistence_id > step.persistence_id%[2]s ORDER BY j.persistence_id LIMIT 1) next)
-		SELECT persistence_id FROM step LIMIT $2)`, q.s.journal.name, ofType)}
+				SELECT j.persistence_id FROM {journal} j WHERE j.persistence_id > step.persistence_id AND {type} ORDER BY j.persistence_id LIMIT 1) next)
+		SELECT persistence_id FROM step LIMIT $2)`, "{type}", ofType)}
 	for _, t := range q.s.stateTables(entityType) {
-		parts = append(parts, fmt.Sprintf("(SELECT DISTINCT persistence_id FROM %s WHERE persistence_id > $1%s ORDER BY persistence_id LIMIT $2)", t.name, ofType))
+		parts = append(parts, q.s.fill(`(SELECT DISTINCT persistence_id FROM {state} WHERE persistence_id > $1 AND {type} ORDER BY persistence_id LIMIT $2)`,
+			"{state}", t.name, "{type}", ofType))
 	}
-	rows, err := q.reader().Query(c.ctx, fmt.Sprintf("SELECT persistence_id FROM (%s) ids ORDER BY persistence_id LIMIT $2", strings.Join(parts, " UNION ")), args...)
+	rows, err := q.reader().Query(c.ctx, `SELECT persistence_id FROM (`+strings.Join(parts, " UNION ")+`) ids ORDER BY persistence_id LIMIT $2`, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,43 +4,93 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// insertOne writes m alone. It returns false when m.after is not the last number; then, or in a rare race, as an error that
-// unique knows.
+// insertOne writes m alone. It returns false when m.after is not the last number; a concurrent writer may also cause an error for
+// which unique returns true.
 func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
-	if len(m.events) > 1 {
+	if !m.single() {
 		times, err := s.insert(ctx, q, []*commit{m})
 		at, won = times[m.id]
 		return at, won, err
 	}
+	_, sql := s.singleStatement(m)
 	e := &m.events[0]
-	sql := &s.sql.appendNext
-	if m.after == 0 {
-		sql = &s.sql.appendFirst
-	}
-	if m.plain() {
-		err = q.QueryRow(ctx, sql[0], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data)).Scan(&at)
-	} else {
-		metaID, metaManifest, meta := metaColumns(e.Metadata)
-		err = q.QueryRow(ctx, sql[1], m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
-			e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
-	}
+	metaID, metaManifest, meta := metaColumns(e.Metadata)
+	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
+		e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, false, nil
 	}
 	return at, err == nil, err
 }
 
+// insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
+// conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
+func (s *Store) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+	conn, err := s.group.Acquire(ctx)
+	if err != nil {
+		return time.Time{}, false, &undoneError{err}
+	}
+	defer conn.Release()
+	name, sql := s.singleStatement(m)
+	statement, err := conn.Conn().Prepare(ctx, name, sql) // once per connection
+	if err != nil {
+		return time.Time{}, false, &undoneError{err}
+	}
+	e := &m.events[0]
+	var p wire.Parameters
+	p.Int32(int32(m.id.Slice()))
+	p.Text(m.id.Type())
+	p.Text(string(m.id))
+	p.Int64(int64(m.after))
+	p.Text(m.writer)
+	p.Int32(e.SerializerID)
+	p.Text(e.Manifest)
+	p.Bytes(e.Data)
+	p.Text(e.Adapter)
+	if tags := m.tagsOf(0); tags != nil {
+		p.Text(*tags)
+	} else {
+		p.Null()
+	}
+	if e.Metadata.SerializerID != 0 {
+		p.Int32(e.Metadata.SerializerID)
+		p.Text(e.Metadata.Manifest)
+		p.Bytes(e.Metadata.Data)
+	} else {
+		p.Null()
+		p.Null()
+		p.Null()
+	}
+	err = wire.Send(ctx, conn.Conn().PgConn(), statement, &p, func(row [][]byte) (err error) {
+		at, err = wire.Time(row[0])
+		won = err == nil
+		return err
+	})
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) && outdated(server) {
+		_ = conn.Conn().Close(ctx)
+	}
+	return at, won && err == nil, err
+}
+
+func (s *Store) singleStatement(m *commit) (name, sql string) {
+	if m.after == 0 {
+		return "annals_append_first", s.sql.appendFirst
+	}
+	return "annals_append_next", s.sql.appendNext
+}
+
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
-// are of different entities, sorted by id. With an error there are no times: the rows of an answer come before the server's last
-// word, and the server may still undo what they say.
+// are of different entities, sorted by id. With an error it returns no times: rows arrive before the server has completed the
+// statement, and it may still undo them.
 func (s *Store) insert(ctx context.Context, q querier, commits []*commit) (map[annals.PersistenceID]time.Time, error) {
 	sql, args := s.insertion(commits)
 	rows, err := q.Query(ctx, sql, args...)
@@ -68,21 +118,22 @@ func (s *Store) insertion(commits []*commit) (sql string, args []any) {
 	for i, m := range commits {
 		a.add(int64(i+1), m)
 	}
-	commit := []any{a.slice, a.entityType, a.id, a.after, a.writer}
-	event := []any{a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
-	if total == len(commits) {
-		return s.sql.appendEach, slices.Concat(commit, event)
+	commitArgs := []any{a.slice, a.entityType, a.id, a.after, a.writer}
+	eventArgs := []any{a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
+	if !slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
+		return s.sql.appendEach, slices.Concat(commitArgs, eventArgs)
 	}
-	return s.sql.appendAll, slices.Concat(commit, []any{a.nr, a.seqNr}, event)
+	return s.sql.appendAll, slices.Concat(commitArgs, []any{a.latest, a.nr, a.seqNr}, eventArgs, []any{a.at})
 }
 
-// arrays are the parameters of a statement for many commits: five per commit, the others per event.
+// arrays are the parameters of a statement for many commits: those before nr have one element per commit, the others one per event.
 type arrays struct {
 	slice      []int32
 	entityType []string
 	id         []string
 	after      []int64
 	writer     []string
+	latest     []*time.Time
 
 	nr, seqNr    []int64
 	adapter      []string
@@ -93,15 +144,16 @@ type arrays struct {
 	metaID       []*int32
 	metaManifest []*string
 	meta         [][]byte
+	at           []*time.Time
 }
 
 func newArrays(commits, events int) *arrays {
 	return &arrays{
 		slice: make([]int32, 0, commits), entityType: make([]string, 0, commits), id: make([]string, 0, commits),
-		after: make([]int64, 0, commits), writer: make([]string, 0, commits),
+		after: make([]int64, 0, commits), writer: make([]string, 0, commits), latest: make([]*time.Time, 0, commits),
 		nr: make([]int64, 0, events), seqNr: make([]int64, 0, events), adapter: make([]string, 0, events), serID: make([]int32, 0, events),
 		manifest: make([]string, 0, events), payload: make([][]byte, 0, events), tags: make([]*string, 0, events),
-		metaID: make([]*int32, 0, events), metaManifest: make([]*string, 0, events), meta: make([][]byte, 0, events),
+		metaID: make([]*int32, 0, events), metaManifest: make([]*string, 0, events), meta: make([][]byte, 0, events), at: make([]*time.Time, 0, events),
 	}
 }
 
@@ -111,6 +163,7 @@ func (a *arrays) add(nr int64, m *commit) {
 	a.id = append(a.id, string(m.id))
 	a.after = append(a.after, int64(m.after))
 	a.writer = append(a.writer, m.writer)
+	a.latest = append(a.latest, timeOrNull(&m.latest))
 	for i := range m.events {
 		e := &m.events[i]
 		metaID, metaManifest, meta := metaColumns(e.Metadata)
@@ -124,10 +177,18 @@ func (a *arrays) add(nr int64, m *commit) {
 		a.metaID = append(a.metaID, metaID)
 		a.metaManifest = append(a.metaManifest, metaManifest)
 		a.meta = append(a.meta, meta)
+		a.at = append(a.at, timeOrNull(&e.Time))
 	}
 }
 
-// metaColumns are the three columns of metadata: all NULL or none.
+func timeOrNull(t *time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// metaColumns are the three columns of metadata: all of them NULL, or none.
 func metaColumns(p annals.Payload) (id *int32, manifest *string, data []byte) {
 	if p.SerializerID == 0 {
 		return nil, nil, nil
@@ -141,26 +202,4 @@ func notNil(b []byte) []byte {
 		return []byte{}
 	}
 	return b
-}
-
-// arrayText is tags as the text of a text[]: one string per event, because arrays of arrays cannot be ragged.
-func arrayText(tags []string) *string {
-	if len(tags) == 0 {
-		return nil
-	}
-	var b strings.Builder
-	for i, tag := range tags {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteByte('"')
-		for _, r := range []byte(tag) {
-			if r == '"' || r == '\\' {
-				b.WriteByte('\\')
-			}
-			b.WriteByte(r)
-		}
-		b.WriteByte('"')
-	}
-	b.WriteByte('}')
-	s := b.String()
-	return &s
 }

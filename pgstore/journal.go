@@ -44,7 +44,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 func (s *Store) await(ctx context.Context, m *commit, result *annals.Result) outcome {
 	select {
 	case o := <-m.done:
-		result.Retries = m.tries
+		result.Retries = m.attempts.unsettled
 		return o
 	case <-ctx.Done():
 	}
@@ -54,7 +54,7 @@ func (s *Store) await(ctx context.Context, m *commit, result *annals.Result) out
 	}
 	select {
 	case o := <-m.done:
-		result.Retries = m.tries
+		result.Retries = m.attempts.unsettled
 		return o
 	default:
 		return outcome{err: ended(ctx, "append", m.id, annals.ErrUnknown)}

@@ -21,10 +21,13 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	}
 	defer c.end(&err)
 	from, to := r.Bounds()
-	rows, err := v.reader().Query(c.ctx, fmt.Sprintf(`SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-		FROM %[1]s o JOIN (SELECT slice, max(timestamp_offset) AS at FROM %[1]s WHERE slice >= $2 AND slice < $3 AND projection_name = $1 GROUP BY slice) newest
-			ON o.slice = newest.slice AND o.timestamp_offset = newest.at
-		WHERE o.projection_name = $1 ORDER BY o.persistence_id, o.seq_nr DESC`, v.s.offset.name), projection, from, to)
+	rows, err := v.reader().Query(c.ctx, v.s.fill(`
+		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
+		FROM {offset} o
+			JOIN (SELECT slice, max(timestamp_offset) AS at FROM {offset} WHERE slice >= $2 AND slice < $3 AND projection_name = $1 GROUP BY slice) newest
+				ON o.slice = newest.slice AND o.timestamp_offset = newest.at
+		WHERE o.projection_name = $1
+		ORDER BY o.persistence_id, o.seq_nr DESC`), projection, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +40,8 @@ func (v offsets) Handled(ctx context.Context, projection string, id annals.Persi
 		return annals.Offset{}, false, err
 	}
 	defer c.end(&err)
-	rows, err := v.reader().Query(c.ctx, fmt.Sprintf(`SELECT timestamp_offset, seq_nr, persistence_id FROM %s
-		WHERE slice = $1 AND projection_name = $2 AND persistence_id = $3 ORDER BY timestamp_offset DESC, seq_nr DESC LIMIT 1`, v.s.offset.name),
+	rows, err := v.reader().Query(c.ctx, v.s.fill(`SELECT timestamp_offset, seq_nr, persistence_id FROM {offset}
+		WHERE slice = $1 AND projection_name = $2 AND persistence_id = $3 ORDER BY timestamp_offset DESC, seq_nr DESC LIMIT 1`),
 		id.Slice(), projection, string(id))
 	if err != nil {
 		return annals.Offset{}, false, err
@@ -108,13 +111,14 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		FROM (SELECT DISTINCT slice FROM unnest($2::int[]) AS s (slice) ORDER BY slice) s`, p.Projection, rows.slices); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, fmt.Sprintf(`WITH o AS MATERIALIZED (
+	_, err := tx.Exec(ctx, v.s.fill(`
+		WITH o AS MATERIALIZED (
 			SELECT o.* FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)
-			WHERE NOT EXISTS (SELECT FROM %[1]s old WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id
+			WHERE NOT EXISTS (SELECT FROM {offset} old WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id
 				AND (old.timestamp_offset, old.seq_nr) >= (o.at, o.seq_nr))),
-		gone AS (DELETE FROM %[1]s old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
-		INSERT INTO %[1]s (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
-		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`, v.s.offset.name),
+		replaced AS (DELETE FROM {offset} old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
+		INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
 		p.Projection, p.Slices.String(), rows.slices, rows.ids, rows.seqNrs, rows.times)
 	return err
 }
@@ -126,8 +130,8 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	}
 	defer c.end(&err)
 	from, until := r.Bounds()
-	_, err = v.writer().Exec(c.ctx, fmt.Sprintf(`DELETE FROM %s WHERE projection_name = $1 AND slice >= $2 AND slice < $3
-		AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`, v.s.offset.name),
+	_, err = v.writer().Exec(c.ctx, v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
+		AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`),
 		projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
 	if err != nil && v.tx == nil {
 		return writeFault("reset offsets", "", err)

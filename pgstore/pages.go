@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -91,9 +90,13 @@ func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at ti
 	c.result.Requests = 1
 	m := &condition{}
 	m.match(f, time.Time{}, "seq_nr")
-	sql := fmt.Sprintf(`SELECT first.db_timestamp FROM unnest(%s::int[]) AS s (slice) CROSS JOIN LATERAL (
-			SELECT db_timestamp FROM %s j WHERE j.slice = s.slice AND NOT deleted AND %s ORDER BY db_timestamp, seq_nr LIMIT %s) first
-		ORDER BY first.db_timestamp OFFSET %s LIMIT 1`, m.arg(numbers(f.Slices.Bounds())), q.s.journal.name, m.where(), m.arg(each), m.arg(nr-1))
+	sql := q.s.fill(`
+		SELECT first.db_timestamp
+		FROM unnest({slices}::int[]) AS s (slice)
+			CROSS JOIN LATERAL (SELECT db_timestamp FROM {journal} j WHERE j.slice = s.slice AND NOT deleted AND {condition}
+				ORDER BY db_timestamp, seq_nr LIMIT {each}) first
+		ORDER BY first.db_timestamp OFFSET {offset rows} LIMIT 1`, "{condition}", m.where(),
+		"{slices}", m.arg(numbers(f.Slices.Bounds())), "{each}", m.arg(each), "{offset rows}", m.arg(nr-1))
 	rows, err := q.reader().Query(c.ctx, sql, m.args...)
 	if err != nil {
 		return time.Time{}, err

@@ -77,11 +77,7 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 	}
 }
 
-// order is that of Offset: Go compares ids byte by byte.
-func order(seqNr string) string {
-	return `ORDER BY db_timestamp, ` + seqNr + `, persistence_id COLLATE "C"`
-}
-
+// Events are in the order of Offset: Go compares ids byte by byte, as the collation "C" does.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	columns := q.s.sql.events
 	if f.KeysOnly {
@@ -94,7 +90,8 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		}
 		defer c.end(&err)
 		m := q.matching(f, until, "seq_nr")
-		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND NOT deleted %s LIMIT %s", columns, q.s.journal.name, m.where(), order("seq_nr"), m.arg(limit))
+		sql := q.s.fill(`SELECT {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
+			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))
 		rows, err := q.reader().Query(c.ctx, sql, append([]any{eventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
@@ -133,17 +130,17 @@ func (q query) statesSQL(f annals.Filter, where, limit string) string {
 		if f.KeysOnly {
 			columns = t.sql.keys
 		}
-		// The newest row of an entity only: tables with the wide key may have two.
-		newest := ""
-		if t.wide() {
-			newest = fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)", t.name)
+		newest := "TRUE"
+		if t.wide() { // an entity may have two rows
+			newest = "NOT EXISTS (SELECT FROM {state} newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)"
 		}
-		parts = append(parts, fmt.Sprintf("(SELECT %s FROM %s s WHERE %s%s %s LIMIT %s)", columns, t.name, where, newest, order("revision"), limit))
+		parts = append(parts, strings.NewReplacer("{columns}", columns, "{state}", t.name, "{condition}", where, "{limit}", limit).Replace(
+			`(SELECT {columns} FROM {state} s WHERE {condition} AND `+newest+` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT {limit})`))
 	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return fmt.Sprintf("SELECT * FROM (%s) s %s LIMIT %s", strings.Join(parts, " UNION ALL "), order("revision"), limit)
+	return `SELECT * FROM (` + strings.Join(parts, " UNION ALL ") + `) s ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT ` + limit
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
@@ -153,8 +150,8 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	}
 	defer c.end(&err)
 	m := q.matching(f, time.Time{}, "seq_nr")
-	sql := fmt.Sprintf(`SELECT db_timestamp, seq_nr, persistence_id FROM %s WHERE %s AND NOT deleted
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, q.s.journal.name, m.where())
+	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM {journal} WHERE {condition} AND NOT deleted
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, "{condition}", m.where())
 	rows, err := q.reader().Query(c.ctx, sql, m.args...)
 	if err != nil {
 		return annals.Offset{}, err

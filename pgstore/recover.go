@@ -3,7 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,13 +24,15 @@ const recoverPage = 1000
 var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
 func (s *Store) prepareRecover() {
-	s.sql.recover = fmt.Sprintf(`WITH snap AS MATERIALIZED (SELECT * FROM %[1]s WHERE persistence_id = $1)
-		(SELECT %[5]d, $1::text, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
-			FROM %[2]s WHERE persistence_id = $1)
-		UNION ALL (SELECT %[6]d, %[3]s FROM snap)
-		UNION ALL (SELECT %[7]d, %[4]s FROM %[2]s WHERE persistence_id = $1 AND NOT deleted
+	s.sql.recover = s.fill(`
+		WITH snap AS MATERIALIZED (SELECT * FROM {snapshot} WHERE persistence_id = $1)
+		(SELECT {last row}, $1::text, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
+			FROM {journal} WHERE persistence_id = $1)
+		UNION ALL (SELECT {snapshot row}, {snapshot columns} FROM snap)
+		UNION ALL (SELECT {event row}, {events} FROM {journal} WHERE persistence_id = $1 AND NOT deleted
 			AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT $2)
-		ORDER BY 1, 3`, s.snapshot.name, s.journal.name, s.snapshotAsEvent(), s.sql.events, lastRow, snapshotRow, eventRow)
+		ORDER BY 1, 3`, "{snapshot columns}", s.snapshotColumns(),
+		"{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
 }
 
 // Recover is annals.Recover in one statement, where the events behind the snapshot are not many thousands.

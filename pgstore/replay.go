@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -19,10 +18,7 @@ const (
 )
 
 func (s *Store) prepareReplay() {
-	s.sql.events = s.eventColumns(false)
-	s.sql.eventKeys = s.eventColumns(true)
-	s.sql.replay = fmt.Sprintf(`SELECT %s FROM %s WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND NOT deleted
-		ORDER BY seq_nr LIMIT $4`, s.sql.events, s.journal.name)
+	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND NOT deleted ORDER BY seq_nr LIMIT $4`)
 }
 
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // unfitError says why the store does not write over a connection that could be made.
@@ -36,7 +38,7 @@ func (s *Store) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time
 	if !s.options.NonDurable {
 		set += `, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), FALSE)`
 	}
-	row, err := ask(ctx, conn, `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), `+set)
+	row, err := wire.Ask(ctx, conn, `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), `+set)
 	if err != nil {
 		return err
 	}
@@ -52,23 +54,6 @@ func (s *Store) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time
 	return nil
 }
 
-// ask sends a statement that gives one row, in one round trip and without preparing anything, and returns the row's texts.
-func ask(ctx context.Context, conn *pgconn.PgConn, sql string) ([]string, error) {
-	results, err := conn.Exec(ctx, sql).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	last := results[len(results)-1]
-	if len(last.Rows) != 1 {
-		return nil, fmt.Errorf("the server gave %d rows, not one", len(last.Rows))
-	}
-	row := make([]string, len(last.Rows[0]))
-	for i, text := range last.Rows[0] {
-		row[i] = string(text)
-	}
-	return row, nil
-}
-
 // refusePooling returns errPooling when transactions of one connection run in different sessions of the server.
 func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -80,7 +65,7 @@ func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duratio
 	}
 	defer acquired.Release()
 	one := acquired.Conn().PgConn()
-	first, err := ask(ctx, one, session)
+	first, err := wire.Ask(ctx, one, session)
 	if err != nil || first[0] == fmt.Sprint(one.PID()) {
 		return err // nobody is in between
 	}
@@ -90,14 +75,14 @@ func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duratio
 	}
 	defer other.Close(context.WithoutCancel(ctx))
 	// While the other connection keeps a session busy with a transaction, the first either still has its own, or it never had one.
-	busy, err := ask(ctx, other.PgConn(), "BEGIN; "+session)
+	busy, err := wire.Ask(ctx, other.PgConn(), "BEGIN; "+session)
 	if err != nil {
 		return err
 	}
 	if busy[0] == first[0] {
 		return errPooling
 	}
-	again, err := ask(ctx, one, session)
+	again, err := wire.Ask(ctx, one, session)
 	if err == nil && again[0] != first[0] {
 		return errPooling
 	}

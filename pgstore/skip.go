@@ -2,19 +2,58 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 )
 
-// SkipTo is annals.Skipper.
+// Both statements leave the plugins' marker at $4, and one right behind the last row: there they meet a concurrent writer of
+// the entity's next event. They return whether they did anything.
+func (s *Store) prepareSkip() {
+	s.sql.skip = s.fill(`
+		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
+		first AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+			SELECT $1::int, $2::text, $3::text, 1, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM last
+			WHERE last.seq_nr = 0
+			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+			RETURNING seq_nr),
+		target AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+			SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM first
+			WHERE first.seq_nr < $4::bigint)
+		SELECT EXISTS (SELECT FROM first)`)
+
+	// The plugins can remove all events without a marker. Their entities go on behind the snapshot.
+	s.sql.skipToSnapshot = s.fill(`
+		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
+		first AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+			SELECT $1::int, $2::text, $3::text, last.seq_nr + 1, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM last
+			WHERE last.seq_nr < $4::bigint AND EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $3::text AND seq_nr = $4::bigint)
+			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+			RETURNING seq_nr),
+		target AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+			SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM first
+			WHERE first.seq_nr < $4::bigint)
+		SELECT EXISTS (SELECT FROM first)`)
+}
+
+// skipToSnapshot makes n the last number of an entity whose snapshot has the number n and whose journal ends before it. It returns
+// false for any other entity.
+func (s *Store) skipToSnapshot(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr) (won bool, err error) {
+	err = q.QueryRow(ctx, s.sql.skipToSnapshot, id.Slice(), id.Type(), string(id), int64(n)).Scan(&won)
+	return won, err
+}
+
+// SkipTo implements annals.Skipper.
 func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
 	const op = "skip"
-	if err := validRead(op, id); err != nil {
+	if err := id.ValidateSkip(op, n, idLimits); err != nil {
 		return err
-	}
-	if n < 1 {
-		return invalid(op, id, fmt.Errorf("the number is %d", n))
 	}
 	c, err := view{s: s}.beginWrite(ctx, op, id, 0)
 	if err != nil {
@@ -22,8 +61,8 @@ func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.Se
 	}
 	defer c.end(&err)
 	c.result.Requests = 1
-	won, err := s.skip(c.ctx, s.write, id, n, "last.seq_nr = 0")
-	if err != nil {
+	var won bool
+	if err := s.write.QueryRow(c.ctx, s.sql.skip, id.Slice(), id.Type(), string(id), int64(n)).Scan(&won); err != nil {
 		return writeFault(op, id, err)
 	}
 	if !won {
@@ -36,23 +75,36 @@ func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.Se
 	return nil
 }
 
-// skipToSnapshot makes n the last number of an entity whose snapshot has the number n and whose journal ends before it: the plugins
-// can remove all events without a marker, and their entities go on behind the snapshot. It returns false for any other entity.
-func (s *Store) skipToSnapshot(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr) (bool, error) {
-	return s.skip(ctx, q, id, n, fmt.Sprintf("last.seq_nr < $4::bigint AND EXISTS (SELECT FROM %s WHERE persistence_id = $3::text AND seq_nr = $4::bigint)", s.snapshot.name))
-}
-
-// skip makes n the last number where condition holds, and returns whether it did. It leaves the plugins' marker at n, and one right
-// behind the last row: there it meets whoever writes the entity's next event in the same moment.
-func (s *Store) skip(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr, condition string) (won bool, err error) {
-	marker := func(number, from string) string {
-		return fmt.Sprintf(`INSERT INTO %s (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
-			SELECT $1::int, $2::text, $3::text, %s, transaction_timestamp(), 0, '', %s, TRUE, '', '' FROM %s`, s.journal.name, number, empty(s.journal, "event_payload"), from)
+// SkipStateTo implements annals.StateSkipper.
+func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
+	const op = "skip state"
+	if err := id.ValidateSkip(op, n, idLimits); err != nil {
+		return err
 	}
-	err = q.QueryRow(ctx, fmt.Sprintf(`WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM %s WHERE persistence_id = $3::text),
-		first AS (%s WHERE %s ON CONFLICT (persistence_id, seq_nr) DO NOTHING RETURNING seq_nr),
-		target AS (%s WHERE first.seq_nr < $4::bigint)
-		SELECT EXISTS (SELECT FROM first)`, s.journal.name, marker("last.seq_nr + 1", "last"), condition, marker("$4::bigint", "first")),
-		id.Slice(), id.Type(), string(id), int64(n)).Scan(&won)
-	return won, err
+	c, err := view{s: s}.beginWrite(ctx, op, id, 0)
+	if err != nil {
+		return err
+	}
+	defer c.end(&err)
+	c.result.Requests = 1
+	t, last := s.stateTable(id), int64(0)
+	err = atomically(c.ctx, s.write, func(tx pgx.Tx) error {
+		if err := t.guard(c.ctx, tx, id); err != nil {
+			return err
+		}
+		won, err := tx.Exec(c.ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
+		if err == nil && won.RowsAffected() == 0 {
+			err = tx.QueryRow(c.ctx, t.sql.last, string(id)).Scan(&last)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows): // forgotten meanwhile
+		return conflict(op, id, 0, 0)
+	case err != nil:
+		return writeFault(op, id, err)
+	case last > 0:
+		return conflict(op, id, 0, annals.SeqNr(last))
+	}
+	return nil
 }

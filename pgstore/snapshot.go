@@ -2,11 +2,11 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 type snapshots struct{ view }
@@ -16,13 +16,13 @@ type snapshots struct{ view }
 const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 253402300799999
 	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
-// snapshotAsEvent is a snapshot's columns in the places of eventColumns.
-func (s *Store) snapshotAsEvent() string {
+// snapshotColumns are a snapshot's columns in the places of eventColumns.
+func (s *Store) snapshotColumns() string {
 	tags := "NULL::text[]"
 	if s.snapshot.has("tags") {
 		tags = "tags"
 	}
-	return "persistence_id, seq_nr, " + atWritten + ", ser_id, ser_manifest, " + read(s.snapshot, "snapshot") +
+	return "persistence_id, seq_nr, " + atWritten + ", ser_id, ser_manifest, " + payloadBytes(s.snapshot, "snapshot") +
 		", '', '', " + tags + ", meta_ser_id, meta_ser_manifest, meta_payload"
 }
 
@@ -31,25 +31,28 @@ func asSnapshot(e annals.Event) annals.Snapshot {
 }
 
 func (s *Store) prepareSnapshots() {
-	name := s.snapshot.name
-	const within = `persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
-	s.sql.loadSnapshot = fmt.Sprintf(`SELECT %s FROM %s WHERE %s`, s.snapshotAsEvent(), name, within)
-	s.sql.deleteSnapshots = fmt.Sprintf(`DELETE FROM %s WHERE %s`, name, within)
+	s.sql.loadSnapshot = s.fill(`SELECT {snapshot columns} FROM {snapshot}
+		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`, "{snapshot columns}", s.snapshotColumns())
+	s.sql.deleteSnapshots = s.fill(`DELETE FROM {snapshot}
+		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`)
 
-	columns, values, sets := "", "", ""
+	further, values, sets := "", "", ""
 	if s.snapshotsAreFollowed() {
-		columns = ", tags, db_timestamp"
-		values = fmt.Sprintf(`, coalesce($12::text::text[], '{}'), coalesce(
-			(SELECT j.db_timestamp FROM %s j WHERE j.persistence_id = $3::text AND j.seq_nr = $4::bigint), transaction_timestamp())`, s.journal.name)
+		further = ", tags, db_timestamp"
+		values = s.fill(`, coalesce($12::text::text[], '{}'),
+			coalesce((SELECT db_timestamp FROM {journal} WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp())`)
 		sets = ", tags = excluded.tags, db_timestamp = excluded.db_timestamp"
 	}
-	s.sql.saveSnapshot = fmt.Sprintf(`INSERT INTO %s AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
-			meta_ser_id, meta_ser_manifest, meta_payload%s)
-		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, %s, $9, $10, $11%s)
+	s.sql.saveSnapshot = s.fill(`
+		INSERT INTO {snapshot} AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
+			meta_ser_id, meta_ser_manifest, meta_payload{further})
+		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, {payload},
+			$9, $10, $11{values})
 		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
 			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
-			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload%s
-		WHERE old.seq_nr <= excluded.seq_nr`, name, columns, written(s.snapshot, "snapshot", "$8::bytea"), values, sets)
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload{sets}
+		WHERE old.seq_nr <= excluded.seq_nr`, "{payload}", payloadValue(s.snapshot, "snapshot", "$8::bytea"),
+		"{further}", further, "{values}", values, "{sets}", sets)
 }
 
 // snapshotsAreFollowed reports whether the table has what followers need that start from snapshots: time and tags of the
@@ -89,7 +92,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) (err error) {
 	if err := s.Validate(v.s.limits); err != nil {
 		return err
 	}
-	if err := v.s.storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata, ""); err != nil {
+	if err := storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata); err != nil {
 		return invalid("save snapshot", s.ID, err)
 	}
 	c, err := v.beginWrite(ctx, "save snapshot", s.ID, 0)
@@ -118,7 +121,7 @@ func (s *Store) save(ctx context.Context, q querier, snap annals.Snapshot) error
 	args := []any{snap.ID.Slice(), snap.ID.Type(), string(snap.ID), int64(snap.SeqNr), at, snap.SerializerID, snap.Manifest, notNil(snap.Data),
 		metaID, metaManifest, meta}
 	if s.snapshotsAreFollowed() {
-		args = append(args, arrayText(snap.Tags))
+		args = append(args, wire.TextArray(snap.Tags))
 	}
 	_, err := q.Exec(ctx, s.sql.saveSnapshot, args...)
 	return err

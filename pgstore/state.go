@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -85,12 +86,14 @@ func (s *Store) validateState(op string, w annals.StateWrite) error {
 		return err
 	}
 	if op != "delete state" {
-		if err := s.storable(s.stateTable(w.ID).table, "state_payload", w.Payload, annals.Payload{}, ""); err != nil {
+		if err := storable(s.stateTable(w.ID).table, "state_payload", w.Payload, w.Metadata); err != nil {
 			return invalid(op, w.ID, err)
 		}
+	} else if utf8.RuneCountInString(w.Metadata.Manifest) > maxChars {
+		return invalid(op, w.ID, fmt.Errorf("the manifest of the metadata has more than %d characters", maxChars))
 	}
 	if e := w.Event; e != nil {
-		if err := s.storable(s.journal, "event_payload", e.Payload, e.Metadata, e.Adapter); err != nil {
+		if err := s.storableEvent(e); err != nil {
 			return invalid(op, w.ID, fmt.Errorf("event: %w", err))
 		}
 	}
@@ -100,13 +103,13 @@ func (s *Store) validateState(op string, w annals.StateWrite) error {
 // statePut is one write of a state, or of its tombstone.
 type statePut struct {
 	annals.StateWrite
-	op      string
-	t       *stateTable
-	deleted bool
-	writer  annals.WriteID
-	names   []string // additional columns
-	values  []any
-	maybe   bool // a try went out whose answer never came
+	op       string
+	t        *stateTable
+	deleted  bool
+	writer   annals.WriteID
+	names    []string // additional columns
+	values   []any
+	attempts attempts
 }
 
 // state is what the write makes of the entity, but for its time.
@@ -114,6 +117,9 @@ func (p *statePut) state() annals.State {
 	s := annals.State{ID: p.ID, Revision: p.After + 1, Tags: p.Tags, Deleted: p.deleted}
 	if !p.deleted {
 		s.Payload = p.Payload
+	}
+	if p.t.keepsMetadata() {
+		s.Metadata = p.Metadata
 	}
 	return s
 }
@@ -129,23 +135,17 @@ func (p *statePut) about(err error) *annals.Error {
 
 // resolveState writes p, trying again as long as that can tell what happened.
 func (s *Store) resolveState(c *call, p *statePut) (outcome, error) {
-	started, deadlocks := time.Now(), 0
+	p.attempts.since = time.Now()
 	for {
 		o, err := s.tryState(c, p)
-		switch own := (*annals.Error)(nil); {
-		case err == nil:
+		if err == nil {
 			return o, nil
-		case retryable(err) && deadlocks < maxDeadlocks:
-			deadlocks++
-		case errors.As(err, &own): // certain: it was undone
-			return outcome{}, err
-		case ambiguous(err):
-			p.maybe = true
-		case !p.maybe:
+		}
+		if !p.attempts.again(err) {
 			return outcome{}, fault(p.op, p.ID, err)
 		}
 		c.result.Retries++
-		if p.maybe && (!p.t.has(writeIDs) || c.ctx.Err() != nil || time.Since(started) > resolveFor) {
+		if p.attempts.maybe && (!p.t.has(writeIDs) || c.ctx.Err() != nil || time.Since(p.attempts.since) > resolveFor) {
 			return outcome{}, &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrUnknown, Err: errors.Unwrap(fault(p.op, p.ID, err))}
 		}
 		_ = backoff.Wait(c.ctx, c.result.Retries+3) // when ctx ends the next try fails at once, and says how it stands
@@ -177,7 +177,7 @@ func (s *Store) writeState(ctx context.Context, q querier, p *statePut) (outcome
 	if guarded || p.Event != nil || p.t.OnChange != nil {
 		err = atomically(ctx, q, func(tx pgx.Tx) error {
 			if guarded {
-				if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "annals state "+string(p.ID)); err != nil {
+				if err := p.t.guard(ctx, tx, p.ID); err != nil {
 					return err
 				}
 			}
@@ -221,6 +221,9 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 			last, err := s.lastSeqNr(ctx, tx, p.ID)
 			if err != nil {
 				return err
+			}
+			if last == p.After && m.timed() {
+				return invalid(p.op, p.ID, m.ahead())
 			}
 			return invalid(p.op, p.ID, fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", p.After+1, last))
 		}
@@ -269,7 +272,7 @@ func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 		}
 		remembered = remembered || w.Revision <= revision // what is as old as this write would be still there
 	}
-	if p.After < annals.SeqNr(last) && !remembered && (!p.WriteID.IsZero() && !p.FirstTry || p.maybe) {
+	if p.After < annals.SeqNr(last) && !remembered && (!p.WriteID.IsZero() && !p.FirstTry || p.attempts.maybe) {
 		return outcome{err: &annals.Error{Op: p.op, ID: p.ID, After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil
 	}
 	return outcome{err: conflict(p.op, p.ID, p.After, annals.SeqNr(last))}, nil

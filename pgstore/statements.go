@@ -1,143 +1,161 @@
 package pgstore
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// statements are the texts that the names and payload types of the tables decide, made once when the store opens.
+// statements are the texts of the statements that depend on the tables. They are made once, when the store opens.
 type statements struct {
-	appendFirst, appendNext    [2]string // of an event with nothing but its payload, and of any
-	appendEach, appendAll      string
-	lookUp, last, deleteTo     string
-	replay, recover            string
-	saveSnapshot, loadSnapshot string
-	deleteSnapshots            string
-	events, eventKeys          string
+	appendFirst, appendNext string // one event
+	appendEach              string // commits of one event each
+	appendAll               string // commits of any number of events, which may have times of their own
+	lookUp, last, deleteTo  string
+	skip, skipToSnapshot    string
+	replay, recover         string
+	events, eventKeys       string // the columns of an event, with and without payloads
+	loadSnapshot            string
+	saveSnapshot            string
+	deleteSnapshots         string
 }
 
-// read is an expression for the bytes of a payload column.
-func read(t *table, column string) string {
+func (s *Store) prepare() {
+	s.sql.events, s.sql.eventKeys = eventColumns(payloadBytes(s.journal, "event_payload"), "meta_payload"), eventColumns("''::bytea", "NULL::bytea")
+	s.prepareAppend()
+	s.prepareDelete()
+	s.prepareReplay()
+	s.prepareSnapshots()
+	s.prepareRecover()
+	s.prepareSkip()
+	for _, t := range s.states {
+		t.prepare(s)
+	}
+}
+
+// fill replaces the placeholders of a statement: names of tables, the event columns, the empty payload of an event, and further ones,
+// as pairs.
+func (s *Store) fill(sql string, further ...string) string {
+	return strings.NewReplacer(append(further,
+		"{journal}", s.journal.name, "{snapshot}", s.snapshot.name, "{offset}", s.offset.name, "{epoch}", s.epoch.name,
+		"{events}", s.sql.events, "{no payload}", noPayload(s.journal, "event_payload"))...).Replace(sql)
+}
+
+// payloadBytes is an expression for the bytes of a payload column.
+func payloadBytes(t *table, column string) string {
 	if t.json(column) {
 		return "convert_to(" + column + "::text, 'UTF8')"
 	}
 	return column
 }
 
-// written is an expression that makes bytes what a payload column holds.
-func written(t *table, column, bytes string) string {
+// payloadValue is an expression that converts bytes to the type of a payload column.
+func payloadValue(t *table, column, bytes string) string {
 	if t.json(column) {
 		return "convert_from(" + bytes + ", 'UTF8')::" + t.columns[column].typ
 	}
 	return bytes
 }
 
-// empty is what a payload column holds where there is no payload.
-func empty(t *table, column string) string {
+// noPayload is the value of a payload column where there is no payload.
+func noPayload(t *table, column string) string {
 	if t.json(column) {
 		return "'{}'::" + t.columns[column].typ
 	}
 	return "''::bytea"
 }
 
-func (s *Store) prepare() {
-	s.prepareAppend()
-	s.prepareDelete()
-	s.prepareReplay()
-	s.prepareSnapshots()
-	s.prepareRecover()
-	for _, t := range s.states {
-		t.prepare()
-	}
-}
-
-// lastRow joins the newest row of the entity in column id, event or marker, as last: its number is the entity's. Rows before
-// from are not looked for: a scan of the index reads all that a leaf page has of the entity, and from the last number on that is one.
-func (s *Store) lastRow(id, from string) string {
-	return fmt.Sprintf(`LEFT JOIN LATERAL (
-		SELECT j.seq_nr, j.db_timestamp FROM %s j WHERE j.persistence_id = %s AND j.seq_nr >= %s ORDER BY j.seq_nr DESC LIMIT 1) last ON TRUE`, s.journal.name, id, from)
-}
-
-// after is the time of the next write behind a row that was written at earlier: times rise by entity even where clocks step back.
-func after(earlier string) string { return later("transaction_timestamp()", earlier) }
-
-// nth is after for commit number nr of a group: each has a time of its own. Queries of the plugins read a number of rows behind the
-// time of the last, and do not get past a time that more rows share. A group never gets ahead of the clock: to write a row takes
-// longer than a microsecond.
-func nth(nr, earlier string) string {
-	return later("transaction_timestamp() + ("+nr+" - 1) * interval '1 microsecond'", earlier)
-}
-
-func later(now, earlier string) string {
-	return "greatest(" + now + ", " + finite(earlier) + " + interval '1 microsecond')"
-}
-
-// finite is at, NULL where it is the end of all times: nothing can come behind that.
-func finite(at string) string { return "nullif(" + at + ", 'infinity')" }
-
-const journalColumns = `slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp`
-
+// In these statements, the time of a write is later than that of the entity's last row, even where clocks step back, unless that time
+// is infinite. Each commit of a group has a time of its own: the plugins' queries read a number of rows behind the time of the last row
+// read, and make no progress where more rows than that share a time. A group does not get ahead of the clock, because writing a row
+// takes longer than a microsecond.
 func (s *Store) prepareAppend() {
-	insert := fmt.Sprintf("INSERT INTO %s (%s)", s.journal.name, strings.Join(strings.Fields(journalColumns), " "))
-	const drop = "ON CONFLICT (persistence_id, seq_nr) DO NOTHING RETURNING persistence_id, db_timestamp"
+	value := func(bytes string) string { return payloadValue(s.journal, "event_payload", bytes) }
 
-	// One commit of one event: what a lone writer pays for. Without ON CONFLICT, which costs a second look into the index: here
-	// only a writer that loses in the same moment meets the key.
-	const one = "$1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, "
-	for i, rest := range []struct{ columns, values string }{
-		{"adapter_manifest", "''::text"}, // the others are NULL by themselves
-		{"adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload", "$9::text, $10::text::text[], $11::int, $12::text, $13::bytea"},
-	} {
-		columns := "slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload, " + rest.columns + ", db_timestamp"
-		values := one + written(s.journal, "event_payload", "$8::bytea") + ", " + rest.values
-		s.sql.appendFirst[i] = fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s, transaction_timestamp()
-			WHERE NOT EXISTS (SELECT FROM %[1]s WHERE persistence_id = $3::text AND seq_nr > 0) RETURNING db_timestamp`, s.journal.name, columns, values)
-		s.sql.appendNext[i] = fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s, %[4]s
-			FROM (SELECT seq_nr, db_timestamp FROM %[1]s WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
-			WHERE last.seq_nr = $4::bigint RETURNING db_timestamp`, s.journal.name, columns, values, after("last.db_timestamp"))
-	}
+	// Without ON CONFLICT, which looks into the index once more: only a concurrent writer can violate the key here.
+	s.sql.appendFirst = s.fill(`
+		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, {payload},
+			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea, transaction_timestamp()
+		WHERE NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = $3::text AND seq_nr > 0)
+		RETURNING db_timestamp`, "{payload}", value("$8::bytea"))
 
-	// Commits of one event each, to different entities. Two groups must not deadlock: all insert in the order of the ids.
-	s.sql.appendEach = fmt.Sprintf(`%s
-		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.ser_id, e.manifest, %s, e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, %s
-		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::int[], $8::text[], $9::bytea[], $10::text[], $11::int[], $12::text[], $13::bytea[])
-			WITH ORDINALITY AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr) %s
+	// A scan of the index reads all rows of the entity within a leaf page: from $4 on there is one, if the writer wins.
+	s.sql.appendNext = s.fill(`
+		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, {payload},
+			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea,
+			greatest(transaction_timestamp(), nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
+		FROM (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
+		WHERE last.seq_nr = $4::bigint
+		RETURNING db_timestamp`, "{payload}", value("$8::bytea"))
+
+	// Commits to different entities, in the order of their ids: two groups must not deadlock.
+	s.sql.appendEach = s.fill(`
+		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.ser_id, e.manifest, {payload},
+			e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta,
+			greatest(transaction_timestamp() + (e.nr - 1) * interval '1 microsecond', nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
+		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[],
+				$6::text[], $7::int[], $8::text[], $9::bytea[], $10::text[], $11::int[], $12::text[], $13::bytea[]) WITH ORDINALITY
+			AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr)
+			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = e.id AND seq_nr >= e.after
+				ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 		WHERE coalesce(last.seq_nr, 0) = e.after
 		ORDER BY nr
-		%s`, insert, written(s.journal, "event_payload", "e.payload"), nth("e.nr", "last.db_timestamp"), s.lastRow("e.id", "e.after"), drop)
+		ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+		RETURNING persistence_id, db_timestamp`, "{payload}", value("e.payload"))
 
-	commits := fmt.Sprintf(`SELECT m.*, %s AS at
-		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY AS m (slice, entity_type, id, after, writer, nr)
-		%s
-		WHERE coalesce(last.seq_nr, 0) = m.after`, nth("m.nr", "last.db_timestamp"), s.lastRow("m.id", "m.after"))
-	const events = `SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::text[], $9::int[], $10::text[], $11::bytea[], $12::text[], $13::int[], $14::text[], $15::bytea[])
-		AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta)`
-	event := fmt.Sprintf(`m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, %s, e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, m.at`,
-		written(s.journal, "event_payload", "e.payload"))
+	// The first event of a commit decides whether the commit wins. The other events of the winners follow in the same statement.
+	s.sql.appendAll = s.fill(`
+		WITH m AS MATERIALIZED (
+			SELECT m.*, greatest(transaction_timestamp() + (m.nr - 1) * interval '1 microsecond',
+				nullif(last.db_timestamp, 'infinity') + interval '1 microsecond') AS at
+			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[]) WITH ORDINALITY
+				AS m (slice, entity_type, id, after, writer, latest, nr)
+				LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = m.id AND seq_nr >= m.after
+					ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
+			WHERE coalesce(last.seq_nr, 0) = m.after AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)),
+		e AS MATERIALIZED (
+			SELECT * FROM unnest($7::bigint[], $8::bigint[], $9::text[], $10::int[], $11::text[], $12::bytea[], $13::text[], $14::int[], $15::text[],
+				$16::bytea[], $17::timestamptz[])
+				AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, at)),
+		won AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, {payload},
+				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
+			FROM m JOIN e USING (nr) WHERE e.seq_nr = m.after + 1
+			ORDER BY nr
+			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+			RETURNING persistence_id),
+		rest AS (
+			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
+				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, {payload},
+				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
+			FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1
+			ORDER BY nr, e.seq_nr)
+		SELECT m.id, m.at FROM won JOIN m ON m.id = won.persistence_id`, "{payload}", value("e.payload"))
 
-	// The first event of a commit decides whether it wins. Only winners' other events follow, in the same statement.
-	s.sql.appendAll = fmt.Sprintf(`WITH m AS MATERIALIZED (%s), e AS MATERIALIZED (%s),
-		won AS (%s SELECT %s FROM m JOIN e USING (nr) WHERE e.seq_nr = m.after + 1 ORDER BY nr %s),
-		rest AS (%s SELECT %s FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1 ORDER BY nr, e.seq_nr)
-		SELECT persistence_id, db_timestamp FROM won`, commits, events, insert, event, drop, insert, event)
-
-	s.sql.last = fmt.Sprintf(`SELECT coalesce(max(seq_nr), 0) FROM %s WHERE persistence_id = $1`, s.journal.name)
+	s.sql.last = s.fill(`SELECT coalesce(max(seq_nr), 0) FROM {journal} WHERE persistence_id = $1`)
 
 	// Is the commit of $4 events behind $2 one of the writer $3, and where does it end? Events of one commit share time and writer,
-	// and the next commit is later: so the row before tells a commit's first event from one in its middle. DeleteTo strips rows,
-	// gives the last of them its own time, which is later, and removes old ones, from the first on: the commit's time is that of
-	// its earliest row, and the last row is proof enough where the first is no more.
-	s.sql.lookUp = fmt.Sprintf(`SELECT coalesce(last.seq_nr, 0), own.at, coalesce(own.until, 0)
-		FROM (SELECT) one %s LEFT JOIN LATERAL (
-			SELECT c.at, (SELECT max(r.seq_nr) FROM %[2]s r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
-				AND r.writer = $3 AND (r.db_timestamp = c.at OR r.deleted)) AS until
-			FROM (SELECT min(r.db_timestamp) FILTER (WHERE r.writer = $3) AS at,
-					bool_or(r.seq_nr = $2 + 1 AND r.writer = $3) AS begins,
-					bool_or(r.seq_nr = $2 + 1 AND r.writer <> $3 AND NOT (r.deleted AND r.writer = '')) AS other,
-					bool_or(r.seq_nr = $2 + $4 AND r.writer = $3) AS ends
-				FROM %[2]s r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4) c
-			WHERE (c.begins OR c.ends AND NOT c.other) AND NOT EXISTS (SELECT FROM %[2]s b WHERE b.persistence_id = $1 AND b.seq_nr = $2
-				AND b.writer = $3 AND (b.db_timestamp = c.at OR b.deleted))) own ON TRUE`,
-		s.lastRow("$1", "0"), s.journal.name)
+	// and the next commit is later: so the row before tells a commit's first event from one in its middle. Where events have times of
+	// their own ($5) the writer alone counts. DeleteTo strips rows, gives the last of them its own time, which is later, and removes
+	// old ones, from the first on: the commit's time is that of its earliest row, and the last row is proof enough where the first
+	// has been removed.
+	s.sql.lookUp = s.fill(`
+		SELECT coalesce(last.seq_nr, 0), own.at, coalesce(own.until, 0), transaction_timestamp()
+		FROM (SELECT) one
+			LEFT JOIN LATERAL (SELECT seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr >= 0 ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
+			LEFT JOIN LATERAL (
+				SELECT c.at, (SELECT max(r.seq_nr) FROM {journal} r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
+					AND r.writer = $3 AND ($5 OR r.db_timestamp = c.at OR r.deleted)) AS until
+				FROM (SELECT min(r.db_timestamp) FILTER (WHERE r.writer = $3) AS at,
+						bool_or(r.seq_nr = $2 + 1 AND r.writer = $3) AS begins,
+						bool_or(r.seq_nr = $2 + 1 AND r.writer <> $3 AND NOT (r.deleted AND r.writer = '')) AS other,
+						bool_or(r.seq_nr = $2 + $4 AND r.writer = $3) AS ends
+					FROM {journal} r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4) c
+				WHERE (c.begins OR c.ends AND NOT c.other) AND ($5 OR NOT EXISTS (SELECT FROM {journal} b WHERE b.persistence_id = $1
+					AND b.seq_nr = $2 AND b.writer = $3 AND (b.db_timestamp = c.at OR b.deleted)))) own ON TRUE`)
 }

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,23 +14,51 @@ import (
 
 // stateStatements are the texts for one table.
 type stateStatements struct {
-	get, lookUp string
-	columns     string
-	keys        string // columns without payloads
+	get, lookUp, last string
+	skip              string
+	columns           string
+	keys              string // columns without payloads
 }
 
-func (t *stateTable) prepare() {
-	const head = "persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), "
-	t.sql.columns = head + read(t.table, "state_payload") + ", tags"
-	t.sql.keys = head + "''::bytea, tags"
-	kept := "''"
-	if t.has(writeIDs) {
-		kept = "coalesce(" + writeIDs + ", '')"
+func (t *stateTable) prepare(s *Store) {
+	fill := func(sql string) string {
+		return strings.NewReplacer("{state}", t.name, "{columns}", t.sql.columns, "{no payload}", noPayload(t.table, "state_payload"),
+			"{write ids}", t.columnOr(writeIDs, "NULL::text")).Replace(sql)
 	}
+	t.sql.columns = t.stateColumns(payloadBytes(t.table, "state_payload"), t.columnOr("meta_payload", "NULL::bytea"))
+	t.sql.keys = t.stateColumns("''::bytea", "NULL::bytea")
 	// In tables with the wide key an entity may have two rows, of which the newest counts.
-	const newest = "WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1"
-	t.sql.get = fmt.Sprintf("SELECT %s FROM %s %s", t.sql.columns, t.name, newest)
-	t.sql.lookUp = fmt.Sprintf("SELECT revision, %s FROM %s %s", kept, t.name, newest)
+	t.sql.get = fill(`SELECT {columns} FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
+	t.sql.lookUp = fill(`SELECT revision, coalesce({write ids}, '') FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
+	t.sql.last = fill(`SELECT revision FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
+	t.sql.skip = fill(`
+		INSERT INTO {state} (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload)
+		SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', {no payload}
+		WHERE NOT EXISTS (SELECT FROM {state} WHERE persistence_id = $3::text)
+		ON CONFLICT DO NOTHING`)
+}
+
+// stateColumns are the columns of a state as appendStates reads them.
+func (t *stateTable) stateColumns(payload, meta string) string {
+	return "persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), " + payload + ", tags, " +
+		t.columnOr("meta_ser_id", "NULL::int") + ", " + t.columnOr("meta_ser_manifest", "NULL::text") + ", " + meta
+}
+
+// columnOr is an optional column, or another expression where the table lacks the column.
+func (t *stateTable) columnOr(column, other string) string {
+	if t.has(column) {
+		return column
+	}
+	return other
+}
+
+// guard keeps others from writing the first revision of id until tx ends, where the key of the table does not.
+func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.PersistenceID) error {
+	if !t.wide() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "annals state "+string(id))
+	return err
 }
 
 // statement is what writes p. It writes one row, or none when the last revision is not p.After.
@@ -71,6 +100,7 @@ func (b *stateBuilder) insert(p *statePut) string {
 	}
 	b.set("tags", b.arg(p.Tags)+"::text[]")
 	b.payload(p)
+	b.metadata(p)
 	b.additional(p)
 	guard := ""
 	if b.t.wide() {
@@ -81,17 +111,20 @@ func (b *stateBuilder) insert(p *statePut) string {
 }
 
 func (b *stateBuilder) update(p *statePut) string {
+	// Times rise, also where clocks step back. Nothing is later than an infinite one.
+	const later = "greatest(transaction_timestamp(), nullif(old.db_timestamp, 'infinity') + interval '1 microsecond')"
 	id, before := b.arg(string(p.ID))+"::text", b.arg(int64(p.After))+"::bigint"
 	b.set("revision", before+" + 1")
-	b.set("db_timestamp", after("old.db_timestamp"))
+	b.set("db_timestamp", later)
 	if b.t.has(writeIDs) {
 		b.set(writeIDs, fmt.Sprintf(`array_to_string((string_to_array(old.%[1]s, ' '))[greatest(cardinality(string_to_array(old.%[1]s, ' ')) - %[2]d, 1):] || (%[3]s), ' ')`,
-			writeIDs, sqlrow.RememberedWrites-2, b.entry(p, "("+before+" + 1)", after("old.db_timestamp"))))
+			writeIDs, sqlrow.RememberedWrites-2, b.entry(p, "("+before+" + 1)", later)))
 	}
 	if !p.deleted || len(p.Tags) > 0 { // like the plugins a tombstone keeps its tags: followers of a tag see it go
 		b.set("tags", b.arg(p.Tags)+"::text[]")
 	}
 	b.payload(p)
+	b.metadata(p)
 	b.additional(p)
 	sets := make([]string, len(b.columns))
 	for i := range sets {
@@ -109,12 +142,22 @@ func (b *stateBuilder) payload(p *statePut) {
 	if p.deleted {
 		b.set("state_ser_id", "0")
 		b.set("state_ser_manifest", "''")
-		b.set("state_payload", empty(b.t.table, "state_payload"))
+		b.set("state_payload", noPayload(b.t.table, "state_payload"))
 		return
 	}
 	b.set("state_ser_id", b.arg(p.SerializerID)+"::int")
 	b.set("state_ser_manifest", b.arg(p.Manifest)+"::text")
-	b.set("state_payload", written(b.t.table, "state_payload", b.arg(notNil(p.Data))+"::bytea"))
+	b.set("state_payload", payloadValue(b.t.table, "state_payload", b.arg(notNil(p.Data))+"::bytea"))
+}
+
+func (b *stateBuilder) metadata(p *statePut) {
+	if !b.t.keepsMetadata() {
+		return
+	}
+	id, manifest, data := metaColumns(p.Metadata)
+	b.set("meta_ser_id", b.arg(id)+"::int")
+	b.set("meta_ser_manifest", b.arg(manifest)+"::text")
+	b.set("meta_payload", b.arg(data)+"::bytea")
 }
 
 func (b *stateBuilder) additional(p *statePut) {
@@ -135,11 +178,14 @@ func appendStates(to []annals.State, rows pgx.Rows, result *annals.Result) ([]an
 		var s annals.State
 		var id string
 		var tags pgtype.Array[string]
-		err := rows.Scan(&id, (*int64)(&s.Revision), &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags)
+		var metaID *int32
+		var metaManifest *string
+		var meta []byte
+		err := rows.Scan(&id, (*int64)(&s.Revision), &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags, &metaID, &metaManifest, &meta)
 		if err != nil {
 			return to, corrupt(id, s.Revision, err)
 		}
-		s.ID, s.Time = annals.PersistenceID(id), s.Time.UTC()
+		s.ID, s.Time, s.Metadata = annals.PersistenceID(id), s.Time.UTC(), metadata(metaID, metaManifest, meta)
 		if s.Tags, err = list(tags); err != nil {
 			return to, corrupt(id, s.Revision, err)
 		}

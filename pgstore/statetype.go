@@ -26,6 +26,11 @@ type stateTable struct {
 	sql stateStatements
 }
 
+// keepsMetadata reports whether the table has the three optional columns for metadata, which the plugins do not know either.
+func (t *stateTable) keepsMetadata() bool {
+	return t.has("meta_ser_id") && t.has("meta_ser_manifest") && t.has("meta_payload")
+}
+
 // wide reports whether the key holds the revision, as in Pekko's tables and Akka's before 1.2.4. Then the key does not
 // keep an entity from having two rows: the statements have to.
 func (t *stateTable) wide() bool { return len(t.key) > 1 }
@@ -78,7 +83,8 @@ func (s *Store) validateStateTypes() error {
 			if slices.Contains(st.Columns[:i], name) {
 				about(fmt.Errorf("column %q is named twice", name))
 			}
-			if _, ours := stateShape.columns[name]; ours || name == writeIDs {
+			_, ours := stateShape.columns[name]
+			if _, optional := stateShape.optional[name]; ours || optional {
 				about(fmt.Errorf("column %q is the store's own", name))
 			}
 		}

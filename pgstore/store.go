@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // Options of a Store; the zero Options work.
@@ -67,9 +68,9 @@ type Store struct {
 
 	reconnects reconnects // of write and group
 
-	sockets  sockets // of those two pools
-	direct   bool    // plain events bypass the driver's type map
-	yugabyte bool    // the server is a YugabyteDB
+	sockets  wire.Sockets // of those two pools
+	direct   bool         // plain events bypass the driver's type map
+	yugabyte bool         // the server is a YugabyteDB
 
 	journal, snapshot, offset, epoch *table
 	states                           map[string]*stateTable // by entity type; "" is the common one
@@ -94,6 +95,7 @@ var (
 	_ annals.Watcher            = (*Store)(nil)
 	_ annals.StateFinder        = (*Store)(nil)
 	_ annals.Skipper            = (*Store)(nil)
+	_ annals.StateSkipper       = (*Store)(nil)
 	_ annals.Forgetter          = (*Store)(nil)
 )
 
@@ -189,13 +191,13 @@ func (s *Store) Offsets() annals.OffsetStore { return offsets{view{s: s}} }
 
 // Capabilities depend on the tables that the database has, and on Options.PluginDeletes.
 func (s *Store) Capabilities() annals.Capabilities {
-	idempotent := true
+	idempotent, stateMetadata := true, true
 	for _, t := range s.states {
-		idempotent = idempotent && t.has(writeIDs)
+		idempotent, stateMetadata = idempotent && t.has(writeIDs), stateMetadata && t.keepsMetadata()
 	}
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: s.offset.exists(),
-		CommitSnapshot: true, Tags: true, Metadata: true, TagQueries: true, StateEvents: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, EventTimes: true, TagQueries: true, StateEvents: true,
 		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !s.options.PluginDeletes, Forgets: true,
 		Limits: s.limits,
 	}

@@ -69,7 +69,7 @@ var (
 	stateShape = shape{
 		columns: map[string][]string{"slice": integer, "entity_type": text, "persistence_id": text, "revision": bigint, "db_timestamp": timestamp,
 			"state_ser_id": integer, "state_ser_manifest": text, "state_payload": payload, "tags": textArray},
-		optional: map[string][]string{writeIDs: text},
+		optional: map[string][]string{writeIDs: text, "meta_ser_id": integer, "meta_ser_manifest": text, "meta_payload": bytea},
 		keys:     [][]string{{"persistence_id"}, {"persistence_id", "revision"}},
 	}
 	offsetShape = shape{
