@@ -144,9 +144,7 @@ func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, erro
 	}
 	switch {
 	case at != nil:
-		r := m.won(*at).receipt
-		r.SeqNr, r.Repeated = annals.SeqNr(until), true
-		return outcome{receipt: r}, nil
+		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
 	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
 		return outcome{err: invalid("append", m.id, m.ahead())}, nil
 	case annals.SeqNr(last) < m.after:

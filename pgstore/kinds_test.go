@@ -64,12 +64,9 @@ func TestWhatTheOperatorHasToMend(t *testing.T) {
 	}
 	_, err := pgstore.Open(t.Context(), pool(t, as), pgstore.Options{})
 	wantKind(t, err, annals.ErrInvalid)
-	if !strings.Contains(fmt.Sprint(err), `no right to read table "event_journal"`) {
-		t.Errorf("a role without rights: %v", err)
-	}
-
-	run(t, at, "GRANT SELECT ON event_journal, snapshot, durable_state, akka_projection_timestamp_offset_store, annals_projection_epoch TO "+role)
+	run(t, at, "GRANT SELECT, INSERT, UPDATE, DELETE ON event_journal, snapshot, durable_state, akka_projection_timestamp_offset_store, annals_projection_epoch TO "+role)
 	reader := openAt(t, as, pgstore.Options{})
+	run(t, at, "REVOKE INSERT ON event_journal, durable_state FROM "+role)
 	if n := len(all(t, reader, "T|1")); n != 1 {
 		t.Errorf("a role that may read reads %d events, want 1", n)
 	}

@@ -2,31 +2,106 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// object is something that create makes.
-type object struct {
-	name string // as to_regclass takes it; of a schema the bare name
-	ddl  string
+// Schema returns the statements that create everything a store with the options o uses: schema, tables and indexes, for an empty
+// database, each ended by a semicolon. Additional columns of Options.StateTypes are the user's own and are not in it. The error is
+// ErrInvalid when o is wrong.
+func Schema(o Options) (string, error) {
+	s := &Store{options: o, tables: o.Tables.withDefaults()}
+	if err := s.settle(); err != nil {
+		return "", invalid("open", "", err)
+	}
+	var b strings.Builder
+	for _, o := range s.objects() {
+		if o.column == "" {
+			b.WriteString(o.ddl + ";\n")
+		}
+	}
+	return b.String(), nil
 }
 
-// create makes the tables and indexes that do not exist yet. What exists is left as it is, also where it is wrong. Where nothing is
-// missing it only reads, so the role needs no right to create.
-func (s *Store) create(ctx context.Context) error {
-	if missing, err := s.missing(ctx, s.reads); err != nil || len(missing) == 0 {
-		return err
+// Migrate creates what a store with the options o uses and the database lacks, in one transaction: schema, tables, indexes, and in
+// the tables of states the columns that the plugins' tables do not have. It returns the statements that it ran, none when nothing is
+// missing; then it only reads, and the role needs no right to create. Nothing that exists is changed otherwise: Open reports what is
+// wrong. The errors are those of Open. Processes may migrate at the same time.
+//
+// An index on a large table blocks its writers while it is made: create it beforehand, with CREATE INDEX CONCURRENTLY and the name
+// that Pending shows.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, o Options) (done []string, err error) {
+	s, err := unopened(pool, o)
+	if err != nil {
+		return nil, err
 	}
-	return atomically(ctx, s.reads, func(tx pgx.Tx) error {
-		// Two processes that create at once would meet each other's half.
+	if err := s.refusePartitions(ctx); err != nil {
+		return nil, fault("open", "", err)
+	}
+	if done, err = s.create(ctx, true); err != nil {
+		return nil, fault("open", "", err)
+	}
+	return done, nil
+}
+
+// Pending returns the statements that Migrate would run. It changes nothing.
+func Pending(ctx context.Context, pool *pgxpool.Pool, o Options) ([]string, error) {
+	s, err := unopened(pool, o)
+	if err != nil {
+		return nil, err
+	}
+	missing, err := s.missing(ctx, s.reads, true)
+	if err != nil {
+		return nil, fault("open", "", err)
+	}
+	return statementsOf(missing), nil
+}
+
+// unopened is a store with checked options.
+func unopened(pool *pgxpool.Pool, o Options) (*Store, error) {
+	s := &Store{options: o, tables: o.Tables.withDefaults(), reads: pool}
+	if err := s.settle(); err != nil {
+		return nil, invalid("open", "", err)
+	}
+	if pool == nil {
+		return nil, invalid("open", "", errors.New("the pool is nil"))
+	}
+	return s, nil
+}
+
+// object is something that the store uses and that Migrate can make.
+type object struct {
+	name   string // as to_regclass takes it; of a schema the bare name
+	column string // of the table called name, where the object is a column
+	ddl    string
+}
+
+func statementsOf(objects []object) []string {
+	var all []string
+	for _, o := range objects {
+		all = append(all, o.ddl)
+	}
+	return all
+}
+
+// create makes what is missing, columns only if columns is true, and returns the statements that it ran. Where nothing is missing it
+// only reads.
+func (s *Store) create(ctx context.Context, columns bool) (done []string, err error) {
+	if missing, err := s.missing(ctx, s.reads, columns); err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	err = atomically(ctx, s.reads, func(tx pgx.Tx) error {
+		// Processes that create at the same time wait for each other.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals create tables', 0))`); err != nil {
 			return err
 		}
-		missing, err := s.missing(ctx, tx)
+		missing, err := s.missing(ctx, tx, columns)
 		if err != nil {
 			return err
 		}
@@ -35,20 +110,34 @@ func (s *Store) create(ctx context.Context) error {
 				return err
 			}
 		}
+		done = statementsOf(missing)
 		return nil
 	})
+	return done, err
 }
 
-// missing are the objects that the search_path does not lead to, in the order in which they can be made.
-func (s *Store) missing(ctx context.Context, q querier) ([]object, error) {
-	all := s.objects()
-	names := make([]string, len(all))
-	for i, o := range all {
-		names[i] = o.name
+// missing are the objects that the search_path does not lead to, in the order in which they can be made. A column is missing where its
+// table exists.
+func (s *Store) missing(ctx context.Context, q querier, columns bool) ([]object, error) {
+	var all []object
+	for _, o := range s.objects() {
+		if columns || o.column == "" {
+			all = append(all, o)
+		}
 	}
-	rows, err := q.Query(ctx, `SELECT nr::int - 1 FROM unnest($1::text[]) WITH ORDINALITY o (name, nr)
-		WHERE CASE WHEN nr = 1 AND $2 <> '' THEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $2) ELSE to_regclass(name) IS NULL END ORDER BY nr`,
-		names, s.tables.Schema)
+	names, columnNames := make([]string, len(all)), make([]string, len(all))
+	for i, o := range all {
+		names[i], columnNames[i] = o.name, o.column
+	}
+	rows, err := q.Query(ctx, `
+		SELECT nr::int - 1
+		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY o (name, of_table, nr)
+		WHERE CASE
+			WHEN nr = 1 AND $3 <> '' THEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $3)
+			WHEN of_table = '' THEN to_regclass(name) IS NULL
+			ELSE to_regclass(name) IS NOT NULL
+				AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass(name) AND attname = of_table AND NOT attisdropped) END
+		ORDER BY nr`, names, columnNames, s.tables.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +149,80 @@ func (s *Store) missing(ctx context.Context, q querier) ([]object, error) {
 	return missing, err
 }
 
+const (
+	journalColumns = `
+	slice INT NOT NULL,
+	entity_type VARCHAR(255) NOT NULL,
+	persistence_id VARCHAR(255) NOT NULL,
+	seq_nr BIGINT NOT NULL,
+	db_timestamp TIMESTAMPTZ NOT NULL,
+	event_ser_id INTEGER NOT NULL,
+	event_ser_manifest VARCHAR(255) NOT NULL,
+	event_payload {payload} NOT NULL,
+	deleted BOOLEAN DEFAULT FALSE NOT NULL,
+	writer VARCHAR(255) NOT NULL,
+	adapter_manifest VARCHAR(255),
+	tags TEXT[],
+	meta_ser_id INTEGER,
+	meta_ser_manifest VARCHAR(255),
+	meta_payload BYTEA,
+	PRIMARY KEY (persistence_id, seq_nr)`
+
+	snapshotColumns = `
+	slice INT NOT NULL,
+	entity_type VARCHAR(255) NOT NULL,
+	persistence_id VARCHAR(255) NOT NULL,
+	seq_nr BIGINT NOT NULL,
+	db_timestamp TIMESTAMPTZ,
+	write_timestamp BIGINT NOT NULL,
+	ser_id INTEGER NOT NULL,
+	ser_manifest VARCHAR(255) NOT NULL,
+	snapshot {payload} NOT NULL,
+	tags TEXT[],
+	meta_ser_id INTEGER,
+	meta_ser_manifest VARCHAR(255),
+	meta_payload BYTEA,
+	PRIMARY KEY (persistence_id)`
+
+	stateColumns = `
+	slice INT NOT NULL,
+	entity_type VARCHAR(255) NOT NULL,
+	persistence_id VARCHAR(255) NOT NULL,
+	revision BIGINT NOT NULL,
+	db_timestamp TIMESTAMPTZ NOT NULL,
+	state_ser_id INTEGER NOT NULL,
+	state_ser_manifest VARCHAR(255),
+	state_payload {payload} NOT NULL,
+	tags TEXT[],
+	write_ids TEXT,
+	meta_ser_id INTEGER,
+	meta_ser_manifest VARCHAR(255),
+	meta_payload BYTEA,
+	PRIMARY KEY (persistence_id)`
+
+	offsetColumns = `
+	projection_name VARCHAR(255) NOT NULL,
+	projection_key VARCHAR(255) NOT NULL,
+	slice INT NOT NULL,
+	persistence_id VARCHAR(255) NOT NULL,
+	seq_nr BIGINT NOT NULL,
+	timestamp_offset TIMESTAMPTZ NOT NULL,
+	timestamp_consumed TIMESTAMPTZ NOT NULL,
+	PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr)`
+
+	epochColumns = `
+	projection_name VARCHAR(255) NOT NULL,
+	slice_from INT NOT NULL,
+	slice_to INT NOT NULL,
+	epoch BIGINT NOT NULL,
+	PRIMARY KEY (projection_name, slice_from, slice_to)`
+)
+
+// addedToStates are the columns of stateColumns that the plugins' tables do not have.
+var addedToStates = []struct{ name, typ string }{
+	{writeIDs, "TEXT"}, {"meta_ser_id", "INTEGER"}, {"meta_ser_manifest", "VARCHAR(255)"}, {"meta_payload", "BYTEA"},
+}
+
 // objects are all that the store uses, the schema first where it has a name.
 func (s *Store) objects() (all []object) {
 	t, payload := s.tables, "BYTEA"
@@ -67,90 +230,39 @@ func (s *Store) objects() (all []object) {
 		payload = "JSONB"
 	}
 	if t.Schema != "" {
-		all = append(all, object{t.Schema, "CREATE SCHEMA " + quote(t.Schema)})
+		all = append(all, object{name: t.Schema, ddl: "CREATE SCHEMA " + quote(t.Schema)})
 	}
-	table := func(name, columns string, args ...any) {
-		all = append(all, object{t.quoted(name), "CREATE TABLE " + t.quoted(name) + " (" + fmt.Sprintf(columns, args...) + ")"})
+	table := func(name, columns string) {
+		all = append(all, object{name: t.quoted(name), ddl: "CREATE TABLE " + t.quoted(name) + " (" + strings.ReplaceAll(columns, "{payload}", payload) + ")"})
 	}
 	index := func(of, suffix, columns string) {
 		name := indexName(of, suffix)
-		all = append(all, object{t.quoted(name), fmt.Sprintf("CREATE INDEX %s ON %s %s", quote(name), t.quoted(of), columns)})
+		all = append(all, object{name: t.quoted(name), ddl: fmt.Sprintf("CREATE INDEX %s ON %s %s", quote(name), t.quoted(of), columns)})
 	}
 	tags := func(of string) {
 		if s.options.TagsIndex {
 			index(of, "_tags_idx", "USING gin (tags)")
 		}
 	}
-	table(t.Journal, `
-		slice INT NOT NULL,
-		entity_type VARCHAR(255) NOT NULL,
-		persistence_id VARCHAR(255) NOT NULL,
-		seq_nr BIGINT NOT NULL,
-		db_timestamp TIMESTAMPTZ NOT NULL,
-		event_ser_id INTEGER NOT NULL,
-		event_ser_manifest VARCHAR(255) NOT NULL,
-		event_payload %s NOT NULL,
-		deleted BOOLEAN DEFAULT FALSE NOT NULL,
-		writer VARCHAR(255) NOT NULL,
-		adapter_manifest VARCHAR(255),
-		tags TEXT[],
-		meta_ser_id INTEGER,
-		meta_ser_manifest VARCHAR(255),
-		meta_payload BYTEA,
-		PRIMARY KEY (persistence_id, seq_nr)`, payload)
+	table(t.Journal, journalColumns)
 	index(t.Journal, "_slice_idx", "(slice, entity_type, db_timestamp, seq_nr)")
 	tags(t.Journal)
-	table(t.Snapshot, `
-		slice INT NOT NULL,
-		entity_type VARCHAR(255) NOT NULL,
-		persistence_id VARCHAR(255) NOT NULL,
-		seq_nr BIGINT NOT NULL,
-		db_timestamp TIMESTAMPTZ,
-		write_timestamp BIGINT NOT NULL,
-		ser_id INTEGER NOT NULL,
-		ser_manifest VARCHAR(255) NOT NULL,
-		snapshot %s NOT NULL,
-		tags TEXT[],
-		meta_ser_id INTEGER,
-		meta_ser_manifest VARCHAR(255),
-		meta_payload BYTEA,
-		PRIMARY KEY (persistence_id)`, payload)
+	table(t.Snapshot, snapshotColumns)
 	for _, name := range t.states(s.options) {
-		table(name, `
-			slice INT NOT NULL,
-			entity_type VARCHAR(255) NOT NULL,
-			persistence_id VARCHAR(255) NOT NULL,
-			revision BIGINT NOT NULL,
-			db_timestamp TIMESTAMPTZ NOT NULL,
-			state_ser_id INTEGER NOT NULL,
-			state_ser_manifest VARCHAR(255),
-			state_payload %s NOT NULL,
-			tags TEXT[],
-			%s TEXT,
-			PRIMARY KEY (persistence_id)`, payload, writeIDs)
+		table(name, stateColumns)
+		for _, c := range addedToStates {
+			all = append(all, object{name: t.quoted(name), column: c.name, ddl: fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(name), c.name, c.typ)})
+		}
 		index(name, "_slice_idx", "(slice, entity_type, db_timestamp)")
 		tags(name)
 	}
-	table(t.TimestampOffset, `
-		projection_name VARCHAR(255) NOT NULL,
-		projection_key VARCHAR(255) NOT NULL,
-		slice INT NOT NULL,
-		persistence_id VARCHAR(255) NOT NULL,
-		seq_nr BIGINT NOT NULL,
-		timestamp_offset TIMESTAMPTZ NOT NULL,
-		timestamp_consumed TIMESTAMPTZ NOT NULL,
-		PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr)`)
-	table(t.Epoch, `
-		projection_name VARCHAR(255) NOT NULL,
-		slice_from INT NOT NULL,
-		slice_to INT NOT NULL,
-		epoch BIGINT NOT NULL,
-		PRIMARY KEY (projection_name, slice_from, slice_to)`)
+	table(t.TimestampOffset, offsetColumns)
+	table(t.Epoch, epochColumns)
 	return all
 }
 
-// indexName is the plugins' name for an index of a table. Where that is longer than PostgreSQL's names it is cut, and has a checksum:
-// names that are cut alike stay different.
+// indexName is the plugins' name for an index of a table. Where that is longer than PostgreSQL's names it is cut and gets a checksum,
+// so that two names with the same beginning stay different.
 func indexName(table, suffix string) string {
 	if len(table)+len(suffix) <= maxName {
 		return table + suffix

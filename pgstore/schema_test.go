@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,27 +116,86 @@ func TestDataPartitionsAreRefused(t *testing.T) {
 	}
 }
 
-// The tables that the document shows are those that CreateTables makes.
+// The tables that the document shows, those that CreateTables makes and those of Schema are the same, and Migrate has nothing to add.
 func TestDocumentedTables(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/stores/postgres.md")
+	page, err := os.ReadFile("../docs/stores/postgres.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := regexp.MustCompile("(?s)```sql\n(.*?)```").FindSubmatch(text)
+	documented := regexp.MustCompile("(?s)```sql\n(.*?)```").FindSubmatch(page)
 	if documented == nil {
 		t.Fatal("the document shows no tables")
 	}
-	shown, made := postgres.Schema(t), postgres.Schema(t)
-	run(t, shown, string(documented[1]))
+	script, err := pgstore.Schema(pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := postgres.Schema(t)
 	openAt(t, made, pgstore.Options{CreateTables: true})
-	describe := func(at string) (all string) {
-		query(t, at, `SELECT (SELECT string_agg(table_name || '.' || column_name || ' ' || data_type || coalesce(character_maximum_length::text, '') || is_nullable || coalesce(column_default, ''), E'\n' ORDER BY table_name, ordinal_position)
-				FROM information_schema.columns WHERE table_schema = current_schema())
-			|| (SELECT string_agg(replace(indexdef, current_schema(), ''), E'\n' ORDER BY indexname) FROM pg_indexes WHERE schemaname = current_schema())`, nil, &all)
-		return all
+	for what, sql := range map[string]string{"the document": string(documented[1]), "Schema": script} {
+		at := postgres.Schema(t)
+		run(t, at, sql)
+		if a, b := describe(t, at), describe(t, made); a != b {
+			t.Errorf("the tables of %s are\n%s\n\nCreateTables makes\n%s", what, a, b)
+		}
+		if done, err := pgstore.Migrate(t.Context(), pool(t, at), pgstore.Options{}); err != nil || len(done) != 0 {
+			t.Errorf("Migrate does %q behind %s, %v", done, what, err)
+		}
 	}
-	if a, b := describe(shown), describe(made); a != b {
-		t.Errorf("the document's tables are\n%s\n\nCreateTables makes\n%s", a, b)
+}
+
+// describe is what the tables and indexes of a schema look like.
+func describe(t *testing.T, at string) (all string) {
+	t.Helper()
+	query(t, at, `SELECT (SELECT string_agg(table_name || '.' || column_name || ' ' || data_type || coalesce(character_maximum_length::text, '') || is_nullable || coalesce(column_default, ''), E'\n' ORDER BY table_name, column_name)
+			FROM information_schema.columns WHERE table_schema = current_schema())
+		|| (SELECT string_agg(replace(indexdef, current_schema(), ''), E'\n' ORDER BY indexname) FROM pg_indexes WHERE schemaname = current_schema())`, nil, &all)
+	return all
+}
+
+// Migrate adds to the tables of a plugin what they lack, once, however many processes run it, and says what; then the store claims
+// what the columns are for. CreateTables changes no table that exists.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	at := postgres.Schema(t)
+	run(t, at, pekkoTables+"; DROP TABLE annals_projection_epoch; DROP INDEX durable_state_slice_idx")
+	o := pgstore.Options{Tables: pgstore.PekkoTables(), StateTypes: map[string]annals.StateType[pgx.Tx]{"Thing": {Table: "thing"}}}
+	before := describe(t, at)
+	pending, err := pgstore.Pending(t.Context(), pool(t, at), o)
+	if err != nil || len(pending) != 4+1+2+1 || describe(t, at) != before {
+		t.Errorf("pending: %q, %v", pending, err)
 	}
+	results := make(chan []string)
+	for range 4 {
+		go func() {
+			done, err := pgstore.Migrate(t.Context(), pool(t, at), o)
+			if err != nil {
+				t.Error(err)
+			}
+			results <- done
+		}()
+	}
+	var done []string
+	for range 4 {
+		done = append(done, <-results...)
+	}
+	if !slices.Equal(done, pending) {
+		t.Errorf("four processes did\n%q, want what was pending\n%q", done, pending)
+	}
+	if s := openAt(t, at, o); !s.Capabilities().StateMetadata || !s.Capabilities().IdempotentState {
+		t.Errorf("capabilities behind Migrate: %+v", s.Capabilities())
+	}
+
+	at = postgres.Schema(t)
+	run(t, at, pekkoTables)
+	before = describe(t, at)
+	o.CreateTables, o.StateTypes = true, nil
+	if s := openAt(t, at, o); describe(t, at) != before || s.Capabilities().StateMetadata {
+		t.Error("CreateTables changed a table")
+	}
+	_, err = pgstore.Migrate(t.Context(), nil, o)
+	wantKind(t, err, annals.ErrInvalid)
+	_, err = pgstore.Schema(pgstore.Options{MaxEvents: -1})
+	wantKind(t, err, annals.ErrInvalid)
 }

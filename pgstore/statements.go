@@ -149,9 +149,10 @@ func (s *Store) prepareAppend() {
 		FROM (SELECT) one
 			LEFT JOIN LATERAL (SELECT seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr >= 0 ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 			LEFT JOIN LATERAL (
-				SELECT c.at, (SELECT max(r.seq_nr) FROM {journal} r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
+				SELECT CASE WHEN $5 THEN c.last_at ELSE c.at END AS at, (SELECT max(r.seq_nr) FROM {journal} r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
 					AND r.writer = $3 AND ($5 OR r.db_timestamp = c.at OR r.deleted)) AS until
 				FROM (SELECT min(r.db_timestamp) FILTER (WHERE r.writer = $3) AS at,
+						(array_agg(r.db_timestamp ORDER BY r.seq_nr DESC) FILTER (WHERE r.writer = $3))[1] AS last_at,
 						bool_or(r.seq_nr = $2 + 1 AND r.writer = $3) AS begins,
 						bool_or(r.seq_nr = $2 + 1 AND r.writer <> $3 AND NOT (r.deleted AND r.writer = '')) AS other,
 						bool_or(r.seq_nr = $2 + $4 AND r.writer = $3) AS ends

@@ -18,7 +18,7 @@ import (
 // Options of a Store; the zero Options work.
 type Options struct {
 	Tables       Tables                              // zero: AkkaTables
-	CreateTables bool                                // make what does not exist: schema, tables, indexes
+	CreateTables bool                                // Open creates what does not exist: schema, tables, indexes. Migrate also adds columns
 	JSONB        bool                                // CreateTables makes payload columns JSONB; tables that exist are taken as they are
 	TagsIndex    bool                                // CreateTables also makes indexes for Filter.Tag, which every write with tags pays for
 	StateTypes   map[string]annals.StateType[pgx.Tx] // by entity type
@@ -97,6 +97,7 @@ var (
 	_ annals.Skipper            = (*Store)(nil)
 	_ annals.StateSkipper       = (*Store)(nil)
 	_ annals.Forgetter          = (*Store)(nil)
+	_ annals.HealthChecker      = (*Store)(nil)
 )
 
 // Open checks the tables and returns a store on them. ErrInvalid says all that is wrong with o or the tables, or that the server
@@ -104,7 +105,10 @@ var (
 // after the store.
 func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	o.Observer = panics.Observer(o.Observer)
-	s := &Store{options: o, tables: o.Tables.withDefaults(), reads: pool}
+	s, err := unopened(pool, o)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -112,12 +116,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	if err := s.settle(); err != nil {
-		return invalid("open", "", err)
-	}
-	if s.reads == nil {
-		return invalid("open", "", errors.New("the pool is nil"))
-	}
 	if err := s.start(ctx); err != nil {
 		s.disconnect()
 		return err
@@ -136,7 +134,7 @@ func (s *Store) start(ctx context.Context) error {
 		return fault("open", "", err)
 	}
 	if s.options.CreateTables {
-		if err := s.create(ctx); err != nil {
+		if _, err := s.create(ctx, false); err != nil {
 			return fault("open", "", err)
 		}
 	}

@@ -17,7 +17,6 @@ type table struct {
 	columns map[string]column
 	key     []string // of the primary key, in its order
 	emptied bool     // by the server when it recovers from a crash, for the table is unlogged
-	secret  bool     // the role must not read it
 }
 
 type column struct {
@@ -88,9 +87,6 @@ func (s shape) faults(t *table) error {
 	if !t.exists() {
 		return fmt.Errorf("there is no table %s", t.name)
 	}
-	if t.secret {
-		return fmt.Errorf("the role has no right to read table %s", t.name)
-	}
 	var faults []error
 	if t.emptied {
 		faults = append(faults, fmt.Errorf("table %s is unlogged, so a crash of the server empties it: SET LOGGED, or accept that with Options.NonDurable", t.name))
@@ -122,8 +118,7 @@ func (s shape) faults(t *table) error {
 func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	t := &table{name: s.tables.quoted(name)}
 	rows, err := s.reads.Query(ctx, `
-		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1), c.relpersistence <> 'p',
-			NOT has_any_column_privilege(a.attrelid, 'SELECT')
+		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1), c.relpersistence <> 'p'
 		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, t.name)
 	if err != nil {
@@ -133,7 +128,7 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 	var attribute string
 	var c column
 	var place int
-	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &c.notNull, &place, &t.emptied, &t.secret}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &c.notNull, &place, &t.emptied}, func() error {
 		if t.columns == nil {
 			t.columns = map[string]column{}
 		}
@@ -166,7 +161,11 @@ func (s *Store) verify(ctx context.Context) (wrong, err error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := []error{journalShape.faults(s.journal), snapshotShape.faults(s.snapshot), stateFaults}
+	lacking, err := s.checkRights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	faults := []error{journalShape.faults(s.journal), snapshotShape.faults(s.snapshot), stateFaults, lacking}
 	if s.offset.exists() {
 		faults = append(faults, offsetShape.faults(s.offset))
 	}
