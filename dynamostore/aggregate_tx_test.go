@@ -75,8 +75,14 @@ func TestAggregateInTx(t *testing.T) {
 		if _, err := orders.Do(ctx, "o-2", Place{Item: "pen"}); err != nil {
 			return err
 		}
-		if _, at, err := orders.Load(ctx, "o-2"); at != 0 || err != nil { // nothing is sent before the function returns
-			t.Errorf("within the transaction the order is at %d (%v), want 0", at, err)
+		err = orders.View(ctx, "o-2", func(_ Placed, at annals.SeqNr) error { // nothing is sent before the function returns
+			if at != 0 {
+				t.Errorf("within the transaction the order is at %d, want 0", at)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		tx.Add(s.own.add("stock pen", -1))
 		return errOwn
@@ -153,8 +159,7 @@ func TestOuterHostsInTx(t *testing.T) {
 		if _, err := orders.Ask(ctx, "o-1", Place{Item: "pen"}); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("a command to a repository on the outer store: %v, want ErrInvalid", err)
 		}
-		_, _, err := orders.Load(ctx, "o-1")
-		return err
+		return orders.View(ctx, "o-1", func(Placed, annals.SeqNr) error { return nil })
 	})
 	if err != nil {
 		t.Error(err)

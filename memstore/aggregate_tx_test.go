@@ -40,8 +40,14 @@ func TestAggregatesInTx(t *testing.T) {
 	if a, b := lastNumber(t, s, "o-1"), lastNumber(t, s, "o-2"); a != 1 || b != 0 {
 		t.Errorf("the orders have %d and %d events, want 1 and 0", a, b)
 	}
-	if n, at, err := stocks.Load(t.Context(), "pen"); n != 0 || at != 2 || err != nil {
-		t.Errorf("%d pens at revision %d (%v), want 0 at 2", n, at, err)
+	err = stocks.View(t.Context(), "pen", func(n int, at annals.SeqNr) error {
+		if n != 0 || at != 2 {
+			t.Errorf("%d pens at revision %d, want 0 at 2", n, at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -88,8 +94,7 @@ func TestOuterHostsInTx(t *testing.T) {
 		if _, err := orders.Ask(ctx, "o-1", Place{Item: "pen"}); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("a command to a repository on the outer store: %v, want ErrInvalid", err)
 		}
-		_, _, err := orders.Load(ctx, "o-1")
-		return err
+		return orders.View(ctx, "o-1", func(Placed, annals.SeqNr) error { return nil })
 	})
 	if last := lastNumber(t, s, "o-1"); err != nil || last != 0 {
 		t.Errorf("the order ends at %d (%v), want 0", last, err)

@@ -70,8 +70,14 @@ func TestAggregateInTx(t *testing.T) {
 		if _, err := orders.Do(ctx, "o-2", Place{Item: "pen"}); err != nil {
 			return err
 		}
-		if _, at, err := orders.Load(ctx, "o-2"); at != 1 || err != nil {
-			t.Errorf("within the transaction the order is at %d (%v), want 1", at, err)
+		err = orders.View(ctx, "o-2", func(_ Placed, at annals.SeqNr) error {
+			if at != 1 {
+				t.Errorf("within the transaction the order is at %d, want 1", at)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		mustExec(t, tx, `UPDATE stock SET pieces = pieces - 1`)
 		return errOwn
@@ -124,8 +130,7 @@ func TestOuterHostsInTx(t *testing.T) {
 		wantKind(t, err, annals.ErrInvalid)
 		_, err = orders.Ask(ctx, "o-1", Place{Item: "pen"})
 		wantKind(t, err, annals.ErrInvalid)
-		_, _, err = orders.Load(ctx, "o-1")
-		return err
+		return orders.View(ctx, "o-1", func(Placed, annals.SeqNr) error { return nil })
 	})
 	if err != nil {
 		t.Error(err)
