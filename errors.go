@@ -12,12 +12,12 @@ import (
 // without a Kind carries the error of the caller's own function (a change handler, InTx's fn): everything was rolled back.
 var (
 	ErrInvalid     = errors.New("invalid")         // the request is wrong; nothing was written
-	ErrConflict    = errors.New("conflict")        // somebody else wrote first; this call wrote nothing
+	ErrConflict    = errors.New("conflict")        // another writer wrote first; this call wrote nothing
 	ErrConstraint  = errors.New("constraint")      // the user's own column, table or item refused it; nothing was written
 	ErrUnknown     = errors.New("outcome unknown") // it may have been written: retry with the same WriteID
-	ErrUnavailable = errors.New("unavailable")     // nothing was written; later it may work
+	ErrUnavailable = errors.New("unavailable")     // nothing was written; a later try may work
 	ErrUnsupported = errors.New("not supported")   // refused before anything was written
-	ErrTruncated   = errors.New("truncated")       // what was being read has been deleted meanwhile: read again
+	ErrTruncated   = errors.New("truncated")       // what was being read was deleted at the same time: read again
 	ErrTooLarge    = errors.New("too large")       // refused before anything was written
 	ErrCorrupt     = errors.New("corrupt")         // what is stored cannot be right: a hole, an unreadable record
 	ErrFenced      = errors.New("fenced")          // another worker holds this now
@@ -25,8 +25,8 @@ var (
 	ErrClosed      = errors.New("closed")          // the store or runtime has been closed; nothing was written
 )
 
-// Error says what was attempted, on which entity, with which numbers. errors.Is finds Kind and the driver's error.
-// It never carries payloads.
+// Error names the operation that failed, its entity and its numbers. errors.Is finds Kind and the driver's error.
+// An Error never carries payloads.
 type Error struct {
 	Op    string        // "append", "put state", …
 	ID    PersistenceID // "" where the operation is not about one entity
@@ -65,7 +65,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Quote is s in quotes for the text of an error, cut behind 256 bytes: ids, tags and names that are wrong may be of any length.
+// Quote returns s in quotes for the text of an error, cut after 256 bytes: a wrong id, tag or name may be of any length.
 func Quote(s string) string {
 	const most = 256
 	if len(s) <= most {
@@ -74,7 +74,7 @@ func Quote(s string) string {
 	return fmt.Sprintf("%q… (%d bytes)", cut(s, most), len(s))
 }
 
-// cut is at most the first n bytes of s, and no half character.
+// cut returns at most the first n bytes of s, without half a character at the end.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

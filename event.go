@@ -2,8 +2,7 @@ package annals
 
 import "time"
 
-// Payload is an encoded value. Once handed over, in either direction, Data is never changed by anybody:
-// store and caller may both keep it.
+// Payload is an encoded value. After it was handed over, by a caller or by a store, neither changes Data: both may keep it.
 type Payload struct {
 	SerializerID int32  // who can read Data; Akka's numbers where they exist. 0 is no payload: ErrInvalid in a write
 	Manifest     string // which type, in which version; chosen by the user, never a Go type name
@@ -27,7 +26,7 @@ type Commit struct {
 	ID       PersistenceID
 	After    SeqNr      // the last SeqNr the writer knows: the optimistic lock, never optional
 	Events   []NewEvent // stored all or none, numbered After+1 …
-	Snapshot *Snapshot  // optional, of the state behind the last event, stored with the events; see Capabilities
+	Snapshot *Snapshot  // optional, of the state after the last event, stored with the events; see Capabilities
 	WriteID  WriteID    // a new one for every write: sharing one between writes hides a conflict with oneself; zero = the store's
 }
 
@@ -35,8 +34,8 @@ type Commit struct {
 type Receipt struct {
 	SeqNr SeqNr     // of the last event, or the new revision: the After of the next write
 	Time  time.Time // as stored
-	// Repeated means that an earlier try with this WriteID had landed. SeqNr and Time are those of that try, but when a DeleteTo
-	// has taken all of its events, Time may be later: that of the delete.
+	// Repeated means that an earlier try with this WriteID had been stored. SeqNr and Time are those of that try, but when a DeleteTo
+	// has removed all of its events, Time may be later: that of the delete.
 	Repeated bool
 }
 

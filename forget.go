@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// ForgetAge is how long what was deleted is to stay before it is forgotten: longer than any retry and any paused writer
-// takes, so that they still meet the numbers that they know.
+// ForgetAge is the age that a deleted entity should have before it is forgotten. It is longer than retries and pauses of writers last,
+// so that a late writer still gets ErrConflict.
 const ForgetAge = 15 * time.Minute
 
 // Forgetting names an entity to forget.
 type Forgetting struct {
 	ID PersistenceID
-	// Age is how long ago the last of it must have been deleted, by the store's clock or, where the store does not know
-	// when that was, by a later time. ForgetAge is right wherever
-	// anybody may still write; 0 forgets at once.
+	// Age is how long ago the last part of the entity must have been deleted, by the store's clock. Where the store does not know when
+	// that was, it counts from a later time. ForgetAge is right while there may be writers; 0 forgets at once.
 	Age time.Duration
 	// DryRun only asks whether it would be forgotten.
 	DryRun bool
@@ -29,8 +28,8 @@ type Forgetter interface {
 	// additional columns beside it. Change handlers are not called. It returns true when nothing is left, also of an
 	// entity never written; false, and nothing was removed, when the last of it was deleted less than Age ago.
 	//
-	// ErrConflict, and nothing was removed, when an event, a snapshot or a state is still there. A write at the same
-	// time comes before, and is such a conflict, or behind; either way what it stored stays.
+	// ErrConflict, and nothing was removed, when an event, a snapshot or a state is still there. What a write stores at the same time
+	// stays: the write comes before Forget, which is then such a conflict, or after it.
 	Forget(ctx context.Context, f Forgetting) (bool, error)
 }
 

@@ -28,7 +28,7 @@ func (id PersistenceID) Type() string {
 	return ""
 }
 
-// EntityID is the part behind the first "|", the whole id when there is none.
+// EntityID is the part after the first "|", the whole id when there is none.
 func (id PersistenceID) EntityID() string {
 	if _, e, ok := strings.Cut(string(id), "|"); ok {
 		return e
@@ -78,7 +78,7 @@ func (id PersistenceID) Slice() int {
 // SliceRange is the slices From ≤ s < To. The zero SliceRange is all of them.
 type SliceRange struct{ From, To int }
 
-// SliceRanges cuts all slices into n ranges of (nearly) equal size; n is held between 1 and SliceCount.
+// SliceRanges divides all slices into n ranges of nearly equal size. An n below 1 counts as 1, one above SliceCount as SliceCount.
 func SliceRanges(n int) []SliceRange {
 	n = min(max(n, 1), SliceCount)
 	ranges := make([]SliceRange, n)
@@ -88,7 +88,7 @@ func SliceRanges(n int) []SliceRange {
 	return ranges
 }
 
-// Bounds are From and To with the zero SliceRange spelled out: 0 and SliceCount.
+// Bounds returns From and To, and 0 and SliceCount for the zero SliceRange.
 func (r SliceRange) Bounds() (from, to int) {
 	if r == (SliceRange{}) {
 		return 0, SliceCount
@@ -115,7 +115,7 @@ type SeqNr int64
 const MaxSeqNr SeqNr = 1<<63 - 1
 
 // WriteID makes a write repeatable: the same WriteID with the same After is the same write.
-// The zero WriteID lets the store choose one: then its own retries are safe, the caller's are not.
+// For the zero WriteID the store chooses one: then retries within the store are safe, retries by the caller are not.
 type WriteID [16]byte
 
 // NewWriteID returns a random (version 4) WriteID. It is the writer UUID of the JVM's tables.

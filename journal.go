@@ -7,32 +7,32 @@ import (
 
 // Journal is the append-only log of every entity in one store. Its methods may be called from many goroutines at once.
 type Journal interface {
-	// Append stores c whole or not at all; ErrConflict when the entity's last number is not c.After, unless an
-	// earlier try with the same WriteID and After landed: then it succeeds, with Receipt.Repeated. A commit that is
-	// wrong in itself is ErrInvalid or ErrTooLarge before anything is written. ErrUnknown means that it may have
-	// landed: send the identical commit again.
+	// Append stores c whole or not at all. It is ErrConflict when the entity's last number is not c.After, unless an earlier try with
+	// the same WriteID and After was stored: then Append succeeds, with Receipt.Repeated. A commit that is wrong in itself is
+	// ErrInvalid or ErrTooLarge before anything is written. ErrUnknown means that the commit may have been stored: send the identical
+	// commit again.
 	//
-	// c.After is a number that the store told the writer, by a receipt, a recovery or LastSeqNr, never an invented one. One
-	// above the last is ErrConflict on memory, SQLite and PostgreSQL. DynamoDB is only asked whether the next number is
-	// free: there the commit is stored behind a hole, and reads of the entity may be ErrCorrupt from then on.
+	// c.After is a number that the writer got from the store, by a receipt, a recovery or LastSeqNr. A number above the entity's last is
+	// ErrConflict on memory, SQLite and PostgreSQL. DynamoDB only checks that the next number is free: there such a commit is stored
+	// after a hole, and reads of the entity may be ErrCorrupt from then on.
 	Append(ctx context.Context, c Commit) (Receipt, error)
 
-	// Replay yields the events from ≤ SeqNr ≤ to that are not deleted, in order: every event acknowledged before the
-	// call, and perhaps later ones. Numbers may be missing before the first event yielded; behind it a hole is
-	// ErrTruncated when DeleteTo made it meanwhile, also when no event follows, and otherwise ErrCorrupt, but where
-	// another system's writers left numbers unused in a table that it shares. An error comes once, last, with a zero
-	// Event. Nothing is held while the body runs: it may write to the same store, and break off at any event.
+	// Replay yields the events from ≤ SeqNr ≤ to that are not deleted, in order: every event acknowledged before the call, and perhaps
+	// later ones. Numbers may be missing before the first event yielded. A hole after it is ErrTruncated when a DeleteTo made it during
+	// the replay, also when no event follows. Any other hole is ErrCorrupt, except numbers that writers of another system left unused
+	// in a table that it shares. An error comes once, last, with a zero Event. The store holds no lock or connection while the body of
+	// the loop runs: the body may write to the same store, and may leave the loop at any event.
 	Replay(ctx context.Context, id PersistenceID, from, to SeqNr) iter.Seq2[Event, error]
 
 	// LastSeqNr is 0 for an entity never written. It never goes down, not even after DeleteTo.
 	LastSeqNr(ctx context.Context, id PersistenceID) (SeqNr, error)
 
-	// DeleteTo removes events up to and including to, MaxSeqNr for all; a number above the last is held to the last.
-	// Deleted numbers are never given out again. Repeating it, or naming an entity never written, is no error.
+	// DeleteTo removes events up to and including to; MaxSeqNr, or any number above the last, removes all. Deleted numbers are never
+	// used again. DeleteTo may be repeated, and an entity that was never written is no error.
 	DeleteTo(ctx context.Context, id PersistenceID, to SeqNr) error
 }
 
-// Skipper is an optional ability of a Store, for importers: an entity starts behind numbers that were deleted elsewhere.
+// Skipper is an optional ability of a Store, for importers: an entity starts after numbers that were deleted elsewhere.
 type Skipper interface {
 	// SkipTo makes the entity's last number n, as if 1 … n had been written and deleted. ErrConflict when the entity
 	// has been written already.

@@ -17,7 +17,7 @@ type OffsetStore interface {
 	Load(ctx context.Context, projection string, r SliceRange) ([]Offset, error)
 	// Handled is the last offset of one entity.
 	Handled(ctx context.Context, projection string, id PersistenceID) (Offset, bool, error)
-	// Save stores p whole or not at all. An offset behind the one already stored for its entity is dropped. ErrFenced
+	// Save stores p whole or not at all. An offset that is older than the one already stored for its entity is dropped. ErrFenced
 	// when a save with a higher Epoch was seen for a slice of p, ErrInvalid when p names no projection or no such slices.
 	Save(ctx context.Context, p Progress) error
 	// Reset forgets the offsets within r that are to or later, so that a projection handles those events again; the zero

@@ -31,8 +31,8 @@ type StateWrite struct {
 	// write of the entity must carry one: ErrInvalid when the journal's last number is not After.
 	Event   *NewEvent
 	WriteID WriteID // as in Commit
-	// FirstTry promises that no earlier try with this WriteID can have landed. Then a write that comes too late to be
-	// compared with those remembered is ErrConflict and not ErrUnknown.
+	// FirstTry promises that no earlier try with this WriteID can have been stored. Then a write that is older than the writes which the
+	// store remembers is ErrConflict and not ErrUnknown.
 	FirstTry bool
 }
 
@@ -40,10 +40,9 @@ type StateWrite struct {
 type StateStore interface {
 	// Get returns false for an entity never written and for a tombstone, whose Revision is filled all the same.
 	Get(ctx context.Context, id PersistenceID) (State, bool, error)
-	// Put stores revision After+1; ErrConflict when the last revision is not After, unless an earlier try with the
-	// same WriteID and After landed: then it succeeds, with Receipt.Repeated. A store remembers the last four writes of
-	// an entity; one with a WriteID that is older than those is ErrUnknown, for it may have landed, but with FirstTry
-	// ErrConflict.
+	// Put stores revision After+1. It is ErrConflict when the last revision is not After, unless an earlier try with the same WriteID
+	// and After was stored: then Put succeeds, with Receipt.Repeated. A store remembers the last four writes of an entity. An older
+	// write with a WriteID is ErrUnknown, since it may have been stored; with FirstTry it is ErrConflict.
 	Put(ctx context.Context, w StateWrite) (Receipt, error)
 	// Delete leaves a tombstone at revision After+1, so that revisions never repeat. w.Payload is ignored. The errors
 	// are those of Put.

@@ -3,7 +3,7 @@ package annals
 import "context"
 
 // Store is one backend. All of it may be used from many goroutines at once. What a backend lacks answers
-// ErrUnsupported; authors embed Unsupported and override what they have.
+// ErrUnsupported. Package driver makes a Store of a backend.
 type Store interface {
 	Journal() Journal
 	Snapshots() SnapshotStore
@@ -34,7 +34,7 @@ type Capabilities struct {
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
 	OrderedFeed      bool // events without a NewEvent.Time become visible in the order of Offset: followers need not look back
 	Repeatable       bool // Append recognises a repeated WriteID
-	FenceAfterDelete bool // a writer behind a DeleteTo still gets ErrConflict
+	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
 	Forgets          bool // what a Forgetter does; ErrUnsupported elsewhere
 
 	Limits Limits
@@ -52,10 +52,12 @@ type Limits struct {
 // Transactor is an ability of SQL and DynamoDB stores: the caller's writes in the store's own transaction.
 // T is *sql.Tx, pgx.Tx or *dynamostore.Tx.
 type Transactor[T any] interface {
-	// InTx runs fn in one transaction: tx is the driver's, in is this store writing into it. All of it is
-	// committed when fn returns nil, nothing otherwise. fn runs once; in is dead afterwards (ErrClosed). A call of in that
-	// fails leaves the transaction as it was: fn may go on. With fn's ctx, which ContextInTx knows, the outer store can be read,
-	// as it was before the transaction; writing to it is ErrInvalid, as is a command to a runtime on it: it would wait for the
-	// transaction, which waits for fn. On DynamoDB a conflict shows when InTx returns.
+	// InTx runs fn in one transaction: tx is the driver's transaction, and in is this store reading and writing in it. Everything is
+	// committed when fn returns nil, nothing otherwise. fn runs once; calls of in after fn has returned are ErrClosed. A call of in that
+	// fails leaves the transaction as it was: fn may go on.
+	//
+	// With fn's ctx, which ContextInTx recognises, the outer store can be read, as it was before the transaction. A write to the outer
+	// store, or a command to a runtime on it, is ErrInvalid: it would wait for the transaction, which waits for fn. On DynamoDB a
+	// conflict shows when InTx returns.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx T, in Store) error) error
 }

@@ -10,8 +10,8 @@ type txMark struct {
 	outer *txMark // of a transaction around it, of another store
 }
 
-// ContextWithTx is ctx as a Transactor gives it to the function that runs in a transaction of s. Stores and hosts know by it that
-// a write to s would wait for that transaction, which waits for the write.
+// ContextWithTx returns the ctx that a Transactor gives to the function which runs in a transaction of s. Stores and hosts recognise by
+// it that a write to s would wait for that transaction, which waits for the write.
 func ContextWithTx(ctx context.Context, s Store) context.Context {
 	outer, _ := ctx.Value(txKey{}).(*txMark)
 	return context.WithValue(ctx, txKey{}, &txMark{s, outer})

@@ -37,7 +37,7 @@ func (c Commit) Validate(l Limits) error {
 	if s := c.Snapshot; s != nil {
 		size += s.size()
 		if s.ID != c.ID || s.SeqNr != c.After+SeqNr(len(c.Events)) {
-			faults = append(faults, errors.New("the snapshot is not of the state behind the last event"))
+			faults = append(faults, errors.New("the snapshot is not of the state after the last event"))
 		}
 		faults = append(faults, s.fault())
 	}
