@@ -13,7 +13,10 @@ const maxFaults = 10
 // Validate says what is wrong with c for a store with limits l: nil, ErrInvalid or ErrTooLarge. Stores call it before
 // anything else. It reports everything that is wrong at once, of ten events at most.
 func (c Commit) Validate(l Limits) error {
-	faults := []error{c.ID.validate(l)}
+	var faults []error // stays nil for a valid Commit, so that nothing is allocated
+	if fault := c.ID.validate(l); fault != nil {
+		faults = append(faults, fault)
+	}
 	size := 0
 	if c.After < 0 || c.After > MaxSeqNr-SeqNr(len(c.Events)) {
 		faults = append(faults, fmt.Errorf("After is %d", c.After))

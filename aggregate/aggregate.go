@@ -37,7 +37,13 @@ type Options struct {
 	Projections []string
 
 	Metadata func(ctx context.Context) annals.Payload // of the events of a command; nil: none. Not for states
-	Logger   *slog.Logger                             // for failed snapshots and stacks of panics; nil: slog.Default()
+
+	// Observer is told once of each operation of the Repository: "load" reads an entity, "write" writes what a command decided, with
+	// all tries, "snapshot" saves a snapshot and deletes what it makes superfluous. Call.Store is "aggregate". The operations of
+	// stores have other names, so a store and its hosts can share an Observer. Result.Requests is 0: the store counts those. May be nil.
+	Observer annals.Observer
+
+	Logger *slog.Logger // for failed snapshots and stacks of panics; nil: slog.Default()
 }
 
 func (o *Options) setDefaults() {
@@ -50,7 +56,7 @@ func (o *Options) setDefaults() {
 	if o.KeepSnapshots == 0 {
 		o.KeepSnapshots = 1
 	}
-	o.Logger = panics.Logger(o.Logger)
+	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
 
 func (o *Options) config() host.Config {
@@ -66,7 +72,7 @@ func (o *Options) faults() error {
 
 // Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
 type Repository[C, S, R any] struct {
-	model  host.Model[C, S, R]
+	model  host.Observed[C, S, R]
 	limits annals.Limits
 	o      Options
 	saves  saves
@@ -101,7 +107,7 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 }
 
 func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Repository[C, S, R] {
-	return &Repository[C, S, R]{model: model, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
+	return &Repository[C, S, R]{model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "aggregate"}, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
 }
 
 // Load is the entity's newest state and its number, as View shows them. The state is the caller's.
@@ -160,7 +166,7 @@ func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Ent
 		return nil, err
 	}
 	e := r.model.New(id, pid)
-	return e, e.Load(ctx)
+	return e, r.model.Load(ctx, pid, e)
 }
 
 // once runs c once. It reports whether another owner wrote between the load and the write.
@@ -194,6 +200,6 @@ func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annal
 func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
 	defer cancel()
-	_, err := host.Send(ctx, r.model, w)
+	_, err := r.model.Write(ctx, w)
 	return err
 }

@@ -19,7 +19,8 @@ type batch[C, S, R any] struct {
 	views    bool // there are Views that have not run: see show
 
 	write host.Write
-	err   error // of the write, once it has ended
+	ctx   context.Context // of the write, with the values of the callers
+	err   error           // of the write, once it has ended
 }
 
 func (b *batch[C, S, R]) add(c *command[C, S, R], wrote bool) {
@@ -112,20 +113,14 @@ func (b *batch[C, S, R]) answerStored() {
 	})
 }
 
-// send writes b, or looks whether somebody else has written.
-func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
-	ctx, w := r.writes.context(), &b.write
-	if w.Empty {
-		return r.observe(ctx, "check", w.ID(), 0, func(ctx context.Context) error { return host.Check(ctx, r.model, w) })
+// send writes b, or looks whether another owner has written.
+func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) (err error) {
+	b.ctx = onBehalf(r.writes.context(), b.commands)
+	if b.write.Empty {
+		return r.model.Confirm(b.ctx, &b.write)
 	}
-	if r.o.Observer == nil {
-		_, err := host.Send(ctx, r.model, w)
-		return err
-	}
-	return r.observe(ctx, w.Op(), w.ID(), len(w.Commit.Events), func(ctx context.Context) error {
-		_, err := host.Send(ctx, r.model, w)
-		return err
-	})
+	_, err = r.model.Write(b.ctx, &b.write)
+	return err
 }
 
 // settle tells the commands of the current batch what became of it.
@@ -139,7 +134,7 @@ func (e *entity[C, S, R]) settle() {
 			c.answer()
 		}
 		if b.write.Snapshot != nil {
-			e.save(*b.write.Snapshot)
+			e.save(b.ctx, *b.write.Snapshot)
 		}
 	case errors.Is(err, annals.ErrUnknown):
 		// What these commands decided may be stored: they are not decided again, only those behind them are.

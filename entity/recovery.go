@@ -8,13 +8,14 @@ import (
 // load reads the entity from the store for the commands that wait. When that fails they fail with it; the next command
 // tries again.
 func (e *entity[C, S, R]) load() {
-	if !e.wanted() {
+	commands := e.wanted()
+	if len(commands) == 0 {
 		return
 	}
 	r := e.runtime
 	ctx, cancel := context.WithTimeout(r.base, r.o.RecoveryTimeout)
 	defer cancel()
-	err := r.observe(ctx, "recover", e.pid, 0, e.state.Load)
+	err := r.model.Load(onBehalf(ctx, commands), e.pid, e.state)
 	if err == nil {
 		e.loaded = true
 		return
@@ -42,9 +43,9 @@ func (e *entity[C, S, R]) refuseAll(err error) {
 	}
 }
 
-// wanted drops the commands whose callers have given up and reports whether others are left. For those a load that
-// begins now is fresh enough.
-func (e *entity[C, S, R]) wanted() bool {
+// wanted drops the commands whose callers have given up and returns the others. For those a load that begins now is fresh
+// enough.
+func (e *entity[C, S, R]) wanted() []*command[C, S, R] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, S, R]) bool {
@@ -52,5 +53,5 @@ func (e *entity[C, S, R]) wanted() bool {
 		return c.ctx.Err() != nil
 	})
 	e.mailbox.pushFront(commands...)
-	return len(commands) > 0
+	return commands
 }

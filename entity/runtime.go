@@ -15,7 +15,7 @@ import (
 // for concurrent use.
 type Runtime[C, S, R any] struct {
 	store    annals.Store
-	model    host.Model[C, S, R]
+	model    host.Observed[C, S, R]
 	limits   annals.Limits
 	o        Options
 	base     context.Context // of all calls to the store; ends with the runtime, and not with a caller
@@ -64,7 +64,7 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 }
 
 func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Runtime[C, S, R] {
-	r := &Runtime[C, S, R]{store: store, model: model, limits: store.Capabilities().Limits, o: o,
+	r := &Runtime[C, S, R]{store: store, model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "entity"}, limits: store.Capabilities().Limits, o: o,
 		live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
 	r.base, r.stop = context.WithCancel(context.Background())
 	r.writes = deadlines{base: r.base, timeout: o.WriteTimeout}

@@ -8,19 +8,16 @@ import (
 )
 
 // save stores s and deletes what it makes superfluous, beside whatever the entity does meanwhile. No command depends on
-// it: when it fails, the snapshot SnapshotEvery events later does its work.
-func (e *entity[C, S, R]) save(s host.NewSnapshot) {
+// it: when it fails, the snapshot SnapshotEvery events later does its work. The values of ctx go with it.
+func (e *entity[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	e.mu.Lock()
 	e.saving = true
 	e.mu.Unlock()
 	go func() {
 		r := e.runtime
-		ctx, cancel := context.WithTimeout(r.base, r.o.WriteTimeout)
+		ctx, cancel := context.WithTimeout(host.WithValues(r.base, ctx), r.o.WriteTimeout)
 		defer cancel()
-		err := r.observe(ctx, "save snapshot", s.ID, 0, func(ctx context.Context) error {
-			return r.model.SaveSnapshot(ctx, s)
-		})
-		if err != nil {
+		if err := r.model.SaveSnapshot(ctx, s); err != nil {
 			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
 				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
 		}

@@ -76,14 +76,15 @@ func (e *durable[C, S, R]) SeqNr() annals.SeqNr {
 
 func (e *durable[C, S, R]) Final() bool { return !e.dirty }
 
-func (e *durable[C, S, R]) Load(ctx context.Context) error {
+func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
 	var zero S
 	e.state, e.last, e.dirty = zero, 0, false
 	stored, ok, err := e.m.states.Get(ctx, e.pid)
 	if err != nil {
-		return loadFailed(e.pid, err)
+		return r, loadFailed(e.pid, err)
 	}
-	return guard(e.m.c.Logger, "recover", e.pid, func() error {
+	r.Bytes = len(stored.Data) + len(stored.Metadata.Data)
+	return r, guard(e.m.c.Logger, "recover", e.pid, func() error {
 		if e.last = stored.Revision; !ok {
 			e.state = first(e.m.b.Init, e.id)
 			return nil

@@ -30,8 +30,9 @@ type Model[C, S, R any] interface {
 // Entity is one entity in memory: what is stored and what has been decided on top of it. It belongs to one goroutine
 // at a time.
 type Entity[C, S, R any] interface {
-	// Load reads the entity from the store in place of everything that was there. After an error it must be loaded again.
-	Load(ctx context.Context) error
+	// Load reads the entity from the store in place of everything that was there. After an error it must be loaded again. The Result
+	// has the events and bytes that were read and the tries beyond the first.
+	Load(ctx context.Context) (annals.Result, error)
 	// Decide runs c against the newest decided state.
 	Decide(ctx context.Context, c C) Decision[R]
 	// Seal moves what has been decided since the last Seal into w, whose memory it reuses; with a snapshot behind it

@@ -9,14 +9,15 @@ import (
 )
 
 // Send writes w, sending the identical write again for as long as ctx allows while its outcome is unknown or the store
-// unavailable. The error is then certain (nothing of w was written) unless it is ErrUnknown.
-func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (annals.Receipt, error) {
+// unavailable. The error is then certain (nothing of w was written) unless it is ErrUnknown. retries
+// counts the tries beyond the first.
+func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annals.Receipt, retries int, err error) {
 	doubt := false // an earlier try may have landed
-	for try := 0; ; try++ {
+	for ; ; retries++ {
 		w.State.FirstTry = !doubt
 		r, err := m.Send(ctx, w)
 		if err == nil {
-			return r, nil
+			return r, retries, nil
 		}
 		doubt = doubt || !certain(err)
 		again := (!certain(err) || annals.SafeToRetry(err)) && !forgotten(err)
@@ -25,8 +26,8 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (annals.
 		if doubt && (!errors.Is(err, annals.ErrConflict) || !m.Repeatable()) {
 			err = unknown(w, err)
 		}
-		if !again || backoff.Wait(ctx, try) != nil {
-			return r, err
+		if !again || backoff.Wait(ctx, retries) != nil {
+			return r, retries, err
 		}
 	}
 }
@@ -38,7 +39,7 @@ func Check[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) error {
 		return loadFailed(w.ID(), err)
 	}
 	if last != w.After() {
-		return &annals.Error{Op: "check", ID: w.ID(), After: w.After(), Last: last, Kind: annals.ErrConflict}
+		return &annals.Error{Op: OpConfirm, ID: w.ID(), After: w.After(), Last: last, Kind: annals.ErrConflict}
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ type sourced[C, E, S, R any] struct {
 
 	events []annals.NewEvent // decided since the last Seal
 	bytes  int               // their size
+
+	read *annals.Result // counts what Load reads; nil between loads
 }
 
 func (e *sourced[C, E, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
@@ -78,12 +80,14 @@ func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
 
 func (e *sourced[C, E, S, R]) Final() bool { return true }
 
-func (e *sourced[C, E, S, R]) Load(ctx context.Context) error {
-	for try := 0; ; try++ {
+func (e *sourced[C, E, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
+	e.read = &r
+	defer func() { e.read = nil }()
+	for ; ; r.Retries++ {
 		err := e.load(ctx)
 		// Deletes and snapshots of another owner overtook the read: what was built is thrown away, and read again.
-		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, try) != nil {
-			return loadFailed(e.pid, err)
+		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, r.Retries) != nil {
+			return r, loadFailed(e.pid, err)
 		}
 	}
 }
@@ -104,6 +108,7 @@ func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
 }
 
 func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) error {
+	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
 	return e.guard("recover", func() (err error) {
 		if e.state, err = e.m.b.States.Decode(s.Payload); err != nil {
 			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
@@ -117,6 +122,8 @@ func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) error {
 }
 
 func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
+	e.read.Events++
+	e.read.Bytes += len(ev.Data) + len(ev.Metadata.Data)
 	return e.guard("recover", func() error {
 		v, err := e.m.b.Events.Decode(ev.Payload)
 		if err != nil {

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// The operations of hosts as in annals.Call. None of them is an operation of a store: one Observer may be given to both.
+const (
+	OpLoad     = "load"     // reads an entity
+	OpWrite    = "write"    // writes what one or more commands decided, with all tries
+	OpConfirm  = "confirm"  // looks whether another owner has written
+	OpSnapshot = "snapshot" // saves a snapshot and deletes what it makes superfluous
+)
+
+// Observed is a Model whose calls to the store an Observer is told of.
+type Observed[C, S, R any] struct {
+	Model[C, S, R]
+	Observer annals.Observer // nil: nobody is told
+	Host     string          // in place of the store's name in annals.Call: "entity" or "aggregate"
+}
+
+// Load is e.Load.
+func (o Observed[C, S, R]) Load(ctx context.Context, id annals.PersistenceID, e Entity[C, S, R]) error {
+	return o.observe(ctx, annals.Call{Op: OpLoad, ID: id}, e.Load)
+}
+
+// Write is Send.
+func (o Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals.Receipt, err error) {
+	err = o.observe(ctx, annals.Call{Op: OpWrite, ID: w.ID(), Events: len(w.Commit.Events)}, func(ctx context.Context) (r annals.Result, err error) {
+		if receipt, r.Retries, err = Send(ctx, o.Model, w); err == nil {
+			r.Events, r.Bytes = len(w.Commit.Events), w.bytes()
+		}
+		return r, err
+	})
+	return receipt, err
+}
+
+// Confirm is Check.
+func (o Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
+	return o.observe(ctx, annals.Call{Op: OpConfirm, ID: w.ID()}, func(ctx context.Context) (annals.Result, error) {
+		return annals.Result{}, Check(ctx, o.Model, w)
+	})
+}
+
+// SaveSnapshot is Model.SaveSnapshot.
+func (o Observed[C, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) error {
+	return o.observe(ctx, annals.Call{Op: OpSnapshot, ID: s.ID}, func(ctx context.Context) (r annals.Result, err error) {
+		if err = o.Model.SaveSnapshot(ctx, s); err == nil {
+			r.Bytes = len(s.Data)
+		}
+		return r, err
+	})
+}
+
+// observe runs fn, which does what c says and returns its counts, and tells the Observer about it.
+func (o Observed[C, S, R]) observe(ctx context.Context, c annals.Call, fn func(ctx context.Context) (annals.Result, error)) error {
+	if o.Observer == nil {
+		_, err := fn(ctx)
+		return err
+	}
+	c.Store = o.Host
+	began := time.Now()
+	ctx = o.Observer.Start(ctx, c)
+	r, err := annals.Result{}, Exited(c.Op, c.ID) // when domain code ends the goroutine
+	defer func() {
+		r.Duration, r.Err = time.Since(began), err
+		o.Observer.End(ctx, c, r)
+	}()
+	r, err = fn(ctx)
+	return err
+}
+
+// bytes is the size of what w holds, counted as stores count it: payloads and metadata.
+func (w *Write) bytes() (n int) {
+	for i := range w.Commit.Events {
+		n += len(w.Commit.Events[i].Data) + len(w.Commit.Events[i].Metadata.Data)
+	}
+	if s := w.Commit.Snapshot; s != nil {
+		n += len(s.Data)
+	}
+	return n + len(w.State.Data) + len(w.State.Metadata.Data)
+}
+
+// WithValues is ctx with the values of another context, but not its end or its deadline.
+func WithValues(ctx, values context.Context) context.Context { return &withValues{ctx, values} }
+
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+// Value asks the Context first: the context package finds out in this way what ends it.
+func (c *withValues) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}
