@@ -33,55 +33,52 @@ var orderBehavior = behavior.EventSourced[Place, Placed, Placed, struct{}]{
 
 var errSoldOut = errors.New("sold out")
 
-// stockBehavior counts the pieces of one item. A command adds to the count.
-var stockBehavior = behavior.DurableState[int, int, int]{
-	Type: "Stock",
-	Decide: func(n, add int) (behavior.Effect[int], error) {
-		if n+add < 0 {
-			return behavior.Effect[int]{}, errSoldOut
-		}
-		return behavior.Save(n + add), nil
-	},
-	Reply: func(n, _ int) int { return n },
-}
-
-// place stores the event of the order and takes one piece from the stock: both or neither.
+// place stores the event of the order, takes one piece from the stock and adds a line to the outbox: all of it or nothing.
 func place(ctx context.Context, store *memstore.Store, id string, c Place) error {
-	return store.InTx(ctx, func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+	return store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
 		orders, err := aggregate.New(in, orderBehavior, aggregate.Options{})
 		if err != nil {
 			return err
 		}
-		stocks, err := aggregate.NewState(in, stockBehavior, aggregate.Options{})
+		placed, err := orders.Do(ctx, id, c)
 		if err != nil {
 			return err
 		}
-		if _, err := orders.Do(ctx, id, c); err != nil {
-			return err
+		pieces, _ := tx.Value("stock " + c.Item).(int)
+		if pieces == 0 {
+			return errSoldOut
 		}
-		_, err = stocks.Do(ctx, c.Item, -1)
-		return err
+		tx.SetValue("stock "+c.Item, pieces-1)
+		tx.SetValue(fmt.Sprintf("outbox %s %d", id, placed.SeqNr), c.Item)
+		return nil
 	})
 }
 
-// A memory store has no tables of the caller's own. A durable state takes their place here: it is written with the event, or not
-// at all.
+// deliver puts pieces of an item into the stock.
+func deliver(ctx context.Context, store *memstore.Store, item string, pieces int) error {
+	return store.InTx(ctx, func(_ context.Context, tx memstore.Tx, _ annals.Store) error {
+		tx.SetValue("stock "+item, pieces)
+		return nil
+	})
+}
+
+// An order is placed by a repository on the store that InTx hands over. A memory store has no tables: the program's own data are values
+// by key, which are written by the same transaction.
 func ExampleStore_InTx() {
 	ctx, store := context.Background(), memstore.New()
-	stocks, err := aggregate.NewState(store, stockBehavior, aggregate.Options{})
-	if err != nil {
+	if err := deliver(ctx, store, "pen", 1); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(stocks.Ask(ctx, "pen", 1))
 	for _, id := range []string{"o-1", "o-1", "o-2"} {
 		err := place(ctx, store, id, Place{Item: "pen"})
-		last, _ := store.Journal().LastSeqNr(ctx, orderBehavior.ID(id))
-		fmt.Println(id, "has", last, "events;", errors.Is(err, errPlaced), errors.Is(err, errSoldOut))
+		fmt.Printf("%s: placed %t, before %t, sold out %t\n", id, err == nil, errors.Is(err, errPlaced), errors.Is(err, errSoldOut))
 	}
+	last, err := store.Journal().LastSeqNr(ctx, orderBehavior.ID("o-2"))
+	fmt.Println("o-2 has", last, "events;", store.Value("outbox o-1 1"), store.Value("outbox o-2 1"), err)
 	// Output:
-	// 1 <nil>
-	// o-1 has 1 events; false false
-	// o-1 has 1 events; true false
-	// o-2 has 0 events; false true
+	// o-1: placed true, before false, sold out false
+	// o-1: placed false, before true, sold out false
+	// o-2: placed false, before false, sold out true
+	// o-2 has 0 events; pen <nil> <nil>
 }
