@@ -8,10 +8,10 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Layout says where records live.
+// Layout says how records are stored in tables.
 type Layout interface {
 	Name() string
-	// Plan checks the layout's settings, all at once, and puts them to work.
+	// Plan checks the layout's settings, reports everything that is wrong with them, and returns what the layout offers.
 	Plan() (Offer, error)
 }
 
@@ -19,7 +19,7 @@ type Layout interface {
 type Offer struct {
 	Tables       []Table
 	Capabilities annals.Capabilities
-	// Check finds out whether what is stored fits the layout's settings. created says that the tables are new.
+	// Check reports an error when what is stored does not fit the layout's settings. created says that the tables are new.
 	Check     func(ctx context.Context, x Executor, created bool) error
 	Journal   Journal
 	Recover   Recover
@@ -35,7 +35,7 @@ type Offer struct {
 	// states must not have.
 	StatesIn func(entityType, table string) StateTable
 	Reserved []string
-	// Additional is called with the name of each additional column of states before Check; nil: the layout does not need them.
+	// Additional, when not nil, is called with the name of each additional column of states, before Check.
 	Additional func(column string)
 }
 
@@ -72,9 +72,9 @@ type Snapshots interface {
 type States interface {
 	Get(ctx context.Context, x Executor, id annals.PersistenceID) (annals.State, bool, error)
 	Write(ctx context.Context, x Executor, w StateWrite) (annals.Receipt, error)
-	// Read is the state in an item of the table that an index led to, tombstones included; false for other items.
+	// Read returns the state in an item that was found through an index, tombstones included; false for other items.
 	Read(it Item) (annals.State, bool, error)
-	// Tables are those that may have states.
+	// Tables are the tables that may have states.
 	Tables() []string
 }
 
@@ -99,6 +99,6 @@ type StateWrite struct {
 	annals.StateWrite
 	Deleted bool
 	Time    time.Time
-	Given   bool           // the caller chose the WriteID and may have tried before: an earlier call may have landed
-	Columns annals.Columns // additional attributes; nil where the type has none, so that there are none to keep
+	Given   bool           // the caller chose the WriteID and may have tried before: an earlier try may have been stored
+	Columns annals.Columns // additional attributes; nil for an entity type without any: then no attribute has to be kept
 }

@@ -1,6 +1,6 @@
-// Package plan is the language between a layout and the engine of dynamostore: requests as values, and the interface that
-// runs them. A layout says which items to write, under which conditions, and which keys to read; it never sees a client, a
-// page, a throttled request or a lost answer.
+// Package plan is the interface between a layout and the engine of dynamostore. Requests are values, and an Executor runs them. A
+// layout says which items are written, on which conditions, and which keys are read. Clients, pages, throttled requests and lost
+// answers are the engine's concern.
 package plan
 
 import (
@@ -15,28 +15,28 @@ import (
 // Item is a stored item, or its key.
 type Item = map[string]types.AttributeValue
 
-// Executor runs requests: the engine, a transaction that collects writes, or a recorder in a test of a layout. Its errors are
+// Executor runs requests. It is the engine, a transaction that collects writes, or a recorder in the tests of layouts. Its errors are
 // *annals.Error without Op and ID, which the store adds. Its methods may be called from many goroutines at once.
 type Executor interface {
-	// Now is the time to stamp on what is written: UTC, microseconds.
+	// Now is the time to store with what is written: UTC, in microseconds.
 	Now() time.Time
 	// Get reads one item.
 	Get(ctx context.Context, g Get) (Item, bool, error)
-	// GetAll reads the items of many keys, in no particular order; keys without an item are left out.
+	// GetAll reads the items of many keys, in no particular order. Keys without an item are left out.
 	GetAll(ctx context.Context, g GetAll) ([]Item, error)
 	// Query yields the items of all pages, in the order of the range key.
 	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
-	// Merge runs queries side by side and yields their items in the order of one number attribute, descending when the
-	// queries are backward. Each query must have that order itself.
+	// Merge runs queries in parallel and yields their items in the order of one number attribute, descending when the
+	// queries are backward. Each query must yield its own items in that order.
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
-	// Scan yields some items of a table, eventually consistent, in no order: a probe, never a way to read data.
+	// Scan returns some items of a table, eventually consistent and in no order. It is for checks, not for reading data.
 	Scan(ctx context.Context, table string, limit int) ([]Item, error)
-	// ScanAll yields all items of a table in pages, strongly consistent, in no order. It is for what has to be done once to
-	// each of them. fields are the attributes to return.
+	// ScanAll yields all items of a table in pages, strongly consistent and in no order. It is for changes of all items.
+	// fields are the attributes to return.
 	ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]Item, error]
-	// Write stores all of w or nothing.
+	// Write stores all of w, or nothing.
 	Write(ctx context.Context, w Write) (Outcome, error)
-	// DeleteAll removes the items of keys, without conditions and not as one.
+	// DeleteAll removes the items of keys, without conditions and not atomically.
 	DeleteAll(ctx context.Context, table string, keys []Item) error
 }
 
@@ -52,68 +52,68 @@ type GetAll struct {
 	Keys  []Item
 }
 
-// Query reads a stretch of one partition, of a table (strongly consistent) or of one of its indexes (eventually).
+// Query reads a range of one partition: of a table, strongly consistent, or of one of its indexes, eventually consistent.
 type Query struct {
 	Table, Index string
 	Hash         string
-	From, To     types.AttributeValue // bounds of the range key, inclusive; nil = none
+	From, To     types.AttributeValue // bounds of the range key, inclusive; nil is no bound
 	Backward     bool
-	Fields       []string // attributes to return, nil = all
-	Filter       string   // may use the names and values below
+	Fields       []string // attributes to return; nil is all
+	Filter       string   // filter expression, with the Names and Values below
 	Names        map[string]string
 	Values       Item
-	Limit        int // items of the first page; later pages grow from there. 0 = as many as fit in a page
-	Most         int // items of any page, for many queries side by side. 0 = as many as fit in a page
-	Bytes        int // of any page but the first, about, for the same; it takes the place of Most from there on. 0 = as many as fit in a page
-	// Anchor tells items that are there for as long as what is read is there as a whole. Each page begins with the last one of
-	// the page before, yielded again: when it is gone, the error is ErrTruncated. Else the end of an entity that was removed
-	// between two pages would look like the end of its events. It needs From, and a query forwards. nil: pages follow each other.
+	Limit        int // items in the first page; later pages grow. 0 is as many as fit in a page
+	Most         int // the most items in any page, for many parallel queries. 0 is as many as fit in a page
+	Bytes        int // approximate size of any page but the first, for many parallel queries; replaces Most from the second page on. 0 is no limit
+	// Anchor reports whether an item exists for as long as its entity does. Each page then begins with the last anchor of the
+	// page before, which is yielded again. When that item no longer exists, the error is ErrTruncated: the entity was removed
+	// between two pages, and without this check the query would just end. Anchor needs From and a forward query. nil: each page
+	// begins after the one before.
 	Anchor func(it Item) bool
-	// Paged is called between two pages. A page shows one moment, several do not: an item that is replaced by one further
-	// back between two pages is in none of them. nil: nobody wants to know.
+	// Paged, when not nil, is called between two pages. Each page is of one moment, but several pages are not: an item that is
+	// replaced between two pages by one in the part already read is in no page.
 	Paged func()
-	// Dense says that the range key is a number, that the items wanted are at whole numbers, and that few of those are
-	// unused: what does not fit into a page is then read as ranges side by side. For forward queries without Limit and
-	// Filter.
+	// Dense says that the range key is a number, that the wanted items are at whole numbers, and that few of these numbers are
+	// unused. What does not fit into a page is then read as several ranges in parallel. It is for forward queries without
+	// Limit and Filter.
 	Dense bool
 }
 
-// Op is one item of a Write. It is a put when Put is set, an update when Update is, a delete when Delete is, otherwise a
-// check of Condition only.
+// Op is one item of a Write: a put when Put is set, an update when Update is set, a delete when Delete is set, otherwise only a
+// check of Condition.
 type Op struct {
 	Table     string
 	Put       Item   // the whole item
-	Key       Item   // of what is updated, deleted or checked
+	Key       Item   // of the item that is updated, deleted or checked
 	Update    string // the update expression
 	Delete    bool
-	Condition string // "" = none
+	Condition string // "" is none
 	Names     map[string]string
 	Values    Item
-	// Ours reports whether old, which made Condition fail, was written by an earlier try of this very write.
-	// nil: it never was.
+	// Ours reports whether old, the item that made Condition fail, was written by an earlier try of this write. nil: it was not.
 	Ours func(old Item) bool
-	// Stamp puts the time into the op. It is called before every sending, for whoever reads by time looks back no further
-	// than one exchange with the service may take; throttling can hold a write up for much longer. Once an answer of a
-	// transaction has been lost its time stays. nil: the op has the time of its making, or none.
+	// Stamp stores the current time in the op. It is called before each sending, because readers by time look back only by the
+	// duration of one request, and throttling can delay a write for much longer. After a transaction's answer was lost its time
+	// no longer changes. nil: the op keeps the time that it was made with, or has none.
 	Stamp func(now time.Time)
 }
 
-// Write is up to 100 ops that are stored together or not at all: one is sent as such, several as a transaction.
+// Write is up to 100 ops that are stored together or not at all. One op is sent as a single request, several as a transaction.
 type Write struct {
 	Ops []Op
-	// Refused says what a failed condition means: an error, or nil when that is fine. old has the items that stood in the
-	// way, by op, nil where there was none or the condition held. open reports that the outcome of an earlier try of the
-	// same call was never learnt. nil: the write is refused with ErrConflict.
+	// Refused says what a failed condition means: an error, or nil for an expected outcome. old has the items that made the
+	// conditions fail, by op; nil where the condition held, or where there was no item. open reports that the outcome of an
+	// earlier try in the same call is not known. A nil Refused refuses the write with ErrConflict.
 	Refused func(old []Item, open bool) error
-	// Token sends even one op as a transaction, at twice the units: by the token of its requests the service knows one
-	// that comes again. For rows that have no place for a WriteID.
+	// Token sends even a single op as a transaction, at twice the units: the service then recognises a repeated request by its
+	// token. It is for rows that have no place for a WriteID.
 	Token bool
-	// Once says that the conditions only keep out a request that lands late and a second time. In a transaction of the caller's
-	// its token does that, and the conditions are left out.
+	// Once says that the conditions only guard against a request that is executed late and for a second time. Within a
+	// transaction of the caller's the transaction's token does that, and the conditions are left out.
 	Once bool
-	// ReturnOld asks a Write of one put or delete for the item that it replaced or removed. A transaction cannot tell.
+	// ReturnOld asks for the item that a Write of one put or delete replaced or removed. A transaction does not return it.
 	ReturnOld bool
-	// Apart stores the write at once and for itself, also from within a transaction of the caller's.
+	// Apart stores the write at once and on its own, also from within a transaction of the caller's.
 	Apart bool
 }
 
@@ -144,7 +144,7 @@ func (w Write) Judge(old []Item, open bool, cause error) (Outcome, error) {
 
 // Outcome is what a Write did.
 type Outcome struct {
-	Repeated bool // an earlier try had landed: Ours said so
-	Refused  bool // a condition failed and Write.Refused found that right
+	Repeated bool // an earlier try had been stored, as Ours reported
+	Refused  bool // a condition failed, and Write.Refused returned nil
 	Old      []Item
 }

@@ -11,7 +11,7 @@ import (
 // MaxItemBytes is the service's limit for one item, names included.
 const MaxItemBytes = 400 << 10
 
-// Size is the number of bytes that the service counts for it.
+// Size returns the number of bytes that the service counts for an item.
 func Size(it Item) int {
 	n := 0
 	for name, v := range it {
@@ -64,8 +64,8 @@ func valueSize(v types.AttributeValue) int {
 	return 0
 }
 
-// numberSize counts a byte for two significant digits, one for the exponent and one for a minus sign. Digits pair up from
-// the decimal point, so that 105 takes as many bytes as 1050.
+// numberSize counts one byte for two significant digits, one for the exponent and one for a minus sign. Digits are paired from
+// the decimal point outwards, so 105 takes as many bytes as 1050.
 func numberSize(s string) int {
 	size := 1
 	if strings.HasPrefix(s, "-") {
@@ -88,7 +88,7 @@ func numberSize(s string) int {
 	return size + len(pairs)/2
 }
 
-// Fits refuses an item that the service would refuse for its size, with ErrTooLarge.
+// Fits returns ErrTooLarge for an item that the service would refuse for its size.
 func Fits(it Item) error {
 	if size := Size(it); size > MaxItemBytes {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("an item of %d bytes, the service takes %d", size, MaxItemBytes)}

@@ -2,12 +2,12 @@ package plan
 
 import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-// Table is what a table must look like.
+// Table describes a table.
 type Table struct {
 	Name        string
-	Hash, Range Key // Range.Name is "" where the table has none
+	Hash, Range Key // Range.Name is "" for a table without a range key
 	Indexes     []Index
-	Stream      bool // it holds events: new ones can get a stream of new images
+	Stream      bool // the table holds events: Options.Streams gives a created one a stream of new images
 }
 
 // Index is a global secondary index with all attributes, or with the keys only.
@@ -23,7 +23,7 @@ type Key struct {
 	Number bool // type N; S otherwise
 }
 
-// Keys are the key attributes of the table, or of one of its indexes.
+// Keys returns the key attributes of the table, or of one of its indexes.
 func (t Table) Keys(index string) (hash, sort Key) {
 	for _, i := range t.Indexes {
 		if i.Name == index {
@@ -33,7 +33,7 @@ func (t Table) Keys(index string) (hash, sort Key) {
 	return t.Hash, t.Range
 }
 
-// Type is the attribute's type in the table's definition.
+// Type returns the attribute's type in the definition of the table.
 func (k Key) Type() types.ScalarAttributeType {
 	if k.Number {
 		return types.ScalarAttributeTypeN

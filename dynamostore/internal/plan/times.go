@@ -7,25 +7,25 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Times are the newest times known of entities' writes, for clocks differ between processes, and go back: a write gets no
-// time below that of the write before, as far as this process wrote or read that one. It holds a bounded number of entities,
-// those that were used last. The zero Times is ready and may be used from many goroutines at once.
+// Times remembers the newest time of each entity's writes. The clocks of processes differ and can go back; with Times no write gets a
+// time before that of an earlier write that this process has written or read. The number of entities is bounded; those used
+// last are kept. The zero Times is ready for use. Its methods may be called from many goroutines at once.
 type Times struct {
 	mu         sync.Mutex
 	young, old map[annals.PersistenceID]time.Time
 }
 
-// timesKept is how many entities there are in young, and in old.
+// timesKept is the most entities in young, and in old.
 const timesKept = 1 << 14
 
-// Learn is told the time of a write that was made or read.
+// Learn records the time of a write that was made or read.
 func (t *Times) Learn(id annals.PersistenceID, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.learn(id, at)
 }
 
-// NotBefore is now, or a later time that is known of the entity.
+// NotBefore returns now, or the entity's newest known time when that is later.
 func (t *Times) NotBefore(id annals.PersistenceID, now time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

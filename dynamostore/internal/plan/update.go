@@ -9,17 +9,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Update is an update expression in the making. Everything in it goes by placeholder, since any name may be a reserved word.
+// Update builds an update expression. Names and values are placeholders, since any name may be a reserved word.
 type Update struct {
 	Names         map[string]string
 	Values        Item
 	sets, removes []string
 }
 
-// NewUpdate is an Update that changes nothing yet.
+// NewUpdate returns an empty Update.
 func NewUpdate() *Update { return &Update{Names: map[string]string{}, Values: Item{}} }
 
-// Name is the placeholder of an attribute.
+// Name returns the placeholder of an attribute.
 func (u *Update) Name(attribute string) string {
 	placeholder := "#" + strings.Map(letters, attribute)
 	for n := 0; u.Names[placeholder] != "" && u.Names[placeholder] != attribute; n++ {
@@ -29,19 +29,19 @@ func (u *Update) Name(attribute string) string {
 	return placeholder
 }
 
-// Value is a placeholder for v.
+// Value returns a placeholder for v.
 func (u *Update) Value(v types.AttributeValue) string {
 	placeholder := fmt.Sprintf(":v%d", len(u.Values))
 	u.Values[placeholder] = v
 	return placeholder
 }
 
-// SetTo gives an attribute the value of an expression.
+// SetTo sets an attribute to the value of an expression.
 func (u *Update) SetTo(attribute, expression string) {
 	u.sets = append(u.sets, u.Name(attribute)+" = "+expression)
 }
 
-// SetAll gives all attributes of it their values, in the order of their names.
+// SetAll sets all attributes of it, in the order of their names.
 func (u *Update) SetAll(it Item) {
 	names := make([]string, 0, len(it))
 	for name := range it {
@@ -60,7 +60,7 @@ func (u *Update) Remove(attributes ...string) {
 	}
 }
 
-// Expression is the update expression; at least one attribute must be set.
+// Expression returns the update expression. At least one attribute must be set.
 func (u *Update) Expression() string {
 	text := "SET " + strings.Join(u.sets, ", ")
 	if len(u.removes) > 0 {

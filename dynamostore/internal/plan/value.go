@@ -11,15 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// S is a string attribute.
+// S returns a string attribute.
 func S(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// N is a number attribute.
+// N returns a number attribute.
 func N[T ~int | ~int32 | ~int64](n T) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(n), 10)}
 }
 
-// B is a binary attribute; nil is stored as an empty one.
+// B returns a binary attribute; nil is stored as an empty one.
 func B(b []byte) types.AttributeValue {
 	if b == nil {
 		b = []byte{}
@@ -27,10 +27,10 @@ func B(b []byte) types.AttributeValue {
 	return &types.AttributeValueMemberB{Value: b}
 }
 
-// Bool is a boolean attribute.
+// Bool returns a boolean attribute.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
-// Text is the string attribute name of it, false when there is none.
+// Text returns the string attribute name of it; false when there is none.
 func Text(it Item, name string) (string, bool) {
 	s, ok := it[name].(*types.AttributeValueMemberS)
 	if !ok {
@@ -39,7 +39,7 @@ func Text(it Item, name string) (string, bool) {
 	return s.Value, true
 }
 
-// Number is the integer attribute name of it, false when there is none.
+// Number returns the integer attribute name of it; false when there is none.
 func Number(it Item, name string) (int64, bool) {
 	v, ok := it[name].(*types.AttributeValueMemberN)
 	if !ok {
@@ -49,7 +49,7 @@ func Number(it Item, name string) (int64, bool) {
 	return n, err == nil
 }
 
-// Bytes is the binary attribute name of it, false when there is none.
+// Bytes returns the binary attribute name of it; false when there is none.
 func Bytes(it Item, name string) ([]byte, bool) {
 	v, ok := it[name].(*types.AttributeValueMemberB)
 	if !ok {
@@ -58,16 +58,16 @@ func Bytes(it Item, name string) ([]byte, bool) {
 	return v.Value, true
 }
 
-// Flag is the boolean attribute name of it, false when there is none.
+// Flag returns the boolean attribute name of it; false when there is none.
 func Flag(it Item, name string) bool {
 	v, ok := it[name].(*types.AttributeValueMemberBOOL)
 	return ok && v.Value
 }
 
-// Micros is t as a number attribute: microseconds since 1970.
+// Micros returns t as a number attribute: microseconds since 1970.
 func Micros(t time.Time) types.AttributeValue { return N(t.UnixMicro()) }
 
-// Time is the attribute name of it that Micros made, the zero time when there is none.
+// Time returns the time in the attribute name of it that Micros made; the zero time when there is none.
 func Time(it Item, name string) time.Time {
 	n, ok := Number(it, name)
 	if !ok {
@@ -76,7 +76,7 @@ func Time(it Item, name string) time.Time {
 	return time.UnixMicro(n).UTC()
 }
 
-// Column is the attribute for a value of an additional column; nil for nil, which removes the attribute.
+// Column returns the attribute for a value of an additional column. It is nil for nil, which removes the attribute.
 func Column(value any) (types.AttributeValue, error) {
 	switch v := value.(type) {
 	case nil:
@@ -95,23 +95,23 @@ func Column(value any) (types.AttributeValue, error) {
 	case []byte:
 		return B(v), nil
 	case time.Time:
-		return S(v.UTC().Format("2006-01-02T15:04:05.000000Z")), nil // of one width, so that it sorts by time
+		return S(v.UTC().Format("2006-01-02T15:04:05.000000Z")), nil // of a fixed width, so that values sort by time
 	}
 	return nil, fmt.Errorf("%T is not string, int64, float64, bool, []byte or time.Time", value)
 }
 
-// PutColumns adds additional columns to an item and returns the attributes that have to go, which are those of nil.
-func PutColumns(it Item, columns annals.Columns) (gone []string, err error) {
+// PutColumns adds additional columns to an item. It returns the attributes to remove, which are those whose value is nil.
+func PutColumns(it Item, columns annals.Columns) (removed []string, err error) {
 	for name, value := range columns {
 		v, err := Column(value)
 		switch {
 		case err != nil:
 			return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("column %q: %w", name, err)}
 		case v == nil:
-			gone = append(gone, name)
+			removed = append(removed, name)
 		default:
 			it[name] = v
 		}
 	}
-	return gone, nil
+	return removed, nil
 }
