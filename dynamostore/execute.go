@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -46,14 +47,24 @@ type request struct {
 // answers and failed connections a bounded number of times. open reports that an answer was lost on the way, so that what was sent then may
 // have been written. The error is nil or a *annals.Error; failed is its class.
 func (e *engine) run(ctx context.Context, r request) (open bool, failed class, err error) {
-	costs := costsOf(ctx)
+	if !r.read {
+		return e.exchange(ctx, r)
+	}
+	err = driver.Fetch(ctx, func(ctx context.Context) (err error) {
+		open, failed, err = e.exchange(ctx, r)
+		return err
+	})
+	return open, failed, err
+}
+
+func (e *engine) exchange(ctx context.Context, r request) (open bool, failed class, err error) {
 	losses := 0
 	var last error // the service's
 	for try := 0; ; try++ {
 		if err := e.turn(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
 		}
-		costs.sent(try)
+		countRequest(ctx, try)
 		if r.prepare != nil {
 			r.prepare(open)
 		}

@@ -32,7 +32,7 @@ func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	costsOf(ctx).read(out.ConsumedCapacity, out.Item)
+	countRead(ctx, out.ConsumedCapacity)
 	return out.Item, len(out.Item) > 0, nil
 }
 
@@ -54,9 +54,8 @@ func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error)
 				return nil, err
 			}
 			for i := range out.ConsumedCapacity {
-				costsOf(ctx).read(&out.ConsumedCapacity[i])
+				countRead(ctx, &out.ConsumedCapacity[i])
 			}
-			costsOf(ctx).read(nil, out.Responses[g.Table]...)
 			items = append(items, out.Responses[g.Table]...)
 			answered := len(left)
 			left = out.UnprocessedKeys[g.Table].Keys
@@ -183,7 +182,7 @@ func (e *engine) page(ctx context.Context, q plan.Query, in *dynamodb.QueryInput
 	if err != nil {
 		return nil, err
 	}
-	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+	countRead(ctx, out.ConsumedCapacity)
 	return out, nil
 }
 
@@ -287,7 +286,7 @@ func (e *engine) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dyn
 	if err != nil {
 		return nil, err
 	}
-	costsOf(ctx).read(out.ConsumedCapacity, out.Items...)
+	countRead(ctx, out.ConsumedCapacity)
 	return out, nil
 }
 
@@ -324,11 +323,4 @@ func (e *engine) keysOfAll(mode, table string, keys []plan.Item) []string {
 		}
 	}
 	return all
-}
-
-func (e *engine) capacity() types.ReturnConsumedCapacity {
-	if e.observed {
-		return types.ReturnConsumedCapacityTotal
-	}
-	return types.ReturnConsumedCapacityNone
 }

@@ -36,7 +36,6 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	open, c, err := e.run(ctx, request{keys: func() []string { return e.keysOf(w.Ops) }, send: send, prepare: e.stamping(w.Ops)})
 	switch {
 	case err == nil:
-		costsOf(ctx).wrote(w.Ops)
 		return plan.Outcome{Old: []plan.Item{old}}, nil
 	case c != refused:
 		return plan.Outcome{}, err
@@ -55,7 +54,6 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 		onSuccess = types.ReturnValueAllOld
 	}
 	condition := optional(op.Condition)
-	costs := costsOf(ctx)
 	switch {
 	case op.Put != nil:
 		in := &dynamodb.PutItemInput{TableName: &op.Table, Item: op.Put, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
@@ -66,7 +64,7 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 				*old = standing(err)
 				return err
 			}
-			costs.write(out.ConsumedCapacity)
+			countWrite(ctx, out.ConsumedCapacity)
 			*old = out.Attributes
 			return nil
 		}
@@ -79,7 +77,7 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 				*old = standing(err)
 				return err
 			}
-			costs.write(out.ConsumedCapacity)
+			countWrite(ctx, out.ConsumedCapacity)
 			return nil
 		}
 	default:
@@ -91,7 +89,7 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 				*old = standing(err)
 				return err
 			}
-			costs.write(out.ConsumedCapacity)
+			countWrite(ctx, out.ConsumedCapacity)
 			*old = out.Attributes
 			return nil
 		}
@@ -155,7 +153,7 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 				return err
 			}
 			for i := range out.ConsumedCapacity {
-				costsOf(ctx).write(&out.ConsumedCapacity[i])
+				countWrite(ctx, &out.ConsumedCapacity[i])
 			}
 			return nil
 		},
@@ -163,7 +161,6 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	outcomes := make([]plan.Outcome, len(writes))
 	switch {
 	case err == nil:
-		costsOf(ctx).wrote(ops)
 		return outcomes, nil
 	case c != refused:
 		return nil, err
@@ -273,7 +270,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 				return err
 			}
 			for i := range out.ConsumedCapacity {
-				costsOf(ctx).write(&out.ConsumedCapacity[i])
+				countWrite(ctx, &out.ConsumedCapacity[i])
 			}
 			asked := len(left)
 			left = out.UnprocessedItems[table]

@@ -137,6 +137,8 @@ func strip(err error) {
 	}
 }
 
+var errUnsupported = &annals.Error{Kind: annals.ErrUnsupported}
+
 // stopped is the error of a wait that ctx ended before anything was sent.
 func stopped(err error) error { return &annals.Error{Kind: annals.ErrUnavailable, Err: err} }
 

@@ -12,21 +12,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// FindStates yields the states of a type whose additional column has the value, in no particular order, tombstones left out. An
-// index leads to them: ErrUnsupported where the table has none for the column, and for nil, which no index has. States are read
-// behind the index, strongly consistent, so each has the value; one written within the last second or so may be missing.
-func (s *Store) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return s.view().findStates(ctx, entityType, column, value)
-}
-
-func (v view) findStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return stream(ctx, v, annals.Call{Op: "find states"}, func(ctx context.Context) iter.Seq2[annals.State, error] {
-		f, err := v.s.find(entityType, column, value)
-		if err != nil {
-			return failed[annals.State](err)
-		}
-		return f.states(ctx, v.x)
-	})
+// FindStates is annals.StateFinder.
+func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	f, err := v.s.find(entityType, column, value)
+	if err != nil {
+		return func(yield func(annals.State, error) bool) { yield(annals.State{}, err) }
+	}
+	return f.states(ctx, v.x)
 }
 
 // finding is one search.

@@ -7,23 +7,19 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// SkipTo is annals.Skipper; ErrUnsupported where the layout does not offer it.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return s.skip(ctx, "skip", s.offer.SkipTo, id, n)
+// SkipTo is annals.Skipper.
+func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return v.skip(ctx, v.offer.SkipTo, id, n)
 }
 
-// SkipStateTo is annals.StateSkipper; ErrUnsupported where the layout does not offer it: a table that keeps no tombstones cannot
-// keep a revision without a state. No change handler is called, and columns stay empty.
-func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return s.skip(ctx, "skip state", s.typeOf(id).stored.SkipTo, id, n)
+// SkipStateTo is annals.StateSkipper. No change handler is called, and columns stay empty.
+func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return v.skip(ctx, v.s.typeOf(id).stored.SkipTo, id, n)
 }
 
-func (s *Store) skip(ctx context.Context, op string, skip plan.Skip, id annals.PersistenceID, n annals.SeqNr) error {
+func (v view) skip(ctx context.Context, skip plan.Skip, id annals.PersistenceID, n annals.SeqNr) error {
 	if skip == nil {
-		return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnsupported}
+		return errUnsupported
 	}
-	if err := id.ValidateSkip(op, n, s.view().limits()); err != nil {
-		return err
-	}
-	return s.view().call(ctx, annals.Call{Op: op, ID: id}, true, func(ctx context.Context) error { return skip(ctx, s.engine, id, n) })
+	return skip(ctx, v.x, id, n)
 }

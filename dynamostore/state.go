@@ -8,48 +8,26 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-type statesView struct{ view }
+type states struct{ view }
 
 // Get is annals.StateStore.
-func (v statesView) Get(ctx context.Context, id annals.PersistenceID) (st annals.State, ok bool, err error) {
-	if err := id.ValidateRead("get state", v.limits()); err != nil {
-		return st, false, err
-	}
-	err = v.call(ctx, annals.Call{Op: "get state", ID: id}, false, func(ctx context.Context) (err error) {
-		st, ok, err = v.s.typeOf(id).stored.States.Get(ctx, v.x, id)
-		return err
-	})
-	return st, ok, err
+func (s states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	return s.s.typeOf(id).stored.States.Get(ctx, s.x, id)
 }
 
 // Put is annals.StateStore.
-func (v statesView) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return v.write(ctx, "put state", w, false)
+func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return s.write(ctx, w, false)
 }
 
 // Delete is annals.StateStore.
-func (v statesView) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	w.Payload = annals.Payload{}
-	return v.write(ctx, "delete state", w, true)
+func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return s.write(ctx, w, true)
 }
 
-func (v statesView) write(ctx context.Context, op string, w annals.StateWrite, deleted bool) (r annals.Receipt, err error) {
-	if err := w.Validate(op, v.limits()); err != nil {
-		return r, err
-	}
-	if w.Event != nil && !v.s.offer.Capabilities.StateEvents {
-		return r, &annals.Error{Op: op, ID: w.ID, Kind: annals.ErrUnsupported}
-	}
-	full := plan.StateWrite{StateWrite: w, Deleted: deleted, Given: !w.WriteID.IsZero() && !w.FirstTry, Time: v.x.Now()}
-	if w.WriteID.IsZero() {
-		full.WriteID = annals.NewWriteID()
-	}
-	err = v.call(ctx, annals.Call{Op: op, ID: w.ID}, true, func(ctx context.Context) (err error) {
-		c := &change{view: v.view, t: v.s.typeOf(w.ID), write: full}
-		r, err = c.apply(ctx)
-		return err
-	})
-	return r, err
+func (s states) write(ctx context.Context, w annals.StateWrite, deleted bool) (annals.Receipt, error) {
+	c := &change{view: s.view, t: s.s.typeOf(w.ID), write: plan.StateWrite{StateWrite: w, Deleted: deleted, Given: !w.FirstTry, Time: s.x.Now()}}
+	return c.apply(ctx)
 }
 
 // change is a write of a state on its way, with its additional columns and what its change handler adds.

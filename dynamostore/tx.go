@@ -6,9 +6,9 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -21,7 +21,7 @@ type Tx struct {
 	writes []plan.Write
 	after  []func(context.Context) error // to be done when the transaction has been committed
 	before func(context.Context) (annals.State, bool, error)
-	done   atomic.Bool
+	done   bool
 }
 
 // Add puts writes of the caller's own into the transaction, which takes 100 in all, the store's included, and none twice on
@@ -30,7 +30,7 @@ type Tx struct {
 func (t *Tx) Add(items ...types.TransactWriteItem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.done.Load() {
+	if !t.done {
 		t.items = append(t.items, items...)
 	}
 }
@@ -49,22 +49,21 @@ func (t *Tx) Before(ctx context.Context) (annals.State, bool, error) {
 func (t *Tx) end() []types.TransactWriteItem {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.done.Store(true)
+	t.done = true
 	return t.items
 }
 
 // InTx is annals.Transactor. Nothing is sent before fn returns nil: reads inside fn do not see its writes, receipts are
 // those of a success to come, and a conflict shows when InTx returns.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
-	return s.view().call(ctx, annals.Call{Op: "transaction"}, true, func(ctx context.Context) error {
-		if err := ctx.Err(); err != nil {
-			return stopped(err)
-		}
+	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
-		defer tx.done.Store(true) // also when fn panics
-		err := fn(annals.ContextWithTx(ctx, s), tx, inside{view: view{s: s, x: collector{s.engine, tx}, tx: tx}})
-		tx.done.Store(true)
-		if err != nil {
+		in, end := s.Store.InTx(view{s: s, offer: &s.offer, x: collector{s.engine, tx}, tx: tx})
+		if err := func() error {
+			defer end()
+			defer tx.end()
+			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in})
+		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
 		if len(tx.writes)+len(tx.items) == 0 {
@@ -82,22 +81,12 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	})
 }
 
-// inside is the store within a transaction.
-type inside struct {
-	annals.Unsupported
-	view
-}
-
-func (in inside) Journal() annals.Journal           { return in.journal() }
-func (in inside) Snapshots() annals.SnapshotStore   { return in.snapshots() }
-func (in inside) States() annals.StateStore         { return in.states() }
-func (in inside) Query() annals.Query               { return in.query() }
-func (in inside) Offsets() annals.OffsetStore       { return in.offsets() }
-func (in inside) Capabilities() annals.Capabilities { return in.s.Capabilities() }
+// inTx is the store inside a transaction.
+type inTx struct{ *driver.Store }
 
 // FindStates is annals.StateFinder.
-func (in inside) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return in.findStates(ctx, entityType, column, value)
+func (in inTx) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return driver.FindStates(ctx, in.Store, entityType, column, value)
 }
 
 // collector is the executor within a transaction: it reads at once and keeps the writes.

@@ -209,9 +209,6 @@ func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.Persis
 
 // SkipTo is plan.Offer: a tombstone over 1 … n.
 func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
-	if n > lastNumber {
-		return fault("the number %d is above %d", n, lastNumber)
-	}
 	if err := t.announce(ctx, x, id); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func entityNumber(id annals.PersistenceID) string {
 
 // Load is plan.Offsets.
 func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
-	if err := validProjection(projection); err != nil {
+	if err := fitsKey(projection); err != nil {
 		return nil, err
 	}
 	g := plan.GetAll{Table: o.name}
@@ -81,7 +81,7 @@ func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r
 
 // Handled is plan.Offsets.
 func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
-	if err := validProjection(projection); err != nil {
+	if err := fitsKey(projection); err != nil {
 		return annals.Offset{}, false, err
 	}
 	it, ok, err := x.Get(ctx, plan.Get{Table: o.name, Key: entityKey(projection, id)})
@@ -95,7 +95,7 @@ func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string
 // Save is plan.Offsets: one transaction of an item for each entity and for each group that has one of them, or whose epochs
 // rise. Another worker's write to such a group in between means reading again.
 func (o offsets) Save(ctx context.Context, x plan.Executor, p annals.Progress) error {
-	if err := validProjection(p.Projection); err != nil {
+	if err := fitsKey(p.Projection); err != nil {
 		return err
 	}
 	for {
@@ -210,7 +210,7 @@ func (o offsets) put(projection string, group int, g *progress) plan.Op {
 
 // Reset is plan.Offsets, group by group: no write within a group comes between. Broken off it has reset some of them.
 func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange, to annals.Offset) error {
-	if err := validProjection(projection); err != nil {
+	if err := fitsKey(projection); err != nil {
 		return err
 	}
 	first, end := groupsOf(r)
@@ -293,14 +293,14 @@ func groupIn(it plan.Item) int {
 // groupsOf are the groups first ≤ g < end that r has slices of.
 func groupsOf(r annals.SliceRange) (first, end int) {
 	from, to := r.Bounds()
-	return max(from, 0) / groupSlices, (min(to, annals.SliceCount) + groupSlices - 1) / groupSlices
+	return from / groupSlices, (to-1)/groupSlices + 1
 }
 
-func validProjection(name string) error {
+func fitsKey(name string) error {
 	if err := (annals.Progress{Projection: name}).Validate("offsets"); err != nil {
 		return fault("the projection's name %q is not non-empty valid UTF-8 without U+0000", name)
 	}
-	if n := len(progressID(name, 0)); n > maxIDBytes {
+	if n := len(progressID(projection, 0)); n > maxIDBytes {
 		return fault("the projection's name has %d bytes too many", n-maxIDBytes)
 	}
 	return nil

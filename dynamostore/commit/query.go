@@ -208,8 +208,7 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	if err != nil {
 		return nil, err
 	}
-	from, to := s.Slices.Bounds()
-	first, end := from/groupSlices, (to-1)/groupSlices+1
+	first, end := groupsOf(s.Slices)
 	one := plan.Query{To: plan.Micros(until), Backward: s.backward, Fields: s.fields}
 	if !s.After.Time.IsZero() {
 		one.From = plan.Micros(s.After.Time)
