@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -11,6 +12,10 @@ import (
 var abilityCases = []testCase{
 	{id: "SKIP-1", about: "an entity starts behind numbers that were deleted elsewhere", needs: needs(events, skipper), run: skipTo},
 	{id: "SKIP-2", about: "an entity that has been written cannot skip", needs: needs(events, skipper), run: skipWritten},
+	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skipper), run: skipInvalid},
+	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, stateSkipper), run: skipStateTo},
+	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, stateSkipper), run: skipWrittenState},
+	{id: "SKIP-6", about: "a revision that cannot be skipped to is ErrInvalid", needs: needs(states, stateSkipper), run: skipStateInvalid},
 	{id: "WATCH-1", about: "a write is signalled to those who watch", needs: needs(events, watcher), run: watched},
 	{id: "WATCH-2", about: "the channel is closed when the context ends", needs: needs(events, watcher), run: watchEnds},
 }
@@ -37,6 +42,71 @@ func skipWritten(h *harness) {
 	h.deleteTo(id, annals.MaxSeqNr)
 	h.wantKind(s.SkipTo(h.ctx, id, 10), annals.ErrConflict, "skip to 10 of an entity with two deleted events")
 	h.wantLast(id, 2)
+}
+
+// skipNumbers are none to skip to.
+var skipNumbers = []annals.SeqNr{-1, 0, annals.MaxSeqNr}
+
+func skipInvalid(h *harness) {
+	id, s := h.id(), h.store.(annals.Skipper)
+	op := operation{name: "skip", id: id}
+	for _, n := range skipNumbers {
+		h.wantNamed(s.SkipTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
+	}
+	h.wantKind(s.SkipTo(h.ctx, "", 5), annals.ErrInvalid, "skip without an id")
+	h.wantLast(id, 0)
+}
+
+func skipStateTo(h *harness) {
+	id, s := h.id(), h.store.(annals.StateSkipper)
+	if err := s.SkipStateTo(h.ctx, id, 41); err != nil {
+		h.Fatalf("skip state to 41: got error %v, want none", err)
+	}
+	h.wantNoState(id, 41)
+	for _, after := range []annals.SeqNr{0, 40, 42} {
+		w := stateWrite(id, after)
+		w.FirstTry = true
+		_, err := h.store.States().Put(h.ctx, w)
+		h.wantKind(err, annals.ErrConflict, "put state after %d behind a skip to 41", after)
+	}
+	h.wantNoState(id, 41)
+	h.put(id, 41)
+	h.wantState(id, 42)
+	h.deleteState(id, 42)
+	h.wantNoState(id, 43)
+	other := h.id() // no effect on other entities
+	h.wantNoState(other, 0)
+	if h.caps.StateQueries {
+		if err := s.SkipStateTo(h.ctx, other, 7); err != nil {
+			h.Fatalf("skip state to 7: got error %v, want none", err)
+		}
+		for _, s := range h.queryStates(annals.Filter{}, 2) {
+			if want := map[annals.PersistenceID]annals.SeqNr{id: 43, other: 7}[s.ID]; s.Revision != want || !s.Deleted || s.Time.IsZero() {
+				h.Errorf("query states behind a skip: got revision %d of %q at %v, deleted %v, want the tombstone of %d", s.Revision, s.ID, s.Time, s.Deleted, want)
+			}
+		}
+	}
+}
+
+func skipWrittenState(h *harness) {
+	s := h.store.(annals.StateSkipper)
+	op := operation{name: "skip state", id: h.id()}
+	h.put(op.id, 0)
+	h.wantNamed(s.SkipStateTo(h.ctx, op.id, 10), annals.ErrConflict, op, "to 10 of a state of revision 1")
+	h.wantState(op.id, 1)
+	h.deleteState(op.id, 1)
+	h.wantNamed(s.SkipStateTo(h.ctx, op.id, 10), annals.ErrConflict, op, "to 10 of a deleted state")
+	h.wantNoState(op.id, 2)
+}
+
+func skipStateInvalid(h *harness) {
+	id, s := h.id(), h.store.(annals.StateSkipper)
+	op := operation{name: "skip state", id: id}
+	for _, n := range skipNumbers {
+		h.wantNamed(s.SkipStateTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
+	}
+	h.wantKind(s.SkipStateTo(h.ctx, "", 5), annals.ErrInvalid, "skip state without an id")
+	h.wantNoState(id, 0)
 }
 
 // watched waits for a signal of every append; there may be more signals than appends.

@@ -12,6 +12,7 @@ var capabilityCases = []testCase{
 	{id: "CLAIM-2", about: "without CommitSnapshot a commit with one is refused and not written", needs: needs(events), unless: needs(commitSnapshot), run: unclaimedCommitSnapshot},
 	{id: "CLAIM-3", about: "without Tags they are dropped", needs: needs(events), unless: needs(tags), run: unclaimedTags},
 	{id: "CLAIM-4", about: "without Metadata they are dropped", needs: needs(events), unless: needs(metadata), run: unclaimedMetadata},
+	{id: "CLAIM-11", about: "without StateMetadata they are dropped", needs: needs(states), unless: needs(stateMetadata), run: unclaimedStateMetadata},
 	{id: "CLAIM-5", about: "without EventTimes the store's clock is used", needs: needs(events), unless: needs(eventTimes), run: unclaimedTimes},
 	{id: "CLAIM-6", about: "without TagQueries a query by tag is refused", unless: needs(tagQueries), run: unclaimedTagQueries},
 	{id: "CLAIM-7", about: "without StateEvents a write with one is refused and not written", needs: needs(states), unless: needs(stateEvents), run: unclaimedStateEvents},
@@ -21,9 +22,9 @@ var capabilityCases = []testCase{
 }
 
 func unclaimedRefused(h *harness) {
-	for _, op := range h.operations("Thing|unclaimed") {
+	for _, op := range h.operations(h.store, "Thing|unclaimed") {
 		if !op.claimed {
-			h.wantKind(op.run(h.ctx), annals.ErrUnsupported, "%s, which the store does not claim", op.name)
+			h.wantNamed(op.run(h.ctx, h.store), annals.ErrUnsupported, op, "which the store does not claim")
 		}
 	}
 }
@@ -68,6 +69,15 @@ func unclaimedTags(h *harness) {
 func unclaimedMetadata(h *harness) {
 	if got := h.decorated().Metadata; !equal(got, annals.Payload{}) {
 		h.Errorf("metadata of an event where Metadata is not claimed: got %s, want none (or the claim)", show(got))
+	}
+}
+
+func unclaimedStateMetadata(h *harness) {
+	w := withMetadata(stateWrite(h.id(), 0))
+	h.putState(w)
+	s, _, err := h.store.States().Get(h.ctx, w.ID)
+	if err != nil || !equal(s.Metadata, annals.Payload{}) {
+		h.Errorf("metadata of a state where StateMetadata is not claimed: got %s, error %v, want none (or the claim)", show(s.Metadata), err)
 	}
 }
 
@@ -128,6 +138,8 @@ func claimsFit(h *harness) {
 		{"CommitSnapshot", c.CommitSnapshot, c.Events && c.Snapshots, "Events and Snapshots"},
 		{"ManySnapshots", c.ManySnapshots, c.Snapshots, "Snapshots"},
 		{"TagQueries", c.TagQueries, c.Tags && (c.EventQueries || c.StateQueries), "Tags, and EventQueries or StateQueries"},
+		{"EventTimes", c.EventTimes, c.Events, "Events"},
+		{"StateMetadata", c.StateMetadata, c.States, "States"},
 		{"StateEvents", c.StateEvents, c.Events && c.States, "Events and States"},
 		{"IdempotentState", c.IdempotentState, c.States, "States"},
 		{"OrderedFeed", c.OrderedFeed, c.EventQueries, "EventQueries"},

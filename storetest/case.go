@@ -59,6 +59,7 @@ var (
 	manySnapshots    = claims(Snapshots, "ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })
 	tags             = claims("", "Tags", func(c annals.Capabilities) bool { return c.Tags })
 	metadata         = claims("", "Metadata", func(c annals.Capabilities) bool { return c.Metadata })
+	stateMetadata    = claims(States, "StateMetadata", func(c annals.Capabilities) bool { return c.StateMetadata })
 	eventTimes       = claims("", "EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
 	tagQueries       = claims(Queries, "TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
 	stateEvents      = claims(States, "StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
@@ -69,15 +70,18 @@ var (
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	skipper   = offers[annals.Skipper]("annals.Skipper")
-	watcher   = offers[annals.Watcher]("annals.Watcher")
-	forgetter = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
+	stateSkipper  = offers[annals.StateSkipper]("annals.StateSkipper")
+	healthChecker = offers[annals.HealthChecker]("annals.HealthChecker")
+	skipper       = offers[annals.Skipper]("annals.Skipper")
+	watcher       = offers[annals.Watcher]("annals.Watcher")
+	forgetter     = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 
-	reopen     = given("Reopen", func(c Config) bool { return c.Reopen != nil })
-	loseAnswer = given("LoseAnswer", func(c Config) bool { return c.LoseAnswer != nil })
-	undo       = given("Undo", func(c Config) bool { return c.Undo != nil })
-	slowClock  = given("SlowClock", func(c Config) bool { return c.SlowClock != nil })
-	loseEvent  = given("LoseEvent", func(c Config) bool { return c.LoseEvent != nil })
+	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
+	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })
+	loseAnswer   = given("LoseAnswer", func(c Config) bool { return c.LoseAnswer != nil })
+	undo         = given("Undo", func(c Config) bool { return c.Undo != nil })
+	slowClock    = given("SlowClock", func(c Config) bool { return c.SlowClock != nil })
+	loseEvent    = given("LoseEvent", func(c Config) bool { return c.LoseEvent != nil })
 )
 
 func needs(n ...need) []need { return n }

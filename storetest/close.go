@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"sync"
 
@@ -9,73 +8,67 @@ import (
 )
 
 var closeCases = []testCase{
-	{id: "CLOSE-1", about: "a closed store answers ErrClosed", run: closedStore},
-	{id: "CLOSE-2", about: "Close beside appends: each is acknowledged or ErrClosed", needs: needs(events), run: closeBesideAppends},
-	{id: "CLOSE-3", about: "what was acknowledged before Close is there for the next", needs: needs(events, reopen), run: closeThenReopen},
+	{id: "CLOSE-1", about: "every operation of a closed store is ErrClosed, and Close can be repeated", run: closedStore},
+	{id: "CLOSE-2", about: "each append during Close is acknowledged or ErrClosed", needs: needs(events), run: closeBesideAppends},
+	{id: "CLOSE-3", about: "writes acknowledged before Close are there when the store is opened again", needs: needs(events, reopen), run: closeThenReopen},
+	{id: "CLOSE-4", about: "Close in the body of a loop returns, and the loop ends with ErrClosed at its next item", run: closeInLoops},
 }
 
 func closedStore(h *harness) {
-	id := annals.PersistenceID("Thing|closed")
+	id := h.id()
 	if h.caps.Events {
 		h.write(id, 0, 3)
 	}
-	if err := h.store.Close(); err != nil {
-		h.Fatalf("Close: got %v, want nil", err)
-	}
-	for _, op := range h.operations(id) {
-		if op.claimed {
-			h.wantKind(op.run(h.ctx), annals.ErrClosed, "%s of a closed store", op.name)
+	for range 2 {
+		if err := h.store.Close(); err != nil {
+			h.Fatalf("Close: got error %v, want none", err)
+		}
+		for _, op := range h.operations(h.store, id) {
+			if op.claimed {
+				h.wantNamed(op.run(h.ctx, h.store), annals.ErrClosed, op, "of a closed store")
+			}
 		}
 	}
 }
 
-// operation is one call to a store, by the capability it belongs to.
-type operation struct {
-	name    string
-	claimed bool
-	run     func(ctx context.Context) error
-}
-
-// operations are calls that a store which claims them accepts.
-func (h *harness) operations(id annals.PersistenceID) []operation {
-	j, s, st, q, o := h.store.Journal(), h.store.Snapshots(), h.store.States(), h.store.Query(), h.store.Offsets()
-	c := h.caps
-	ops := []operation{
-		{"append", c.Events, func(ctx context.Context) error { _, err := j.Append(ctx, h.commit(id, 3, 1)); return err }},
-		{"replay", c.Events, func(ctx context.Context) error { _, err := collect(j.Replay(ctx, id, 1, annals.MaxSeqNr)); return err }},
-		{"last number", c.Events, func(ctx context.Context) error { _, err := j.LastSeqNr(ctx, id); return err }},
-		{"delete events", c.Events, func(ctx context.Context) error { return j.DeleteTo(ctx, id, 1) }},
-		{"newest snapshot", c.Snapshots, func(ctx context.Context) error {
-			_, _, err := s.Latest(ctx, id, annals.SnapshotCriteria{})
-			return err
-		}},
-		{"save snapshot", c.Snapshots, func(ctx context.Context) error { return s.Save(ctx, snapshotOf(id, 1)) }},
-		{"delete snapshots", c.Snapshots, func(ctx context.Context) error {
-			return s.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
-		}},
-		{"get state", c.States, func(ctx context.Context) error { _, _, err := st.Get(ctx, id); return err }},
-		{"put state", c.States, func(ctx context.Context) error { _, err := st.Put(ctx, stateWrite(id, 0)); return err }},
-		{"delete state", c.States, func(ctx context.Context) error { _, err := st.Delete(ctx, stateWrite(id, 0)); return err }},
-		{"query events", c.EventQueries, func(ctx context.Context) error { _, err := collect(q.Events(ctx, annals.Filter{})); return err }},
-		{"query ids", c.EventQueries, func(ctx context.Context) error { _, err := collect(q.IDs(ctx, "", "")); return err }},
-		{"query the newest offset", c.EventQueries, func(ctx context.Context) error { _, err := q.Newest(ctx, annals.Filter{}); return err }},
-		{"query states", c.StateQueries, func(ctx context.Context) error { _, err := collect(q.States(ctx, annals.Filter{})); return err }},
-		{"load offsets", c.Offsets, func(ctx context.Context) error { _, err := o.Load(ctx, "p", annals.SliceRange{}); return err }},
-		{"load an offset", c.Offsets, func(ctx context.Context) error { _, _, err := o.Handled(ctx, "p", id); return err }},
-		{"save offsets", c.Offsets, func(ctx context.Context) error {
-			return o.Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{offsetAt(id, 1, 1)}})
-		}},
-		{"reset offsets", c.Offsets, func(ctx context.Context) error { return o.Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}) }},
-	}
-	if f, ok := h.store.(annals.Forgetter); ok {
-		for name, dry := range map[string]bool{"forget": false, "dry run of forget": true} {
-			ops = append(ops, operation{name, c.Forgets, func(ctx context.Context) error {
-				_, err := f.Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
-				return err
-			}})
+// closeInLoops closes the store in the body of each loop: a loop that waits for Close, or Close for the loop, would wait for ever.
+func closeInLoops(h *harness) {
+	for i, op := range h.operations(h.store, "") {
+		if op.loop == nil || !op.claimed {
+			continue
+		}
+		h := h.another()
+		id := h.id()
+		for range 3 {
+			other := h.id()
+			if h.caps.Events {
+				h.write(other, 0, 1)
+			}
+			if h.caps.States {
+				h.put(other, 0)
+			}
+		}
+		if h.caps.Events {
+			h.write(id, 0, 3)
+		}
+		if h.caps.EventQueries {
+			h.queryEvents(annals.Filter{}, 6) // wait for a feed that lags
+		}
+		op := h.operations(h.store, id)[i]
+		items := 0
+		err := op.loop(h.ctx, h.store, func() bool {
+			if items++; items == 1 {
+				if err := h.store.Close(); err != nil {
+					h.Errorf("Close in the body of %q: got error %v, want none", op.name, err)
+				}
+			}
+			return true
+		})
+		h.wantNamed(err, annals.ErrClosed, op, "whose body closes the store")
+		if items != 1 {
+			h.Errorf("%q whose body closes the store: got %d items, want 1", op.name, items)
 		}
 	}
-	return ops
 }
 
 func closeBesideAppends(h *harness) {

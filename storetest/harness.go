@@ -35,6 +35,9 @@ func newHarness(tb testing.TB, p probe) *harness {
 	return h
 }
 
+// another is a harness of the same case on another empty store.
+func (h *harness) another() *harness { return newHarness(h.TB, probe{caps: h.caps, cfg: h.cfg}) }
+
 func (h *harness) journal() annals.Journal { return h.store.Journal() }
 
 // id is a new persistence id.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -101,6 +102,7 @@ var stateCases = []testCase{
 	{id: "STATE-3", about: "of eight writers with the same After one wins, revision after revision", needs: needs(states), run: oneStateWinner},
 	{id: "STATE-4", about: "a writer behind a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
 	{id: "STATE-5", about: "tags come back", needs: needs(states, tags), run: stateTags},
+	{id: "STATE-10", about: "metadata come back, also those of a delete", needs: needs(states, stateMetadata), run: stateMetadataComeBack},
 	{id: "STATE-6", about: "an event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
 	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
 	{id: "STATE-9", about: "an event whose number the journal does not wait for is refused", needs: needs(states, stateEvents, events), run: eventOutOfStep},
@@ -238,6 +240,47 @@ func stateTags(h *harness) {
 	if s, _, err = h.store.States().Get(h.ctx, w.ID); err != nil || len(s.Tags) != 0 {
 		h.Errorf("tags of a state written without: got %q, error %v, want none", s.Tags, err)
 	}
+}
+
+// withMetadata is w with metadata that tell its revision.
+func withMetadata(w annals.StateWrite) annals.StateWrite {
+	w.Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: fmt.Appendf(nil, "metadata of %d", w.After+1)}
+	return w
+}
+
+func stateMetadataComeBack(h *harness) {
+	id := h.id()
+	want := func(metadata annals.Payload, found bool) {
+		h.Helper()
+		s, ok, err := h.store.States().Get(h.ctx, id)
+		if err != nil || ok != found || !equal(s.Metadata, metadata) {
+			h.Errorf("state of %q: got %v, revision %d with metadata %s, error %v, want %v with %s", id, ok, s.Revision, show(s.Metadata), err, found, show(metadata))
+		}
+		if !h.caps.StateQueries {
+			return
+		}
+		for _, s := range h.queryStates(annals.Filter{}, 1) {
+			if !equal(s.Metadata, metadata) {
+				h.Errorf("query states: got revision %d with metadata %s, want %s", s.Revision, show(s.Metadata), show(metadata))
+			}
+		}
+	}
+	w := withMetadata(stateWrite(id, 0))
+	h.putState(w)
+	want(w.Metadata, true)
+	h.put(id, 1) // without
+	want(annals.Payload{}, true)
+	w = withMetadata(stateWrite(id, 2))
+	h.putState(w)
+	want(w.Metadata, true)
+	w = withMetadata(annals.StateWrite{ID: id, After: 3, WriteID: annals.NewWriteID()})
+	if _, err := h.store.States().Delete(h.ctx, w); err != nil {
+		h.Fatalf("delete state after 3 with metadata: got error %v, want none", err)
+	}
+	want(w.Metadata, false)
+	h.put(id, 4)
+	h.deleteState(id, 5)
+	want(annals.Payload{}, false)
 }
 
 // withEvent is w with an event that tells its revision.

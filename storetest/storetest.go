@@ -24,6 +24,9 @@ type Config struct {
 	// before them to ask for the capabilities.
 	Open func(tb testing.TB) annals.Store
 
+	// OpenObserved is Open for a store that reports its calls to o. nil: the cases that need it are listed as left out.
+	OpenObserved func(tb testing.TB, o annals.Observer) annals.Store
+
 	// Reopen returns another annals.Store on the data of s, as a second process would. s is still open, or has been
 	// closed. nil: the cases that need it are listed as left out.
 	Reopen func(tb testing.TB, s annals.Store) annals.Store
@@ -81,7 +84,7 @@ func cases() []testCase {
 	for _, topic := range [][]testCase{
 		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, acknowledgementCases, deleteCases, truncationCases,
 		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, followCases, offsetCases, idCases,
-		timeCases, contextCases, closeCases, reopenCases, capabilityCases, abilityCases, forgetCases, lossCases, historyCases, linearizableCases,
+		timeCases, contextCases, closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, forgetCases, lossCases, historyCases, linearizableCases,
 	} {
 		all = append(all, topic...)
 	}

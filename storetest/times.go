@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -10,6 +12,8 @@ var timeCases = []testCase{
 	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events), run: timesNeverGoDown},
 	{id: "TIME-2", about: "the writer's time of an event is kept", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
+	{id: "TIME-6", about: "imported times are kept in microseconds, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
+	{id: "TIME-7", about: "queries have imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
 	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives its own no earlier time", needs: needs(events, slowClock), run: slowClockOfEvents},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
@@ -54,6 +58,63 @@ func writersTime(h *harness) {
 	h.append(h.commit(id, after, 1))
 	if es := h.replay(id, after+1, annals.MaxSeqNr); len(es) != 1 || !es[0].Time.After(want[len(want)-1]) {
 		h.Errorf("an event written without a time behind those: got %s, want one with the store's clock", span(es))
+	}
+}
+
+// imported appends events with times, one for each.
+func (h *harness) imported(id annals.PersistenceID, after annals.SeqNr, times ...time.Time) annals.Receipt {
+	h.Helper()
+	c := h.commit(id, after, len(times))
+	for i, t := range times {
+		c.Events[i].Time = t
+	}
+	return h.append(c)
+}
+
+func importedTimes(h *harness) {
+	id := h.id()
+	zone := time.FixedZone("two hours east", 2*60*60)
+	given := []time.Time{
+		time.Date(1999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		time.Date(2012, 2, 29, 1, 0, 0, 123_456_789, zone),
+		time.Date(2012, 2, 29, 1, 0, 0, 123_457_000, zone),
+	}
+	var after annals.SeqNr
+	for len(given) > int(after) {
+		times := given[after:][:h.batch(min(2, len(given)-int(after)))]
+		r := h.imported(id, after, times...)
+		after = r.SeqNr
+		if want := given[after-1]; !r.Time.Equal(want.Truncate(time.Microsecond)) {
+			h.Errorf("receipt of imported events up to %d: got time %v, want %v", after, r.Time, want)
+		}
+	}
+	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
+		if want := given[i].UTC().Truncate(time.Microsecond); e.Time != want {
+			h.Errorf("number %d imported with the time %v: got %v, want %v", e.SeqNr, given[i], e.Time, want)
+		}
+	}
+	if !h.caps.Repeatable {
+		return
+	}
+	c := h.commit(id, after, 1)
+	c.Events[0].Time = takenAt(3)
+	h.wantRepeated(c, h.append(c), "with an imported time")
+}
+
+func importedFeed(h *harness) {
+	a, b, c := h.id(), h.id(), h.id()
+	h.imported(a, 0, takenAt(1))
+	h.imported(a, 1, takenAt(5))
+	h.imported(a, 2, takenAt(9))
+	h.imported(b, 0, takenAt(0))
+	h.imported(b, 1, takenAt(5))
+	h.imported(b, 2, takenAt(5))
+	h.write(c, 0, 1) // the store's clock
+	all := slices.Concat(h.replay(a, 1, annals.MaxSeqNr), h.replay(b, 1, annals.MaxSeqNr), h.replay(c, 1, annals.MaxSeqNr))
+	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
+	h.wantOffsets("query imported events", h.queryEvents(annals.Filter{}, len(all)), all)
+	for i, e := range all {
+		h.wantOffsets(fmt.Sprintf("query imported events behind place %d", i+1), h.queryEvents(annals.Filter{After: e.Offset()}, len(all)-i-1), all[i+1:])
 	}
 }
 

@@ -24,7 +24,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-2", about: "an error of fn undoes everything and comes back", needs: needs(events), run: txRollsBack[T]},
 		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
 		{id: "TX-4", about: "a conflict undoes what else was written", needs: needs(events), run: txConflicts[T]},
-		{id: "TX-5", about: "the inner store is dead behind InTx", needs: needs(events), run: txEnds[T]},
+		{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(events), run: txEnds[T]},
 		{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore[T]},
 		{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace[T]},
 		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
@@ -32,6 +32,8 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-10", about: "states and offsets are part of it", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
 		{id: "TX-12", about: "the outer store is read with fn's context as it was before", needs: needs(events, snapshots), run: txReadsOutside[T]},
 		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
+		{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits[T]},
+		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
@@ -162,21 +164,76 @@ func txConflicts[T any](h *harness) {
 func txEnds[T any](h *harness) {
 	id := h.id()
 	for _, fail := range []bool{false, true} {
-		var dead annals.Store
+		var ended annals.Store
 		_ = inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
-			dead = in
+			ended = in
 			if fail {
 				return errors.New("rolled back")
 			}
 			return nil
 		})
-		if dead == nil {
+		if ended == nil {
 			h.Fatalf("transaction: got no inner store")
 		}
-		_, err := dead.Journal().Append(h.ctx, h.commit(id, 0, 1))
-		h.wantKind(err, annals.ErrClosed, "append to the inner store behind InTx (rolled back %v)", fail)
+		for _, op := range h.operations(ended, id) {
+			if op.claimed {
+				h.wantNamed(op.run(h.ctx, ended), annals.ErrClosed, op, fmt.Sprintf("of the inner store when InTx has returned (rolled back: %v)", fail))
+			}
+		}
 	}
 	h.wantLast(id, 0)
+}
+
+// txCloseWaits lets the function of a transaction wait until Close has begun, which reads of the outer store show.
+func txCloseWaits[T any](h *harness) {
+	id := h.id()
+	h.write(id, 0, 1)
+	closed := make(chan error, 1)
+	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		go func() { closed <- h.store.Close() }()
+		for err := error(nil); !errors.Is(err, annals.ErrClosed); runtime.Gosched() {
+			if _, err = h.journal().LastSeqNr(ctx, id); err != nil {
+				h.wantKind(err, annals.ErrClosed, "last number by the outer store during Close")
+				break
+			}
+		}
+		select {
+		case err := <-closed:
+			h.Errorf("Close during a transaction: got error %v before the transaction has ended, want Close to wait", err)
+			closed <- err
+		default:
+		}
+		_, err := in.Journal().Append(ctx, h.commit(id, 1, 1))
+		return err
+	})
+	if err != nil {
+		h.Errorf("transaction during Close: got error %v, want none", err)
+	}
+	if err := <-closed; err != nil {
+		h.Errorf("Close during a transaction: got error %v, want none", err)
+	}
+	if h.cfg.Reopen != nil {
+		h.store = h.cfg.Reopen(h, h.store)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+	}
+}
+
+func txObserved[T any](h *harness) {
+	o, mine := &observer{}, errors.New("mine")
+	h.store = h.openObserved(o)
+	id := h.id()
+	for _, fail := range []error{mine, nil} {
+		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			_, err := in.Journal().Append(ctx, h.commit(id, 0, 1))
+			return errors.Join(err, fail)
+		})
+		h.wantKind(err, fail, "transaction whose function returns %v", fail)
+		calls := o.take(h)
+		if len(calls) != 2 || calls[0].Op != "transaction" || calls[0].ID != "" || calls[0].result.Err != err || calls[0].result.Events != 0 ||
+			calls[1].Op != "append" || calls[1].ID != id || calls[1].result.Err != nil || calls[1].result.Events != 1 {
+			h.Errorf("transaction with an append: got calls %+v observed, want \"transaction\" with error %v, and \"append\" of 1 event", calls, err)
+		}
+	}
 }
 
 func txOuterStore[T any](h *harness) {

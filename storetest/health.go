@@ -1,0 +1,59 @@
+package storetest
+
+import "github.com/annals-go/annals"
+
+// healthCases are about annals.HealthChecker.
+var healthCases = []testCase{
+	{id: "HEALTH-1", about: "a healthy store has no error, and the check changes nothing", needs: needs(healthChecker), run: healthy},
+	{id: "HEALTH-2", about: "the check of a closed store, or with an ended context, is an error", needs: needs(healthChecker), run: unhealthy},
+}
+
+func (h *harness) checkHealth() {
+	h.Helper()
+	if err := h.store.(annals.HealthChecker).CheckHealth(h.ctx); err != nil {
+		h.Errorf("check health: got error %v, want none", err)
+	}
+}
+
+func healthy(h *harness) {
+	h.checkHealth() // of an empty store
+	id := h.id()
+	if h.caps.Events {
+		h.write(id, 0, 3)
+	}
+	if h.caps.States {
+		h.put(id, 0)
+	}
+	for range 3 {
+		h.checkHealth()
+	}
+	if h.caps.Events {
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+		h.wantLast(id, 3)
+		h.write(id, 3, 1)
+	}
+	if h.caps.States {
+		h.wantState(id, 1)
+		h.put(id, 1)
+	}
+	if h.caps.EventQueries {
+		h.wantIDs("", []annals.PersistenceID{id})
+		h.wantEvents("query events behind health checks", h.queryEvents(annals.Filter{}, 4), id, 1, 4)
+	}
+	if h.caps.StateQueries {
+		if states := h.queryStates(annals.Filter{}, 1); len(states) != 1 || states[0].ID != id {
+			h.Errorf("query states behind health checks: got %d, want that of %q", len(states), id)
+		}
+	}
+}
+
+func unhealthy(h *harness) {
+	c := h.store.(annals.HealthChecker)
+	for want, ctx := range h.endedContexts() {
+		h.wantKind(c.CheckHealth(ctx), want, "check health with an ended context")
+	}
+	if err := h.store.Close(); err != nil {
+		h.Fatalf("Close: got error %v, want none", err)
+	}
+	h.wantNamed(c.CheckHealth(h.ctx), annals.ErrClosed, operation{name: "check health"}, "of a closed store")
+}

@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// operationCases hold all operations to what is said of every one.
+var operationCases = []testCase{
+	{id: "OPERATION-1", about: "an error names the operation and the entity", run: errorsNamed},
+}
+
+// errorsNamed uses a context that has ended, which every operation refuses.
+func errorsNamed(h *harness) {
+	id := h.id()
+	for want, ctx := range h.endedContexts() {
+		for _, op := range h.operations(h.store, id) {
+			if op.claimed {
+				err := op.run(ctx, h.store)
+				h.wantNamed(err, annals.ErrUnavailable, op, "with an ended context")
+				h.wantKind(err, want, "%s with an ended context", op.name)
+			}
+		}
+	}
+}
+
+// operation is one method of the contracts and of the optional abilities, with arguments that a store which claims it accepts.
+type operation struct {
+	name    string // Error.Op and Call.Op
+	claimed bool
+	id      annals.PersistenceID // Error.ID and Call.ID; "" where the operation is not about one entity
+	run     func(ctx context.Context, s annals.Store) error
+	loop    func(ctx context.Context, s annals.Store, body func() bool) error // of an operation that yields items; run reads them all
+}
+
+// operations are all operations of s. Those about one entity are about id, whose last number is 3 and which has no state.
+func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operation {
+	c := h.caps
+	ops := []operation{
+		{name: "append", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Journal().Append(ctx, h.commit(id, 3, 1))
+			return err
+		}},
+		{name: "replay", claimed: c.Events, id: id, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.Journal().Replay(ctx, id, 1, annals.MaxSeqNr), body)
+		}},
+		{name: "last number", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Journal().LastSeqNr(ctx, id)
+			return err
+		}},
+		{name: "delete events", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
+			return s.Journal().DeleteTo(ctx, id, 1)
+		}},
+		{name: "load snapshot", claimed: c.Snapshots, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, _, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
+			return err
+		}},
+		{name: "save snapshot", claimed: c.Snapshots, id: id, run: func(ctx context.Context, s annals.Store) error {
+			return s.Snapshots().Save(ctx, snapshotOf(id, 1))
+		}},
+		{name: "delete snapshots", claimed: c.Snapshots, id: id, run: func(ctx context.Context, s annals.Store) error {
+			return s.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		}},
+		{name: "get state", claimed: c.States, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, _, err := s.States().Get(ctx, id)
+			return err
+		}},
+		{name: "put state", claimed: c.States, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.States().Put(ctx, stateWrite(id, 0))
+			return err
+		}},
+		{name: "delete state", claimed: c.States, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.States().Delete(ctx, stateWrite(id, 0))
+			return err
+		}},
+		{name: "query events", claimed: c.EventQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.Query().Events(ctx, annals.Filter{}), body)
+		}},
+		{name: "query states", claimed: c.StateQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.Query().States(ctx, annals.Filter{}), body)
+		}},
+		{name: "query ids", claimed: c.EventQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.Query().IDs(ctx, "", ""), body)
+		}},
+		{name: "query newest", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Query().Newest(ctx, annals.Filter{})
+			return err
+		}},
+		{name: "load offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
+			return err
+		}},
+		{name: "load offset", claimed: c.Offsets, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, _, err := s.Offsets().Handled(ctx, "p", id)
+			return err
+		}},
+		{name: "save offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
+			return s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{offsetAt(id, 1, 1)}})
+		}},
+		{name: "reset offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
+			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
+		}},
+	}
+	ops = append(ops, h.abilities(s, id)...)
+	for i, op := range ops {
+		if op.loop != nil {
+			ops[i].run = func(ctx context.Context, s annals.Store) error { return op.loop(ctx, s, func() bool { return true }) }
+		}
+	}
+	return ops
+}
+
+// abilities are the operations of the optional abilities that s offers.
+func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
+	c, skipped, never := h.caps, id+"-skipped", id+"-never-written"
+	if _, ok := s.(annals.Recoverer); ok {
+		ops = append(ops, operation{name: "recover", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.(annals.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			return err
+		}})
+	}
+	if _, ok := s.(annals.Skipper); ok {
+		ops = append(ops, operation{name: "skip", claimed: c.Events, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+			return s.(annals.Skipper).SkipTo(ctx, skipped, 7)
+		}})
+	}
+	if _, ok := s.(annals.StateSkipper); ok {
+		ops = append(ops, operation{name: "skip state", claimed: c.States, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+			return s.(annals.StateSkipper).SkipStateTo(ctx, skipped, 7)
+		}})
+	}
+	if _, ok := s.(annals.Forgetter); ok {
+		for _, dry := range []bool{true, false} {
+			ops = append(ops, operation{name: "forget", claimed: c.Forgets, id: never, run: func(ctx context.Context, s annals.Store) error {
+				_, err := s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: never, DryRun: dry})
+				return err
+			}})
+		}
+	}
+	if _, ok := s.(annals.Watcher); ok {
+		ops = append(ops, operation{name: "watch", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			_, err := s.(annals.Watcher).Watch(ctx, annals.Filter{})
+			return err
+		}})
+	}
+	if _, ok := s.(annals.HealthChecker); ok {
+		ops = append(ops, operation{name: "check health", claimed: true, run: func(ctx context.Context, s annals.Store) error {
+			return s.(annals.HealthChecker).CheckHealth(ctx)
+		}})
+	}
+	return ops
+}
+
+// forEach calls body for each item of seq until it returns false, and returns the error of seq.
+func forEach[T any](seq iter.Seq2[T, error], body func() bool) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+		if !body() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// wantNamed demands an *annals.Error of a kind that names op and its entity. A nil kind is any.
+func (h *harness) wantNamed(err, kind error, op operation, when string) {
+	h.Helper()
+	e := (*annals.Error)(nil)
+	if !errors.As(err, &e) || e.Op != op.name || e.ID != op.id || kind != nil && e.Kind != kind {
+		h.Errorf("%s %q %s: got error %#v, want an *annals.Error of this operation and id, kind %v", op.name, op.id, when, err, kind)
+	}
+}
