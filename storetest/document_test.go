@@ -19,8 +19,8 @@ func TestDocumentQuotesExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)   ```go\n(.*?)   ```\n").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 3 {
-		t.Fatalf("the document quotes %d pieces of code, want 3", len(blocks))
+	if len(blocks) != 5 {
+		t.Fatalf("the document quotes %d pieces of code, want 5", len(blocks))
 	}
 	for _, block := range blocks {
 		code := strings.TrimPrefix(strings.ReplaceAll("\n"+block[1], "\n   ", "\n"), "\n")

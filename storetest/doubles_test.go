@@ -3,8 +3,6 @@ package storetest
 import (
 	"context"
 	"iter"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,8 +122,8 @@ func (s modest) Journal() annals.Journal         { return plainJournal{modestJou
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
-func (modest) Forget(context.Context, annals.Forgetting) (bool, error) {
-	return false, unsupported("forget")
+func (modest) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
+	return false, &annals.Error{Op: "forget", ID: f.ID, Kind: annals.ErrUnsupported}
 }
 
 func unsupported(op string) error { return &annals.Error{Op: op, Kind: annals.ErrUnsupported} }
@@ -192,8 +190,8 @@ func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c 
 	if err := c.ValidateDelete(id, annals.Limits{}); err != nil {
 		return err
 	}
-	if _, ok, err := s.Latest(ctx, id, c); err != nil || !ok {
-		return err
+	if _, ok, err := s.Latest(ctx, id, c); err == nil && !ok {
+		return nil
 	}
 	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 }
@@ -208,7 +206,7 @@ func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Rece
 	if err := w.Validate("put state", annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
-	w.WriteID, w.Tags = annals.WriteID{}, nil
+	w.WriteID, w.Tags, w.Metadata = annals.WriteID{}, nil, annals.Payload{}
 	return s.StateStore.Put(ctx, w)
 }
 
@@ -275,48 +273,4 @@ type unluckyStates struct {
 
 func (st unluckyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	return st.s.answer(st.StateStore.Put(ctx, w))
-}
-
-// able has the optional abilities that memstore lacks.
-type able struct {
-	*memstore.Store
-	mu       sync.Mutex
-	watchers []chan struct{}
-}
-
-func (s *able) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	if _, err := s.Store.Journal().Append(ctx, annals.Commit{ID: id, Events: newEvents(0, int(n))}); err != nil {
-		return err
-	}
-	return s.Store.Journal().DeleteTo(ctx, id, n)
-}
-
-func (s *able) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	signals := make(chan struct{}, 1)
-	s.watchers = append(s.watchers, signals)
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.watchers = slices.DeleteFunc(s.watchers, func(c chan struct{}) bool { return c == signals })
-		close(signals)
-	})
-	return signals, nil
-}
-
-func (s *able) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		r, err := j.Append(ctx, c)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, signals := range s.watchers {
-			select {
-			case signals <- struct{}{}:
-			default:
-			}
-		}
-		return r, err
-	}}
 }

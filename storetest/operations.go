@@ -10,7 +10,7 @@ import (
 
 // operationCases hold all operations to what is said of every one.
 var operationCases = []testCase{
-	{id: "OPERATION-1", about: "an error names the operation and the entity", run: errorsNamed},
+	{id: "OPERATION-1", about: "an error names the operation and the entity", needs: needs(fronted), run: errorsNamed},
 }
 
 // errorsNamed uses a context that has ended, which every operation refuses.
@@ -38,7 +38,7 @@ type operation struct {
 
 // operations are all operations of s. Those about one entity are about id, whose last number is 3 and which has no state.
 func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operation {
-	c := h.caps
+	c, never := h.caps, id+"-never-written"
 	ops := []operation{
 		{name: "append", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.Journal().Append(ctx, h.commit(id, 3, 1))
@@ -72,8 +72,8 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 			_, err := s.States().Put(ctx, stateWrite(id, 0))
 			return err
 		}},
-		{name: "delete state", claimed: c.States, id: id, run: func(ctx context.Context, s annals.Store) error {
-			_, err := s.States().Delete(ctx, stateWrite(id, 0))
+		{name: "delete state", claimed: c.States, id: never, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.States().Delete(ctx, stateWrite(never, 0))
 			return err
 		}},
 		{name: "query events", claimed: c.EventQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
@@ -115,7 +115,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 
 // abilities are the operations of the optional abilities that s offers.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
-	c, skipped, never := h.caps, id+"-skipped", id+"-never-written"
+	c, skipped, unknown := h.caps, id+"-skipped", id+"-unknown"
 	if _, ok := s.(annals.Recoverer); ok {
 		ops = append(ops, operation{name: "recover", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.(annals.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
@@ -134,8 +134,8 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 	}
 	if _, ok := s.(annals.Forgetter); ok {
 		for _, dry := range []bool{true, false} {
-			ops = append(ops, operation{name: "forget", claimed: c.Forgets, id: never, run: func(ctx context.Context, s annals.Store) error {
-				_, err := s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: never, DryRun: dry})
+			ops = append(ops, operation{name: "forget", claimed: c.Forgets, id: unknown, run: func(ctx context.Context, s annals.Store) error {
+				_, err := s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: unknown, DryRun: dry})
 				return err
 			}})
 		}

@@ -131,18 +131,24 @@ func handlerExits[T any](t *typed[T]) {
 	t.wantUndone(id, 3)
 }
 
-// returns is fn's error, once fn has returned; a fn whose goroutine ends instead fails the case.
+// returns is fn's error, once fn has returned; a fn that panics, or whose goroutine ends, fails the case.
 func (h *harness) returns(did string, fn func() error) (err error) {
 	h.Helper()
 	returned, ended := false, make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer func() {
+			if p := recover(); p != nil {
+				h.Errorf("%s: got the panic %v, want none", did, p)
+				returned = true
+			}
+		}()
 		err = fn()
 		returned = true
 	}()
 	<-ended
 	if !returned {
-		h.Errorf("%s: got the end of the caller's goroutine, want an error", did)
+		h.Errorf("%s: got the end of the caller's goroutine, want an answer", did)
 	}
 	return err
 }

@@ -94,6 +94,7 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		c("COLUMN-5", "columns that the type does not have cannot be searched", columnsUnknown[T]),
 		c("COLUMN-6", "states of other types are not found", columnsOfOthers[T]),
 		c("COLUMN-7", "beside columns that stay, the state is replaced as a whole", columnsBesideStates[T], tags),
+		c("COLUMN-8", "a closed store finds nothing, and a search that it is closed in ends with ErrClosed", columnsOfClosed[T], fronted),
 		c("CHANGE-1", "the handler sees each change as it is stored", changesSeen[T]),
 		c("CHANGE-2", "what it writes is written once for each change, and never for a conflict", changesCounted[T]),
 		c("CHANGE-3", "a write sent again is recognised, whatever the handler would say now", changesRepeated[T], idempotentState),
@@ -114,6 +115,29 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 
 // thing is an id of the state type.
 func (t *typed[T]) thing() annals.PersistenceID { return t.idOf("Thing") }
+
+func columnsOfClosed[T any](t *typed[T]) {
+	for range 3 {
+		t.bind = bindText
+		t.set(t.thing(), 0, "name=ann points=3")
+	}
+	find := func(body func() bool) error {
+		return forEach(t.store.(annals.StateFinder).FindStates(t.ctx, "Thing", "name", "ann"), body)
+	}
+	items, op := 0, operation{name: "find states"}
+	err := find(func() bool {
+		if items++; items == 1 {
+			if err := t.store.Close(); err != nil {
+				t.Errorf("Close in the body of a search: got error %v, want none", err)
+			}
+		}
+		return true
+	})
+	if t.wantNamed(err, annals.ErrClosed, op, "whose body closes the store"); items != 1 {
+		t.Errorf("search whose body closes the store: got %d states, want 1", items)
+	}
+	t.wantNamed(find(func() bool { return true }), annals.ErrClosed, op, "of a closed store")
+}
 
 // set puts a state whose payload is text behind after; it must work.
 func (t *typed[T]) set(id annals.PersistenceID, after annals.SeqNr, text string) annals.Receipt {

@@ -330,6 +330,9 @@ func (s *typedStore) FindStates(ctx context.Context, entityType, column string, 
 		}
 		for _, id := range ids {
 			st, ok, err := s.Store.States().Get(ctx, id)
+			if e := (*annals.Error)(nil); errors.As(err, &e) {
+				err = &annals.Error{Op: "find states", Kind: e.Kind, Err: e.Err}
+			}
 			if (ok || err != nil || s.wrong == remembering) && !yield(st, err) {
 				return
 			}

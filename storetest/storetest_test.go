@@ -24,10 +24,19 @@ func TestMain(m *testing.M) {
 
 func openMem(testing.TB) annals.Store { return memstore.New() }
 
+func openMemObserved(tb testing.TB, o annals.Observer) annals.Store {
+	s, err := memstore.Open(memstore.Options{Observer: o})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
 func TestMemstore(t *testing.T) {
 	t.Parallel()
-	Run(t, Config{Open: openMem})
-	RunTransactor[memstore.Tx](t, Config{Open: openMem})
+	c := Config{Open: openMem, OpenObserved: openMemObserved}
+	Run(t, c)
+	RunTransactor[memstore.Tx](t, c)
 }
 
 // A store whose limits are low, and that demands a snapshot with the first commit.
@@ -108,12 +117,6 @@ func TestLoseAnswer(t *testing.T) {
 		Open:       func(testing.TB) annals.Store { return &unlucky{Store: memstore.New()} },
 		LoseAnswer: func(_ testing.TB, s annals.Store) { s.(*unlucky).lose.Store(true) },
 	}, retryCases)
-}
-
-// Optional abilities, which the reference store does not have.
-func TestAbilities(t *testing.T) {
-	t.Parallel()
-	run(t, Config{Open: func(testing.TB) annals.Store { return &able{Store: memstore.New()} }}, abilityCases)
 }
 
 func TestExcept(t *testing.T) {

@@ -1,0 +1,290 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// The suite finds stores that do not tell an Observer the truth. Each mutant stands between a true store and the Observer.
+func TestObserverMutants(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]struct {
+		mutate func(o annals.Observer) annals.Observer
+		caught []string
+	}{
+		"ends a call twice": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(ctx context.Context, c annals.Call, r annals.Result) {
+				o.End(ctx, c, r)
+				o.End(ctx, c, r)
+			}}
+		}, []string{"OBSERVE-1", "OBSERVE-4", "TX-15"}},
+		"does not end a loop that breaks off": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(ctx context.Context, c annals.Call, r annals.Result) {
+				if c.Op != "replay" || r.Events != 1 {
+					o.End(ctx, c, r)
+				}
+			}}
+		}, []string{"OBSERVE-2"}},
+		"ends a call with another context": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(_ context.Context, c annals.Call, r annals.Result) { o.End(context.Background(), c, r) }}
+		}, []string{"OBSERVE-1"}},
+		"counts events that were read ahead": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(ctx context.Context, c annals.Call, r annals.Result) {
+				if c.Op == "replay" && r.Events == 1 {
+					r.Events, r.Bytes = 3, 3*r.Bytes
+				}
+				o.End(ctx, c, r)
+			}}
+		}, []string{"OBSERVE-2"}},
+		"counts manifests": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(ctx context.Context, c annals.Call, r annals.Result) {
+				if r.Bytes > 0 {
+					r.Bytes++
+				}
+				o.End(ctx, c, r)
+			}}
+		}, []string{"OBSERVE-1", "OBSERVE-2"}},
+		"has an error of its own": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, end: func(ctx context.Context, c annals.Call, r annals.Result) {
+				if r.Err != nil {
+					r.Err = errors.New("failed")
+				}
+				o.End(ctx, c, r)
+			}}
+		}, []string{"OBSERVE-3", "OBSERVE-4"}},
+		"does not say which entity": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, start: func(ctx context.Context, c annals.Call) context.Context {
+				c.ID = ""
+				return o.Start(ctx, c)
+			}}
+		}, []string{"OBSERVE-1"}},
+		"hides refused calls": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o,
+				start: func(ctx context.Context, _ annals.Call) context.Context { return ctx },
+				end: func(ctx context.Context, c annals.Call, r annals.Result) {
+					if !errors.Is(r.Err, annals.ErrInvalid) {
+						o.End(o.Start(ctx, c), c, r)
+					}
+				}}
+		}, []string{"OBSERVE-4"}},
+		"keeps the callers to itself": {func(o annals.Observer) annals.Observer {
+			return mutantObserver{Observer: o, start: func(ctx context.Context, c annals.Call) context.Context {
+				return o.Start(annals.ContextWithCallers(ctx, nil), c)
+			}}
+		}, []string{"OBSERVE-6"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantCaught(t, m.caught, Config{Open: openMem, Short: true, OpenObserved: func(tb testing.TB, o annals.Observer) annals.Store {
+				return openMemObserved(tb, m.mutate(o))
+			}})
+		})
+	}
+	t.Run("lets the Observer end a call", func(t *testing.T) {
+		t.Parallel()
+		wantCaught(t, []string{"OBSERVE-5"}, Config{Open: openMem, Short: true, OpenObserved: func(_ testing.TB, o annals.Observer) annals.Store {
+			return uncontained{memstore.New(), o}
+		}})
+	})
+}
+
+// mutantObserver is an Observer with some methods replaced.
+type mutantObserver struct {
+	annals.Observer
+	start func(ctx context.Context, c annals.Call) context.Context
+	end   func(ctx context.Context, c annals.Call, r annals.Result)
+}
+
+func (m mutantObserver) Start(ctx context.Context, c annals.Call) context.Context {
+	if m.start != nil {
+		return m.start(ctx, c)
+	}
+	return m.Observer.Start(ctx, c)
+}
+
+func (m mutantObserver) End(ctx context.Context, c annals.Call, r annals.Result) {
+	if m.end != nil {
+		m.end(ctx, c, r)
+		return
+	}
+	m.Observer.End(ctx, c, r)
+}
+
+// uncontained calls the Observer without a recover.
+type uncontained struct {
+	*memstore.Store
+	o annals.Observer
+}
+
+func (s uncontained) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+		s.o.Start(ctx, annals.Call{Op: "last number", ID: id})
+		return j.LastSeqNr(ctx, id)
+	}}
+}
+
+// misnamed calls an operation by another name.
+type misnamed struct{ *memstore.Store }
+
+func (s misnamed) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+		n, err := j.LastSeqNr(ctx, id)
+		if e := (*annals.Error)(nil); errors.As(err, &e) {
+			err = &annals.Error{Op: "last", ID: e.ID, Kind: e.Kind, Err: e.Err}
+		}
+		return n, err
+	}}
+}
+
+// readsAhead yields what it has read before, also when it is closed meanwhile.
+type readsAhead struct{ *memstore.Store }
+
+func (s readsAhead) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return func(yield func(annals.Event, error) bool) {
+			found, err := collect(j.Replay(ctx, id, from, to))
+			for _, e := range found {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(annals.Event{}, err)
+			}
+		}
+	}}
+}
+
+// hastyClose does not wait.
+type hastyClose struct{ *memstore.Store }
+
+func (s hastyClose) Close() error {
+	go func() { _ = s.Store.Close() }()
+	return nil
+}
+
+// endless hands over a store that outlives its transaction: snapshots are read from the outer one.
+type endless struct{ *memstore.Store }
+
+func (s endless) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
+		return fn(ctx, tx, endlessInside{in, s})
+	})
+}
+
+type endlessInside struct {
+	annals.Store
+	outer annals.Store
+}
+
+func (s endlessInside) Snapshots() annals.SnapshotStore { return s.outer.Snapshots() }
+
+// mutantQueries changes filters, and what queries yield.
+type mutantQueries struct {
+	*memstore.Store
+	filter func(f *annals.Filter)
+	sort   func(a, b annals.Event) int
+}
+
+func (s mutantQueries) Query() annals.Query { return mutantQuery{s.Store.Query(), s} }
+
+type mutantQuery struct {
+	annals.Query
+	m mutantQueries
+}
+
+func (q mutantQuery) changed(f annals.Filter) annals.Filter {
+	if q.m.filter != nil {
+		q.m.filter(&f)
+	}
+	return f
+}
+
+func (q mutantQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	events := q.Query.Events(ctx, q.changed(f))
+	if q.m.sort == nil {
+		return events
+	}
+	return func(yield func(annals.Event, error) bool) {
+		found, err := collect(events)
+		slices.SortStableFunc(found, q.m.sort)
+		for _, e := range found {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(annals.Event{}, err)
+		}
+	}
+}
+
+func (q mutantQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	return q.Query.States(ctx, q.changed(f))
+}
+
+func (q mutantQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
+	return q.Query.Newest(ctx, q.changed(f))
+}
+
+// coarseTimes keeps imported times in seconds.
+type coarseTimes struct{ *memstore.Store }
+
+func (s coarseTimes) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			c.Events[i].Time = c.Events[i].Time.Truncate(time.Second)
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
+// carelessSkips skips to the number before, over what is there, and to any number.
+type carelessSkips struct{ *memstore.Store }
+
+func (s carelessSkips) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return carelessly(s.Store.SkipTo(ctx, id, n-1))
+}
+
+func (s carelessSkips) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return carelessly(s.Store.SkipStateTo(ctx, id, n-1))
+}
+
+func carelessly(err error) error {
+	if errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrInvalid) {
+		return nil
+	}
+	return err
+}
+
+// bareDeletes drops the metadata of deletes.
+type bareDeletes struct{ *memstore.Store }
+
+func (s bareDeletes) States() annals.StateStore { return bareDeleteStates{s.Store.States()} }
+
+type bareDeleteStates struct{ annals.StateStore }
+
+func (s bareDeleteStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	w.Metadata = annals.Payload{}
+	return s.StateStore.Delete(ctx, w)
+}
+
+// writingHealth checks by a write that stays, and does not mind being closed.
+type writingHealth struct{ *memstore.Store }
+
+func (s writingHealth) CheckHealth(ctx context.Context) error {
+	_, _ = s.Journal().Append(ctx, annals.Commit{ID: "Health|check", Events: newEvents(0, 1)})
+	return nil
+}
