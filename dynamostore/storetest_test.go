@@ -34,13 +34,15 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 	t.Helper()
 	endpoint := dynamo.NewEndpoint(t)
 	bs.options.CreateTables = true
+	openObserved := func(tb testing.TB, o annals.Observer) annals.Store {
+		b := bench{dynamo.NewFaultProxy(endpoint), bs.layout()}
+		tb.Cleanup(b.proxy.Close)
+		return bs.openObserved(tb, b, o)
+	}
 	return storetest.Config{
-		Open: func(tb testing.TB) annals.Store {
-			b := bench{dynamo.NewFaultProxy(endpoint), bs.layout()}
-			tb.Cleanup(b.proxy.Close)
-			return bs.open(tb, b)
-		},
-		Reopen: func(tb testing.TB, s annals.Store) annals.Store { return bs.open(tb, bs.of(s)) },
+		Open:         func(tb testing.TB) annals.Store { return openObserved(tb, bs.options.Observer) },
+		OpenObserved: openObserved,
+		Reopen:       func(tb testing.TB, s annals.Store) annals.Store { return bs.open(tb, bs.of(s)) },
 		SlowClock: func(tb testing.TB, s annals.Store) annals.Store {
 			slow := bs.open(tb, bs.of(s)).(*dynamostore.Store)
 			dynamostore.SetBack(slow, time.Hour)
@@ -53,6 +55,11 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 
 func (bs *benches) open(tb testing.TB, b bench) annals.Store {
 	tb.Helper()
+	return bs.openObserved(tb, b, bs.options.Observer)
+}
+
+func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annals.Store {
+	tb.Helper()
 	c, err := connect(tb.Context(), b.proxy.Endpoint)
 	if err != nil {
 		tb.Fatal(err)
@@ -61,7 +68,9 @@ func (bs *benches) open(tb testing.TB, b bench) annals.Store {
 	if bs.client != nil {
 		client = bs.client(client)
 	}
-	s, err := dynamostore.Open(tb.Context(), client, b.layout, bs.options)
+	options := bs.options
+	options.Observer = o
+	s, err := dynamostore.Open(tb.Context(), client, b.layout, options)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -44,10 +44,11 @@ func TestConformanceOfPluginDeletes(t *testing.T) {
 func TestConformanceOnPekkoTables(t *testing.T) {
 	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
 	c.Short = true
-	c.Open = func(tb testing.TB) annals.Store {
+	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
 		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
-		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables()})
+		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
 	}
+	c.Open = func(tb testing.TB) annals.Store { return c.OpenObserved(tb, nil) }
 	storetest.Run(t, c)
 }
 
@@ -102,6 +103,11 @@ func TestStateTypes(t *testing.T) {
 func config(o pgstore.Options) storetest.Config {
 	return storetest.Config{
 		Open: func(tb testing.TB) annals.Store { return open(tb, o) },
+		OpenObserved: func(tb testing.TB, observer annals.Observer) annals.Store {
+			observed := o
+			observed.Observer = observer
+			return open(tb, observed)
+		},
 		Reopen: func(tb testing.TB, s annals.Store) annals.Store {
 			return openAt(tb, urls.of(s), o)
 		},

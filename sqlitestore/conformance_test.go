@@ -12,7 +12,8 @@ import (
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, storetest.Config{
-		Open: func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) },
+		Open:         func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) },
+		OpenObserved: openObserved,
 		Reopen: func(tb testing.TB, s annals.Store) annals.Store {
 			return openAt(tb, sqlitestore.Path(s.(*sqlitestore.Store)), sqlitestore.Options{})
 		},
@@ -28,7 +29,14 @@ func TestConformance(t *testing.T) {
 
 func TestTransactor(t *testing.T) {
 	t.Parallel()
-	storetest.RunTransactor[*sql.Tx](t, storetest.Config{Open: func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) }})
+	storetest.RunTransactor[*sql.Tx](t, storetest.Config{
+		Open:         func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) },
+		OpenObserved: openObserved,
+	})
+}
+
+func openObserved(tb testing.TB, o annals.Observer) annals.Store {
+	return open(tb, sqlitestore.Options{Observer: o})
 }
 
 func TestStateTypes(t *testing.T) {
