@@ -36,7 +36,9 @@ type Options struct {
 	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
 	Projections []string
 
-	Metadata func(ctx context.Context) annals.Payload // of the events of a command; nil: none. Not for states
+	// Metadata is added to what a command writes, its events or its state; nil: none. Stores that keep no metadata of events
+	// (Capabilities.Metadata) or of states (StateMetadata) drop it.
+	Metadata func(ctx context.Context) annals.Payload
 
 	// Observer is told once of each operation of the Repository: "load" reads an entity, "write" writes what a command decided, with
 	// all tries, "snapshot" saves a snapshot and deletes what it makes superfluous. Call.Store is "aggregate". The operations of
@@ -85,6 +87,9 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
 	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
+	if b.EvolveStored != nil {
+		wiring.NeedsReceipts()
+	}
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -92,13 +97,12 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	return newRepository(store, host.NewSourced(store, b, o.config()), o), nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them; Metadata is
-// ErrInvalid, for a state keeps none.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates(o.Metadata)
+	wiring.NeedsStates()
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -187,8 +191,14 @@ func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annal
 		return result, false, err
 	}
 	if !w.Empty {
-		if err := r.send(ctx, &w); err != nil {
+		receipt, err := r.send(ctx, &w)
+		if err != nil {
 			return result, errors.Is(err, annals.ErrConflict), err
+		}
+		if d.Finish != nil {
+			if d.Reply, err = d.Finish(ctx, &w, receipt); err != nil {
+				return result, false, err
+			}
 		}
 	}
 	if w.Snapshot != nil {
@@ -197,9 +207,8 @@ func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annal
 	return behavior.Result[R]{Reply: d.Reply, SeqNr: e.SeqNr()}, false, nil
 }
 
-func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) error {
+func (r *Repository[C, S, R]) send(ctx context.Context, w *host.Write) (annals.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
 	defer cancel()
-	_, err := r.model.Write(ctx, w)
-	return err
+	return r.model.Write(ctx, w)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
-func TestTwoRuntimes(t *testing.T) {
+// onLayouts runs test on layouts that differ in how a recovery reads them. open opens another store on the same tables.
+func onLayouts(t *testing.T, test func(t *testing.T, open func() *dynamostore.Store)) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{
 		"commit":                     newCommit(),
@@ -18,15 +19,26 @@ func TestTwoRuntimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			open := func() *dynamostore.Store {
+			test(t, func() *dynamostore.Store {
 				s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = s.Close() })
 				return s
-			}
-			hosttest.TwoRuntimes(t, open(), open())
+			})
 		})
 	}
+}
+
+func TestTwoRuntimes(t *testing.T) {
+	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+		hosttest.TwoRuntimes(t, open(), open())
+	})
+}
+
+func TestHostsRecover(t *testing.T) {
+	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+		hosttest.Recovery(t, open())
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/host"
 )
@@ -18,9 +19,16 @@ type batch[C, S, R any] struct {
 	full     bool // no command may be added
 	views    bool // there are Views that have not run: see show
 
-	write host.Write
-	ctx   context.Context // of the write, with the values of the callers
-	err   error           // of the write, once it has ended
+	write  host.Write
+	ctx    context.Context // of the write, with the values of the callers
+	err    error           // of the write, once it has ended
+	finish *finish[R]      // nil: the state does not depend on the receipt of the write
+}
+
+// finish is what is left to do for the last command of a batch when its write has succeeded: host.Decision.Finish.
+type finish[R any] struct {
+	run     func(context.Context, *host.Write, annals.Receipt) (R, error)
+	receipt annals.Receipt
 }
 
 func (b *batch[C, S, R]) add(c *command[C, S, R], wrote bool) {
@@ -114,12 +122,15 @@ func (b *batch[C, S, R]) answerStored() {
 }
 
 // send writes b, or looks whether another owner has written.
-func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) (err error) {
+func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
 	b.ctx = onBehalf(r.writes.context(), b.commands)
 	if b.write.Empty {
 		return r.model.Confirm(b.ctx, &b.write)
 	}
-	_, err = r.model.Write(b.ctx, &b.write)
+	receipt, err := r.model.Write(b.ctx, &b.write)
+	if b.finish != nil {
+		b.finish.receipt = receipt
+	}
 	return err
 }
 
@@ -130,6 +141,7 @@ func (e *entity[C, S, R]) settle() {
 	switch err := b.err; {
 	case err == nil:
 		e.conflicts = 0
+		e.finish(b)
 		for _, c := range b.commands {
 			c.answer()
 		}
@@ -154,6 +166,18 @@ func (e *entity[C, S, R]) settle() {
 	}
 	b.reset()
 	e.runtime.batches.Put(b)
+}
+
+// finish updates the state by what the store says of the write of b, and makes the reply of the last command of b.
+func (e *entity[C, S, R]) finish(b *batch[C, S, R]) {
+	if b.finish == nil {
+		return
+	}
+	c := b.commands[len(b.commands)-1]
+	if c.result.Reply, c.err = b.finish.run(e.runtime.writes.context(), &b.write, b.finish.receipt); c.err != nil {
+		c.result = behavior.Result[R]{}
+		e.loaded = false
+	}
 }
 
 // overtaken has the commands of b decided again, on what another owner has written.

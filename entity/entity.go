@@ -79,13 +79,19 @@ func (e *entity[C, S, R]) upcoming() task {
 		}
 	case front != nil && !e.loaded && !e.writing:
 		return load
-	case front != nil && e.loaded && e.next.accepts(e.runtime.o.MaxBatch):
+	case front != nil && e.loaded && !e.unfinished() && e.next.accepts(e.runtime.o.MaxBatch):
 		return decide
 	}
 	if len(e.next.commands) > 0 && !e.writing {
 		return write
 	}
 	return nothing
+}
+
+// unfinished reports whether the state depends on the outcome of a write that is not known yet: then nothing can be decided.
+// e.mu is held.
+func (e *entity[C, S, R]) unfinished() bool {
+	return e.next.finish != nil || e.current != nil && e.current.finish != nil
 }
 
 // work has the turn and works until nothing is left to do.
@@ -199,6 +205,9 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 		e.next.add(c, d.Wrote)
 		if c.kind == doing && !e.state.Final() {
 			e.next.full = true
+		}
+		if d.Finish != nil {
+			e.next.finish = &finish[R]{run: d.Finish}
 		}
 	}
 }

@@ -34,7 +34,10 @@ type Options struct {
 	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
 	Projections []string
 
-	Metadata func(ctx context.Context) annals.Payload // of the events of a command, from its caller's context; nil: none. Not for states
+	// Metadata is added to what a command writes, its events or its state, and made from the context of the command's caller; nil: none.
+	// A state that several commands of a batch wrote has the metadata of the last of them. Stores that keep no metadata of events
+	// (Capabilities.Metadata) or of states (StateMetadata) drop it.
+	Metadata func(ctx context.Context) annals.Payload
 
 	// Observer is told once of each operation of the Runtime: "load" reads an entity, "write" writes what the commands of a batch
 	// decided, with all tries, "confirm" looks whether another owner has written, "snapshot" saves a snapshot and deletes what it makes

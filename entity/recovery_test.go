@@ -13,21 +13,14 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards the ErrCorrupt of sourced.replay, sourced.restore and durable.Load.
+// Guards the ErrCorrupt of sourced.replay and durable.Load.
 func TestUnreadableRecordsAreCorrupt(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
-	b := account
-	b.SnapshotEvery = 2
-	old, _ := entity.New(s, b, entity.Options{})
+	old, _ := entity.New(s, account, entity.Options{})
 	oldStates, _ := entity.NewState(s, accountState, entity.Options{})
 	if _, err := old.Ask(t.Context(), "events", 1); err != nil {
 		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := old.Ask(t.Context(), "snapshot", 1); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if _, err := oldStates.Ask(t.Context(), "state", 1); err != nil {
 		t.Fatal(err)
@@ -38,14 +31,11 @@ func TestUnreadableRecordsAreCorrupt(t *testing.T) {
 
 	events := account
 	events.Events = codec.JSON[int]("moved/2")
-	snapshots := account
-	snapshots.States = codec.JSON[int]("balance/2")
 	states := accountState
 	states.States = codec.JSON[int]("balance/2")
 	newEvents, _ := entity.New(s, events, entity.Options{})
-	newSnapshots, _ := entity.New(s, snapshots, entity.Options{})
 	newStates, _ := entity.NewState(s, states, entity.Options{})
-	for id, rt := range map[string]*entity.Runtime[int, int, int]{"events": newEvents, "snapshot": newSnapshots, "state": newStates} {
+	for id, rt := range map[string]*entity.Runtime[int, int, int]{"events": newEvents, "state": newStates} {
 		for range 2 {
 			_, err := rt.Ask(t.Context(), id, 1)
 			unknown := (*codec.UnknownManifestError)(nil)

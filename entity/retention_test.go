@@ -111,7 +111,7 @@ func TestDamagedSnapshotDeletesNothing(t *testing.T) {
 	})
 }
 
-// Faults of options that delete, and of those that states have no use for.
+// Faults of the options that delete.
 func TestRetentionFaults(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
@@ -127,10 +127,6 @@ func TestRetentionFaults(t *testing.T) {
 	_, err = entity.New(s, journaled(1), entity.Options{DeleteEvents: true, Projections: []string{"list"}})
 	if !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("a store without offsets: %v", err)
-	}
-	_, err = entity.NewState(s, accountState, entity.Options{Metadata: func(context.Context) annals.Payload { return annals.Payload{} }})
-	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "Metadata") {
-		t.Errorf("metadata of states: %v", err)
 	}
 }
 

@@ -42,6 +42,9 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
 	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
+	if b.EvolveStored != nil {
+		wiring.NeedsReceipts()
+	}
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -49,13 +52,12 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	return newRuntime(store, host.NewSourced(store, b, o.config()), o), nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them; Metadata is
-// ErrInvalid, for a state keeps none.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Runtime[C, S, R], error) {
 	wiring := host.Wiring{Op: "entity.NewState", Store: store}
 	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates(o.Metadata)
+	wiring.NeedsStates()
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}

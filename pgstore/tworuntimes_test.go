@@ -12,3 +12,8 @@ func TestTwoRuntimes(t *testing.T) {
 	here := open(t, pgstore.Options{})
 	hosttest.TwoRuntimes(t, here, openAt(t, urls.of(here), pgstore.Options{}))
 }
+
+func TestHostsRecover(t *testing.T) {
+	t.Parallel()
+	hosttest.Recovery(t, open(t, pgstore.Options{}))
+}

@@ -12,3 +12,8 @@ func TestTwoRuntimes(t *testing.T) {
 	here := open(t, sqlitestore.Options{})
 	hosttest.TwoRuntimes(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
 }
+
+func TestHostsRecover(t *testing.T) {
+	t.Parallel()
+	hosttest.Recovery(t, open(t, sqlitestore.Options{}))
+}

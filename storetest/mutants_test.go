@@ -41,6 +41,8 @@ func TestMutants(t *testing.T) {
 			[]string{"TRUNCATE-1", "TRUNCATE-2", "TRUNCATE-6"}},
 		{"replays from behind what it has looked for", func() annals.Store { return hastyTail{memstore.New()} },
 			[]string{"REPLAY-6"}},
+		{"gives each event of a commit a time of its own", func() annals.Store { return ownTimes{memstore.New()} },
+			[]string{"REPLAY-4"}},
 		{"recovers without looking again", func() annals.Store { return hastyRecovery{memstore.New()} },
 			[]string{"RECOVER-20"}},
 		{"recovers on two connections of a pool", func() annals.Store { return &pooled{Store: memstore.New(), free: 4} },

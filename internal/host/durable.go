@@ -60,7 +60,8 @@ type durable[C, S, R any] struct {
 	state S
 	last  annals.SeqNr // revision of the newest sealed write
 
-	dirty, deleted bool // what was decided since the last Seal
+	dirty, deleted bool           // what was decided since the last Seal
+	metadata       annals.Payload // of the newest command that decided it
 }
 
 func (e *durable[C, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
@@ -78,7 +79,7 @@ func (e *durable[C, S, R]) Final() bool { return !e.dirty }
 
 func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
 	var zero S
-	e.state, e.last, e.dirty = zero, 0, false
+	e.state, e.last, e.dirty, e.metadata = zero, 0, false, annals.Payload{}
 	stored, ok, err := e.m.states.Get(ctx, e.pid)
 	if err != nil {
 		return r, loadFailed(e.pid, err)
@@ -90,16 +91,24 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 			return nil
 		}
 		if e.state, err = e.m.b.States.Decode(stored.Payload); err != nil {
-			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
+			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
 		}
 		if e.m.b.Restore != nil {
 			e.state = e.m.b.Restore(e.id, e.state)
 		}
+		if e.m.b.Stored == nil {
+			return nil
+		}
+		metadata, err := decodeMetadata(e.m.b.Metadata, stored.Metadata)
+		if err != nil {
+			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
+		}
+		e.state = e.m.b.Stored(e.state, newInfo(stored.Revision, stored.Time, metadata))
 		return nil
 	})
 }
 
-func (e *durable[C, S, R]) Decide(_ context.Context, c C) (d Decision[R]) {
+func (e *durable[C, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 	before, returned := e.state, false // Decide must not change it, so a panic behind the decision can be undone
 	defer func() {
 		if !returned {
@@ -107,28 +116,38 @@ func (e *durable[C, S, R]) Decide(_ context.Context, c C) (d Decision[R]) {
 			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover())}
 		}
 	}()
-	d = e.decide(c)
+	d = e.decide(ctx, c)
 	returned = true
 	return d
 }
 
-func (e *durable[C, S, R]) decide(c C) (d Decision[R]) {
+func (e *durable[C, S, R]) decide(ctx context.Context, c C) (d Decision[R]) {
 	effect, err := e.m.b.Decide(e.state, c)
 	if err != nil {
 		return Decision[R]{Err: err}
 	}
 	next, save, del := effect.Outcome()
+	var metadata annals.Payload
+	var known any
+	if save || del {
+		if metadata, known, err = e.m.c.metadata(ctx, e.m.b.Metadata, e.m.caps.StateMetadata); err != nil {
+			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: err}}
+		}
+	}
 	switch {
 	case save:
 		e.state = next
 	case del:
 		e.state = first(e.m.b.Init, e.id)
 	}
-	if e.m.b.Reply != nil {
+	switch {
+	case (save || del) && e.m.b.Stored != nil:
+		d.Finish = e.finish(c, known)
+	case e.m.b.Reply != nil:
 		d.Reply = e.m.b.Reply(e.state, c)
 	}
 	if save || del {
-		d.Wrote, e.dirty, e.deleted = true, true, del
+		d.Wrote, e.dirty, e.deleted, e.metadata = true, true, del, metadata
 	}
 	return d
 }
@@ -136,7 +155,8 @@ func (e *durable[C, S, R]) decide(c C) (d Decision[R]) {
 // Seal encodes once what may be the outcome of many commands. When that fails it is the host that finds out which
 // of them is to blame.
 func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
-	*w = Write{Empty: !e.dirty, Delete: e.deleted, State: annals.StateWrite{ID: e.pid, After: e.last}}
+	*w = Write{Empty: !e.dirty, Delete: e.deleted, State: annals.StateWrite{ID: e.pid, After: e.last, Metadata: e.metadata}}
+	e.metadata = annals.Payload{}
 	if w.Empty {
 		return nil
 	}

@@ -54,6 +54,11 @@ type Decision[R any] struct {
 	Wrote  bool  // the next Seal holds something of this command
 	Full   bool  // did nothing: what is decided must be sealed first
 	Broken bool  // Err, and the state is no longer sound: load again
+
+	// Finish is set when state and reply depend on what the store says of the write. Then no further command may be decided before the
+	// write has been acknowledged and Finish has been called, once, and has returned the reply. After an error of it, which is
+	// ErrUnknown because the write is stored, the entity must be loaded again.
+	Finish func(ctx context.Context, w *Write, r annals.Receipt) (R, error)
 }
 
 // Write is what one or more commands decided, ready to be sent any number of times.
@@ -63,6 +68,7 @@ type Write struct {
 	State  annals.StateWrite // of a durable state
 	Delete bool              // State is a delete
 
+	snapshot bool         // a snapshot is due, which Decision.Finish takes
 	Snapshot *NewSnapshot // to be saved once the write is acknowledged, may be nil
 }
 

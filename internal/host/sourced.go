@@ -2,14 +2,12 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/panics"
 )
 
@@ -80,60 +78,6 @@ func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
 
 func (e *sourced[C, E, S, R]) Final() bool { return true }
 
-func (e *sourced[C, E, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
-	e.read = &r
-	defer func() { e.read = nil }()
-	for ; ; r.Retries++ {
-		err := e.load(ctx)
-		// Deletes and snapshots of another owner overtook the read: what was built is thrown away, and read again.
-		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, r.Retries) != nil {
-			return r, loadFailed(e.pid, err)
-		}
-	}
-}
-
-func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
-	var zero S
-	e.state, e.last, e.snapshot = zero, 0, 0
-	e.drop()
-	if err := e.guard("recover", func() error { e.state = first(e.m.b.Init, e.id); return nil }); err != nil {
-		return err
-	}
-	last, err := annals.Recover(ctx, e.m.store, e.pid, e.restore, e.replay)
-	if err != nil {
-		return err
-	}
-	e.last = last
-	return nil
-}
-
-func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) error {
-	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
-	return e.guard("recover", func() (err error) {
-		if e.state, err = e.m.b.States.Decode(s.Payload); err != nil {
-			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
-		}
-		if e.m.b.Restore != nil {
-			e.state = e.m.b.Restore(e.id, e.state)
-		}
-		e.snapshot = s.SeqNr
-		return nil
-	})
-}
-
-func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
-	e.read.Events++
-	e.read.Bytes += len(ev.Data) + len(ev.Metadata.Data)
-	return e.guard("recover", func() error {
-		v, err := e.m.b.Events.Decode(ev.Payload)
-		if err != nil {
-			return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", ev.SeqNr, err)}
-		}
-		e.state = e.m.b.Evolve(e.state, v)
-		return nil
-	})
-}
-
 func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 	mark, bytes, evolving, returned := len(e.events), e.bytes, false, false
 	defer func() {
@@ -154,7 +98,8 @@ func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, evolving *bool) (
 		return Decision[R]{Err: err}
 	}
 	if len(events) > 0 {
-		if err := e.stage(ctx, events); err != nil {
+		metadata, err := e.stage(ctx, events)
+		if err != nil {
 			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Err: err}
 		}
@@ -162,6 +107,10 @@ func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, evolving *bool) (
 		if mark > 0 && !e.fits(first) {
 			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Full: true}
+		}
+		if b.EvolveStored != nil {
+			e.last += annals.SeqNr(len(events))
+			return Decision[R]{Wrote: true, Finish: e.finish(c, events, metadata)}
 		}
 		*evolving, d.Wrote = true, true
 		for _, v := range events {
@@ -175,17 +124,18 @@ func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, evolving *bool) (
 	return d
 }
 
-// stage encodes the events of one command behind those already decided and demands that they could be written alone.
-func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) error {
+// stage encodes the events of one command after those already decided and checks that they could be written alone. It returns
+// their metadata as Info has it.
+func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) (known any, err error) {
 	mark, b := len(e.events), &e.m.b
-	var metadata annals.Payload
-	if e.m.c.Metadata != nil {
-		metadata = e.m.c.Metadata(ctx)
+	metadata, known, err := e.m.c.metadata(ctx, b.Metadata, e.m.caps.Metadata)
+	if err != nil {
+		return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
 	}
 	for i := range events {
 		p, err := b.Events.Encode(events[i])
 		if err != nil {
-			return &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("event %d of the command: %w", i+1, err)}
+			return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("event %d of the command: %w", i+1, err)}
 		}
 		n := annals.NewEvent{Payload: p, Metadata: metadata}
 		if b.Tags != nil {
@@ -195,7 +145,7 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) error {
 		e.bytes += n.Size()
 	}
 	own := annals.Commit{ID: e.pid, After: e.last, Events: e.events[mark:]}
-	return own.Validate(e.m.perCommit)
+	return known, own.Validate(e.m.perCommit)
 }
 
 // fits reports whether all that is decided is within the limits of one commit, the entity's first or a later one.
@@ -227,14 +177,23 @@ func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
 	if !snapshot || every == 0 || e.last-e.snapshot < every {
 		return nil
 	}
+	if e.m.b.EvolveStored != nil {
+		w.snapshot = true // the state after the events is not known yet
+	} else {
+		w.Snapshot = e.due()
+	}
+	return nil
+}
+
+// due is a snapshot of the state now, or nil when it cannot be encoded: no command is to blame for that.
+func (e *sourced[C, E, S, R]) due() *NewSnapshot {
 	before := e.snapshot
 	s, err := e.take()
-	if err != nil { // never the commands' fault
+	if err != nil {
 		e.m.c.Logger.LogAttrs(context.Background(), slog.LevelError, "annals: no snapshot taken", slog.Any("error", err))
 		return nil
 	}
-	w.Snapshot = &NewSnapshot{*s, before}
-	return nil
+	return &NewSnapshot{*s, before}
 }
 
 // take encodes the state now: the next command may change it in place.
@@ -272,12 +231,4 @@ func first[S any](init func(id string) S, id string) (s S) {
 		s = init(id)
 	}
 	return s
-}
-
-// loadFailed gives err a kind: nothing was written, whatever it was.
-func loadFailed(pid annals.PersistenceID, err error) error {
-	if e := (*annals.Error)(nil); err == nil || errors.As(err, &e) {
-		return err
-	}
-	return &annals.Error{Op: "recover", ID: pid, Kind: annals.ErrUnavailable, Err: err}
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 
 	"github.com/annals-go/annals"
@@ -73,10 +72,13 @@ func (c *Wiring) NeedsEvents(n int, deleteEvents bool, projections []string) {
 	}
 }
 
-// NeedsStates records what a durable-state behavior needs, and what it has no use for.
-func (c *Wiring) NeedsStates(metadata func(context.Context) annals.Payload) {
-	if metadata != nil { // ignoring it would look like an audit trail
-		c.Fault(errors.New("Metadata: states keep none"))
-	}
+// NeedsStates records what a durable-state behavior needs.
+func (c *Wiring) NeedsStates() {
 	c.Needs("durable states", func(c annals.Capabilities) bool { return c.States })
+}
+
+// NeedsReceipts records what an event-sourced behavior with EvolveStored needs: the state after an event is not known before the event
+// is stored.
+func (c *Wiring) NeedsReceipts() {
+	c.Needs("first commit without a snapshot, which EvolveStored needs", func(c annals.Capabilities) bool { return !c.Limits.FirstSnapshot })
 }

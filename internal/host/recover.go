@@ -1,0 +1,171 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// Load implements Entity.
+func (e *sourced[C, E, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
+	e.read = &r
+	defer func() { e.read = nil }()
+	for ; ; r.Retries++ {
+		err := e.load(ctx)
+		// Deletes and snapshots of another owner overtook the read: what was built is dropped, and the entity is read again.
+		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, r.Retries) != nil {
+			return r, loadFailed(e.pid, err)
+		}
+	}
+}
+
+func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
+	if err := e.reset(); err != nil {
+		return err
+	}
+	var unread *annals.Snapshot // the newest snapshot, when it cannot be decoded
+	var fault error             // the reason
+	last, err := annals.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) error {
+		ok := false
+		err := e.guard("recover", func() error {
+			ok, fault = e.restore(s)
+			return nil
+		})
+		if unread = nil; !ok {
+			unread = &s
+		}
+		return err
+	}, func(ev annals.Event) error {
+		if unread != nil {
+			return nil // rebuild reads it again
+		}
+		return e.replay(ev)
+	})
+	if err == nil && unread != nil {
+		return e.rebuild(ctx, *unread, last, fault)
+	}
+	e.last = last
+	return err
+}
+
+// reset makes e an entity without events.
+func (e *sourced[C, E, S, R]) reset() error {
+	var zero S
+	e.state, e.last, e.snapshot = zero, 0, 0
+	e.drop()
+	return e.guard("recover", func() error { e.state = first(e.m.b.Init, e.id); return nil })
+}
+
+// restore makes s the state. It reports false, and why, when s cannot be decoded.
+func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (bool, error) {
+	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
+	state, err := e.m.b.States.Decode(s.Payload)
+	if err != nil {
+		return false, err
+	}
+	if e.m.b.Restore != nil {
+		state = e.m.b.Restore(e.id, state)
+	}
+	e.state, e.snapshot = state, s.SeqNr
+	return true, nil
+}
+
+func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
+	e.read.Events++
+	e.read.Bytes += len(ev.Data) + len(ev.Metadata.Data)
+	return e.guard("recover", func() error {
+		v, err := e.m.b.Events.Decode(ev.Payload)
+		if err != nil {
+			return e.corrupt(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
+		}
+		if e.m.b.EvolveStored == nil {
+			e.state = e.m.b.Evolve(e.state, v)
+			return nil
+		}
+		metadata, err := decodeMetadata(e.m.b.Metadata, ev.Metadata)
+		if err != nil {
+			return e.corrupt(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
+		}
+		e.state = e.m.b.EvolveStored(e.state, v, newInfo(ev.SeqNr, ev.Time, metadata))
+		return nil
+	})
+}
+
+// rebuild loads the entity without unread, its newest snapshot, which cannot be decoded because of fault: from an older snapshot
+// that is kept and can be decoded, or else from the first event. last is the entity's last number as Recover has found it.
+//
+// The next snapshot is due as soon as the entity has SnapshotEvery events behind the place where rebuild began: it replaces unread.
+func (e *sourced[C, E, S, R]) rebuild(ctx context.Context, unread annals.Snapshot, last annals.SeqNr, fault error) error {
+	if err := e.reset(); err != nil {
+		return err
+	}
+	if err := e.restoreOlder(ctx, unread.SeqNr); err != nil {
+		return err
+	}
+	begin := e.snapshot
+	e.last = begin
+	for ev, err := range e.m.journal.Replay(ctx, e.pid, begin+1, annals.MaxSeqNr) {
+		if err != nil {
+			return err
+		}
+		if e.last == begin && ev.SeqNr != begin+1 {
+			break // events are deleted
+		}
+		if err := e.replay(ev); err != nil {
+			return err
+		}
+		e.last = ev.SeqNr
+	}
+	if e.last < max(last, unread.SeqNr) {
+		return e.notRebuilt(ctx, unread, fault)
+	}
+	e.m.c.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot cannot be decoded, entity rebuilt from its events", slog.String("id", string(e.pid)),
+		slog.Int64("seq_nr", int64(unread.SeqNr)), slog.Int64("from", int64(begin+1)), slog.Int64("to", int64(e.last)), slog.Any("error", fault))
+	return nil
+}
+
+// restoreOlder makes the newest snapshot below n that can be decoded the state, if it is among those that KeepSnapshots keeps.
+func (e *sourced[C, E, S, R]) restoreOlder(ctx context.Context, n annals.SeqNr) error {
+	for kept := 1; e.m.caps.ManySnapshots && kept < e.m.c.KeepSnapshots && n > 1; kept++ {
+		s, ok, err := e.m.store.Snapshots().Latest(ctx, e.pid, annals.SnapshotCriteria{MaxSeqNr: n - 1})
+		if err != nil || !ok {
+			return err
+		}
+		restored := false
+		if err := e.guard("recover", func() error { restored, _ = e.restore(s); return nil }); err != nil || restored {
+			return err
+		}
+		n = s.SeqNr
+	}
+	return nil
+}
+
+// notRebuilt is the error when events that unread covers are missing. Another owner saves a snapshot before it deletes events, so
+// the snapshot that is the newest after the events were missed decides: ErrTruncated, which reads again, when it is not unread any more.
+func (e *sourced[C, E, S, R]) notRebuilt(ctx context.Context, unread annals.Snapshot, fault error) error {
+	newest, ok, err := e.m.store.Snapshots().Latest(ctx, e.pid, annals.SnapshotCriteria{})
+	switch {
+	case err != nil:
+		return err
+	case !ok || newest.SeqNr != unread.SeqNr || e.m.readable(newest) == nil:
+		return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrTruncated}
+	}
+	return e.corrupt(unread.SeqNr, fmt.Errorf("snapshot %d cannot be decoded, and events up to %d, from which it could be rebuilt, are deleted: %w",
+		unread.SeqNr, unread.SeqNr, fault))
+}
+
+func (e *sourced[C, E, S, R]) corrupt(n annals.SeqNr, err error) error {
+	return &annals.Error{Op: "recover", ID: e.pid, Last: n, Kind: annals.ErrCorrupt, Err: err}
+}
+
+// loadFailed gives err a kind: nothing was written, whatever it was.
+func loadFailed(pid annals.PersistenceID, err error) error {
+	if e := (*annals.Error)(nil); err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &annals.Error{Op: "recover", ID: pid, Kind: annals.ErrUnavailable, Err: err}
+}
