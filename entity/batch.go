@@ -31,6 +31,14 @@ type finish[R any] struct {
 	receipt annals.Receipt
 }
 
+// len is how many commands b has. A nil batch has none.
+func (b *batch[C, S, R]) len() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.commands)
+}
+
 func (b *batch[C, S, R]) add(c *command[C, S, R], wrote bool) {
 	b.commands = append(b.commands, c)
 	if wrote {
@@ -40,11 +48,11 @@ func (b *batch[C, S, R]) add(c *command[C, S, R], wrote bool) {
 
 // accepts reports whether another command may be added, of at most limit.
 func (b *batch[C, S, R]) accepts(limit int) bool {
-	n := len(b.commands)
+	n := b.len()
 	return n == 0 || n < limit && !b.full
 }
 
-// reset empties b. It keeps its memory, but no payloads, and not what a rare large batch took: idle entities hold one too.
+// reset empties b. It keeps its memory, but no payloads, and not the memory of a large batch.
 func (b *batch[C, S, R]) reset() {
 	commands, events := b.commands[:0], b.write.Commit.Events[:0]
 	clear(b.commands)
@@ -58,12 +66,21 @@ func (b *batch[C, S, R]) reset() {
 	}
 }
 
+// keptCapacity is how many elements a slice may have that is kept for later use.
 const keptCapacity = 64
+
+func (r *Runtime[C, S, R]) newBatch() *batch[C, S, R] { return r.batches.Get().(*batch[C, S, R]) }
+
+// freeBatch keeps b for another entity.
+func (r *Runtime[C, S, R]) freeBatch(b *batch[C, S, R]) {
+	b.reset()
+	r.batches.Put(b)
+}
 
 // seal makes the next batch the current one and reports whether it is to be sent; if not, it is settled already.
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
-	e.current, e.next = b, e.runtime.newBatch()
+	e.current, e.next = b, nil
 	if b.views {
 		b.show(e.state)
 	}
@@ -150,22 +167,18 @@ func (e *entity[C, S, R]) settle() {
 		}
 	case errors.Is(err, annals.ErrUnknown):
 		// What these commands decided may be stored: they are not decided again, only those behind them are.
-		e.reload(e.next.commands)
+		e.reload(nil)
 		failAll(b.commands, err)
 	case errors.Is(err, annals.ErrConflict):
 		e.overtaken(b, err)
 	case len(b.commands) > 1 && blamesOne(err):
 		e.single = len(b.commands) // one by one they show whose fault it is
-		e.reload(b.commands, e.next.commands)
+		e.reload(b.commands)
 	default:
-		e.reload(e.next.commands)
+		e.reload(nil)
 		failAll(b.commands, err)
 	}
-	if b.err != nil {
-		e.next.reset()
-	}
-	b.reset()
-	e.runtime.batches.Put(b)
+	e.runtime.freeBatch(b)
 }
 
 // finish updates the state by what the store says of the write of b, and makes the reply of the last command of b.
@@ -190,7 +203,7 @@ func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
 		}
 		return give
 	})
-	e.reload(b.commands, e.next.commands)
+	e.reload(b.commands)
 	if e.conflicts > 0 {
 		_ = backoff.Wait(e.runtime.base, e.conflicts-1) // cut short by Shutdown: the commands see that themselves
 	}

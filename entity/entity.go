@@ -31,7 +31,7 @@ type entity[C, S, R any] struct {
 	state     host.Entity[C, S, R]
 	loaded    bool
 	current   *batch[C, S, R] // in flight, or with an outcome
-	next      *batch[C, S, R] // being decided
+	next      *batch[C, S, R] // being decided; nil: no commands
 	conflicts int             // in a row
 	single    int             // so many commands to come are written one by one
 }
@@ -74,7 +74,7 @@ func (e *entity[C, S, R]) upcoming() task {
 	case e.held:
 		return nothing
 	case front != nil && front.kind == evicting:
-		if len(e.next.commands) == 0 && !e.writing && !e.saving {
+		if e.next.len() == 0 && !e.writing && !e.saving {
 			return hold
 		}
 	case front != nil && !e.loaded && !e.writing:
@@ -82,7 +82,7 @@ func (e *entity[C, S, R]) upcoming() task {
 	case front != nil && e.loaded && !e.unfinished() && e.next.accepts(e.runtime.o.MaxBatch):
 		return decide
 	}
-	if len(e.next.commands) > 0 && !e.writing {
+	if e.next.len() > 0 && !e.writing {
 		return write
 	}
 	return nothing
@@ -169,8 +169,7 @@ func (e *entity[C, S, R]) goOn(at task, c *command[C, S, R]) {
 // broken fails c, which has left the state unsound. The commands that were decided before it and not sent are decided again
 // without it.
 func (e *entity[C, S, R]) broken(c *command[C, S, R], err error) {
-	e.reload(e.next.commands)
-	e.next.reset()
+	e.reload(nil)
 	c.fail(err)
 }
 
@@ -183,10 +182,13 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 	if !c.take() {
 		return
 	}
+	if e.next == nil {
+		e.next = e.runtime.newBatch()
+	}
 	d := e.run(c)
 	if d.Full {
 		e.next.full = true
-		e.requeue([]*command[C, S, R]{c})
+		e.requeue(c)
 		return
 	}
 	if e.single > 0 {
@@ -236,20 +238,23 @@ func (e *entity[C, S, R]) run(c *command[C, S, R]) (d host.Decision[R]) {
 // not even one that only reads or is rejected.
 func (e *entity[C, S, R]) ahead() bool { return e.current != nil || e.next.writers > 0 }
 
-// reload has the state read from the store again, and the commands that were decided on the old one decided again.
-func (e *entity[C, S, R]) reload(decided ...[]*command[C, S, R]) {
+// reload has the state read from the store again. commands, and those of the next batch, were decided on the old state and are
+// decided again.
+func (e *entity[C, S, R]) reload(commands []*command[C, S, R]) {
 	e.loaded = false
-	e.requeue(decided...)
+	if e.next != nil {
+		commands = slices.Concat(commands, e.next.commands)
+		e.next.reset()
+	}
+	e.requeue(commands...)
 }
 
 // requeue puts decided commands back before all others.
-func (e *entity[C, S, R]) requeue(decided ...[]*command[C, S, R]) {
+func (e *entity[C, S, R]) requeue(commands ...*command[C, S, R]) {
+	for _, c := range commands {
+		c.wait()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, commands := range slices.Backward(decided) {
-		for _, c := range commands {
-			c.wait()
-		}
-		e.mailbox.pushFront(commands...)
-	}
+	e.mailbox.pushFront(commands...)
 }

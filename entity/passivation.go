@@ -47,6 +47,10 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 		e.mu.Unlock()
 		return false
 	}
+	if e.next != nil { // an idle entity needs little memory
+		r.freeBatch(e.next)
+		e.next = nil
+	}
 	e.turn = false
 	e.mu.Unlock()
 

@@ -23,7 +23,7 @@ func (r *Runtime[C, S, R]) activate(id string, pid annals.PersistenceID) *entity
 		}
 		r.evict(r.idle.first)
 	}
-	e := &entity[C, S, R]{runtime: r, id: id, pid: pid, state: r.model.New(id, pid), next: r.newBatch()}
+	e := &entity[C, S, R]{runtime: r, id: id, pid: pid, state: r.model.New(id, pid)}
 	r.live[id] = e
 	r.active++
 	return e

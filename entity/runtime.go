@@ -75,8 +75,6 @@ func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Op
 	return r
 }
 
-func (r *Runtime[C, S, R]) newBatch() *batch[C, S, R] { return r.batches.Get().(*batch[C, S, R]) }
-
 // Len is how many entities are in memory.
 func (r *Runtime[C, S, R]) Len() int {
 	r.mu.Lock()
