@@ -28,7 +28,7 @@ import (
 const playChild = "ANNALS_TEST_CHILD"
 
 // changes is what fits into a run of all tests; make soak has 10,000.
-var changes = flag.Int64("changes", 3000, "how many changes are to be counted once")
+var changes = flag.Int64("changes", 1000, "how many changes are to be counted once")
 
 // tasks are states whose payload is a status. A handler counts the tasks of each status, and all changes: what it takes away it
 // knows from the state before.
@@ -120,17 +120,13 @@ func (o own) taskFaults(t *testing.T, s annals.Store) (faults []string) {
 // accepted is counted once, no other is.
 func TestChangesAreCountedOnce(t *testing.T) {
 	t.Parallel()
-	changes := *changes
-	if testing.Short() {
-		changes = 1000
-	}
 	t.Run("commit", func(t *testing.T) {
 		t.Parallel()
-		raceForTasks(t, commit.Layout{Table: "t" + rand.Text()}, changes)
+		raceForTasks(t, commit.Layout{Table: "t" + rand.Text()}, *changes)
 	})
 	t.Run("sharded", func(t *testing.T) { // rows have no place for a WriteID: tokens tell a retry
 		t.Parallel()
-		raceForTasks(t, shardedStates(sharded.State{Tombstones: true}), changes/10)
+		raceForTasks(t, shardedStates(sharded.State{Tombstones: true}), *changes/10)
 	})
 }
 

@@ -48,10 +48,10 @@ func TestLongReplay(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	for name, sizes := range map[string][]struct{ events, batch, bytes int }{
-		"even":                         {{4000, 20, 2048}},
-		"one event a page":             {{24, 1, 390_000}},
-		"small between large":          {{8, 1, 390_000}, {12_000, 100, 100}, {8, 1, 390_000}},
-		"large between small":          {{8000, 100, 150}, {16, 1, 390_000}, {8000, 100, 150}},
+		"even":                         {{3000, 20, 2048}},
+		"one event a page":             {{12, 1, 390_000}},
+		"small between large":          {{8, 1, 390_000}, {12_000, 200, 100}, {8, 1, 390_000}},
+		"large between small":          {{8000, 200, 150}, {8, 1, 390_000}, {8000, 200, 150}},
 		"a commit on either side":      {{2400, 1200, 300}, {6, 1, 390_000}},
 		"as much as the first page":    {{2, 1, 390_000}},
 		"a little more than the first": {{3, 1, 390_000}},

@@ -113,25 +113,31 @@ func newUnindexed() dynamostore.Layout {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	layouts := map[string]func() dynamostore.Layout{
-		"commit":                     newCommit,
-		"commit with an index":       newIndexed,
-		"sharded, id and id":         newSharded(sharded.Journal{}, false),
-		"sharded, number and plain":  newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 3}, false),
-		"sharded, number and padded": newUnindexed,
-		"sharded, number and number": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true),
-		"sharded, hard delete":       newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4, HardDelete: true}, false),
+	keys := []storetest.Part{storetest.Journal, storetest.Snapshots} // what other settings of keys change
+	type variant struct {
+		layout func() dynamostore.Layout
+		only   []storetest.Part
+	}
+	layouts := map[string]variant{
+		"commit":                     {newCommit, []storetest.Part{storetest.Journal, storetest.Snapshots, storetest.States}},
+		"commit with an index":       {newIndexed, nil},
+		"sharded, id and id":         {newSharded(sharded.Journal{}, false), nil},
+		"sharded, number and plain":  {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 3}, false), keys},
+		"sharded, number and padded": {newUnindexed, keys},
+		"sharded, number and number": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true), keys},
+		"sharded, hard delete":       {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4, HardDelete: true}, false), keys},
 	}
 	if testing.Short() { // one of each
-		layouts = map[string]func() dynamostore.Layout{
-			"commit with an index":   newIndexed,
-			"sharded, number and id": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, false),
+		layouts = map[string]variant{
+			"commit with an index":   {newIndexed, nil},
+			"sharded, number and id": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, false), nil},
 		}
 	}
-	for name, layout := range layouts {
+	for name, v := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := (&benches{layout: layout}).config(t)
+			c := (&benches{layout: v.layout}).config(t)
+			c.Only = v.only
 			storetest.Run(t, c)
 			storetest.RunTransactor[*dynamostore.Tx](t, c)
 		})
