@@ -47,7 +47,7 @@ var rules = []struct {
 	{pkg: "pgstore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
-	{pkg: "storetest/...", may: "root memstore storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/sqlrow", may: "root"},

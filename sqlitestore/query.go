@@ -9,22 +9,33 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// query is the annals.Query of a view. Times rise with every commit, so a follower that goes on behind the last
+// query is the annals.Query on one session. Times rise with every commit, so a follower that goes on behind the last
 // offset it saw misses nothing.
-type query struct{ view }
+type query struct{ *contracts }
 
-// Events is annals.Query.
+// Events implements annals.Query.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	until := heldBack(f)
-	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.Event], last *annals.Event) error {
-		if last != nil {
-			f.After = last.Offset()
+	call := annals.Call{Op: "query events"}
+	return func(yield func(annals.Event, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := f.Validate(call.Op)
+		if err == nil {
+			until := heldBack(f)
+			err = pages(ctx, q.contracts, o, call, page[annals.Event]{
+				limit:  f.Limit,
+				passed: func(e annals.Event) { f.After = e.Offset() },
+				read: func(ctx context.Context, q *statements, p *buffer[annals.Event]) error {
+					return scanEvents(ctx, q, p, f, until)
+				},
+			}, yield)
 		}
-		return scanEvents(ctx, q, p, f, until)
-	})
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield(annals.Event{}, err)
+		}
+	}
 }
 
-func scanEvents(ctx context.Context, q *statements, p *page[annals.Event], f annals.Filter, until int64) error {
+func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f annals.Filter, until int64) error {
 	columns := `persistence_id, ` + eventColumns
 	if f.KeysOnly {
 		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
@@ -41,16 +52,27 @@ func scanEvents(ctx context.Context, q *statements, p *page[annals.Event], f ann
 	})
 }
 
-// States is annals.Query.
+// States implements annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	until, tables := heldBack(f), q.b.types.tables(f.Type)
-	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.State], last *annals.State) error {
-		if last != nil {
-			f.After = last.Offset()
+	call := annals.Call{Op: "query states"}
+	return func(yield func(annals.State, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := f.Validate(call.Op)
+		if err == nil {
+			until, tables := heldBack(f), q.types.tables(f.Type)
+			err = pages(ctx, q.contracts, o, call, page[annals.State]{
+				limit:  f.Limit,
+				passed: func(s annals.State) { f.After = s.Offset() },
+				read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
+					text, args := stateQuery(f, until, tables)
+					return scanStates(ctx, q, p, text, args...)
+				},
+			}, yield)
 		}
-		text, args := stateQuery(f, until, tables)
-		return scanStates(ctx, q, p, text, args...)
-	})
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield(annals.State{}, err)
+		}
+	}
 }
 
 // stateQuery reads one page from all tables, each in order.
@@ -68,27 +90,33 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision LIMIT ?`, append(args, pageRows)
 }
 
-// IDs is annals.Query, in the order of the ids' bytes.
+// IDs implements annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	// No id contains the byte 0xff, which is greater than every text: here it stands behind the last "Type{…" and before the first
-	// "Type|".
+	call := annals.Call{Op: "query ids"}
+	// No id holds the byte 0xff: it stands above every text, here behind the last "Type{…" and before the first "Type|".
 	from, to := string(after), "\xff"
 	if entityType != "" {
 		from, to = max(from, entityType+"{\xff"), entityType+"|\xff"
 	}
 	if strings.Contains(entityType, "|") {
-		to = "" // no id has such a type
+		to = "" // the type of no id
 	}
-	text := idQuery(q.b.types.tables(entityType))
-	return pages(ctx, q.view, 0, func(ctx context.Context, q *statements, p *page[annals.PersistenceID], last *annals.PersistenceID) error {
-		if last != nil {
-			from = string(*last)
+	text := idQuery(q.types.tables(entityType))
+	return func(yield func(annals.PersistenceID, error) bool) {
+		ctx, o := q.observe(ctx, call)
+		err := pages(ctx, q.contracts, o, call, page[annals.PersistenceID]{
+			passed: func(id annals.PersistenceID) { from = string(id) },
+			read: func(ctx context.Context, q *statements, p *buffer[annals.PersistenceID]) error {
+				return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
+					id := v.id("persistence_id")
+					return p.add(id, len(id)), v.corrupt()
+				})
+			},
+		}, yield)
+		if err = brokenOff(err); o.end(ctx, err) != nil {
+			yield("", err)
 		}
-		return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
-			id := v.id("persistence_id")
-			return p.add(id, len(id)), v.corrupt()
-		})
-	})
+	}
 }
 
 // idQuery seeks one id after the other, however many events lie between.
@@ -105,18 +133,27 @@ func idQuery(stateTables []string) string {
 		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
 }
 
-// Newest is annals.Query.
+// Newest implements annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
+	call := annals.Call{Op: "query newest"}
+	ctx, o := q.observe(ctx, call)
+	if err := f.Validate(call.Op); err != nil {
+		return annals.Offset{}, o.end(ctx, err)
+	}
 	where, args := filterEvents(f, heldBack(f))
-	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal
-		WHERE ` + where + ` ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
-	err = q.read(ctx, func(ctx context.Context, q *statements) error {
+	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
+	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
 		_, err := q.row(ctx, text, args, func(v *values) {
 			newest.Time, newest.SeqNr, newest.ID = fromMicros(v.micros("db_timestamp")), v.seqNr("seq_nr", 1), v.id("persistence_id")
 		})
 		return err
 	})
-	return newest, err
+	o.requests(1)
+	if err != nil {
+		return annals.Offset{}, o.end(ctx, err)
+	}
+	return newest, o.end(ctx, nil)
 }
 
 // heldBack is the first time that f.Behind holds back.

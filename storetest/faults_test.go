@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// forgetting is RunFaults' faults for a forgetful store: answers get lost above it.
+// forgetting is the Faults of a forgetful store, which loses answers.
 func forgetting(_ testing.TB, s annals.Store) func() map[string]int {
 	return func() map[string]int { return map[string]int{"answers lost": int(s.(*forgetful).writes.Load() / 3)} }
 }
@@ -19,16 +19,16 @@ func TestFaults(t *testing.T) {
 	run(t, Config{Open: func(testing.TB) annals.Store { return &forgetful{Store: memstore.New()} }}, faultCases(forgetting)[:2])
 }
 
-// Stores that do what the counters are for.
+// Each kind of wrong answer is counted under its name.
 func TestFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]struct {
 		open   func() annals.Store
 		counts string
 	}{
-		"takes its own write for another's": {func() annals.Store { return noWriteIDs{memstore.New()} }, "conflicts of writes that landed"},
-		"stores a write again":              {func() annals.Store { return noConflicts{noWriteIDs{memstore.New()}} }, "writes stored twice"},
-		"acknowledges before it stores":     {func() annals.Store { return hasty{memstore.New()} }, "acknowledged writes lost"},
+		"takes its own write for another writer's": {func() annals.Store { return noWriteIDs{memstore.New()} }, falseConflicts},
+		"stores a write again":                     {func() annals.Store { return noConflicts{noWriteIDs{memstore.New()}} }, "writes stored twice"},
+		"acknowledges before it stores":            {func() annals.Store { return hasty{memstore.New()} }, "acknowledged writes lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,20 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// hasty acknowledges appends that it does not store, now and then.
+// RunNaive passes when the cases find false conflicts, and fails otherwise.
+func TestNaive(t *testing.T) {
+	t.Parallel()
+	naive := Config{Open: func(testing.TB) annals.Store { return &forgetful{Store: noWriteIDs{memstore.New()}} }, Short: true, Only: []Part{Journal}}
+	RunNaive(t, naive, forgetting)
+
+	sound := Config{Open: func(testing.TB) annals.Store { return &forgetful{Store: memstore.New()} }, Short: true}
+	failures := record(t, func(tb testing.TB) { naiveCases(forgetting)[0].run(newHarness(tb, sound.probe(t))) })
+	if len(failures) != 1 || !strings.Contains(failures[0], falseConflicts) {
+		t.Errorf("a store that recognises its own writes: got failures %q, want one", failures)
+	}
+}
+
+// hasty acknowledges some appends without storing them.
 type hasty struct{ annals.Store }
 
 func (s hasty) Journal() annals.Journal {

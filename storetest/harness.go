@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
 )
 
 // harness is one case at work on a store of its own.
@@ -117,16 +118,30 @@ func (h *harness) append(c annals.Commit) annals.Receipt {
 	return r
 }
 
-// send appends c to s, again and again while the store says that this is safe. Writes of the suite are sent a bounded
-// number of times, so that a store that is never available fails the case.
+// send appends c to s, and repeats that while the store says that this is safe.
 func (h *harness) send(ctx context.Context, s annals.Store, c annals.Commit) (annals.Receipt, error) {
 	for try := 1; ; try++ {
 		r, err := s.Journal().Append(ctx, c)
-		again := errors.Is(err, annals.ErrUnavailable) || h.caps.Repeatable && errors.Is(err, annals.ErrUnknown)
-		if !again || try == 20 || ctx.Err() != nil {
+		repeatable := errors.Is(err, annals.ErrUnavailable) || h.caps.Repeatable && errors.Is(err, annals.ErrUnknown)
+		if !repeatable || !again(ctx, try) {
 			return r, err
 		}
 	}
+}
+
+// retried runs a call, and repeats it while that is safe.
+func (h *harness) retried(run func() error) error {
+	for try := 1; ; try++ {
+		if err := run(); !annals.SafeToRetry(err) || !again(h.ctx, try) {
+			return err
+		}
+	}
+}
+
+// again waits for at most 32 milliseconds after the given try of a call, as clients do. It returns false when ctx has ended and after
+// 20 tries: a store that is never available fails the case.
+func again(ctx context.Context, try int) bool {
+	return try < 20 && backoff.Wait(ctx, min(try-1, 5)) == nil
 }
 
 // write appends n events behind after in commits as large as the store takes, and returns the last number.

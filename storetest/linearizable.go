@@ -62,7 +62,7 @@ func (c *client) step(step int, id annals.PersistenceID) error {
 	case what == 2 && c.deletes:
 		to := c.known[id]
 		_, err := c.hi.do(c.number, action{op: "delete", id: id, n: to}, func() (answer, error) {
-			return answer{}, retried(func() error { return c.s.Journal().DeleteTo(c.h.ctx, id, to) })
+			return answer{}, c.h.retried(func() error { return c.s.Journal().DeleteTo(c.h.ctx, id, to) })
 		})
 		return err
 	case what == 3:
@@ -81,7 +81,7 @@ func (c *client) step(step int, id annals.PersistenceID) error {
 	}
 	if out.conflict || out.unknown {
 		n := annals.SeqNr(0)
-		err = retried(func() (err error) { n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err }) // not part of the history: reads only make it harder
+		err = c.h.retried(func() (err error) { n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err }) // not part of the history: reads only make it harder
 		c.known[id] = n
 		return err
 	}
@@ -127,7 +127,7 @@ func written(r annals.Receipt, err error) (answer, error) {
 
 func (c *client) last(id annals.PersistenceID) error {
 	out, err := c.hi.do(c.number, action{op: "last", id: id}, func() (out answer, err error) {
-		err = retried(func() error { out.n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err })
+		err = c.h.retried(func() error { out.n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err })
 		return out, err
 	})
 	c.known[id] = out.n
@@ -136,7 +136,7 @@ func (c *client) last(id annals.PersistenceID) error {
 
 func (c *client) replay(id annals.PersistenceID) error {
 	out, err := c.hi.do(c.number, action{op: "replay", id: id}, func() (out answer, err error) {
-		err = retried(func() error { out, err = c.h.readAll(c.s.Journal(), id); return err })
+		err = c.h.retried(func() error { out, err = c.h.readAll(c.s.Journal(), id); return err })
 		return out, err
 	})
 	if out.values != "" {
@@ -150,7 +150,7 @@ func (c *client) recover(id annals.PersistenceID) error {
 	_, err := c.hi.do(c.number, action{op: "recover", id: id}, func() (out answer, err error) {
 		for {
 			var first, last annals.SeqNr
-			err = retried(func() error {
+			err = c.h.retried(func() error {
 				out = answer{}
 				last, err = annals.Recover(c.h.ctx, c.s, id,
 					func(s annals.Snapshot) error { out = answer{covered: s.SeqNr}; return nil },
@@ -230,7 +230,7 @@ func (h *harness) writeStates(hi *history, ids []annals.PersistenceID, steps int
 func (h *harness) stateCall(in action) (out answer, err error) {
 	s := h.store.States()
 	if in.op == "get" {
-		err := retried(func() error {
+		err := h.retried(func() error {
 			st, ok, err := s.Get(h.ctx, in.id)
 			if out = (answer{n: st.Revision}); ok {
 				out.values = string(st.Data) + ","
@@ -245,21 +245,12 @@ func (h *harness) stateCall(in action) (out answer, err error) {
 		w.Payload = annals.Payload{SerializerID: 4, Data: []byte(each(in.values)[0])}
 		write = s.Put
 	}
-	for range 4 {
-		if out, err = written(write(h.ctx, w)); !out.unknown && !errors.Is(err, annals.ErrUnavailable) || out.unknown && !h.caps.IdempotentState {
-			break
+	for try := 1; ; try++ {
+		out, err = written(write(h.ctx, w))
+		repeatable := errors.Is(err, annals.ErrUnavailable) || out.unknown && h.caps.IdempotentState
+		if !repeatable || !again(h.ctx, try) {
+			return out, err
 		}
 		w.FirstTry = w.FirstTry && !out.unknown
 	}
-	return out, err
-}
-
-// retried runs what may be repeated until it is not safe to, or often enough.
-func retried(run func() error) (err error) {
-	for range 20 {
-		if err = run(); !annals.SafeToRetry(err) {
-			break
-		}
-	}
-	return err
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// result is the outcome of one figure.
+// result is what one figure came to.
 type result struct {
 	Name  string    `json:"name"`
 	About string    `json:"about"`

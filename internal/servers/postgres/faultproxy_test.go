@@ -1,0 +1,99 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/annals-go/annals/internal/servers/postgres"
+)
+
+// Each fault tells the client and the server what it says.
+func TestFaultProxy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault  postgres.Fault
+		errs   bool // the client gets an error
+		row    bool // the client gets the row
+		stored bool
+	}{
+		"none":      {fault: postgres.Fault{}, row: true, stored: true},
+		"delay":     {fault: postgres.Fault{Delay: time.Millisecond}, row: true, stored: true},
+		"refuse":    {fault: postgres.Fault{Refuse: true}, errs: true},
+		"terminate": {fault: postgres.Fault{Terminate: true}, errs: true},
+		"lose":      {fault: postgres.Fault{LoseAnswer: true}, errs: true, stored: true},
+		"cut":       {fault: postgres.Fault{CutAnswer: true}, errs: true, row: true, stored: true},
+		"abandon":   {fault: postgres.Fault{Abandon: 10 * time.Millisecond}, errs: true, stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgres.Schema(t)
+			exec(t, url, "CREATE TABLE here (x int)")
+			p, err := postgres.NewFaultProxy(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			conn, err := pgx.Connect(t.Context(), p.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.WithoutCancel(t.Context()))
+			seen := map[postgres.Kind]int{}
+			p.SetRule(func(r postgres.Request) postgres.Fault {
+				seen[r.Kind] = r.Number
+				if r.Kind == postgres.Write {
+					return c.fault
+				}
+				return postgres.Fault{}
+			})
+			began, row := time.Now(), 0
+			rows, err := conn.Query(t.Context(), "INSERT INTO here VALUES ($1) RETURNING x", 7)
+			if err == nil {
+				for rows.Next() {
+					_ = rows.Scan(&row)
+				}
+				err = rows.Err()
+			}
+			if (err != nil) != c.errs || (row == 7) != c.row {
+				t.Errorf("the client got row %d, error %v", row, err)
+			}
+			if e := (*pgconn.PgError)(nil); c.fault.Terminate && (!errors.As(err, &e) || e.Code != "57P01") {
+				t.Errorf("got error %v, want 57P01", err)
+			}
+			if took := time.Since(began); took < c.fault.Delay {
+				t.Errorf("took %v, want at least %v", took, c.fault.Delay)
+			}
+			p.SetRule(nil)
+			if seen[postgres.Prepare] != 1 || seen[postgres.Write] != 1 {
+				t.Errorf("the rule saw %v", seen)
+			}
+			if err == nil {
+				if err := conn.QueryRow(t.Context(), "SELECT x FROM here").Scan(&row); err != nil {
+					t.Error("the connection is used again: ", err)
+				}
+			}
+			direct, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer direct.Close(t.Context())
+			stored := 0
+			for began := time.Now(); time.Since(began) < 10*time.Second; { // an abandoned request arrives late
+				if err := direct.QueryRow(t.Context(), "SELECT count(*) FROM here").Scan(&stored); err != nil {
+					t.Fatal(err)
+				}
+				if !c.stored || stored > 0 {
+					break
+				}
+			}
+			if (stored == 1) != c.stored {
+				t.Errorf("%d rows are stored, want stored %v", stored, c.stored)
+			}
+		})
+	}
+}
