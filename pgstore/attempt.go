@@ -79,7 +79,7 @@ func (m *commit) next(won bool, err error, together bool) step {
 
 // writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
 // settle the commit it returns false: another goroutine makes further attempts and answers.
-func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
+func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	m.attempts.since = time.Now()
 	next := again
 	if m.snapshot == nil {
@@ -90,21 +90,21 @@ func (s *Store) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 			s.wrote()
 			return m.won(at), true
 		case next == refused:
-			return outcome{err: fault("append", m.id, err)}, true
+			return outcome{err: fault(err)}, true
 		case next == again && ctx.Err() != nil:
-			return outcome{err: &annals.Error{Op: "append", ID: m.id, Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
+			return outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
 		}
 	} else {
 		s.groups.follow()
 	}
 	m.keep()
-	s.calls.Add(1) // the write may outlive this call
+	s.background.Add(1)
 	go s.resolve(m, next)
 	return outcome{}, false
 }
 
 // insertFirst is insertOne over a connection for groups.
-func (s *Store) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
 	if s.direct && m.single() {
 		return s.insertDirectly(ctx, m)
 	}
@@ -114,7 +114,7 @@ func (s *Store) insertFirst(ctx context.Context, m *commit) (at time.Time, won b
 }
 
 // writeGroup makes the first attempt for a group, and answers each commit that it settles.
-func (s *Store) writeGroup(group []*commit) {
+func (s *backend) writeGroup(group []*commit) {
 	if group[0].snapshot != nil { // it is the only one
 		go s.resolve(group[0], again)
 		return
@@ -132,7 +132,7 @@ func (s *Store) writeGroup(group []*commit) {
 		case stored:
 			s.answer(m, m.won(at))
 		case refused:
-			s.answer(m, outcome{err: fault("append", m.id, err)})
+			s.answer(m, outcome{err: fault(err)})
 		default:
 			rest[next] = append(rest[next], m)
 		}
@@ -143,7 +143,7 @@ func (s *Store) writeGroup(group []*commit) {
 }
 
 // resolveEach resolves commits, a few at once.
-func (s *Store) resolveEach(commits []*commit, next step) {
+func (s *backend) resolveEach(commits []*commit, next step) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, alone)
 	for _, m := range commits {
@@ -157,7 +157,7 @@ func (s *Store) resolveEach(commits []*commit, next step) {
 }
 
 // resolve makes attempts for m alone until its outcome is known, or for resolveFor, and answers.
-func (s *Store) resolve(m *commit, next step) {
+func (s *backend) resolve(m *commit, next step) {
 	for {
 		o, err := s.attempt(m, next)
 		if err == nil {
@@ -168,11 +168,11 @@ func (s *Store) resolve(m *commit, next step) {
 			m.attempts.maybe = true // an earlier call with the same WriteID may have stored it
 		}
 		if next = m.next(false, err, false); next == refused {
-			s.answer(m, outcome{err: fault("append", m.id, err)})
+			s.answer(m, outcome{err: fault(err)})
 			return
 		}
 		if time.Since(m.attempts.since) > resolveFor {
-			s.answer(m, outcome{err: &annals.Error{Op: "append", ID: m.id, Kind: m.attempts.kind(), Err: errors.Unwrap(fault("append", m.id, err))}})
+			s.answer(m, outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: fault(err).Err}})
 			return
 		}
 		time.Sleep(backoff.Delay(m.attempts.unsettled + 3))
@@ -180,7 +180,7 @@ func (s *Store) resolve(m *commit, next step) {
 }
 
 // attempt looks m up, or writes it, over a connection for single writes.
-func (s *Store) attempt(m *commit, next step) (o outcome, err error) {
+func (s *backend) attempt(m *commit, next step) (o outcome, err error) {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	conn, err := s.acquire(ctx)
@@ -200,12 +200,12 @@ func (s *Store) attempt(m *commit, next step) (o outcome, err error) {
 }
 
 // answer gives m's outcome to its caller.
-func (s *Store) answer(m *commit, o outcome) {
+func (s *backend) answer(m *commit, o outcome) {
 	m.done <- o
-	s.calls.Done()
+	s.background.Done()
 }
 
 // writeContext bounds what the server bounds as well, in case that the server does not answer at all.
-func (s *Store) writeContext() (context.Context, context.CancelFunc) {
+func (s *backend) writeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.answerTime())
 }

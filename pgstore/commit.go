@@ -35,13 +35,9 @@ type outcome struct {
 	err     error
 }
 
-// newCommit is c for as long as its caller waits. The zero WriteID becomes a random one, for the store's own retries.
+// newCommit is c for as long as its caller waits.
 func newCommit(c annals.Commit) *commit {
-	w := c.WriteID
-	if w.IsZero() {
-		w = annals.NewWriteID()
-	}
-	m := &commit{id: c.ID, after: c.After, writer: w.String(), events: c.Events, snapshot: c.Snapshot}
+	m := &commit{id: c.ID, after: c.After, writer: c.WriteID.String(), events: c.Events, snapshot: c.Snapshot}
 	for i := range m.events {
 		e := &m.events[i]
 		m.size += len(e.Data) + len(e.Metadata.Data)
@@ -96,7 +92,7 @@ func (m *commit) won(at time.Time) outcome {
 }
 
 // writeCommit writes m alone, with its snapshot, or says why m cannot be written.
-func (s *Store) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
+func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
 	var at time.Time
 	var won bool
 	write := func(q querier) (err error) {
@@ -135,7 +131,7 @@ const maxAhead = time.Minute
 
 // lookUp says why m was not written: most often its number is taken, perhaps by an earlier attempt. Where the number is not taken, but
 // a snapshot is ahead of the journal, it writes m.
-func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
+func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
 	var last, until int64
 	var at *time.Time
 	var now time.Time
@@ -146,7 +142,7 @@ func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, erro
 	case at != nil:
 		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
 	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
-		return outcome{err: invalid("append", m.id, m.ahead())}, nil
+		return outcome{err: invalid(m.ahead())}, nil
 	case annals.SeqNr(last) < m.after:
 		if skipped, err := s.skipToSnapshot(ctx, q, m.id, m.after); err != nil {
 			return outcome{}, err
@@ -154,7 +150,7 @@ func (s *Store) lookUp(ctx context.Context, q querier, m *commit) (outcome, erro
 			return s.writeCommit(ctx, q, m)
 		}
 	}
-	return outcome{err: conflict("append", m.id, m.after, annals.SeqNr(last))}, nil
+	return outcome{err: conflict(m.after, annals.SeqNr(last))}, nil
 }
 
 // ahead is why a commit is not written whose latest event has a time in the future.
@@ -168,19 +164,16 @@ func (m *commit) free(o outcome) bool {
 	return errors.As(o.err, &e) && e.Last == m.after
 }
 
-// validate says what the columns do not hold and annals.Commit.Validate does not know of.
-func (s *Store) validate(c annals.Commit) error {
-	if err := c.Validate(s.limits); err != nil {
-		return err
-	}
+// storableCommit says what the columns would refuse of c.
+func (s *backend) storableCommit(c annals.Commit) error {
 	for i := range c.Events {
 		if err := s.storableEvent(&c.Events[i]); err != nil {
-			return invalid("append", c.ID, fmt.Errorf("event %d: %w", i+1, err))
+			return invalid(fmt.Errorf("event %d: %w", i+1, err))
 		}
 	}
 	if c.Snapshot != nil {
 		if err := storable(s.snapshot, "snapshot", c.Snapshot.Payload, c.Snapshot.Metadata); err != nil {
-			return invalid("append", c.ID, fmt.Errorf("snapshot: %w", err))
+			return invalid(fmt.Errorf("snapshot: %w", err))
 		}
 	}
 	return nil
@@ -189,7 +182,7 @@ func (s *Store) validate(c annals.Commit) error {
 // maxChars is how many characters the plugins' text columns hold.
 const maxChars = 255
 
-func (s *Store) storableEvent(e *annals.NewEvent) error {
+func (s *backend) storableEvent(e *annals.NewEvent) error {
 	switch y := e.Time.Year(); {
 	case utf8.RuneCountInString(e.Adapter) > maxChars:
 		return fmt.Errorf("the adapter's manifest has more than %d characters", maxChars)
@@ -201,11 +194,20 @@ func (s *Store) storableEvent(e *annals.NewEvent) error {
 
 // storable says what the columns of t would refuse.
 func storable(t *table, column string, p, metadata annals.Payload) error {
-	switch {
-	case utf8.RuneCountInString(p.Manifest) > maxChars || utf8.RuneCountInString(metadata.Manifest) > maxChars:
-		return fmt.Errorf("a manifest has more than %d characters", maxChars)
-	case t.json(column) && (!json.Valid(p.Data) || !utf8.Valid(p.Data)):
+	if err := manifestsFit(p, metadata); err != nil {
+		return err
+	}
+	if t.json(column) && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
 		return errors.New("the payload is not JSON, but its column is")
+	}
+	return nil
+}
+
+func manifestsFit(payloads ...annals.Payload) error {
+	for _, p := range payloads {
+		if utf8.RuneCountInString(p.Manifest) > maxChars {
+			return fmt.Errorf("a manifest has more than %d characters", maxChars)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type querier interface {
 // connect makes the store's own pools from the configuration of the caller's. Together they open as many connections as the
 // caller's pool may, two at least. They are two pools so that a group never waits for a transaction of the user's, which may
 // itself wait for an append.
-func (s *Store) connect(ctx context.Context) (err error) {
+func (s *backend) connect(ctx context.Context) (err error) {
 	if err := refusePooling(ctx, s.reads, s.answerTime()); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Store) connect(ctx context.Context) (err error) {
 }
 
 // config is the configuration of the caller's pool for connections of our own.
-func (s *Store) config() *pgxpool.Config {
+func (s *backend) config() *pgxpool.Config {
 	config := s.reads.Config()
 	config.MinConns, config.MinIdleConns = 0, 0 // of the caller's pool, not of ours
 	if c := config.ConnConfig; c.ConnectTimeout == 0 || c.ConnectTimeout > s.answerTime() {
@@ -58,7 +58,7 @@ func (s *Store) config() *pgxpool.Config {
 }
 
 // disconnect closes the store's own pools. Connections whose server does not answer are cut.
-func (s *Store) disconnect() {
+func (s *backend) disconnect() {
 	cut := time.AfterFunc(s.answerTime(), s.sockets.Close)
 	defer cut.Stop()
 	for _, pool := range []*pgxpool.Pool{s.write, s.group} {
@@ -75,7 +75,7 @@ func shares(n int32) (groups, writes int32) {
 }
 
 // bounded is the configuration of a pool of our own, of n connections that are set up for writes.
-func (s *Store) bounded(config *pgxpool.Config, n int32, lockTimeout time.Duration) *pgxpool.Config {
+func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Duration) *pgxpool.Config {
 	c := config.Copy()
 	c.MaxConns = n
 	c.ConnConfig.Tracer = s.reconnects.traced(c.ConnConfig.Tracer)
@@ -140,14 +140,14 @@ func dial(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
 }
 
 // answerTime is how long an answer may take: the server's own time-out and the way.
-func (s *Store) answerTime() time.Duration {
+func (s *backend) answerTime() time.Duration {
 	return s.options.WriteTimeout + min(networkTime, 4*s.options.WriteTimeout)
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // acquire takes a connection for a write. When it fails, nothing was sent.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+func (s *backend) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := s.write.Acquire(ctx)
 	if err != nil {
 		return nil, &undoneError{err}

@@ -19,7 +19,7 @@ const deleteAtOnce = 2000
 // miss a beginning of the entity. The newest row of all becomes the plugins' marker, whatever its age: it holds the last number, and its
 // time is that of the delete, but later than the row's own. The other rows keep their times, by which retries find the commits of the
 // rows. Deletes of one entity run one after the other: side by side they would lock its rows in different orders.
-func (s *Store) prepareDelete() {
+func (s *backend) prepareDelete() {
 	keep := "transaction_timestamp() - interval '" + strconv.Itoa(int(keepFor.Seconds())) + " seconds'"
 	writer, deletedAt := "writer", "greatest(transaction_timestamp(), nullif(db_timestamp, 'infinity'))"
 	if s.options.PluginDeletes {
@@ -44,28 +44,14 @@ func (s *Store) prepareDelete() {
 		SELECT n FROM step`, "{keep}", keep, "{limit}", strconv.Itoa(deleteAtOnce), "{writer}", writer, "{deleted at}", deletedAt)
 }
 
-func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {
-	if err := validRead("delete events", id); err != nil {
-		return err
-	}
-	c, err := j.beginWrite(ctx, "delete events", id, 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	for deadlocks := 0; ; {
-		var done int
-		err := j.writer().QueryRow(c.ctx, j.s.sql.deleteTo, string(id), int64(to)).Scan(&done)
-		c.result.Requests++
-		switch {
-		case j.tx == nil && retryable(err) && deadlocks < maxDeadlocks:
-			deadlocks++
-		case err != nil && j.tx == nil:
-			return writeFault("delete events", id, err)
-		case err != nil:
+// DeleteTo implements annals.Journal.
+func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	for done := deleteAtOnce; done == deleteAtOnce; {
+		if err := j.write(ctx, func(q querier) error {
+			return q.QueryRow(ctx, j.s.sql.deleteTo, string(id), int64(to)).Scan(&done)
+		}); err != nil {
 			return err
-		case done < deleteAtOnce:
-			return nil
 		}
 	}
+	return nil
 }

@@ -61,7 +61,7 @@ func (v offsets) epoch(ctx context.Context, tx pgx.Tx, p annals.Progress, lock s
 		FROM (SELECT slice_from, slice_to, epoch FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
 			ORDER BY slice_from, slice_to FOR {lock}) e`, "{lock}", lock), p.Projection, from, to, p.Epoch).Scan(&seen, &known)
 	if err == nil && seen > p.Epoch {
-		err = &annals.Error{Op: "save offsets", Kind: annals.ErrFenced,
+		err = &annals.Error{Kind: annals.ErrFenced,
 			Err: fmt.Errorf("projection %q, slices %v: epoch %d, but %d was seen", p.Projection, p.Slices, p.Epoch, seen)}
 	}
 	return known, err

@@ -22,21 +22,19 @@ func eventColumns(payload, meta string) string {
 var eventFormats = pgx.QueryResultFormats{pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode,
 	pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode}
 
-// appendEvents reads rows of eventColumns to their end.
-func appendEvents(to []annals.Event, rows pgx.Rows, result *annals.Result) ([]annals.Event, error) {
+// appendEvents reads rows of eventColumns to their end, and counts the bytes of their payloads.
+func appendEvents(to []annals.Event, rows pgx.Rows) (all []annals.Event, bytes int, err error) {
 	defer rows.Close()
-	result.Requests++
 	d := newEventDecoder(rows)
 	for rows.Next() {
 		to = append(to, annals.Event{})
 		e := &to[len(to)-1]
 		if err := d.event(e); err != nil {
-			return to[:len(to)-1], err
+			return to[:len(to)-1], 0, err
 		}
-		result.Events++
-		result.Bytes += len(e.Data) + len(e.Metadata.Data)
+		bytes += len(e.Data) + len(e.Metadata.Data)
 	}
-	return to, rows.Err()
+	return to, bytes, rows.Err()
 }
 
 // eventDecoder makes events of rows of eventColumns. Where they come in eventFormats, which a pool may keep from happening, it reads

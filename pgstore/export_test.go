@@ -16,9 +16,8 @@ func FromURL(u *url.URL) (Options, error) {
 
 // AwaitAnswered is what an append says whose context has ended when its commit has been answered.
 func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
-	m := &commit{done: make(chan outcome, 1)}
+	m := &commit{events: make([]annals.NewEvent, 1), done: make(chan outcome, 1)}
 	m.done <- m.won(time.Now())
-	m.after = 1
-	o := (&Store{}).await(ctx, m, &annals.Result{})
+	o := (&backend{}).await(ctx, m)
 	return o.receipt.SeqNr, o.err
 }

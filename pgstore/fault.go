@@ -1,8 +1,6 @@
 package pgstore
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,23 +11,33 @@ import (
 	"github.com/annals-go/annals"
 )
 
-func invalid(op string, id annals.PersistenceID, err error) error {
-	return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
+func invalid(err error) *annals.Error { return &annals.Error{Kind: annals.ErrInvalid, Err: err} }
+
+func conflict(after, last annals.SeqNr) *annals.Error {
+	return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
 }
 
-func conflict(op string, id annals.PersistenceID, after, last annals.SeqNr) error {
-	return &annals.Error{Op: op, ID: id, After: after, Last: last, Kind: annals.ErrConflict}
+// unknown is ErrUnknown with the cause err.
+func unknown(err error) *annals.Error {
+	return &annals.Error{Kind: annals.ErrUnknown, Err: fault(err).Err}
 }
 
-// fault is err as an error of the contracts. An error that is one already stays as it is.
-func fault(op string, id annals.PersistenceID, err error) error {
+// faultOf is fault for an operation that has no driver.Store yet.
+func faultOf(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	named := *fault(err)
+	named.Op = op
+	return &named
+}
+
+// Fault translates errors of the driver.
+func (v *view) Fault(err error) error { return fault(err) }
+
+// fault is err as an error of the contracts.
+func fault(err error) *annals.Error {
 	if own := (*annals.Error)(nil); errors.As(err, &own) {
-		if own.Op == "" {
-			return &annals.Error{Op: op, ID: cmp.Or(own.ID, id), Kind: own.Kind, Err: own.Err}
-		}
 		return own
 	}
 	if u := (*undoneError)(nil); errors.As(err, &u) {
@@ -38,7 +46,7 @@ func fault(op string, id annals.PersistenceID, err error) error {
 	if l := (*lostError)(nil); errors.As(err, &l) {
 		err = l.err
 	}
-	e := &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: err}
+	e := &annals.Error{Kind: annals.ErrUnavailable, Err: err}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
 		e.Kind, e.Err = kind(server), stripped(server)
 	}
@@ -56,18 +64,6 @@ func fault(op string, id annals.PersistenceID, err error) error {
 
 // errIgnored is what a COMMIT came to that the server made a ROLLBACK.
 var errIgnored = errors.New("the function ignored an error of the server: everything was rolled back")
-
-// writeFault is fault for a write that was sent once: without an answer its outcome is unknown.
-func writeFault(op string, id annals.PersistenceID, err error) error {
-	e := (*annals.Error)(nil)
-	if err := fault(op, id, err); !errors.As(err, &e) {
-		return err
-	}
-	if e.Kind == annals.ErrUnavailable && ambiguous(err) {
-		return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnknown, Err: e.Err}
-	}
-	return e
-}
 
 // ambiguous reports whether a write that failed with err may have been done all the same: the connection went away
 // with the answer. An ERROR of the server undid it; of a FATAL one nobody knows how far the commit had come.
@@ -93,7 +89,7 @@ func (e *lostError) Unwrap() error { return e.err }
 // unreadable reports whether err is about a stored value that is not what its column is for: asking again brings the same.
 func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
 
-// corrupt is the error of a row of id that cannot be read. c.end adds the operation.
+// corrupt is the error of a row of id that cannot be read. the front adds the operation.
 func corrupt(id string, at annals.SeqNr, err error) error {
 	return &annals.Error{ID: annals.PersistenceID(id), Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", at, err)}
 }
@@ -180,11 +176,6 @@ func stripped(e *pgconn.PgError) *pgconn.PgError {
 		s.Message = "the server refused a value"
 	}
 	return s
-}
-
-// ended is why ctx ended, as the error of a call whose work may go on.
-func ended(ctx context.Context, op string, id annals.PersistenceID, kind error) error {
-	return &annals.Error{Op: op, ID: id, Kind: kind, Err: context.Cause(ctx)}
 }
 
 // constraint reports whether the server refused a row for a constraint.

@@ -8,54 +8,31 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // forgetLockTime is how long Forget waits for the journal's lock. Whoever writes meanwhile waits behind it.
 const forgetLockTime = time.Second
 
-// Forget is annals.Forgetter, in one transaction. It locks the journal against writers for the moment that its last step takes: an
-// append that had looked before would put an event behind numbers that are gone. The age of deleted events is that of the marker
-// that DeleteTo left.
-func (s *Store) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return view{s: s}.forget(ctx, f)
-}
-
-// Forget holds the journal's lock until the transaction ends.
-func (t *inTx) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return t.forget(ctx, f)
-}
-
-func (v view) forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
-	if err := f.Validate(idLimits); err != nil {
-		return false, err
+// Forget implements annals.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
+// had looked up the last number before would store an event behind numbers that have been forgotten.
+func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {
+		return done, err // without the lock
 	}
-	c, err := v.beginWrite(ctx, "forget", f.ID, 0)
-	if err != nil {
-		return false, err
-	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	if done, err := v.s.forgettable(c.ctx, v.reader(), f); err != nil || !done || f.DryRun {
-		return done, err // without the lock, for those who are refused
-	}
-	for deadlocks := 0; ; deadlocks++ {
-		err = atomically(c.ctx, v.writer(), func(tx pgx.Tx) error {
-			done, err = v.s.forgetIn(c.ctx, tx, f)
+	err = v.write(ctx, func(q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) (err error) {
+			done, err = v.s.forgetIn(ctx, tx, f)
 			return err
 		})
-		if err == nil || v.tx != nil || !retryable(err) || deadlocks == maxDeadlocks {
-			break
-		}
-	}
-	if err != nil && v.tx == nil {
-		return false, writeFault("forget", f.ID, err)
-	}
+	})
 	return done, err
 }
 
 // forgetIn looks once more, now that nobody writes, and forgets. The state's row is locked first, as writes that carry an
 // event do.
-func (s *Store) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (bool, error) {
+func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (bool, error) {
 	id, state := string(f.ID), s.stateTable(f.ID).name
 	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
 		return false, err
@@ -79,7 +56,7 @@ func (s *Store) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (b
 }
 
 // forgettable reports whether f's entity is deleted and old enough. What is left of it is ErrConflict.
-func (s *Store) forgettable(ctx context.Context, q querier, f annals.Forgetting) (bool, error) {
+func (s *backend) forgettable(ctx context.Context, q querier, f annals.Forgetting) (bool, error) {
 	var events, snapshot, state, young bool
 	var last int64
 	err := q.QueryRow(ctx, s.fill(`
@@ -95,7 +72,7 @@ func (s *Store) forgettable(ctx context.Context, q querier, f annals.Forgetting)
 	}
 	for what, there := range map[string]bool{"there are events": events, "there is a snapshot": snapshot, "there is a state": state} {
 		if there {
-			return false, &annals.Error{Op: "forget", ID: f.ID, Last: annals.SeqNr(last), Kind: annals.ErrConflict, Err: errors.New(what)}
+			return false, &annals.Error{Last: annals.SeqNr(last), Kind: annals.ErrConflict, Err: errors.New(what)}
 		}
 	}
 	return !young, nil

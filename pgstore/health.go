@@ -4,30 +4,26 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-// CheckHealth implements annals.HealthChecker with two statements: one over the caller's pool, which asks for tables and rights,
-// and one over a connection for writes, which reads the journal and asks whether the session can write.
-func (s *Store) CheckHealth(ctx context.Context) (err error) {
-	c, err := view{s: s}.begin(ctx, "check health", "", 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	c.result.Requests = 2
-	wrong, err := s.checkRights(c.ctx)
+// CheckHealth implements annals.HealthChecker.
+func (v *view) CheckHealth(ctx context.Context) error {
+	driver.Count(ctx, annals.Result{Requests: 2})
+	wrong, err := v.s.checkRights(ctx)
 	if err != nil {
 		return err
 	}
 	if wrong != nil {
-		return invalid("check health", "", wrong)
+		return invalid(wrong)
 	}
-	var standby, readOnly bool
-	var found bool
-	if err := s.group.QueryRow(c.ctx, s.fill(`SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM {journal} WHERE persistence_id = '')`)).Scan(&standby, &readOnly, &found); err != nil {
-		return err
-	}
+	var standby, readOnly, found bool
+	err = v.s.group.QueryRow(ctx, v.s.fill(`
+		SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM {journal} WHERE persistence_id = '')`)).
+		Scan(&standby, &readOnly, &found)
 	switch {
+	case err != nil:
+		return err
 	case standby:
 		return &annals.Error{Kind: annals.ErrUnavailable, Err: errStandby}
 	case readOnly:

@@ -8,14 +8,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-// IDs are in the order of the columns' collation, the same in every call.
+// IDs implements annals.Query. The order is that of the columns' collation, the same in every call.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
 		for {
-			page, err := q.ids(ctx, entityType, after)
-			if err != nil {
+			var page []annals.PersistenceID
+			if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
+				page, err = q.ids(ctx, entityType, after)
+				return err
+			}); err != nil {
 				yield("", err)
 				return
 			}
@@ -32,12 +36,7 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 }
 
 // ids is a page of ids: each table gives its first ones, and the server merges them.
-func (q query) ids(ctx context.Context, entityType string, after annals.PersistenceID) (page []annals.PersistenceID, err error) {
-	c, err := q.begin(ctx, "query ids", "", 0)
-	if err != nil {
-		return nil, err
-	}
-	defer c.end(&err)
+func (q query) ids(ctx context.Context, entityType string, after annals.PersistenceID) ([]annals.PersistenceID, error) {
 	ofType := "TRUE"
 	args := []any{string(after), queryPage}
 	if entityType != "" {
@@ -56,15 +55,10 @@ func (q query) ids(ctx context.Context, entityType string, after annals.Persiste
 		parts = append(parts, q.s.fill(`(SELECT DISTINCT persistence_id FROM {state} WHERE persistence_id > $1 AND {type} ORDER BY persistence_id LIMIT $2)`,
 			"{state}", t.name, "{type}", ofType))
 	}
-	rows, err := q.reader().Query(c.ctx, `SELECT persistence_id FROM (`+strings.Join(parts, " UNION ")+`) ids ORDER BY persistence_id LIMIT $2`, args...)
+	driver.Count(ctx, annals.Result{Requests: 1})
+	rows, err := q.reader().Query(ctx, `SELECT persistence_id FROM (`+strings.Join(parts, " UNION ")+`) ids ORDER BY persistence_id LIMIT $2`, args...)
 	if err != nil {
 		return nil, err
 	}
-	c.result.Requests = 1
-	var id string
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-		page = append(page, annals.PersistenceID(id))
-		return nil
-	})
-	return page, err
+	return pgx.CollectRows(rows, pgx.RowTo[annals.PersistenceID])
 }

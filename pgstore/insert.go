@@ -15,7 +15,7 @@ import (
 
 // insertOne writes m alone. It returns false when m.after is not the last number; a concurrent writer may also cause an error for
 // which unique returns true.
-func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
+func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
 	if !m.single() {
 		times, err := s.insert(ctx, q, []*commit{m})
 		at, won = times[m.id]
@@ -34,7 +34,7 @@ func (s *Store) insertOne(ctx context.Context, q querier, m *commit) (at time.Ti
 
 // insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
 // conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
-func (s *Store) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
 	conn, err := s.group.Acquire(ctx)
 	if err != nil {
 		return time.Time{}, false, &undoneError{err}
@@ -81,7 +81,7 @@ func (s *Store) insertDirectly(ctx context.Context, m *commit) (at time.Time, wo
 	return at, won && err == nil, err
 }
 
-func (s *Store) singleStatement(m *commit) (name, sql string) {
+func (s *backend) singleStatement(m *commit) (name, sql string) {
 	if m.after == 0 {
 		return "annals_append_first", s.sql.appendFirst
 	}
@@ -91,7 +91,7 @@ func (s *Store) singleStatement(m *commit) (name, sql string) {
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
 // are of different entities, sorted by id. With an error it returns no times: rows arrive before the server has completed the
 // statement, and it may still undo them.
-func (s *Store) insert(ctx context.Context, q querier, commits []*commit) (map[annals.PersistenceID]time.Time, error) {
+func (s *backend) insert(ctx context.Context, q querier, commits []*commit) (map[annals.PersistenceID]time.Time, error) {
 	sql, args := s.insertion(commits)
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) insert(ctx context.Context, q querier, commits []*commit) (map[a
 	return times, nil
 }
 
-func (s *Store) insertion(commits []*commit) (sql string, args []any) {
+func (s *backend) insertion(commits []*commit) (sql string, args []any) {
 	total := 0
 	for _, m := range commits {
 		total += len(m.events)

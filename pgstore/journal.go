@@ -4,78 +4,75 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-type journal struct{ view }
+type journal struct{ *view }
 
-func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
-	if err := j.s.validate(c); err != nil {
+// Append implements annals.Journal.
+func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if err := j.s.storableCommit(c); err != nil {
 		return annals.Receipt{}, err
 	}
-	call, err := j.beginWrite(ctx, "append", c.ID, len(c.Events))
+	m := newCommit(c)
+	o, err := j.append(ctx, m)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	defer call.end(&err)
-	m := newCommit(c)
-	call.result.Requests, call.result.Events, call.result.Bytes = 1, len(m.events), m.size
-	if j.tx != nil {
-		o, err := j.s.writeCommit(call.ctx, j.tx.tx, m)
-		if err != nil {
-			return annals.Receipt{}, err
-		}
-		j.tx.wrote.Store(true)
-		return o.receipt, o.err
-	}
-	if j.s.groups.lead() {
-		if o, ok := j.s.writeFirst(call.ctx, m); ok {
-			return o.receipt, o.err
-		}
-	} else {
-		m.keep()
-		j.s.calls.Add(1) // the write may outlive this call
-		j.s.groups.add(m)
-	}
-	o := j.s.await(ctx, m, &call.result)
 	return o.receipt, o.err
 }
 
-// await waits until m is answered or ctx has ended. When both have come the answer counts.
-func (s *Store) await(ctx context.Context, m *commit, result *annals.Result) outcome {
+func (j journal) append(ctx context.Context, m *commit) (outcome, error) {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	switch {
+	case j.tx != nil:
+		o, err := j.s.writeCommit(ctx, j.tx.tx, m)
+		j.tx.changed(err == nil && o.err == nil)
+		return o, err
+	case j.s.groups.lead():
+		if o, ok := j.s.writeFirst(ctx, m); ok {
+			return o, nil
+		}
+	default:
+		m.keep()
+		j.s.background.Add(1)
+		j.s.groups.add(m)
+	}
+	return j.s.await(ctx, m), nil
+}
+
+// await waits until m is answered or ctx has ended. When both have happened the answer counts.
+func (s *backend) await(ctx context.Context, m *commit) outcome {
 	select {
 	case o := <-m.done:
-		result.Retries = m.attempts.unsettled
-		return o
+		return m.counted(ctx, o)
 	case <-ctx.Done():
 	}
 	if s.groups.leave(m) {
-		s.calls.Done()
-		return outcome{err: ended(ctx, "append", m.id, annals.ErrUnavailable)}
+		s.background.Done()
+		return outcome{err: &annals.Error{Kind: annals.ErrUnavailable, Err: context.Cause(ctx)}}
 	}
 	select {
 	case o := <-m.done:
-		result.Retries = m.attempts.unsettled
-		return o
+		return m.counted(ctx, o)
 	default:
-		return outcome{err: ended(ctx, "append", m.id, annals.ErrUnknown)}
+		return outcome{err: &annals.Error{Kind: annals.ErrUnknown, Err: context.Cause(ctx)}}
 	}
 }
 
-func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	if err := validRead("last number", id); err != nil {
-		return 0, err
-	}
-	c, err := j.begin(ctx, "last number", id, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer c.end(&err)
-	return j.s.lastSeqNr(c.ctx, j.reader(), id)
+// counted is o, with the attempts counted that m took.
+func (m *commit) counted(ctx context.Context, o outcome) outcome {
+	driver.Count(ctx, annals.Result{Retries: m.attempts.unsettled})
+	return o
 }
 
-func (s *Store) lastSeqNr(ctx context.Context, q querier, id annals.PersistenceID) (last annals.SeqNr, err error) {
+// LastSeqNr implements annals.Journal.
+func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	return j.s.lastSeqNr(ctx, j.reader(), id)
+}
+
+func (s *backend) lastSeqNr(ctx context.Context, q querier, id annals.PersistenceID) (last annals.SeqNr, err error) {
 	err = q.QueryRow(ctx, s.sql.last, string(id)).Scan((*int64)(&last))
 	return last, err
 }
-
-func validRead(op string, id annals.PersistenceID) error { return id.ValidateRead(op, idLimits) }

@@ -2,89 +2,67 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-type offsets struct{ view }
+type offsets struct{ *view }
 
 // The plugins insert a row per offset and prune later; this store replaces an entity's row. Both read either.
 
+// Load implements annals.OffsetStore.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (found []annals.Offset, err error) {
-	c, err := v.open(ctx, "load offsets", "", v.begin)
-	if err != nil {
-		return nil, err
-	}
-	defer c.end(&err)
 	from, to := r.Bounds()
-	rows, err := v.reader().Query(c.ctx, v.s.fill(`
+	err = v.eachOffset(ctx, func(o annals.Offset) { found = append(found, o) }, v.s.fill(`
 		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
 		FROM {offset} o
 			JOIN (SELECT slice, max(timestamp_offset) AS at FROM {offset} WHERE slice >= $2 AND slice < $3 AND projection_name = $1 GROUP BY slice) newest
 				ON o.slice = newest.slice AND o.timestamp_offset = newest.at
 		WHERE o.projection_name = $1
 		ORDER BY o.persistence_id, o.seq_nr DESC`), projection, from, to)
-	if err != nil {
-		return nil, err
-	}
-	return found, eachOffset(rows, func(o annals.Offset) { found = append(found, o) })
+	return found, err
 }
 
+// Handled implements annals.OffsetStore.
 func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (found annals.Offset, ok bool, err error) {
-	c, err := v.open(ctx, "load offset", id, v.begin)
-	if err != nil {
-		return annals.Offset{}, false, err
-	}
-	defer c.end(&err)
-	rows, err := v.reader().Query(c.ctx, v.s.fill(`SELECT timestamp_offset, seq_nr, persistence_id FROM {offset}
+	err = v.eachOffset(ctx, func(o annals.Offset) { found, ok = o, true }, v.s.fill(`SELECT timestamp_offset, seq_nr, persistence_id FROM {offset}
 		WHERE slice = $1 AND projection_name = $2 AND persistence_id = $3 ORDER BY timestamp_offset DESC, seq_nr DESC LIMIT 1`),
 		id.Slice(), projection, string(id))
-	if err != nil {
-		return annals.Offset{}, false, err
-	}
-	return found, ok, eachOffset(rows, func(o annals.Offset) { found, ok = o, true })
+	return found, ok, err
 }
 
-func eachOffset(rows pgx.Rows, do func(annals.Offset)) error {
+// eachOffset runs a query for times, numbers and ids.
+func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	rows, err := v.reader().Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
 	var o annals.Offset
-	_, err := pgx.ForEachRow(rows, []any{&o.Time, (*int64)(&o.SeqNr), (*string)(&o.ID)}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&o.Time, (*int64)(&o.SeqNr), (*string)(&o.ID)}, func() error {
 		do(annals.Offset{Time: o.Time.UTC(), SeqNr: o.SeqNr, ID: o.ID})
 		return nil
 	})
 	return err
 }
 
-func (v offsets) Save(ctx context.Context, p annals.Progress) (err error) {
-	if err := p.Validate("save offsets"); err != nil {
-		return err
-	}
+// Save implements annals.OffsetStore.
+func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	for _, o := range p.Offsets {
-		if err := validRead("save offsets", o.ID); err != nil {
+		if err := o.ID.ValidateRead("save offsets", v.s.limits); err != nil {
 			return err
 		}
 	}
-	if p.Epoch != 0 && v.s.offset.exists() && !v.s.epoch.exists() {
-		return &annals.Error{Op: "save offsets", Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs", v.s.epoch.name)}
+	if p.Epoch != 0 && !v.s.epoch.exists() {
+		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs", v.s.epoch.name)}
 	}
-	c, err := v.open(ctx, "save offsets", "", v.beginWrite)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	for deadlocks := 0; ; deadlocks++ {
-		err = atomically(c.ctx, v.writer(), func(tx pgx.Tx) error { return v.save(c.ctx, tx, p) })
-		if err == nil || v.tx != nil || !retryable(err) || deadlocks == maxDeadlocks {
-			break
-		}
-	}
-	if err != nil && v.tx == nil {
-		return writeFault("save offsets", "", err)
-	}
-	return err
+	return v.write(ctx, func(q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error { return v.save(ctx, tx, p) })
+	})
 }
 
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
@@ -123,30 +101,13 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	return err
 }
 
-func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) (err error) {
-	c, err := v.open(ctx, "reset offsets", "", v.beginWrite)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
+// Reset implements annals.OffsetStore.
+func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	from, until := r.Bounds()
-	_, err = v.writer().Exec(c.ctx, v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
-		AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`),
-		projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
-	if err != nil && v.tx == nil {
-		return writeFault("reset offsets", "", err)
-	}
-	return err
-}
-
-// open begins an operation on offsets, where there is a table for them.
-func (v offsets) open(ctx context.Context, op string, id annals.PersistenceID, begin func(context.Context, string, annals.PersistenceID, int) (*call, error)) (*call, error) {
-	if !v.s.offset.exists() {
-		return nil, &annals.Error{Op: op, ID: id, Kind: annals.ErrUnsupported, Err: errors.New("there is no table " + v.s.offset.name)}
-	}
-	c, err := begin(ctx, op, id, 0)
-	if err == nil {
-		c.result.Requests = 1
-	}
-	return c, err
+	return v.write(ctx, func(q querier) error {
+		_, err := q.Exec(ctx, v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
+			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`),
+			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
+		return err
+	})
 }

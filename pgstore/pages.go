@@ -2,10 +2,14 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
@@ -14,13 +18,10 @@ import (
 // The server sorts all that it finds and gives the first of it: over a long history that would be the whole rest for every
 // page. So a page that is full says how far in time the next one looks, and horizon how far the first does; one that is not full is
 // followed by an unbounded one.
-func pages[T any](f annals.Filter, offset func(T) annals.Offset, horizon func(f annals.Filter, limit int) (time.Time, error),
-	read func(f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
+func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
+	horizon func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
+	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		fail := func(err error) {
-			var zero T
-			yield(zero, err)
-		}
 		var until time.Time
 		bounded := false // the page before was, and not full
 		for left := f.Limit; ; {
@@ -28,16 +29,18 @@ func pages[T any](f annals.Filter, offset func(T) annals.Offset, horizon func(f 
 			if f.Limit > 0 {
 				limit = min(left, queryPage)
 			}
-			if until.IsZero() && !bounded {
-				var err error
-				if until, err = horizon(f, limit); err != nil {
-					fail(err)
-					return
+			var page []T
+			if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
+				if until.IsZero() && !bounded {
+					until, err = horizon(ctx, f, limit)
 				}
-			}
-			page, err := read(f, until, limit)
-			if err != nil {
-				fail(err)
+				if err == nil {
+					page, err = read(ctx, f, until, limit)
+				}
+				return err
+			}); err != nil {
+				var zero T
+				yield(zero, err)
 				return
 			}
 			for _, v := range page {
@@ -69,7 +72,7 @@ const recent = time.Minute
 // before the time of the last that it takes of all.
 func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
 	from, to := f.Slices.Bounds()
-	if f.Type == "" || f.Tag != "" || from >= to || q.s.yugabyte || time.Since(f.After.Time) < recent {
+	if f.Type == "" || f.Tag != "" || q.s.yugabyte || time.Since(f.After.Time) < recent {
 		return time.Time{}, nil
 	}
 	for each := 2*limit/(to-from) + 1; ; each = limit { // of a slice: twice its share, then as many as there may be
@@ -82,12 +85,6 @@ func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Ti
 
 // timeOf is the time of event number nr of those that come first in each slice of f.
 func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at time.Time, err error) {
-	c, err := q.begin(ctx, "query events", "", 0)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer c.end(&err)
-	c.result.Requests = 1
 	m := &condition{}
 	m.match(f, time.Time{}, "seq_nr")
 	sql := q.s.fill(`
@@ -97,15 +94,10 @@ func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at ti
 				ORDER BY db_timestamp, seq_nr LIMIT {each}) first
 		ORDER BY first.db_timestamp OFFSET {offset rows} LIMIT 1`, "{condition}", m.where(),
 		"{slices}", m.arg(numbers(f.Slices.Bounds())), "{each}", m.arg(each), "{offset rows}", m.arg(nr-1))
-	rows, err := q.reader().Query(c.ctx, sql, m.args...)
-	if err != nil {
-		return time.Time{}, err
+	driver.Count(ctx, annals.Result{Requests: 1})
+	err = q.reader().QueryRow(ctx, sql, m.args...).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(&at); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return at, rows.Err()
+	return at, err
 }

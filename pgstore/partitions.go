@@ -10,7 +10,7 @@ import (
 // refusePartitions is ErrInvalid where Akka's plugin has cut the tables into data partitions, which it can from 1.2.0 on: the journal
 // is then in event_journal_0, event_journal_1 and so on, and a table event_journal would be another store, empty as a rule.
 // PostgreSQL's own partitions of one table are another thing.
-func (s *Store) refusePartitions(ctx context.Context) error {
+func (s *backend) refusePartitions(ctx context.Context) error {
 	var names []string
 	for _, name := range append([]string{s.tables.Journal, s.tables.Snapshot}, s.tables.states(s.options)...) {
 		if first := name + "_0"; len(first) <= maxName {
@@ -24,7 +24,7 @@ func (s *Store) refusePartitions(ctx context.Context) error {
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(found) > 0 {
-		err = invalid("open", "", fmt.Errorf("the tables %q are data partitions of the Akka plugin (number-of-partitions above 1), which the store does not read: move their rows into one table, or rename them where they are no longer used", found))
+		err = invalid(fmt.Errorf("the tables %q are data partitions of the Akka plugin (number-of-partitions above 1), which the store does not read: move their rows into one table, or rename them where they are no longer used", found))
 	}
 	return err
 }

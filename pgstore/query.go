@@ -7,12 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-type query struct{ view }
+type query struct{ *view }
 
 // queryPage is how many rows a query asks for at once.
 const queryPage = 1000
@@ -36,7 +35,7 @@ func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
 
 // numbers are from ≤ n < to.
 func numbers(from, to int) []int32 {
-	ns := make([]int32, 0, max(to-from, 0))
+	ns := make([]int32, 0, to-from)
 	for n := from; n < to; n++ {
 		ns = append(ns, int32(n))
 	}
@@ -77,48 +76,33 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 	}
 }
 
-// Events are in the order of Offset: Go compares ids byte by byte, as the collation "C" does.
+// Events implements annals.Query. Go compares ids byte by byte, as the collation "C" does.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	columns := q.s.sql.events
 	if f.KeysOnly {
 		columns = q.s.sql.eventKeys
 	}
-	return pages(f, annals.Event.Offset, func(f annals.Filter, limit int) (time.Time, error) { return q.horizon(ctx, f, limit) }, func(f annals.Filter, until time.Time, limit int) (page []annals.Event, err error) {
-		c, err := q.begin(ctx, "query events", "", 0)
-		if err != nil {
-			return nil, err
-		}
-		defer c.end(&err)
+	return pages(ctx, f, annals.Event.Offset, q.horizon, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
 		m := q.matching(f, until, "seq_nr")
 		sql := q.s.fill(`SELECT {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
 			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))
-		rows, err := q.reader().Query(c.ctx, sql, append([]any{eventFormats}, m.args...)...)
+		driver.Count(ctx, annals.Result{Requests: 1})
+		rows, err := q.reader().Query(ctx, sql, append([]any{eventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
 		}
-		return appendEvents(nil, rows, &c.result)
+		page, _, err := appendEvents(nil, rows)
+		return page, err
 	})
 }
 
+// States implements annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	everything := func(annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // a row per entity, no history
-	return pages(f, annals.State.Offset, everything, func(f annals.Filter, until time.Time, limit int) (page []annals.State, err error) {
-		c, err := q.begin(ctx, "query states", "", 0)
-		if err != nil {
-			return nil, err
-		}
-		defer c.end(&err)
+	everything := func(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // a row per entity, no history
+	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
 		m.arg(limit)
-		sql := q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args)))
-		rows, err := q.reader().Query(c.ctx, sql, m.args...)
-		if err != nil {
-			return nil, err
-		}
-		c.result.Requests = 1
-		page, err = appendStates(nil, rows, &c.result)
-		c.result.Events = len(page)
-		return page, err
+		return q.queryStates(ctx, q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args))), m.args...)
 	})
 }
 
@@ -143,25 +127,11 @@ func (q query) statesSQL(f annals.Filter, where, limit string) string {
 	return `SELECT * FROM (` + strings.Join(parts, " UNION ALL ") + `) s ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT ` + limit
 }
 
+// Newest implements annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	c, err := q.begin(ctx, "query newest", "", 0)
-	if err != nil {
-		return annals.Offset{}, err
-	}
-	defer c.end(&err)
 	m := q.matching(f, time.Time{}, "seq_nr")
 	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM {journal} WHERE {condition} AND NOT deleted
 		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, "{condition}", m.where())
-	rows, err := q.reader().Query(c.ctx, sql, m.args...)
-	if err != nil {
-		return annals.Offset{}, err
-	}
-	c.result.Requests = 1
-	var o annals.Offset
-	_, err = pgx.ForEachRow(rows, []any{&o.Time, (*int64)(&o.SeqNr), (*string)(&o.ID)}, func() error {
-		newest = o
-		newest.Time = o.Time.UTC()
-		return nil
-	})
+	err = q.eachOffset(ctx, func(o annals.Offset) { newest = o }, sql, m.args...)
 	return newest, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // What the first column of a row of the recovery statement says that the row is.
@@ -23,7 +24,7 @@ const recoverPage = 1000
 // recoverFormats are those of a row's kind and of what follows it.
 var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
-func (s *Store) prepareRecover() {
+func (s *backend) prepareRecover() {
 	s.sql.recover = s.fill(`
 		WITH snap AS MATERIALIZED (SELECT * FROM {snapshot} WHERE persistence_id = $1)
 		(SELECT {last row}, $1::text, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
@@ -35,19 +36,15 @@ func (s *Store) prepareRecover() {
 		"{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
 }
 
-// Recover is annals.Recover in one statement, where the events behind the snapshot are not many thousands.
-func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return view{s: s}.recover(ctx, id, snapshot, event)
-}
-
-func (v view) recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	if err := validRead("recover", id); err != nil {
-		return 0, err
-	}
+// Recover implements annals.Recoverer.
+func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	for begun := false; ; begun = true {
-		r := reader{view: v, op: "recover", id: id, to: annals.MaxSeqNr}
-		first, err := r.first(ctx)
-		if err != nil {
+		r := reader{view: v, id: id, to: annals.MaxSeqNr}
+		var first recovery
+		if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
+			first, err = r.first(ctx)
+			return err
+		}); err != nil {
 			return 0, err
 		}
 		switch {
@@ -55,8 +52,8 @@ func (v view) recover(ctx context.Context, id annals.PersistenceID, snapshot fun
 			if err := snapshot(first.snapshot); err != nil {
 				return 0, err
 			}
-		case begun: // events were handed over that only a snapshot can replace
-			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrTruncated}
+		case begun: // the caller has events that only a snapshot can replace
+			return 0, &annals.Error{Kind: annals.ErrTruncated}
 		}
 		last, err := r.deliver(ctx, first.events, event)
 		if errors.Is(err, annals.ErrTruncated) && r.overtaken {
@@ -66,7 +63,7 @@ func (v view) recover(ctx context.Context, id annals.PersistenceID, snapshot fun
 	}
 }
 
-// firstPage is what the recovery statement says.
+// recovery is the answer to the recovery statement.
 type recovery struct {
 	last     annals.SeqNr
 	snapshot annals.Snapshot
@@ -76,25 +73,20 @@ type recovery struct {
 
 // first asks for the snapshot and the events behind it.
 func (r *reader) first(ctx context.Context) (rec recovery, err error) {
-	c, err := r.begin(ctx, "recover", r.id, 0)
-	if err != nil {
-		return recovery{}, err
-	}
-	defer c.end(&err)
-	rows, err := r.reader().Query(c.ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
+	driver.Count(ctx, annals.Result{Requests: 1})
+	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
 	if err != nil {
 		return recovery{}, err
 	}
 	defer rows.Close()
-	c.result.Requests = 1
 	var kind int32
+	bytes := 0
 	d := newEventDecoder(rows, &kind)
 	for rows.Next() {
 		var e annals.Event
 		if err := d.event(&e); err != nil {
 			return recovery{}, err
 		}
-		c.result.Bytes += len(e.Data)
 		switch kind {
 		case lastRow:
 			rec.last = e.SeqNr
@@ -102,16 +94,16 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 			rec.snapshot, rec.found = asSnapshot(e), true
 		case eventRow:
 			rec.events = append(rec.events, e)
-			c.result.Events++
+			bytes += len(e.Data)
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return recovery{}, err
 	}
-	if err := r.complete(c, rec.events); err != nil {
+	if err := r.complete(ctx, rec.events); err != nil {
 		return recovery{}, err
 	}
-	r.read(rec.events, len(rec.events) < recoverPage, c.result)
+	r.note(rec.events, len(rec.events) < recoverPage, bytes)
 	return rec, nil
 }
 

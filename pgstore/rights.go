@@ -15,7 +15,7 @@ type need struct {
 }
 
 // needs are those of all tables that exist. Deleting events, and forgetting, need UPDATE and DELETE.
-func (s *Store) needs() (all []need) {
+func (s *backend) needs() (all []need) {
 	everything := []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
 	tables := []*table{s.journal, s.snapshot, s.epoch}
 	for _, t := range s.stateTables("") {
@@ -33,7 +33,7 @@ func (s *Store) needs() (all []need) {
 }
 
 // checkRights returns all the rights that the role of the connections lacks, and tables that have been removed, as one error.
-func (s *Store) checkRights(ctx context.Context) (wrong, err error) {
+func (s *backend) checkRights(ctx context.Context) (wrong, err error) {
 	var names, privileges []string
 	for _, n := range s.needs() {
 		for _, p := range n.privileges {

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -16,9 +15,9 @@ import (
 // database, each ended by a semicolon. Additional columns of Options.StateTypes are the user's own and are not in it. The error is
 // ErrInvalid when o is wrong.
 func Schema(o Options) (string, error) {
-	s := &Store{options: o, tables: o.Tables.withDefaults()}
+	s := &backend{options: o, tables: o.Tables.withDefaults()}
 	if err := s.settle(); err != nil {
-		return "", invalid("open", "", err)
+		return "", faultOf("open", invalid(err))
 	}
 	var b strings.Builder
 	for _, o := range s.objects() {
@@ -37,42 +36,24 @@ func Schema(o Options) (string, error) {
 // An index on a large table blocks its writers while it is made: create it beforehand, with CREATE INDEX CONCURRENTLY and the name
 // that Pending shows.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, o Options) (done []string, err error) {
-	s, err := unopened(pool, o)
-	if err != nil {
-		return nil, err
+	s, err := newBackend(pool, o)
+	if err == nil {
+		err = s.refusePartitions(ctx)
 	}
-	if err := s.refusePartitions(ctx); err != nil {
-		return nil, fault("open", "", err)
+	if err == nil {
+		done, err = s.create(ctx, true)
 	}
-	if done, err = s.create(ctx, true); err != nil {
-		return nil, fault("open", "", err)
-	}
-	return done, nil
+	return done, faultOf("open", err)
 }
 
 // Pending returns the statements that Migrate would run. It changes nothing.
 func Pending(ctx context.Context, pool *pgxpool.Pool, o Options) ([]string, error) {
-	s, err := unopened(pool, o)
+	s, err := newBackend(pool, o)
 	if err != nil {
-		return nil, err
+		return nil, faultOf("open", err)
 	}
 	missing, err := s.missing(ctx, s.reads, true)
-	if err != nil {
-		return nil, fault("open", "", err)
-	}
-	return statementsOf(missing), nil
-}
-
-// unopened is a store with checked options.
-func unopened(pool *pgxpool.Pool, o Options) (*Store, error) {
-	s := &Store{options: o, tables: o.Tables.withDefaults(), reads: pool}
-	if err := s.settle(); err != nil {
-		return nil, invalid("open", "", err)
-	}
-	if pool == nil {
-		return nil, invalid("open", "", errors.New("the pool is nil"))
-	}
-	return s, nil
+	return statementsOf(missing), faultOf("open", err)
 }
 
 // object is something that the store uses and that Migrate can make.
@@ -92,7 +73,7 @@ func statementsOf(objects []object) []string {
 
 // create makes what is missing, columns only if columns is true, and returns the statements that it ran. Where nothing is missing it
 // only reads.
-func (s *Store) create(ctx context.Context, columns bool) (done []string, err error) {
+func (s *backend) create(ctx context.Context, columns bool) (done []string, err error) {
 	if missing, err := s.missing(ctx, s.reads, columns); err != nil || len(missing) == 0 {
 		return nil, err
 	}
@@ -118,7 +99,7 @@ func (s *Store) create(ctx context.Context, columns bool) (done []string, err er
 
 // missing are the objects that the search_path does not lead to, in the order in which they can be made. A column is missing where its
 // table exists.
-func (s *Store) missing(ctx context.Context, q querier, columns bool) ([]object, error) {
+func (s *backend) missing(ctx context.Context, q querier, columns bool) ([]object, error) {
 	var all []object
 	for _, o := range s.objects() {
 		if columns || o.column == "" {
@@ -224,7 +205,7 @@ var addedToStates = []struct{ name, typ string }{
 }
 
 // objects are all that the store uses, the schema first where it has a name.
-func (s *Store) objects() (all []object) {
+func (s *backend) objects() (all []object) {
 	t, payload := s.tables, "BYTEA"
 	if s.options.JSONB {
 		payload = "JSONB"

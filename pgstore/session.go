@@ -29,7 +29,7 @@ var (
 //
 // The server ends what takes longer than WriteTimeout. Isolation is fixed: under a stricter level the statements would fail
 // where they now lose in peace. A commit waits until it is flushed, at least: a higher synchronous_commit is the operator's choice.
-func (s *Store) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
+func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
 	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', FALSE), set_config('idle_in_transaction_session_timeout', '%[1]d', FALSE),
 		set_config('default_transaction_isolation', 'read committed', FALSE)`, s.options.WriteTimeout.Milliseconds())
 	if lockTimeout > 0 {

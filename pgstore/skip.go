@@ -11,7 +11,7 @@ import (
 
 // Both statements leave the plugins' marker at $4, and one right behind the last row: there they meet a concurrent writer of
 // the entity's next event. They return whether they did anything.
-func (s *Store) prepareSkip() {
+func (s *backend) prepareSkip() {
 	s.sql.skip = s.fill(`
 		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
 		first AS (
@@ -44,67 +44,43 @@ func (s *Store) prepareSkip() {
 
 // skipToSnapshot makes n the last number of an entity whose snapshot has the number n and whose journal ends before it. It returns
 // false for any other entity.
-func (s *Store) skipToSnapshot(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr) (won bool, err error) {
+func (s *backend) skipToSnapshot(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr) (won bool, err error) {
 	err = q.QueryRow(ctx, s.sql.skipToSnapshot, id.Slice(), id.Type(), string(id), int64(n)).Scan(&won)
 	return won, err
 }
 
 // SkipTo implements annals.Skipper.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	const op = "skip"
-	if err := id.ValidateSkip(op, n, idLimits); err != nil {
+func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	var won bool
+	if err := v.write(ctx, func(q querier) error {
+		return q.QueryRow(ctx, v.s.sql.skip, id.Slice(), id.Type(), string(id), int64(n)).Scan(&won)
+	}); err != nil || won {
 		return err
 	}
-	c, err := view{s: s}.beginWrite(ctx, op, id, 0)
+	last, err := v.s.lastSeqNr(ctx, v.reader(), id)
 	if err != nil {
 		return err
 	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	var won bool
-	if err := s.write.QueryRow(c.ctx, s.sql.skip, id.Slice(), id.Type(), string(id), int64(n)).Scan(&won); err != nil {
-		return writeFault(op, id, err)
-	}
-	if !won {
-		last, err := s.lastSeqNr(c.ctx, s.reads, id)
-		if err != nil {
-			return err
-		}
-		return conflict(op, id, 0, last)
-	}
-	return nil
+	return conflict(0, last)
 }
 
 // SkipStateTo implements annals.StateSkipper.
-func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	const op = "skip state"
-	if err := id.ValidateSkip(op, n, idLimits); err != nil {
-		return err
-	}
-	c, err := view{s: s}.beginWrite(ctx, op, id, 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	t, last := s.stateTable(id), int64(0)
-	err = atomically(c.ctx, s.write, func(tx pgx.Tx) error {
-		if err := t.guard(c.ctx, tx, id); err != nil {
+func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	t, last := v.s.stateTable(id), annals.SeqNr(0)
+	err := v.write(ctx, func(q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error {
+			if err := t.guard(ctx, tx, id); err != nil {
+				return err
+			}
+			won, err := tx.Exec(ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
+			if err == nil && won.RowsAffected() == 0 {
+				err = tx.QueryRow(ctx, t.sql.last, string(id)).Scan((*int64)(&last))
+			}
 			return err
-		}
-		won, err := tx.Exec(c.ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
-		if err == nil && won.RowsAffected() == 0 {
-			err = tx.QueryRow(c.ctx, t.sql.last, string(id)).Scan(&last)
-		}
-		return err
+		})
 	})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // forgotten meanwhile
-		return conflict(op, id, 0, 0)
-	case err != nil:
-		return writeFault(op, id, err)
-	case last > 0:
-		return conflict(op, id, 0, annals.SeqNr(last))
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && last > 0 { // no row: it was forgotten meanwhile
+		return conflict(0, last)
 	}
-	return nil
+	return err
 }

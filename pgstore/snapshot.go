@@ -3,13 +3,12 @@ package pgstore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-type snapshots struct{ view }
+type snapshots struct{ *view }
 
 // atWritten is the save time of a snapshot, which the tables keep in milliseconds; infinite, which is unreadable, where it is in
 // none of the years 1 to 9999.
@@ -17,7 +16,7 @@ const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 2534023
 	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
 // snapshotColumns are a snapshot's columns in the places of eventColumns.
-func (s *Store) snapshotColumns() string {
+func (s *backend) snapshotColumns() string {
 	tags := "NULL::text[]"
 	if s.snapshot.has("tags") {
 		tags = "tags"
@@ -30,7 +29,7 @@ func asSnapshot(e annals.Event) annals.Snapshot {
 	return annals.Snapshot{ID: e.ID, SeqNr: e.SeqNr, Time: e.Time, Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata}
 }
 
-func (s *Store) prepareSnapshots() {
+func (s *backend) prepareSnapshots() {
 	s.sql.loadSnapshot = s.fill(`SELECT {snapshot columns} FROM {snapshot}
 		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`, "{snapshot columns}", s.snapshotColumns())
 	s.sql.deleteSnapshots = s.fill(`DELETE FROM {snapshot}
@@ -57,61 +56,34 @@ func (s *Store) prepareSnapshots() {
 
 // snapshotsAreFollowed reports whether the table has what followers need that start from snapshots: time and tags of the
 // event. Akka's tables have it from 1.2.0 on, Pekko's do not.
-func (s *Store) snapshotsAreFollowed() bool {
+func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
 }
 
-func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, criteria annals.SnapshotCriteria) (found annals.Snapshot, ok bool, err error) {
-	if err := validRead("load snapshot", id); err != nil {
-		return annals.Snapshot{}, false, err
-	}
-	c, err := v.begin(ctx, "load snapshot", id, 0)
+// Latest implements annals.SnapshotStore.
+func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	rows, err := v.reader().Query(ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, c)...)...)
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	rows, err := v.reader().Query(c.ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, criteria)...)...)
-	if err != nil {
+	found, _, err := appendEvents(nil, rows)
+	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}
-	defer rows.Close()
-	d := newEventDecoder(rows)
-	for rows.Next() { // once, or not at all: the id is the key
-		var e annals.Event
-		if err := d.event(&e); err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		c.result.Bytes = len(e.Data)
-		found, ok = asSnapshot(e), true
-	}
-	return found, ok, rows.Err()
+	return asSnapshot(found[0]), true, nil
 }
 
-func (v snapshots) Save(ctx context.Context, s annals.Snapshot) (err error) {
-	if err := s.Validate(v.s.limits); err != nil {
-		return err
-	}
+// Save implements annals.SnapshotStore.
+func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	if err := storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata); err != nil {
-		return invalid("save snapshot", s.ID, err)
+		return invalid(err)
 	}
-	c, err := v.beginWrite(ctx, "save snapshot", s.ID, 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	c.result.Requests, c.result.Bytes = 1, len(s.Data)
-	if v.tx != nil {
-		return atomically(c.ctx, v.tx.tx, func(tx pgx.Tx) error { return v.s.save(c.ctx, tx, s) })
-	}
-	if err := v.s.save(c.ctx, v.s.write, s); err != nil {
-		return writeFault("save snapshot", s.ID, err)
-	}
-	return nil
+	return v.write(ctx, func(q querier) error { return v.s.save(ctx, q, s) })
 }
 
 // save stores s unless a newer one is there.
-func (s *Store) save(ctx context.Context, q querier, snap annals.Snapshot) error {
+func (s *backend) save(ctx context.Context, q querier, snap annals.Snapshot) error {
 	metaID, metaManifest, meta := metaColumns(snap.Metadata)
 	var at *int64
 	if !snap.Time.IsZero() {
@@ -127,21 +99,12 @@ func (s *Store) save(ctx context.Context, q querier, snap annals.Snapshot) error
 	return err
 }
 
-func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, criteria annals.SnapshotCriteria) (err error) {
-	if err := criteria.ValidateDelete(id, idLimits); err != nil {
+// Delete implements annals.SnapshotStore.
+func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	return v.write(ctx, func(q querier) error {
+		_, err := q.Exec(ctx, v.s.sql.deleteSnapshots, bounds(id, c)...)
 		return err
-	}
-	c, err := v.beginWrite(ctx, "delete snapshots", id, 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	_, err = v.writer().Exec(c.ctx, v.s.sql.deleteSnapshots, bounds(id, criteria)...)
-	if err != nil && v.tx == nil {
-		return writeFault("delete snapshots", id, err)
-	}
-	return err
+	})
 }
 
 // bounds are the parameters of a statement that chooses by criteria. The times of both sides are whole milliseconds.

@@ -6,73 +6,67 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
-type states struct{ view }
+type states struct{ *view }
 
-func (v states) Get(ctx context.Context, id annals.PersistenceID) (found annals.State, ok bool, err error) {
-	if err := validRead("get state", id); err != nil {
+// Get implements annals.StateStore.
+func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	found, err := v.queryStates(ctx, v.s.stateTable(id).sql.get, string(id))
+	if err != nil || len(found) == 0 {
 		return annals.State{}, false, err
 	}
-	c, err := v.begin(ctx, "get state", id, 0)
-	if err != nil {
-		return annals.State{}, false, err
-	}
-	defer c.end(&err)
-	c.result.Requests = 1
-	rows, err := v.reader().Query(c.ctx, v.s.stateTable(id).sql.get, string(id))
-	if err != nil {
-		return annals.State{}, false, err
-	}
-	all, err := appendStates(nil, rows, &c.result)
-	if err != nil || len(all) == 0 {
-		return annals.State{}, false, err
-	}
-	return all[0], !all[0].Deleted, nil
+	return found[0], !found[0].Deleted, nil
 }
 
+// Put implements annals.StateStore.
 func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return v.put(ctx, "put state", w)
+	if err := storable(v.s.stateTable(w.ID).table, "state_payload", w.Payload, w.Metadata); err != nil {
+		return annals.Receipt{}, invalid(err)
+	}
+	return v.put(ctx, w, false)
 }
 
+// Delete implements annals.StateStore.
 func (v states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return v.put(ctx, "delete state", w)
+	if err := manifestsFit(w.Metadata); err != nil {
+		return annals.Receipt{}, invalid(err)
+	}
+	return v.put(ctx, w, true)
 }
 
-func (v states) put(ctx context.Context, op string, w annals.StateWrite) (r annals.Receipt, err error) {
+func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (annals.Receipt, error) {
+	if w.Event != nil {
+		if err := v.s.storableEvent(w.Event); err != nil {
+			return annals.Receipt{}, invalid(fmt.Errorf("event: %w", err))
+		}
+	}
 	w.Tags = orNil(slices.Clone(w.Tags))
-	if err := v.s.validateState(op, w); err != nil {
-		return annals.Receipt{}, err
+	p := &statePut{StateWrite: w, t: v.s.stateTable(w.ID), deleted: deleted}
+	if !p.t.keepsMetadata() {
+		p.Metadata = annals.Payload{}
 	}
-	p := &statePut{op: op, StateWrite: w, t: v.s.stateTable(w.ID), deleted: op == "delete state", writer: w.WriteID}
-	if w.WriteID.IsZero() {
-		p.writer = annals.NewWriteID()
-	}
-	c, err := v.beginWrite(ctx, op, w.ID, 0)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	defer c.end(&err)
-	c.result.Requests, c.result.Bytes = 1, len(w.Data)
-	if !p.deleted {
+	driver.Count(ctx, annals.Result{Requests: 1})
+	var err error
+	if !deleted {
 		if p.names, p.values, err = p.t.bind(&v.s.types, p.state()); err != nil {
 			return annals.Receipt{}, p.about(err)
 		}
 	}
 	var o outcome
 	if v.tx != nil {
-		v.tx.wrote.Store(true)
-		o, err = v.s.writeState(c.ctx, v.tx.tx, p)
+		o, err = v.s.writeState(ctx, v.tx.tx, p)
+		v.tx.changed(err == nil && o.err == nil)
 	} else {
-		o, err = v.s.resolveState(c, p)
+		o, err = v.s.resolveState(ctx, p)
 	}
 	if err != nil {
 		return annals.Receipt{}, err
@@ -80,33 +74,11 @@ func (v states) put(ctx context.Context, op string, w annals.StateWrite) (r anna
 	return o.receipt, o.err
 }
 
-// validateState says what is wrong with w, as annals.StateWrite.Validate and the columns have it.
-func (s *Store) validateState(op string, w annals.StateWrite) error {
-	if err := w.Validate(op, s.limits); err != nil {
-		return err
-	}
-	if op != "delete state" {
-		if err := storable(s.stateTable(w.ID).table, "state_payload", w.Payload, w.Metadata); err != nil {
-			return invalid(op, w.ID, err)
-		}
-	} else if utf8.RuneCountInString(w.Metadata.Manifest) > maxChars {
-		return invalid(op, w.ID, fmt.Errorf("the manifest of the metadata has more than %d characters", maxChars))
-	}
-	if e := w.Event; e != nil {
-		if err := s.storableEvent(e); err != nil {
-			return invalid(op, w.ID, fmt.Errorf("event: %w", err))
-		}
-	}
-	return nil
-}
-
 // statePut is one write of a state, or of its tombstone.
 type statePut struct {
 	annals.StateWrite
-	op       string
 	t        *stateTable
 	deleted  bool
-	writer   annals.WriteID
 	names    []string // additional columns
 	values   []any
 	attempts attempts
@@ -114,47 +86,40 @@ type statePut struct {
 
 // state is what the write makes of the entity, but for its time.
 func (p *statePut) state() annals.State {
-	s := annals.State{ID: p.ID, Revision: p.After + 1, Tags: p.Tags, Deleted: p.deleted}
-	if !p.deleted {
-		s.Payload = p.Payload
-	}
-	if p.t.keepsMetadata() {
-		s.Metadata = p.Metadata
-	}
-	return s
+	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.deleted}
 }
 
 // about makes err, of the user's own function, an error of this write.
 func (p *statePut) about(err error) *annals.Error {
-	e := &annals.Error{Op: p.op, ID: p.ID, Err: err}
+	e := &annals.Error{Err: err}
 	if own := (*annals.Error)(nil); errors.As(err, &own) && own.Op == "" {
 		e.Kind, e.Err = own.Kind, own.Err
 	}
 	return e
 }
 
-// resolveState writes p, trying again as long as that can tell what happened.
-func (s *Store) resolveState(c *call, p *statePut) (outcome, error) {
+// resolveState attempts to write p until its outcome is known, or for resolveFor.
+func (s *backend) resolveState(ctx context.Context, p *statePut) (outcome, error) {
 	p.attempts.since = time.Now()
 	for {
-		o, err := s.tryState(c, p)
+		o, err := s.tryState(ctx, p)
 		if err == nil {
 			return o, nil
 		}
 		if !p.attempts.again(err) {
-			return outcome{}, fault(p.op, p.ID, err)
+			return outcome{}, err
 		}
-		c.result.Retries++
-		if p.attempts.maybe && (!p.t.has(writeIDs) || c.ctx.Err() != nil || time.Since(p.attempts.since) > resolveFor) {
-			return outcome{}, &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrUnknown, Err: errors.Unwrap(fault(p.op, p.ID, err))}
+		driver.Count(ctx, annals.Result{Retries: 1})
+		if p.attempts.maybe && (!p.t.has(writeIDs) || ctx.Err() != nil || time.Since(p.attempts.since) > resolveFor) {
+			return outcome{}, unknown(err)
 		}
-		_ = backoff.Wait(c.ctx, c.result.Retries+3) // when ctx ends the next try fails at once, and says how it stands
+		_ = backoff.Wait(ctx, p.attempts.unsettled+3) // when ctx ends the next attempt fails at once, and its error tells
 	}
 }
 
 // tryState is one try, bounded as the server bounds it.
-func (s *Store) tryState(c *call, p *statePut) (outcome, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, s.answerTime())
+func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -169,7 +134,7 @@ func (s *Store) tryState(c *call, p *statePut) (outcome, error) {
 }
 
 // writeState writes p, or says who came before.
-func (s *Store) writeState(ctx context.Context, q querier, p *statePut) (outcome, error) {
+func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outcome, error) {
 	var at time.Time
 	var ok bool
 	var err error
@@ -210,9 +175,9 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 }
 
 // follow does what belongs to a row written in tx: the event, then the change handler.
-func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
+func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
-		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.writer})
+		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
 		won, err := s.insert(ctx, tx, []*commit{m})
 		if err != nil {
 			return err
@@ -223,9 +188,9 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 				return err
 			}
 			if last == p.After && m.timed() {
-				return invalid(p.op, p.ID, m.ahead())
+				return invalid(m.ahead())
 			}
-			return invalid(p.op, p.ID, fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", p.After+1, last))
+			return invalid(fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", p.After+1, last))
 		}
 	}
 	if p.t.OnChange == nil {
@@ -233,11 +198,11 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time
 	}
 	state := p.state()
 	state.Time = at.UTC()
-	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s), s.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s.self), s.options.WriteTimeout)
 	defer cancel()
 	err := panics.Contain("", "", func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) { // whatever the handler makes of it
-		return &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrUnavailable, Err: ended}
+		return &annals.Error{Kind: annals.ErrUnavailable, Err: ended}
 	}
 	if err != nil {
 		e := p.about(err)
@@ -255,25 +220,25 @@ func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 	var text string
 	err := q.QueryRow(ctx, p.t.sql.lookUp, string(p.ID)).Scan(&last, &text)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return outcome{err: conflict(p.op, p.ID, p.After, 0)}, nil
+		return outcome{err: conflict(p.After, 0)}, nil
 	}
 	if err != nil {
 		return outcome{}, err
 	}
 	kept, err := sqlrow.ParseWrites(text)
 	if err != nil {
-		return outcome{}, &annals.Error{Op: p.op, ID: p.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("column %s: %w", writeIDs, err)}
+		return outcome{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("column %s: %w", writeIDs, err)}
 	}
 	revision := p.After + 1
 	remembered := len(kept) < sqlrow.RememberedWrites // nothing has been forgotten: foreign writers leave no traces
 	for _, w := range kept {
-		if w.Revision == revision && w.WriteID == p.writer {
+		if w.Revision == revision && w.WriteID == p.WriteID {
 			return outcome{receipt: annals.Receipt{SeqNr: revision, Time: w.Time, Repeated: true}}, nil
 		}
 		remembered = remembered || w.Revision <= revision // what is as old as this write would be still there
 	}
-	if p.After < annals.SeqNr(last) && !remembered && (!p.WriteID.IsZero() && !p.FirstTry || p.attempts.maybe) {
-		return outcome{err: &annals.Error{Op: p.op, ID: p.ID, After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil
+	if p.After < annals.SeqNr(last) && !remembered && (!p.FirstTry || p.attempts.maybe) {
+		return outcome{err: &annals.Error{After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil
 	}
-	return outcome{err: conflict(p.op, p.ID, p.After, annals.SeqNr(last))}, nil
+	return outcome{err: conflict(p.After, annals.SeqNr(last))}, nil
 }

@@ -16,7 +16,7 @@ type statements struct {
 	deleteSnapshots         string
 }
 
-func (s *Store) prepare() {
+func (s *backend) prepare() {
 	s.sql.events, s.sql.eventKeys = eventColumns(payloadBytes(s.journal, "event_payload"), "meta_payload"), eventColumns("''::bytea", "NULL::bytea")
 	s.prepareAppend()
 	s.prepareDelete()
@@ -25,13 +25,13 @@ func (s *Store) prepare() {
 	s.prepareRecover()
 	s.prepareSkip()
 	for _, t := range s.states {
-		t.prepare(s)
+		t.prepare()
 	}
 }
 
 // fill replaces the placeholders of a statement: names of tables, the event columns, the empty payload of an event, and further ones,
 // as pairs.
-func (s *Store) fill(sql string, further ...string) string {
+func (s *backend) fill(sql string, further ...string) string {
 	return strings.NewReplacer(append(further,
 		"{journal}", s.journal.name, "{snapshot}", s.snapshot.name, "{offset}", s.offset.name, "{epoch}", s.epoch.name,
 		"{events}", s.sql.events, "{no payload}", noPayload(s.journal, "event_payload"))...).Replace(sql)
@@ -65,7 +65,7 @@ func noPayload(t *table, column string) string {
 // is infinite. Each commit of a group has a time of its own: the plugins' queries read a number of rows behind the time of the last row
 // read, and make no progress where more rows than that share a time. A group does not get ahead of the clock, because writing a row
 // takes longer than a microsecond.
-func (s *Store) prepareAppend() {
+func (s *backend) prepareAppend() {
 	value := func(bytes string) string { return payloadValue(s.journal, "event_payload", bytes) }
 
 	// Without ON CONFLICT, which looks into the index once more: only a concurrent writer can violate the key here.

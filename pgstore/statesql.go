@@ -20,7 +20,7 @@ type stateStatements struct {
 	keys              string // columns without payloads
 }
 
-func (t *stateTable) prepare(s *Store) {
+func (t *stateTable) prepare() {
 	fill := func(sql string) string {
 		return strings.NewReplacer("{state}", t.name, "{columns}", t.sql.columns, "{no payload}", noPayload(t.table, "state_payload"),
 			"{write ids}", t.columnOr(writeIDs, "NULL::text")).Replace(sql)
@@ -168,11 +168,11 @@ func (b *stateBuilder) additional(p *statePut) {
 
 // entry is p as sqlrow.Write writes it.
 func (b *stateBuilder) entry(p *statePut, revision, at string) string {
-	return fmt.Sprintf("%s || '/' || (extract(epoch FROM %s) * 1000000)::bigint || '/' || %s::text", revision, at, b.arg(p.writer.String()))
+	return fmt.Sprintf("%s || '/' || (extract(epoch FROM %s) * 1000000)::bigint || '/' || %s::text", revision, at, b.arg(p.WriteID.String()))
 }
 
 // appendStates reads rows of stateStatements.columns to their end.
-func appendStates(to []annals.State, rows pgx.Rows, result *annals.Result) ([]annals.State, error) {
+func appendStates(to []annals.State, rows pgx.Rows) ([]annals.State, error) {
 	defer rows.Close()
 	for rows.Next() {
 		var s annals.State
@@ -192,7 +192,6 @@ func appendStates(to []annals.State, rows pgx.Rows, result *annals.Result) ([]an
 		if s.SerializerID == 0 {
 			s.Deleted, s.Payload = true, annals.Payload{}
 		}
-		result.Bytes += len(s.Data)
 		to = append(to, s)
 	}
 	return to, rows.Err()

@@ -36,7 +36,7 @@ func (t *stateTable) keepsMetadata() bool {
 func (t *stateTable) wide() bool { return len(t.key) > 1 }
 
 // stateTable is the table of id's type.
-func (s *Store) stateTable(id annals.PersistenceID) *stateTable {
+func (s *backend) stateTable(id annals.PersistenceID) *stateTable {
 	if t, ok := s.states[id.Type()]; ok {
 		return t
 	}
@@ -44,7 +44,7 @@ func (s *Store) stateTable(id annals.PersistenceID) *stateTable {
 }
 
 // stateTables are the tables of a type, all of them for "", each once.
-func (s *Store) stateTables(entityType string) []*stateTable {
+func (s *backend) stateTables(entityType string) []*stateTable {
 	if entityType != "" {
 		if t, ok := s.states[entityType]; ok {
 			return []*stateTable{t}
@@ -63,7 +63,7 @@ func (s *Store) stateTables(entityType string) []*stateTable {
 }
 
 // validateStateTypes says what can be said without the database.
-func (s *Store) validateStateTypes() error {
+func (s *backend) validateStateTypes() error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(s.options.StateTypes)) {
 		st := s.options.StateTypes[entityType]
@@ -96,7 +96,7 @@ func (s *Store) validateStateTypes() error {
 }
 
 // verifyStates looks at the common table and at those of the types.
-func (s *Store) verifyStates(look func(name string) *table) error {
+func (s *backend) verifyStates(look func(name string) *table) error {
 	common := look(s.tables.State)
 	s.states = map[string]*stateTable{"": {table: common}}
 	faults := []error{stateShape.faults(common)}

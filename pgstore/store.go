@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -55,37 +56,10 @@ const (
 	mostBytes           = 64 << 20
 )
 
-// Store is an annals.Store, Recoverer, Watcher, StateFinder, Skipper, Forgetter and Transactor[pgx.Tx].
+// Store is an annals.Store, Recoverer, Watcher, StateFinder, Skipper, StateSkipper, Forgetter, HealthChecker and Transactor[pgx.Tx].
 type Store struct {
-	annals.Unsupported
-	options Options
-	tables  Tables
-
-	reads *pgxpool.Pool // the caller's, or opened by OpenURL
-	own   bool          // reads is closed with the store
-	write *pgxpool.Pool // patient connections for single writes and transactions
-	group *pgxpool.Pool // connections for append groups: they do not wait long for locks
-
-	reconnects reconnects // of write and group
-
-	sockets  wire.Sockets // of those two pools
-	direct   bool         // plain events bypass the driver's type map
-	yugabyte bool         // the server is a YugabyteDB
-
-	journal, snapshot, offset, epoch *table
-	states                           map[string]*stateTable // by entity type; "" is the common one
-	sql                              statements
-	types                            typeMap
-	limits                           annals.Limits
-
-	groups   groups
-	notifier notifier
-	listener listener
-
-	mu      sync.Mutex
-	closed  bool
-	calls   sync.WaitGroup // writes, also those whose callers have left. Under mu: none starts after closed
-	reading sync.WaitGroup // as calls, but reads
+	abilities
+	backend *backend
 }
 
 var (
@@ -100,22 +74,108 @@ var (
 	_ annals.HealthChecker      = (*Store)(nil)
 )
 
-// Open checks the tables and returns a store on them. ErrInvalid says all that is wrong with o or the tables, or that the server
-// refuses the user or the database; ErrUnavailable that the server could not be asked. The pool stays the caller's: close it
-// after the store.
+// Open checks the server, the tables and the role's rights to them, and returns a store. ErrInvalid names everything that is wrong
+// with o, the tables or the rights, or says that the server refuses the user or the database; ErrUnavailable means that the server
+// could not be asked. The caller closes the pool, after the store.
 func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
-	o.Observer = panics.Observer(o.Observer)
-	s, err := unopened(pool, o)
+	b, err := newBackend(pool, o)
+	if err == nil {
+		err = b.open(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return nil, faultOf("open", err)
 	}
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
+	s := &Store{backend: b}
+	b.self = s
+	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Observer: o.Observer, ReadWait: b.answerTime()})
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context) error {
+// abilities are what a Store, and a store inside a transaction, can do in addition to the contracts of annals.Store.
+type abilities struct{ *driver.Store }
+
+// Recover implements annals.Recoverer with one statement, where at most a thousand events follow the snapshot.
+func (a abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, a.Store, id, snapshot, event)
+}
+
+// FindStates implements annals.StateFinder: the states of a type whose additional column has the value, in the order of their ids. A
+// nil value finds NULL. Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
+func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return driver.FindStates(ctx, a.Store, entityType, column, value)
+}
+
+// Forget implements annals.Forgetter, in one transaction. Its last step locks the journal against writers, within InTx until the
+// transaction ends. The age of deleted events is that of the marker that DeleteTo left.
+func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+	return driver.Forget(ctx, a.Store, f)
+}
+
+// SkipTo implements annals.Skipper.
+func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipTo(ctx, s.Store, id, n)
+}
+
+// SkipStateTo implements annals.StateSkipper.
+func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipStateTo(ctx, s.Store, id, n)
+}
+
+// Watch implements annals.Watcher. It signals after writes of this store at once, and after those of others when they notify. Signals
+// also come for types and slices that f does not ask for, and without a cause, such as after a lost connection.
+func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+	return driver.Watch(ctx, s.Store, f)
+}
+
+// CheckHealth implements annals.HealthChecker with two statements: one over the caller's pool, which asks for tables and rights,
+// and one over a connection for writes, which reads the journal and asks whether the session can write.
+func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }
+
+// Close waits for the calls under way: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads, which
+// only their contexts end, at most as long as a write may take. ErrUnavailable says that reads have not ended. Watches end.
+func (s *Store) Close() error { return s.Store.Close() }
+
+// backend is what a Store and its transactions share.
+type backend struct {
+	self    *Store
+	options Options
+	tables  Tables
+
+	reads *pgxpool.Pool // the caller's, or opened by OpenURL
+	own   bool          // reads is closed with the store
+	write *pgxpool.Pool // connections for single writes and transactions, which wait for locks
+	group *pgxpool.Pool // connections for append groups, which do not wait long for locks
+
+	reconnects reconnects   // of write and group
+	sockets    wire.Sockets // of those two pools
+	direct     bool         // single events bypass the driver's conversion of parameters
+	yugabyte   bool         // the server is a YugabyteDB
+
+	journal, snapshot, offset, epoch *table
+	states                           map[string]*stateTable // by entity type; "" is the common one
+	sql                              statements
+	types                            typeMap
+	limits                           annals.Limits
+
+	groups     groups
+	background sync.WaitGroup // appends whose calls may have returned
+	notifier   notifier
+	listener   listener
+}
+
+// newBackend is a backend that has not asked the server yet.
+func newBackend(pool *pgxpool.Pool, o Options) (*backend, error) {
+	b := &backend{options: o, tables: o.Tables.withDefaults(), reads: pool}
+	if err := b.settle(); err != nil {
+		return nil, invalid(err)
+	}
+	if pool == nil {
+		return nil, invalid(errors.New("the pool is nil"))
+	}
+	return b, nil
+}
+
+func (s *backend) open(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		s.disconnect()
 		return err
@@ -123,27 +183,27 @@ func (s *Store) open(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) start(ctx context.Context) error {
+func (s *backend) start(ctx context.Context) error {
 	if err := s.connect(ctx); err != nil {
 		if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
-			return invalid("open", "", unfit)
+			return invalid(unfit)
 		}
-		return fault("open", "", err)
+		return err
 	}
 	if err := s.refusePartitions(ctx); err != nil {
-		return fault("open", "", err)
+		return err
 	}
 	if s.options.CreateTables {
 		if _, err := s.create(ctx, false); err != nil {
-			return fault("open", "", err)
+			return err
 		}
 	}
 	wrong, err := s.verify(ctx)
 	if err != nil {
-		return fault("open", "", err)
+		return err
 	}
 	if wrong != nil {
-		return invalid("open", "", wrong)
+		return invalid(wrong)
 	}
 	s.prepare()
 	s.groups.write = s.writeGroup
@@ -153,7 +213,7 @@ func (s *Store) start(ctx context.Context) error {
 }
 
 // settle fills the defaults in and says what is wrong with the options.
-func (s *Store) settle() error {
+func (s *backend) settle() error {
 	faults := []error{s.tables.validate(), s.validateStateTypes()}
 	switch t := s.options.WriteTimeout; {
 	case t == 0:
@@ -172,60 +232,80 @@ func (s *Store) settle() error {
 	return errors.Join(faults...)
 }
 
-// Journal is the store's journal.
-func (s *Store) Journal() annals.Journal { return journal{view{s: s}} }
+// view is the driver.Driver of a store, or of a store inside a transaction.
+type view struct {
+	s  *backend
+	tx *transaction // nil outside
+}
 
-// Snapshots is the store's snapshot store. It keeps one snapshot per entity.
-func (s *Store) Snapshots() annals.SnapshotStore { return snapshots{view{s: s}} }
-
-// States is the store's durable states.
-func (s *Store) States() annals.StateStore { return states{view{s: s}} }
-
-// Query reads across entities. Each page of a loop sees the store as of its own beginning.
-func (s *Store) Query() annals.Query { return query{view{s: s}} }
-
-// Offsets is the store's offset store.
-func (s *Store) Offsets() annals.OffsetStore { return offsets{view{s: s}} }
-
-// Capabilities depend on the tables that the database has, and on Options.PluginDeletes.
-func (s *Store) Capabilities() annals.Capabilities {
+// Capabilities depend on the tables, and on Options.PluginDeletes.
+func (v *view) Capabilities() annals.Capabilities {
 	idempotent, stateMetadata := true, true
-	for _, t := range s.states {
+	for _, t := range v.s.states {
 		idempotent, stateMetadata = idempotent && t.has(writeIDs), stateMetadata && t.keepsMetadata()
 	}
 	return annals.Capabilities{
-		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: s.offset.exists(),
+		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: v.s.offset.exists(),
 		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, EventTimes: true, TagQueries: true, StateEvents: true,
-		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !s.options.PluginDeletes, Forgets: true,
-		Limits: s.limits,
+		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes, Forgets: true,
+		Limits: v.s.limits,
 	}
 }
 
-// idLimits are what the columns of ids hold: VARCHAR(255) counts characters.
-var idLimits = annals.Limits{MaxIDChars: maxChars}
+func (v *view) Journal() annals.Journal         { return journal{v} }
+func (v *view) Snapshots() annals.SnapshotStore { return snapshots{v} }
+func (v *view) States() annals.StateStore       { return states{v} }
+func (v *view) Query() annals.Query             { return query{v} }
+func (v *view) Offsets() annals.OffsetStore     { return offsets{v} }
 
-// Close waits for what is in flight: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads,
-// which only their contexts end, at most as long as a write may take. ErrUnavailable says that reads were left behind. Watches
-// end.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.calls.Wait()
-	var err error
-	if !ends(s.reading.Wait, s.answerTime()) {
-		err = &annals.Error{Op: "close", Kind: annals.ErrUnavailable, Err: errors.New("the server does not answer reads that began before")}
-	}
+// Close ends the watches and closes the store's own connections.
+func (v *view) Close() error {
+	s := v.s
+	s.background.Wait()
 	s.listener.close()
 	s.notifier.close()
 	s.disconnect()
 	if s.own {
 		ends(s.reads.Close, s.answerTime())
 	}
-	return err
+	return nil
 }
 
-// ends reports whether f returns within d. If not, it goes on.
+// reader is where v reads: the caller's pool, or the transaction.
+func (v *view) reader() querier {
+	if v.tx != nil {
+		return v.tx.tx
+	}
+	return v.s.reads
+}
+
+// writer is where v makes a single write: the store's own pool, or the transaction.
+func (v *view) writer() querier {
+	if v.tx != nil {
+		return v.tx.tx
+	}
+	return v.s.write
+}
+
+// write does a write of one transaction, again while the server undoes it because of other transactions. When the answer
+// is lost the error is ErrUnknown. Within InTx it makes one attempt, whose outcome is certain.
+func (v *view) write(ctx context.Context, do func(q querier) error) error {
+	for attempts := 1; ; attempts++ {
+		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(attempts-1, 1)})
+		err := do(v.writer())
+		switch {
+		case err == nil || v.tx != nil:
+			return err
+		case retryable(err) && attempts <= maxDeadlocks:
+		case ambiguous(err):
+			return unknown(err)
+		default:
+			return err
+		}
+	}
+}
+
+// ends reports whether f returns within d. If not, it continues.
 func ends(f func(), d time.Duration) bool {
 	done := make(chan struct{})
 	go func() {

@@ -4,20 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
+
+// inTx is a store inside a transaction.
+type inTx = abilities
 
 // transaction is one InTx.
 type transaction struct {
 	tx    pgx.Tx
 	ctx   context.Context // of the whole: it ends what a call waits for
-	done  atomic.Bool
-	wrote atomic.Bool // the store's tables: followers are to be told
+	wrote atomic.Bool     // the store's tables: watchers are to be told
+}
+
+func (t *transaction) changed(really bool) {
+	if really {
+		t.wrote.Store(true)
+	}
+}
+
+// A call within a transaction is a savepoint.
+const (
+	savepoint = "SAVEPOINT annals"
+	undo      = "ROLLBACK TO SAVEPOINT annals"
+	release   = "RELEASE SAVEPOINT annals"
+)
+
+// Begin implements driver.Bracketer: within InTx it sets a savepoint.
+func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error) {
+	if v.tx == nil {
+		return ctx, nil
+	}
+	ctx = within{v.tx.ctx, ctx}
+	_, err := v.tx.tx.Exec(ctx, savepoint)
+	return ctx, err
+}
+
+// End implements driver.Bracketer: within InTx it undoes a use that failed.
+func (v *view) End(ctx context.Context, _ annals.Call, err error) error {
+	if v.tx == nil {
+		return err
+	}
+	if err != nil {
+		_, _ = v.tx.tx.Exec(ctx, undo+"; "+release)
+		return err
+	}
+	_, err = v.tx.tx.Exec(ctx, release)
+	return err
 }
 
 // within is the context of a call within a transaction: it ends when the transaction's does, for the driver closes a connection whose
@@ -41,19 +79,22 @@ func (callersTx) Commit(context.Context) error { return errNotYours }
 // Rollback refuses.
 func (callersTx) Rollback(context.Context) error { return errNotYours }
 
-// InTx is annals.Transactor. The transaction has a connection of the store's own and has to end within
+// InTx implements annals.Transactor. The transaction has a connection of the store's own and has to end within
 // Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was, reads too. A call's own
 // context counts when the call begins; afterwards the transaction's does. in is for one goroutine at a time, as tx is. Reads of
 // the outer store see what was there before. ErrUnknown means that the answer to the commit was lost.
-func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) (err error) {
-	c, err := view{s: s}.beginWrite(ctx, "transaction", "", 0)
-	if err != nil {
-		return err
-	}
-	defer c.end(&err)
-	ctx, cancel := context.WithTimeout(annals.ContextWithTx(c.ctx, s), s.options.WriteTimeout)
+func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
+	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		return s.inTx(ctx, fn)
+	})
+}
+
+func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
+	b := s.backend
+	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s), b.options.WriteTimeout)
 	defer cancel()
-	conn, err := s.acquire(ctx)
+	conn, err := b.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,54 +104,31 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		return err
 	}
 	t, committed := &transaction{tx: tx, ctx: ctx}, false
+	in, end := s.Store.InTx(&view{b, t})
 	defer func() {
-		t.done.Store(true)
+		end()
 		if !committed { // an error, or a panic in fn
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkTime)
 			defer cancel()
 			_ = tx.Rollback(ctx)
 		}
 	}()
-	if err := fn(ctx, callersTx{tx}, &inTx{view: view{s, t}}); err != nil {
+	if err := fn(ctx, callersTx{tx}, inTx{in}); err != nil {
 		return &annals.Error{Op: "transaction", Err: err}
 	}
-	t.done.Store(true)
+	end()
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the function took longer than %v: %w", s.options.WriteTimeout, err)
+		return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
 	}
 	if err := commitTx(ctx, tx); err != nil {
-		return writeFault("transaction", "", err)
+		if ambiguous(err) {
+			return unknown(err)
+		}
+		return err
 	}
 	committed = true
 	if t.wrote.Load() {
-		s.wrote()
+		b.wrote()
 	}
 	return nil
-}
-
-// inTx is a store inside a transaction.
-type inTx struct {
-	annals.Unsupported
-	view
-}
-
-var (
-	_ annals.Recoverer   = (*inTx)(nil)
-	_ annals.StateFinder = (*inTx)(nil)
-	_ annals.Forgetter   = (*inTx)(nil)
-)
-
-func (t *inTx) Journal() annals.Journal           { return journal{t.view} }
-func (t *inTx) Snapshots() annals.SnapshotStore   { return snapshots{t.view} }
-func (t *inTx) States() annals.StateStore         { return states{t.view} }
-func (t *inTx) Query() annals.Query               { return query{t.view} }
-func (t *inTx) Offsets() annals.OffsetStore       { return offsets{t.view} }
-func (t *inTx) Capabilities() annals.Capabilities { return t.s.Capabilities() }
-
-func (t *inTx) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return t.recover(ctx, id, snapshot, event)
-}
-
-func (t *inTx) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return t.findStates(ctx, entityType, column, value)
 }

@@ -20,18 +20,18 @@ import (
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	config, o, err := o.fromURL(u)
 	if err != nil {
-		return nil, invalid("open", "", err)
+		return nil, faultOf("open", invalid(err))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fault("open", "", err)
+		return nil, faultOf("open", err)
 	}
 	s, err := Open(ctx, pool, o)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	s.own = true
+	s.backend.own = true
 	return s, nil
 }
 
@@ -51,12 +51,12 @@ func (o Options) fromURL(u *url.URL) (*pgxpool.Config, Options, error) {
 	p.Duration("write_timeout", &o.WriteTimeout)
 	p.Flag("non_durable", &o.NonDurable)
 	storeurl.Number(p, "max_events", &o.MaxEvents)
-	config, err := driver(u, p)
+	config, err := poolConfig(u, p)
 	return config, o, errors.Join(p.Err(), err)
 }
 
-// driver gives the parameters that are left in p to pgx. It shows none of pgx's errors, which quote the URL.
-func driver(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
+// poolConfig gives the parameters that are left in p to pgx. It shows none of pgx's errors, which quote the URL.
+func poolConfig(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
 	rest := p.Rest("those of pgxpool.ParseConfig")
 	bare := url.URL{Scheme: "postgres", User: u.User, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	with := func(parameters url.Values) (*pgxpool.Config, error) {

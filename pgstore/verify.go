@@ -115,7 +115,7 @@ func (s shape) faults(t *table) error {
 }
 
 // inspect asks the database what it knows of a table.
-func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
+func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
 	t := &table{name: s.tables.quoted(name)}
 	rows, err := s.reads.Query(ctx, `
 		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1), c.relpersistence <> 'p'
@@ -146,7 +146,7 @@ func (s *Store) inspect(ctx context.Context, name string) (*table, error) {
 }
 
 // verify reads what the server is and what the tables look like. It returns everything that is wrong with them, or why they could not be read.
-func (s *Store) verify(ctx context.Context) (wrong, err error) {
+func (s *backend) verify(ctx context.Context) (wrong, err error) {
 	look := func(name string) *table {
 		t, lookErr := s.inspect(ctx, name)
 		err = errors.Join(err, lookErr)

@@ -17,13 +17,13 @@ const notifyEvery = 100 * time.Millisecond
 
 // channel is the name that writers notify and watchers listen on. Each set of tables has its own, as far as
 // PostgreSQL's bound on names lets it: a shared one only means signals without cause.
-func (s *Store) channel() string {
+func (s *backend) channel() string {
 	name := "annals " + s.tables.Schema + " " + s.tables.Journal
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 }
 
 // wrote tells watchers, here and in other processes, that something was committed.
-func (s *Store) wrote() {
+func (s *backend) wrote() {
 	s.listener.wake()
 	select {
 	case s.notifier.dirty <- struct{}{}:
@@ -39,7 +39,7 @@ type notifier struct {
 	ended sync.WaitGroup
 }
 
-func (n *notifier) start(s *Store) {
+func (n *notifier) start(s *backend) {
 	n.dirty = make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
@@ -52,7 +52,7 @@ func (n *notifier) close() {
 	n.ended.Wait()
 }
 
-func (n *notifier) run(ctx context.Context, s *Store) {
+func (n *notifier) run(ctx context.Context, s *backend) {
 	for {
 		select {
 		case <-n.dirty:
@@ -74,7 +74,7 @@ func (n *notifier) run(ctx context.Context, s *Store) {
 
 // notify sends one NOTIFY over a connection for groups, which are never busy for long. It stores nothing, so it does not wait
 // for a flush. Watchers poll as well: a lost notification costs time, no event.
-func (s *Store) notify() {
+func (s *backend) notify() {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, '')", pgx.QueryExecModeSimpleProtocol, s.channel())
@@ -82,28 +82,21 @@ func (s *Store) notify() {
 
 // listener wakes the watches of this store, with one connection for all of them, held while there are any.
 type listener struct {
-	s       *Store
+	s       *backend
 	mu      sync.Mutex
 	watches map[chan struct{}]bool
 	stop    context.CancelFunc // of the connection; nil when there is none
 	ended   sync.WaitGroup
 }
 
-func (l *listener) start(s *Store) {
+func (l *listener) start(s *backend) {
 	l.s = s
 	l.watches = map[chan struct{}]bool{}
 }
 
-// Watch signals after writes of this store at once and after those of others when they notify: also of types and slices
-// that f does not ask for. A signal may come without cause, and after a lost connection one always does.
-func (s *Store) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	var err error
-	c, err := view{s: s}.begin(ctx, "watch", "", 0)
-	if err != nil {
-		return nil, err
-	}
-	defer c.end(&err)
-	return s.listener.watch(ctx), nil
+// Watch implements annals.Watcher.
+func (v *view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
+	return v.s.listener.watch(ctx), nil
 }
 
 func (l *listener) watch(ctx context.Context) <-chan struct{} {

@@ -43,7 +43,7 @@ func TestStatementsForYugabyte(t *testing.T) {
 	slice := annals.PersistenceID("T|1").Slice()
 	for name, f := range map[string]annals.Filter{
 		"all": {}, "type": {Type: "T"}, "slices": {Slices: annals.SliceRange{From: slice, To: slice + 1}}, "both": {Type: "T", Slices: annals.SliceRange{From: 0, To: slice + 1}},
-		"none": {Type: "T", Slices: annals.SliceRange{From: slice + 1, To: slice + 1}},
+		"none": {Type: "T", Slices: annals.SliceRange{From: slice + 1, To: slice + 2}},
 	} {
 		events, states := 0, 0
 		for _, err := range s.Query().Events(t.Context(), f) {
