@@ -30,7 +30,6 @@ func TestQueryOverBursts(t *testing.T) {
 		"type, slices":  {annals.Filter{Type: "A", Slices: annals.SliceRange{From: 512, To: 1024}}, "entity_type = 'A' AND slice >= 512"},
 		"with a limit":  {annals.Filter{Limit: 2000}, "seq_nr <= 2000"},
 		"a short limit": {annals.Filter{Limit: 7, KeysOnly: true}, "seq_nr <= 7"},
-		"no slices":     {annals.Filter{Type: "A", Slices: annals.SliceRange{From: 7, To: 3}}, "FALSE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := count(t, u, "SELECT count(*) FROM event_journal WHERE "+c.sql)
