@@ -91,7 +91,7 @@ func (e *entity[C, S, R]) upcoming() task {
 // unfinished reports whether the state depends on the outcome of a write that is not known yet: then nothing can be decided.
 // e.mu is held.
 func (e *entity[C, S, R]) unfinished() bool {
-	return e.next.finish != nil || e.current != nil && e.current.finish != nil
+	return e.next != nil && e.next.finish != nil || e.current != nil && e.current.finish != nil
 }
 
 // work has the turn and works until nothing is left to do.
