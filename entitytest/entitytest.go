@@ -1,7 +1,7 @@
-// Package entitytest tests behaviors as Given/When/Then, without a store.
+// Package entitytest tests behaviors without a store, in the form Given, When, Then.
 //
-// Every event and state that passes through a scenario also passes through the behavior's codec, as it would on its way
-// to a store and back, and what Decide must not do, change the state it was given, fails the test.
+// Start a scenario with New or NewState. Each event and state is encoded and decoded by the behavior's codec, as if it had been stored and
+// read. A Decide that changes the state that it was given fails the test.
 package entitytest
 
 import (
@@ -10,24 +10,26 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 )
 
-// Case is a scenario of one event-sourced entity. Its methods return it, so that a scenario reads as one sentence; the
-// first demand that is not met ends the test.
+// Case is a scenario of one event-sourced entity. Its methods return it, so that calls can be chained. The first demand that is not met
+// ends the test.
 type Case[C, E, S, R any] struct {
 	t      testing.TB
 	b      behavior.EventSourced[C, E, S, R]
 	state  S
+	info   behavior.Info // of the last event
 	events []E
 	reply  R
 	err    error
 }
 
-// New starts a scenario for the entity named id. A faulty b ends the test.
+// New starts a scenario for the entity named id, which has no events. A faulty b ends the test.
 func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id string) *Case[C, E, S, R] {
 	t.Helper()
 	if err := b.Validate(); err != nil {
@@ -46,14 +48,28 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 	return k
 }
 
-// Given lets events have happened.
+// At sets the time at which the events that follow are stored, for EvolveStored: the zero time before the first call of At.
+func (k *Case[C, E, S, R]) At(t time.Time) *Case[C, E, S, R] {
+	k.info.Time = storedTime(t)
+	return k
+}
+
+// Metadata sets the metadata of the events that follow, for EvolveStored: nil, which is none, before the first call of Metadata. v is
+// encoded and decoded by the behavior's Metadata, whose absence ends the test.
+func (k *Case[C, E, S, R]) Metadata(v any) *Case[C, E, S, R] {
+	k.t.Helper()
+	k.info.Metadata = metadata(k.t, k.b.Metadata, v)
+	return k
+}
+
+// Given makes events the past of the entity, behind those that it has.
 func (k *Case[C, E, S, R]) Given(events ...E) *Case[C, E, S, R] {
 	k.t.Helper()
 	k.evolve(events)
 	return k
 }
 
-// When lets the entity decide c. What it decides happens.
+// When has the entity decide c and applies the events that it decides.
 func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 	k.t.Helper()
 	var zero R
@@ -62,7 +78,7 @@ func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 	k.events, k.err = k.b.Decide(k.state, c)
 	unchanged()
 	if k.err != nil {
-		k.events = nil // a host throws them away
+		k.events = nil // a host does not use them
 		return k
 	}
 	k.evolve(k.events)
@@ -98,7 +114,7 @@ func (k *Case[C, E, S, R]) Rejected(want error) *Case[C, E, S, R] {
 	return k
 }
 
-// State hands the state behind the last command to check.
+// State calls check with the state after the last command.
 func (k *Case[C, E, S, R]) State(check func(s S)) *Case[C, E, S, R] {
 	k.t.Helper()
 	check(k.state)
@@ -111,8 +127,28 @@ func (k *Case[C, E, S, R]) evolve(events []E) {
 		if k.b.Tags != nil {
 			_ = k.b.Tags(e) // must not panic for any event
 		}
-		k.state = k.b.Evolve(k.state, throughCodec(k.t, k.b.Events, e))
+		k.info.SeqNr++
+		if e = throughCodec(k.t, k.b.Events, e); k.b.EvolveStored != nil {
+			k.state = k.b.EvolveStored(k.state, e, k.info)
+		} else {
+			k.state = k.b.Evolve(k.state, e)
+		}
 	}
+}
+
+// storedTime is t as a store keeps it.
+func storedTime(t time.Time) time.Time { return t.UTC().Round(0).Truncate(time.Microsecond) }
+
+// metadata is v as it comes back from a store.
+func metadata(t testing.TB, c behavior.Codec[any], v any) any {
+	t.Helper()
+	if v == nil {
+		return nil
+	}
+	if c == nil {
+		t.Fatal("the behavior's Metadata is nil, so it is given no metadata")
+	}
+	return throughCodec(t, c, v)
 }
 
 // throughCodec is v as it comes back from a store.
@@ -132,7 +168,7 @@ func throughCodec[T any](t testing.TB, c behavior.Codec[T], v T) T {
 	return back
 }
 
-// watch returns a function that demands that s has not been changed. A state that cannot be encoded is not watched.
+// watch returns a function that demands that s has not been changed. It demands nothing of a state that cannot be encoded.
 func watch[S any](t testing.TB, c behavior.Codec[S], s S) func() {
 	before, err := c.Encode(s)
 	return func() {
@@ -143,7 +179,7 @@ func watch[S any](t testing.TB, c behavior.Codec[S], s S) func() {
 	}
 }
 
-// same compares values, and those that hold more than is stored, such as protobuf messages, by what is stored.
+// same reports whether a and b are equal, or are stored as the same bytes: values such as protobuf messages hold more than is stored.
 func same[T any](c behavior.Codec[T], a, b T) bool {
 	if reflect.DeepEqual(a, b) {
 		return true

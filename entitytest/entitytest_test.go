@@ -6,7 +6,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entitytest"
@@ -83,6 +85,55 @@ func TestStateScenario(t *testing.T) {
 		})
 }
 
+// change is who changed something last, and when.
+type change struct {
+	N    annals.SeqNr
+	At   time.Time
+	User string
+}
+
+func changed(_ change, i behavior.Info) change {
+	user, _ := i.Metadata.(string)
+	return change{i.SeqNr, i.Time, user}
+}
+
+var users = codec.Union[any](codec.JSON[string]("user"))
+
+// audited are behaviors whose state is what the store says of events and states.
+var audited = behavior.EventSourced[string, string, change, change]{
+	Type: "Audited", Events: codec.JSON[string]("said"), Metadata: users,
+	Decide:       func(_ change, word string) ([]string, error) { return []string{word, word}, nil },
+	EvolveStored: func(s change, _ string, i behavior.Info) change { return changed(s, i) },
+	Reply:        func(s change, _ string, _ []string) change { return s },
+}
+
+var auditedState = behavior.DurableState[string, change, change]{
+	Type: "Audited", Metadata: users,
+	Decide: func(s change, word string) (behavior.Effect[change], error) {
+		if word == "delete" {
+			return behavior.Delete[change](), nil
+		}
+		return behavior.Save(s), nil
+	},
+	Stored: changed,
+	Reply:  func(s change, _ string) change { return s },
+}
+
+// EvolveStored and Stored are given numbers, and the times and metadata that the scenario sets.
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	entitytest.New(t, audited, "1").
+		Given("a").
+		At(noon.In(time.FixedZone("", 3600)).Add(time.Nanosecond)).Metadata("ann").When("b").Reply(change{3, noon, "ann"}).
+		Metadata(nil).When("c").Reply(change{5, noon, ""})
+	entitytest.NewState(t, auditedState, "1").
+		Given(change{}).
+		At(noon).Metadata("ann").When("b").Reply(change{2, noon, "ann"}).
+		When("delete").ThenDeleted().Reply(change{}).
+		When("c").Reply(change{4, noon, "ann"})
+}
+
 // failing is a testing.TB that keeps the failure to itself.
 type failing struct {
 	testing.TB
@@ -108,6 +159,8 @@ func TestUnmetDemandsFail(t *testing.T) {
 	faulty := cart
 	faulty.Type = ""
 	for want, scenario := range map[string]func(t testing.TB){
+		"Metadata is nil":          func(t testing.TB) { entitytest.New(t, cart, "1").Metadata("ann") },
+		"is not in the union":      func(t testing.TB) { entitytest.New(t, audited, "1").Metadata(1) },
 		"Type":                     func(t testing.TB) { entitytest.New(t, faulty, "1") },
 		"rejected: empty":          func(t testing.TB) { entitytest.New(t, cart, "1").When("").Then() },
 		"events: got [a], want []": func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then() },

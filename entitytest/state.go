@@ -2,18 +2,20 @@ package entitytest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 )
 
-// StateCase is a scenario of one durable-state entity. Its methods return it, so that a scenario reads as one sentence;
-// the first demand that is not met ends the test.
+// StateCase is a scenario of one durable-state entity. Its methods return it, so that calls can be chained. The first demand that is not
+// met ends the test.
 type StateCase[C, S, R any] struct {
 	t       testing.TB
 	b       behavior.DurableState[C, S, R]
 	id      string
 	state   S
+	info    behavior.Info // of the last revision
 	saved   bool
 	deleted bool
 	reply   R
@@ -34,14 +36,28 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 	return k
 }
 
-// Given lets s be what is stored.
+// At sets the time at which the states that follow are stored, for Stored: the zero time before the first call of At.
+func (k *StateCase[C, S, R]) At(t time.Time) *StateCase[C, S, R] {
+	k.info.Time = storedTime(t)
+	return k
+}
+
+// Metadata sets the metadata of the states that follow, for Stored: nil, which is none, before the first call of Metadata. v is encoded
+// and decoded by the behavior's Metadata, whose absence ends the test.
+func (k *StateCase[C, S, R]) Metadata(v any) *StateCase[C, S, R] {
+	k.t.Helper()
+	k.info.Metadata = metadata(k.t, k.b.Metadata, v)
+	return k
+}
+
+// Given makes s the stored state, as the next revision.
 func (k *StateCase[C, S, R]) Given(s S) *StateCase[C, S, R] {
 	k.t.Helper()
 	k.state = k.stored(s)
 	return k
 }
 
-// When lets the entity decide c. What it decides happens.
+// When has the entity decide c and stores what it decides.
 func (k *StateCase[C, S, R]) When(c C) *StateCase[C, S, R] {
 	k.t.Helper()
 	var zero R
@@ -61,6 +77,7 @@ func (k *StateCase[C, S, R]) When(c C) *StateCase[C, S, R] {
 		}
 		k.state = k.stored(next)
 	case k.deleted:
+		k.info.SeqNr++
 		k.state = k.first()
 	}
 	if k.b.Reply != nil {
@@ -92,7 +109,7 @@ func (k *StateCase[C, S, R]) ThenDeleted() *StateCase[C, S, R] {
 	return k
 }
 
-// ThenNothing demands that the last command was accepted and left the state alone.
+// ThenNothing demands that the last command was accepted and neither saved nor deleted the state.
 func (k *StateCase[C, S, R]) ThenNothing() *StateCase[C, S, R] {
 	k.t.Helper()
 	k.accepted()
@@ -116,7 +133,7 @@ func (k *StateCase[C, S, R]) Rejected(want error) *StateCase[C, S, R] {
 	return k
 }
 
-// State hands the state behind the last command to check.
+// State calls check with the state after the last command.
 func (k *StateCase[C, S, R]) State(check func(s S)) *StateCase[C, S, R] {
 	k.t.Helper()
 	check(k.state)
@@ -136,6 +153,9 @@ func (k *StateCase[C, S, R]) stored(s S) S {
 	s = throughCodec(k.t, k.b.States, s)
 	if k.b.Restore != nil {
 		s = k.b.Restore(k.id, s)
+	}
+	if k.info.SeqNr++; k.b.Stored != nil {
+		s = k.b.Stored(s, k.info)
 	}
 	return s
 }

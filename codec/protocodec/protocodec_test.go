@@ -1,6 +1,7 @@
 package protocodec_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -107,6 +108,80 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 		}
 		if back, err := c.Decode(p); err != nil || !proto.Equal(back, accepted) {
 			t.Errorf("%s: read back as something else, %v", name, err)
+		}
+	}
+}
+
+// person is a domain type of the tests, stored as a structpb.Struct.
+type person struct{ First, Last string }
+
+func toStruct(p person) (*structpb.Struct, error) {
+	return structpb.NewStruct(map[string]any{"first": p.First, "last": p.Last})
+}
+
+func fromStruct(m *structpb.Struct) (person, error) {
+	fields := m.GetFields()
+	if fields["first"] == nil || fields["last"] == nil {
+		return person{}, codec.Fault("a name is missing")
+	}
+	return person{fields["first"].GetStringValue(), fields["last"].GetStringValue()}, nil
+}
+
+type named interface{ named() }
+
+func (person) named() {}
+
+func TestMap(t *testing.T) {
+	t.Parallel()
+	c := protocodec.Map("person#2", toStruct, fromStruct,
+		protocodec.Was("person", func(m *wrapperspb.StringValue) (person, error) { return person{Last: m.GetValue()}, nil }))
+	union := codec.Union[named](c)
+	if err := union.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	ada := person{"Ada", "Lovelace"}
+	p, err := union.Encode(ada)
+	if err != nil || p.SerializerID != protocodec.Serializer || p.Manifest != "person#2" {
+		t.Fatalf("got %v, %v", p, err)
+	}
+	if back, err := union.Decode(p); err != nil || back != named(ada) {
+		t.Errorf("read back as %v, %v", back, err)
+	}
+	old := annals.Payload{SerializerID: protocodec.Serializer, Manifest: "person", Data: []byte("\x0a\x08Lovelace")}
+	if back, err := c.Decode(old); err != nil || back != (person{Last: "Lovelace"}) {
+		t.Errorf("the former version is read as %v, %v", back, err)
+	}
+	p.Data = nil
+	if back, err := c.Decode(p); err == nil || back != (person{}) || !strings.Contains(err.Error(), "a name is missing") {
+		t.Errorf("a message without names is read as %v, %v", back, err)
+	}
+	p.Data = []byte{0x0a, 0xff}
+	if back, err := c.Decode(p); err == nil || back != (person{}) {
+		t.Errorf("broken bytes are read as %v", back)
+	}
+}
+
+// Guards the ReadBack in Map.
+func TestMapRefusesWhatItDoesNotReadBack(t *testing.T) {
+	t.Parallel()
+	secret := person{"4711", "4711"}
+	for name, c := range map[string]*codec.Type[person]{
+		"a field is lost": protocodec.Map("person", toStruct, func(m *structpb.Struct) (person, error) {
+			p, err := fromStruct(m)
+			p.Last = ""
+			return p, err
+		}),
+		"a field is changed": protocodec.Map("person", toStruct, func(m *structpb.Struct) (person, error) {
+			p, err := fromStruct(m)
+			p.First += " the First"
+			return p, err
+		}),
+		"it is refused": protocodec.Map("person", toStruct, func(*structpb.Struct) (person, error) { return person{}, errors.New("4711") }),
+		"no message":    protocodec.Map("person", func(person) (*structpb.Struct, error) { return nil, errors.New("4711") }, fromStruct),
+		"text":          protocodec.Map("person", func(p person) (*structpb.Struct, error) { return toStruct(person{p.First + "\xff", p.Last}) }, fromStruct),
+	} {
+		if p, err := c.Encode(secret); err == nil || strings.Contains(err.Error(), "4711") {
+			t.Errorf("%s: got %v, %v, want an error that repeats nothing of the value", name, p, err)
 		}
 	}
 }
