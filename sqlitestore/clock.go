@@ -64,15 +64,15 @@ func eventTime(e *annals.NewEvent, now int64) int64 {
 }
 
 // checkTimes refuses a NewEvent.Time before 1970, or more than maxAhead in the future.
-func checkTimes(c annals.Call, events ...annals.NewEvent) error {
+func checkTimes(events ...annals.NewEvent) error {
 	for i := range events {
 		t := events[i].Time
 		switch {
 		case t.IsZero():
 		case t.UnixMicro() < 0:
-			return invalid(c.Op, c.ID, fmt.Sprintf("event %d: the time %v is before 1970", i+1, t))
+			return invalid(fmt.Sprintf("event %d: the time %v is before 1970", i+1, t))
 		case time.Until(t) > maxAhead:
-			return invalid(c.Op, c.ID, fmt.Sprintf("event %d: the time %v is more than %v in the future", i+1, t, maxAhead))
+			return invalid(fmt.Sprintf("event %d: the time %v is more than %v in the future", i+1, t, maxAhead))
 		}
 	}
 	return nil

@@ -4,18 +4,16 @@ import (
 	"context"
 	"net/url"
 	"runtime"
-
-	"github.com/annals-go/annals"
 )
 
 // Commits returns how many groups were committed, and how many writes were in them.
 func Commits(s *Store) (groups, writes int64) {
-	return s.writer.commits.Load(), s.writer.grouped.Load()
+	return s.backend.writer.commits.Load(), s.backend.writer.grouped.Load()
 }
 
 // AwaitQueue returns when n writes wait for the writer.
 func AwaitQueue(s *Store, n int) {
-	for queued(s.writer) < n {
+	for queued(s.backend.writer) < n {
 		runtime.Gosched()
 	}
 }
@@ -33,25 +31,27 @@ const (
 )
 
 // Path is the file of s.
-func Path(s *Store) string { return s.path }
+func Path(s *Store) string { return s.backend.path }
 
 // LimitReaders gives s a pool of n connections for reading. No read may be under way.
-func LimitReaders(s *Store, n int) { s.readers = newReaders(s.readerDB, s.files, n) }
+func LimitReaders(s *Store, n int) {
+	s.backend.readers = newReaders(s.backend.readerDB, s.backend.files, n)
+}
 
 // MaxStatements bounds Statements of each connection.
 const MaxStatements = maxStatements
 
 // Statements returns how many prepared statements the writer keeps, and all readers together. Nothing may be under way.
 func Statements(s *Store) (writer, readers int) {
-	for _, r := range s.readers.idle {
+	for _, r := range s.backend.readers.idle {
 		readers += len(r.known)
 	}
-	return len(s.writer.statements.known), readers
+	return len(s.backend.writer.statements.known), readers
 }
 
 // HoldReader runs fn while it has one of the connections for reading.
 func HoldReader(s *Store, fn func()) error {
-	return s.read(context.Background(), annals.Call{}, func(context.Context, *statements) error { fn(); return nil })
+	return s.backend.read(context.Background(), func(context.Context, *statements) error { fn(); return nil })
 }
 
 // FromURL shows to the tests what a URL says.

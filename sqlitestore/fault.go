@@ -12,36 +12,20 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// translate makes err an *annals.Error. What the driver reports before a COMMIT is certain: nothing was written.
-func translate(op string, id annals.PersistenceID, err error) error {
-	if err == nil {
-		return nil
-	}
-	if e := (*annals.Error)(nil); errors.As(err, &e) {
-		if e.Op != "" {
-			return err
-		}
-		completed := *e
-		completed.Op = op
-		if e.ID == "" {
-			completed.ID = id
-		}
-		return &completed
-	}
-	return &annals.Error{Op: op, ID: id, Kind: kindOf(err), Err: err}
-}
-
-// translateOpen is translate for Open: a file that is no database, or cannot be written, is the caller's mistake.
-func translateOpen(err error) error {
-	invalid := cannotWrite(err)
+// openFault is err of Open as an *annals.Error. A file that is no database, or cannot be written, is the caller's mistake.
+func openFault(err error) error {
+	kind := kindOf(err)
 	switch code(err) & 0xff {
 	case lib.SQLITE_NOTADB, lib.SQLITE_ERROR: // SQLITE_ERROR: another program has created a table with a name of ours
-		invalid = true
+		kind = annals.ErrInvalid
 	}
-	if e := (*annals.Error)(nil); invalid && !errors.As(err, &e) {
-		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+	if cannotWrite(err) {
+		kind = annals.ErrInvalid
 	}
-	return translate("open", "", err)
+	if e := (*annals.Error)(nil); errors.As(err, &e) {
+		kind, err = e.Kind, e.Err
+	}
+	return &annals.Error{Op: "open", Kind: kind, Err: err}
 }
 
 // cannotWrite reports whether err says that a right is missing, or something else that somebody has to change.
@@ -119,10 +103,10 @@ func code(err error) int {
 	return 0
 }
 
-func withdrawn(ctx context.Context, op string, id annals.PersistenceID) error {
-	return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnavailable, Err: ctx.Err()}
+func withdrawn(ctx context.Context) error {
+	return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 }
 
-func invalid(op string, id annals.PersistenceID, reason string) error {
-	return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errors.New(reason)}
+func invalid(reason string) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New(reason)}
 }

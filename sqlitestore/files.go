@@ -19,7 +19,7 @@ func findFile(path string, open func(modeof ...string) error) error {
 		return err
 	}
 	if info.IsDir() {
-		return invalid("open", "", "the path names a folder")
+		return invalid("the path names a folder")
 	}
 	return open()
 }

@@ -2,46 +2,31 @@ package sqlitestore
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/annals-go/annals"
 )
 
-// FindStates implements annals.StateFinder: the states of entityType whose column has value, nil for NULL, tombstones
-// left out, by id.
-func (c *contracts) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	call := annals.Call{Op: "find states"}
-	return func(yield func(annals.State, error) bool) {
-		ctx, o := c.observe(ctx, call)
-		err := c.findStates(ctx, o, call, entityType, column, value, yield)
-		if err = brokenOff(err); o.end(ctx, err) != nil {
-			yield(annals.State{}, err)
-		}
-	}
-}
-
-func (c *contracts) findStates(ctx context.Context, o *observed, call annals.Call, entityType, column string, value any,
-	yield func(annals.State, error) bool,
-) error {
-	t := c.types.of(entityType)
-	known := false
-	for _, name := range t.Columns {
-		known = known || name == column
-	}
-	if !known {
-		return invalid(call.Op, "", "the state type has no additional column of that name")
-	}
+// FindStates is annals.StateFinder. Tombstones are left out.
+func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	t := v.b.types.of(entityType)
 	arg, err := columnArg(value)
-	if err != nil {
-		return invalid(call.Op, "", err.Error())
+	if err == nil && !slices.Contains(t.Columns, column) {
+		err = fmt.Errorf("type %q has no additional column %q", entityType, column)
 	}
-	text := `SELECT ` + stateColumns + ` FROM ` + t.table + ` WHERE ` + t.table + `.` + quote(column) + ` IS ? AND entity_type = ?
-		AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
-	last := annals.PersistenceID("")
-	return pages(ctx, c, o, call, page[annals.State]{
-		read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
-			return scanStates(ctx, q, p, text, arg, entityType, string(last), pageRows)
-		},
-		passed: func(s annals.State) { last = s.ID },
-	}, yield)
+	if err != nil {
+		return func(yield func(annals.State, error) bool) { yield(annals.State{}, invalid(err.Error())) }
+	}
+	text := `SELECT ` + stateColumns + ` FROM ` + t.table + `
+		WHERE ` + t.table + `.` + quote(column) + ` IS ? AND entity_type = ? AND state_ser_id <> 0 AND persistence_id > ?
+		ORDER BY persistence_id LIMIT ?`
+	return pages(ctx, v, 0, func(ctx context.Context, q *statements, p *page[annals.State], last *annals.State) error {
+		after := ""
+		if last != nil {
+			after = string(last.ID)
+		}
+		return scanStates(ctx, q, p, text, arg, entityType, after, pageRows)
+	})
 }

@@ -9,25 +9,18 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Forget implements annals.Forgetter, in one transaction. The rows that a DeleteTo emptied go with it: where they are
-// many, a second DeleteTo removes them beforehand, in batches.
-func (c *contracts) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
-	call := annals.Call{Op: "forget", ID: f.ID}
-	ctx, o := c.observe(ctx, call)
-	if err := f.Validate(limits); err != nil {
-		return false, o.end(ctx, err)
-	}
-	table := c.types.of(f.ID.Type()).table
-	o.requests(1)
+// Forget is annals.Forgetter.
+func (v view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
+	table := v.b.types.of(f.ID.Type()).table
 	if f.DryRun {
-		err = c.readTx(ctx, call, func(ctx context.Context, q *statements) (err error) {
+		err = v.readTx(ctx, func(ctx context.Context, q *statements) (err error) {
 			_, done, err = q.forgettable(ctx, f, table)
 			return err
 		})
-		return done, o.end(ctx, err)
+		return done, err
 	}
-	var forgotten bool // for the writer, who may go on when ctx has ended
-	err = c.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+	var forgotten bool // for the writer, which may go on when ctx has ended
+	err = v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		there, old, err := t.forgettable(ctx, f, table)
 		if forgotten = old; err != nil || !there || !old {
 			return err
@@ -35,9 +28,9 @@ func (c *contracts) Forget(ctx context.Context, f annals.Forgetting) (done bool,
 		return t.forget(ctx, f.ID, table)
 	}})
 	if err != nil {
-		return false, o.end(ctx, err)
+		return false, err
 	}
-	return forgotten, o.end(ctx, nil)
+	return forgotten, nil
 }
 
 // forgettable reports whether anything is left of an entity, and whether all of it was deleted long enough ago. An
@@ -66,7 +59,7 @@ func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table
 		return false, false, err
 	}
 	refuse := func(last annals.SeqNr, what string) (bool, bool, error) {
-		return true, false, &annals.Error{Op: "forget", ID: f.ID, Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
+		return true, false, &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
 	}
 	switch {
 	case last > 0 && emptied == 0:

@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// journal is the annals.Journal on one session.
-type journal struct{ *contracts }
+// journal is the annals.Journal of a view.
+type journal struct{ view }
 
 const (
 	insertEvent = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, written,
@@ -26,47 +26,29 @@ const (
 			?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`
 )
 
-// Append implements annals.Journal. Appends that wait at the same time share one transaction.
-func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	call := annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)}
-	ctx, o := j.observe(ctx, call)
-	receipt, bytes, err := j.append(ctx, call, c)
-	if err == nil {
-		o.moved(len(c.Events), bytes)
-	}
-	o.requests(1)
-	return receipt, o.end(ctx, err)
-}
-
-func (j journal) append(ctx context.Context, call annals.Call, c annals.Commit) (annals.Receipt, int, error) {
-	if err := c.Validate(limits); err != nil {
-		return annals.Receipt{}, 0, err
-	}
-	c.Events = slices.Clone(c.Events) // a caller whose context ends may use its slice again while we write
+// Append is annals.Journal. Appends that wait at the same time share one transaction.
+func (j journal) Append(ctx context.Context, c annals.Commit) (receipt annals.Receipt, err error) {
+	c.Events = slices.Clone(c.Events) // a caller whose context ends may use its slice again while the write goes on
 	if c.Snapshot != nil {
 		snapshot := *c.Snapshot
 		c.Snapshot = &snapshot
-	}
-	if c.WriteID.IsZero() {
-		c.WriteID = annals.NewWriteID()
 	}
 	bytes := 0
 	for i := range c.Events {
 		bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
 	}
-	var receipt annals.Receipt
-	err := j.write(ctx, call, &write{bytes: bytes, plain: true, apply: func(ctx context.Context, t *transaction) (err error) {
+	err = j.write(ctx, &write{bytes: bytes, plain: true, apply: func(ctx context.Context, t *transaction) (err error) {
 		receipt, err = t.append(ctx, &c)
 		return err
 	}})
 	if err != nil {
-		return annals.Receipt{}, 0, err
+		return annals.Receipt{}, err
 	}
-	return receipt, bytes, nil
+	return receipt, nil
 }
 
 func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Receipt, error) {
-	if err := checkTimes(annals.Call{Op: "append", ID: c.ID}, c.Events...); err != nil {
+	if err := checkTimes(c.Events...); err != nil {
 		return annals.Receipt{}, err
 	}
 	now, err := t.date(ctx)
@@ -127,7 +109,7 @@ func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string,
 	if last == c.After {
 		return annals.Receipt{}, refusal
 	}
-	return annals.Receipt{}, &annals.Error{Op: "append", ID: c.ID, After: c.After, Last: last, Kind: annals.ErrConflict}
+	return annals.Receipt{}, &annals.Error{After: c.After, Last: last, Kind: annals.ErrConflict}
 }
 
 // eventArgs are the arguments of insertEvent for event n of a commit at the time now.
@@ -145,19 +127,13 @@ func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, now int
 		writer, e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
 }
 
-// LastSeqNr implements annals.Journal.
+// LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	call := annals.Call{Op: "last number", ID: id}
-	ctx, o := j.observe(ctx, call)
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return 0, o.end(ctx, err)
-	}
-	err = j.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+	err = j.read(ctx, func(ctx context.Context, q *statements) (err error) {
 		last, err = q.lastSeqNr(ctx, id)
 		return err
 	})
-	o.requests(1)
-	return last, o.end(ctx, err)
+	return last, err
 }
 
 func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
@@ -172,25 +148,19 @@ const keepDeleted = annals.ForgetAge
 // deleteBatch is how many rows one transaction of DeleteTo visits: other writers get their turn in between.
 const deleteBatch = 256
 
-// DeleteTo implements annals.Journal. Younger rows are emptied and stay as a fence, older ones go, the newest row of an
-// entity always stays: it holds the last number. The events go in ascending order in several transactions; a DeleteTo
-// that fails on its way is completed by repeating it.
+// DeleteTo is annals.Journal. Younger rows are emptied and stay as a fence, older ones are removed; the newest row of an entity always
+// stays, because it holds the last number. The events are deleted in ascending order in several transactions; a DeleteTo that fails on
+// its way is completed by repeating it.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	call := annals.Call{Op: "delete events", ID: id}
-	ctx, o := j.observe(ctx, call)
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return o.end(ctx, err)
-	}
 	var from annals.SeqNr
 	for from <= to {
 		batch := deletion{id: id, from: from, to: to}
-		o.requests(1)
-		if err := j.write(ctx, call, &write{apply: batch.apply}); err != nil {
-			return o.end(ctx, err)
+		if err := j.write(ctx, &write{apply: batch.apply}); err != nil {
+			return err
 		}
 		from, to = batch.next, batch.to
 	}
-	return o.end(ctx, nil)
+	return nil
 }
 
 // deletion is one transaction of DeleteTo. Once applied, to is held to the last number and next is where to go on.

@@ -9,47 +9,41 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// offsets is the annals.OffsetStore on one session: one row per projection and entity.
-type offsets struct{ *contracts }
+// offsets is the annals.OffsetStore of a view: one row per projection and entity.
+type offsets struct{ view }
 
-// Load implements annals.OffsetStore.
+// Load is annals.OffsetStore.
 func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (newest []annals.Offset, err error) {
 	const text = `SELECT o.persistence_id, o.seq_nr, o.timestamp_offset
 		FROM (SELECT slice, max(timestamp_offset) AS newest FROM offsets
 			WHERE projection_name = ?1 AND slice >= ?2 AND slice < ?3 GROUP BY slice) AS n
 		JOIN offsets AS o ON o.projection_name = ?1 AND o.slice = n.slice AND o.timestamp_offset = n.newest
 		ORDER BY o.timestamp_offset, o.seq_nr, o.persistence_id`
-	call := annals.Call{Op: "load offsets"}
-	ctx, o := s.observe(ctx, call)
 	from, to := r.Bounds()
-	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
+	err = s.read(ctx, func(ctx context.Context, q *statements) error {
 		newest = nil
 		return q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(v *values) (bool, error) {
 			newest = append(newest, readOffset(v))
 			return true, v.corrupt()
 		})
 	})
-	o.requests(1)
 	if err != nil {
-		return nil, o.end(ctx, err)
+		return nil, err
 	}
-	return newest, o.end(ctx, nil)
+	return newest, nil
 }
 
-// Handled implements annals.OffsetStore.
+// Handled is annals.OffsetStore.
 func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
 	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
-	call := annals.Call{Op: "load offset", ID: id}
-	ctx, o := s.observe(ctx, call)
-	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+	err = s.read(ctx, func(ctx context.Context, q *statements) (err error) {
 		found, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, func(v *values) { offset = readOffset(v) })
 		return err
 	})
-	o.requests(1)
 	if err != nil || !found {
-		return annals.Offset{}, false, o.end(ctx, err)
+		return annals.Offset{}, false, err
 	}
-	return offset, true, o.end(ctx, nil)
+	return offset, true, nil
 }
 
 // readOffset decodes persistence_id, seq_nr and timestamp_offset.
@@ -57,22 +51,15 @@ func readOffset(v *values) annals.Offset {
 	return annals.Offset{ID: v.id("persistence_id"), SeqNr: annals.SeqNr(v.any64("seq_nr")), Time: fromMicros(v.any64("timestamp_offset"))}
 }
 
-// Save implements annals.OffsetStore.
+// Save is annals.OffsetStore.
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
-	call := annals.Call{Op: "save offsets"}
-	ctx, o := s.observe(ctx, call)
-	if err := p.Validate("save offsets"); err != nil {
-		return o.end(ctx, err)
-	}
 	p.Offsets = slices.Clone(p.Offsets)
-	err := s.write(ctx, call, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {
-		return t.saveProgress(ctx, call, p)
+	return s.write(ctx, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {
+		return t.saveProgress(ctx, p)
 	}})
-	o.requests(1)
-	return o.end(ctx, err)
 }
 
-func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p annals.Progress) error {
+func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error {
 	const (
 		newestEpoch = `SELECT ifnull(max(epoch), 0) FROM offset_epochs WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
 		saveEpoch   = `INSERT INTO offset_epochs (projection_name, slice_from, slice_to, epoch) VALUES (?, ?, ?, ?)
@@ -91,7 +78,7 @@ func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p anna
 			return err
 		}
 		if newest > p.Epoch {
-			return &annals.Error{Op: call.Op, Kind: annals.ErrFenced, Err: fmt.Errorf("projection %q, slices %s: epoch %d, but %d was seen",
+			return &annals.Error{Kind: annals.ErrFenced, Err: fmt.Errorf("projection %q, slices %s: epoch %d, but %d was seen",
 				p.Projection, p.Slices, p.Epoch, newest)}
 		}
 		if _, err := t.exec(ctx, saveEpoch, p.Projection, int64(from), int64(to), p.Epoch); err != nil {
@@ -108,17 +95,13 @@ func (t *transaction) saveProgress(ctx context.Context, call annals.Call, p anna
 	return nil
 }
 
-// Reset implements annals.OffsetStore: it forgets what is not in front of to.
+// Reset is annals.OffsetStore: it forgets what is not in front of to.
 func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?
 		AND (timestamp_offset, seq_nr, persistence_id) >= (?, ?, ?)`
-	call := annals.Call{Op: "reset offsets"}
-	ctx, o := s.observe(ctx, call)
 	first, end := r.Bounds()
-	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		_, err := t.exec(ctx, text, projection, int64(first), int64(end), ceilMicros(to.Time), int64(to.SeqNr), string(to.ID))
 		return err
 	}})
-	o.requests(1)
-	return o.end(ctx, err)
 }

@@ -2,56 +2,63 @@ package sqlitestore
 
 import (
 	"context"
+	"iter"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-// page says how a long result is read in pages.
-type page[T any] struct {
-	read   func(ctx context.Context, q *statements, p *buffer[T]) error // from behind the last one that passed, at most pageRows
-	passed func(T)
-	limit  int // of all pages together, 0 = none
-}
+// A page is read whole before its first row is yielded, so that nothing is held while the body of a loop runs.
+const (
+	pageRows  = 1000
+	pageBytes = 1 << 20
+)
 
-// buffer is one page. It is full at pageRows or pageBytes.
-type buffer[T any] struct {
-	items []T
+// page is what is read at once: as many rows as pageRows and pageBytes allow.
+type page[T any] struct {
+	rows  []T
 	bytes int
 }
 
-// add reports whether there is room for more.
-func (b *buffer[T]) add(item T, bytes int) bool {
-	b.items = append(b.items, item)
-	b.bytes += bytes
-	return !b.full()
+// add reports whether there is space for more.
+func (p *page[T]) add(row T, bytes int) bool {
+	p.rows = append(p.rows, row)
+	p.bytes += bytes
+	return !p.full()
 }
 
-func (b *buffer[T]) full() bool { return len(b.items) >= pageRows || b.bytes >= pageBytes }
+func (p *page[T]) full() bool { return len(p.rows) >= pageRows || p.bytes >= pageBytes }
 
-// pages yields everything that p reads. Nothing is held while yield runs.
-func pages[T any](ctx context.Context, c *contracts, o *observed, call annals.Call, p page[T], yield func(T, error) bool) error {
-	var b buffer[T]
-	left := p.limit
-	for {
-		b.items, b.bytes = b.items[:0], 0
-		o.requests(1)
-		err := c.read(ctx, call, func(ctx context.Context, q *statements) error { return p.read(ctx, q, &b) })
-		if err != nil {
-			return err
-		}
-		more := b.full()
-		o.moved(len(b.items), b.bytes)
-		for _, item := range b.items {
-			if !yield(item, nil) {
-				return errBroken
+// pages yields the rows of the pages that read returns, each from behind the last row of the page before; last is nil for the first
+// page. The page that is not full is the last one. limit bounds the rows of all pages; 0 is no bound.
+func pages[T any](ctx context.Context, v view, limit int, read func(ctx context.Context, q *statements, p *page[T], last *T) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var (
+			p    page[T]
+			last *T
+		)
+		for {
+			p.rows, p.bytes = p.rows[:0], 0
+			err := driver.Fetch(ctx, func(ctx context.Context) error {
+				return v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, &p, last) })
+			})
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
 			}
-			p.passed(item)
-			if left--; left == 0 {
-				return nil
+			for _, row := range p.rows {
+				if !yield(row, nil) {
+					return
+				}
+				if limit--; limit == 0 {
+					return
+				}
 			}
-		}
-		if !more {
-			return nil
+			if !p.full() {
+				return
+			}
+			newest := p.rows[len(p.rows)-1]
+			last = &newest
 		}
 	}
 }

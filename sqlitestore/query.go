@@ -9,33 +9,22 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// query is the annals.Query on one session. Times rise with every commit, so a follower that goes on behind the last
+// query is the annals.Query of a view. Times rise with every commit, so a follower that goes on behind the last
 // offset it saw misses nothing.
-type query struct{ *contracts }
+type query struct{ view }
 
-// Events implements annals.Query.
+// Events is annals.Query.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	call := annals.Call{Op: "query events"}
-	return func(yield func(annals.Event, error) bool) {
-		ctx, o := q.observe(ctx, call)
-		err := f.Validate(call.Op)
-		if err == nil {
-			until := heldBack(f)
-			err = pages(ctx, q.contracts, o, call, page[annals.Event]{
-				limit:  f.Limit,
-				passed: func(e annals.Event) { f.After = e.Offset() },
-				read: func(ctx context.Context, q *statements, p *buffer[annals.Event]) error {
-					return scanEvents(ctx, q, p, f, until)
-				},
-			}, yield)
+	until := heldBack(f)
+	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.Event], last *annals.Event) error {
+		if last != nil {
+			f.After = last.Offset()
 		}
-		if err = brokenOff(err); o.end(ctx, err) != nil {
-			yield(annals.Event{}, err)
-		}
-	}
+		return scanEvents(ctx, q, p, f, until)
+	})
 }
 
-func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f annals.Filter, until int64) error {
+func scanEvents(ctx context.Context, q *statements, p *page[annals.Event], f annals.Filter, until int64) error {
 	columns := `persistence_id, ` + eventColumns
 	if f.KeysOnly {
 		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
@@ -52,27 +41,16 @@ func scanEvents(ctx context.Context, q *statements, p *buffer[annals.Event], f a
 	})
 }
 
-// States implements annals.Query.
+// States is annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	call := annals.Call{Op: "query states"}
-	return func(yield func(annals.State, error) bool) {
-		ctx, o := q.observe(ctx, call)
-		err := f.Validate(call.Op)
-		if err == nil {
-			until, tables := heldBack(f), q.types.tables(f.Type)
-			err = pages(ctx, q.contracts, o, call, page[annals.State]{
-				limit:  f.Limit,
-				passed: func(s annals.State) { f.After = s.Offset() },
-				read: func(ctx context.Context, q *statements, p *buffer[annals.State]) error {
-					text, args := stateQuery(f, until, tables)
-					return scanStates(ctx, q, p, text, args...)
-				},
-			}, yield)
+	until, tables := heldBack(f), q.b.types.tables(f.Type)
+	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.State], last *annals.State) error {
+		if last != nil {
+			f.After = last.Offset()
 		}
-		if err = brokenOff(err); o.end(ctx, err) != nil {
-			yield(annals.State{}, err)
-		}
-	}
+		text, args := stateQuery(f, until, tables)
+		return scanStates(ctx, q, p, text, args...)
+	})
 }
 
 // stateQuery reads one page from all tables, each in order.
@@ -90,33 +68,27 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 	return strings.Join(parts, ` UNION ALL `) + ` ORDER BY db_timestamp, revision LIMIT ?`, append(args, pageRows)
 }
 
-// IDs implements annals.Query, in the order of the ids' bytes.
+// IDs is annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	call := annals.Call{Op: "query ids"}
-	// No id holds the byte 0xff: it stands above every text, here behind the last "Type{…" and before the first "Type|".
+	// No id contains the byte 0xff, which is greater than every text: here it stands behind the last "Type{…" and before the first
+	// "Type|".
 	from, to := string(after), "\xff"
 	if entityType != "" {
 		from, to = max(from, entityType+"{\xff"), entityType+"|\xff"
 	}
 	if strings.Contains(entityType, "|") {
-		to = "" // the type of no id
+		to = "" // no id has such a type
 	}
-	text := idQuery(q.types.tables(entityType))
-	return func(yield func(annals.PersistenceID, error) bool) {
-		ctx, o := q.observe(ctx, call)
-		err := pages(ctx, q.contracts, o, call, page[annals.PersistenceID]{
-			passed: func(id annals.PersistenceID) { from = string(id) },
-			read: func(ctx context.Context, q *statements, p *buffer[annals.PersistenceID]) error {
-				return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
-					id := v.id("persistence_id")
-					return p.add(id, len(id)), v.corrupt()
-				})
-			},
-		}, yield)
-		if err = brokenOff(err); o.end(ctx, err) != nil {
-			yield("", err)
+	text := idQuery(q.b.types.tables(entityType))
+	return pages(ctx, q.view, 0, func(ctx context.Context, q *statements, p *page[annals.PersistenceID], last *annals.PersistenceID) error {
+		if last != nil {
+			from = string(*last)
 		}
-	}
+		return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
+			id := v.id("persistence_id")
+			return p.add(id, len(id)), v.corrupt()
+		})
+	})
 }
 
 // idQuery seeks one id after the other, however many events lie between.
@@ -133,27 +105,18 @@ func idQuery(stateTables []string) string {
 		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
 }
 
-// Newest implements annals.Query.
+// Newest is annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	call := annals.Call{Op: "query newest"}
-	ctx, o := q.observe(ctx, call)
-	if err := f.Validate(call.Op); err != nil {
-		return annals.Offset{}, o.end(ctx, err)
-	}
 	where, args := filterEvents(f, heldBack(f))
-	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE ` + where + `
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
-	err = q.read(ctx, call, func(ctx context.Context, q *statements) error {
+	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal
+		WHERE ` + where + ` ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
+	err = q.read(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.row(ctx, text, args, func(v *values) {
 			newest.Time, newest.SeqNr, newest.ID = fromMicros(v.micros("db_timestamp")), v.seqNr("seq_nr", 1), v.id("persistence_id")
 		})
 		return err
 	})
-	o.requests(1)
-	if err != nil {
-		return annals.Offset{}, o.end(ctx, err)
-	}
-	return newest, o.end(ctx, nil)
+	return newest, err
 }
 
 // heldBack is the first time that f.Behind holds back.

@@ -6,68 +6,46 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
-// A page is read whole before the first of it is yielded, so nothing is held while the body runs.
-const (
-	pageRows  = 1000
-	pageBytes = 1 << 20
-)
-
-// Replay implements annals.Journal.
+// Replay is annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	call := annals.Call{Op: "replay", ID: id}
 	return func(yield func(annals.Event, error) bool) {
-		ctx, o := j.observe(ctx, call)
-		err := id.ValidateRead(call.Op, limits)
-		if err == nil {
-			err = j.replay(ctx, o, call, &stream{id: id, from: max(from, 1), to: to}, func(e annals.Event) error {
-				if !yield(e, nil) {
-					return errBroken
-				}
-				return nil
-			})
-		}
-		if err = brokenOff(err); o.end(ctx, err) != nil {
+		err := j.replay(ctx, &stream{id: id, from: from, to: to}, func(e annals.Event) bool { return yield(e, nil) })
+		if err != nil {
 			yield(annals.Event{}, err)
 		}
 	}
 }
 
-// errBroken ends an iteration that its body broke off.
-var errBroken = errors.New("broken off")
-
-func brokenOff(err error) error {
-	if errors.Is(err, errBroken) {
-		return nil
-	}
-	return err
-}
-
-// replay hands what s reads to each. A page behind the first is read with a view of its own, see stream.page.
-func (c *contracts) replay(ctx context.Context, o *observed, call annals.Call, s *stream, each func(annals.Event) error) error {
-	for !s.ended {
-		read := c.read
+// replay yields the page that s has read, and what follows. Pages behind the first are read in a transaction, see stream.page.
+func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bool) error {
+	for {
+		for i := range s.events {
+			if !yield(s.events[i]) {
+				return nil
+			}
+		}
+		if s.ended {
+			return nil
+		}
+		read := v.read
 		if s.anchor > 0 {
-			read = c.readTx
+			read = v.readTx
 		}
-		o.requests(1)
-		if err := read(ctx, call, s.page); err != nil {
-			return err
-		}
-		if err := s.hand(o, each); err != nil {
+		if err := driver.Fetch(ctx, func(ctx context.Context) error { return read(ctx, s.page) }); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // stream reads the events of one entity page by page.
 type stream struct {
 	id       annals.PersistenceID
 	from, to annals.SeqNr
-	anchor   annals.SeqNr // the last event of the pages before, 0 = none yet
-	events   []annals.Event
+	anchor   annals.SeqNr   // the last event of the pages before, 0 = none yet
+	events   []annals.Event // of the page read last
 	bytes    int
 	ended    bool
 }
@@ -131,17 +109,6 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 		s.from = next
 	}
 	s.ended = complete || s.anchor >= s.to
-	return nil
-}
-
-// hand gives the page to each.
-func (s *stream) hand(o *observed, each func(annals.Event) error) error {
-	o.moved(len(s.events), s.bytes)
-	for _, e := range s.events {
-		if err := each(e); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

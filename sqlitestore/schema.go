@@ -217,9 +217,9 @@ func checkVersion(ctx context.Context, q *statements) (version int64, err error)
 	case err != nil:
 		return 0, err
 	case !known:
-		return 0, &annals.Error{Op: "open", Kind: annals.ErrCorrupt, Err: errors.New("the table annals has no row")}
+		return 0, &annals.Error{Kind: annals.ErrCorrupt, Err: errors.New("the table annals has no row")}
 	case version > schemaVersion:
-		return 0, &annals.Error{Op: "open", Kind: annals.ErrUnsupported,
+		return 0, &annals.Error{Kind: annals.ErrUnsupported,
 			Err: fmt.Errorf("the tables have schema version %d, this release knows %d", version, schemaVersion)}
 	}
 	return version, nil
@@ -233,7 +233,7 @@ func checkNames(ctx context.Context, q *statements) error {
 			return err
 		}
 		if taken {
-			return invalid("open", "", fmt.Sprintf("the file has a table %q that is not the store's", t.name))
+			return invalid(fmt.Sprintf("the file has a table %q that is not the store's", t.name))
 		}
 	}
 	return nil
@@ -259,7 +259,7 @@ func migrate(ctx context.Context, tx *sql.Tx, types stateTypes, init func(contex
 	}
 	if init != nil {
 		if err := init(ctx, tx); err != nil {
-			return &annals.Error{Op: "open", Err: err}
+			return &annals.Error{Err: err}
 		}
 	}
 	for _, t := range types.ownTables() {
@@ -286,9 +286,9 @@ func checkSchema(ctx context.Context, tx *sql.Tx, types stateTypes) error {
 	case err != nil:
 		return err
 	case version == 0:
-		return invalid("open", "", "the file does not have the store's tables: Migrate creates them")
+		return invalid("the file does not have the store's tables: Migrate creates them")
 	case version < schemaVersion:
-		return invalid("open", "", fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
+		return invalid(fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
 	}
 	if err := checkTables(ctx, q); err != nil {
 		return err
@@ -338,7 +338,7 @@ func checkTables(ctx context.Context, q *statements) error {
 		faults = append(faults, found...)
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: "open", Kind: annals.ErrCorrupt, Err: err}
+		return &annals.Error{Kind: annals.ErrCorrupt, Err: err}
 	}
 	return nil
 }

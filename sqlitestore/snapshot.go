@@ -7,23 +7,16 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// snapshots is the annals.SnapshotStore on one session: one row per entity.
-type snapshots struct{ *contracts }
+// snapshots is the annals.SnapshotStore of a view: one row per entity.
+type snapshots struct{ view }
 
-// Latest implements annals.SnapshotStore.
+// Latest is annals.SnapshotStore.
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, found bool, err error) {
-	call := annals.Call{Op: "load snapshot", ID: id}
-	ctx, o := s.observe(ctx, call)
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return annals.Snapshot{}, false, o.end(ctx, err)
-	}
-	err = s.read(ctx, call, func(ctx context.Context, q *statements) (err error) {
+	err = s.read(ctx, func(ctx context.Context, q *statements) (err error) {
 		newest, found, err = latestSnapshot(ctx, q, id, c)
 		return err
 	})
-	o.requests(1)
-	o.moved(0, len(newest.Data)+len(newest.Metadata.Data))
-	return newest, found, o.end(ctx, err)
+	return newest, found, err
 }
 
 func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
@@ -48,20 +41,12 @@ func readSnapshot(v *values, s *annals.Snapshot) {
 	new(checksums).verify(v, summedSnapshot(s), false)
 }
 
-// Save implements annals.SnapshotStore.
+// Save is annals.SnapshotStore.
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
-	call := annals.Call{Op: "save snapshot", ID: snapshot.ID}
-	ctx, o := s.observe(ctx, call)
-	if err := snapshot.Validate(limits); err != nil {
-		return o.end(ctx, err)
-	}
 	bytes := len(snapshot.Data) + len(snapshot.Metadata.Data)
-	err := s.write(ctx, call, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
+	return s.write(ctx, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
 		return t.saveSnapshot(ctx, &snapshot, time.Now())
 	}})
-	o.requests(1)
-	o.moved(0, bytes)
-	return o.end(ctx, err)
 }
 
 // saveSnapshot keeps the newest snapshot; now is when it was taken, where it does not say.
@@ -94,20 +79,13 @@ func summedSnapshot(s *annals.Snapshot) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.SeqNr, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
-// Delete implements annals.SnapshotStore.
+// Delete is annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	call := annals.Call{Op: "delete snapshots", ID: id}
-	ctx, o := s.observe(ctx, call)
-	if err := c.ValidateDelete(id, limits); err != nil {
-		return o.end(ctx, err)
-	}
 	where, args := criteria(id, c)
-	err := s.write(ctx, call, &write{apply: func(ctx context.Context, t *transaction) error {
+	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+where, args...)
 		return err
 	}})
-	o.requests(1)
-	return o.end(ctx, err)
 }
 
 // criteria are the conditions that c stands for.

@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
-// states is the annals.StateStore on one session.
-type states struct{ *contracts }
+// states is the annals.StateStore of a view.
+type states struct{ view }
 
 const stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags,
 	meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
@@ -36,65 +36,47 @@ func summedState(s *annals.State) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
-// Get implements annals.StateStore.
+// Get is annals.StateStore.
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, there bool, err error) {
-	call := annals.Call{Op: "get state", ID: id}
-	ctx, o := s.observe(ctx, call)
-	if err := id.ValidateRead(call.Op, limits); err != nil {
-		return annals.State{}, false, o.end(ctx, err)
-	}
-	text := `SELECT ` + stateColumns + ` FROM ` + s.types.of(id.Type()).table + ` WHERE persistence_id = ?`
-	err = s.read(ctx, call, func(ctx context.Context, q *statements) error {
+	text := `SELECT ` + stateColumns + ` FROM ` + s.b.types.of(id.Type()).table + ` WHERE persistence_id = ?`
+	err = s.read(ctx, func(ctx context.Context, q *statements) error {
 		return q.rows(ctx, text, []any{string(id)}, func(v *values) (_ bool, err error) {
 			state, err = readState(v)
 			return false, err
 		})
 	})
-	o.requests(1)
-	o.moved(0, len(state.Data))
-	if err = o.end(ctx, err); err != nil {
+	if err != nil {
 		return annals.State{}, false, err
 	}
 	return state, state.Revision > 0 && !state.Deleted, nil
 }
 
-// Put implements annals.StateStore.
+// Put is annals.StateStore.
 func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return s.change(ctx, annals.Call{Op: "put state", ID: w.ID}, w)
+	return s.change(ctx, w)
 }
 
-// Delete implements annals.StateStore. Additional columns stay as they are.
+// Delete is annals.StateStore. Additional columns stay as they are.
 func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	w.Payload = annals.Payload{}
-	return s.change(ctx, annals.Call{Op: "delete state", ID: w.ID}, w)
+	return s.change(ctx, w)
 }
 
-func (s states) change(ctx context.Context, call annals.Call, w annals.StateWrite) (annals.Receipt, error) {
+func (s states) change(ctx context.Context, w annals.StateWrite) (receipt annals.Receipt, err error) {
 	if w.Event != nil {
-		event := *w.Event
-		w.Event, call.Events = &event, 1
+		event := *w.Event // the caller may change it when ctx ends before the write
+		w.Event = &event
 	}
-	ctx, o := s.observe(ctx, call)
-	if err := w.Validate(call.Op, limits); err != nil {
-		return annals.Receipt{}, o.end(ctx, err)
-	}
-	change := stateChange{StateWrite: w, call: call, t: s.types.of(w.ID.Type())}
-	var (
-		receipt annals.Receipt
-		err     error
-	)
+	change := stateChange{StateWrite: w, t: s.b.types.of(w.ID.Type())}
 	apply := func(ctx context.Context, t *transaction) (err error) {
 		receipt, err = change.apply(ctx, t)
 		return err
 	}
 	if change.t.OnChange != nil {
-		err = s.alone(ctx, call, apply)
+		err = s.alone(ctx, apply)
 	} else {
-		err = s.write(ctx, call, &write{bytes: len(w.Data), apply: apply})
+		err = s.write(ctx, &write{bytes: len(w.Data), apply: apply})
 	}
-	o.requests(1)
-	o.moved(call.Events, len(w.Data))
-	if err = o.end(ctx, err); err != nil {
+	if err != nil {
 		return annals.Receipt{}, err
 	}
 	return receipt, nil
@@ -103,8 +85,7 @@ func (s states) change(ctx context.Context, call annals.Call, w annals.StateWrit
 // stateChange is one Put or Delete.
 type stateChange struct {
 	annals.StateWrite
-	call annals.Call
-	t    *stateType
+	t *stateType
 }
 
 // apply checks everything, then writes the event, the row, and what the change handler writes.
@@ -115,9 +96,9 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	}
 	writes, err := sqlrow.ParseWrites(text)
 	if err != nil {
-		return annals.Receipt{}, &annals.Error{Op: c.call.Op, ID: c.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("column writes: %w", err)}
+		return annals.Receipt{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("column writes: %w", err)}
 	}
-	switch earlier, err := writes.Check(c.call.Op, c.StateWrite, last); {
+	switch earlier, err := writes.Check("", c.StateWrite, last); {
 	case err != nil:
 		return annals.Receipt{}, err
 	case earlier != nil:
@@ -128,7 +109,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		if err := c.checkJournal(ctx, t); err != nil {
 			return annals.Receipt{}, err
 		}
-		if err := checkTimes(c.call, *c.Event); err != nil {
+		if err := checkTimes(*c.Event); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -137,29 +118,25 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	state.Time = fromMicros(micros)
-	columns, values, err := c.t.bind(c.call, state)
+	columns, values, err := c.t.bind(state)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
 
-	id := c.WriteID
-	if id.IsZero() {
-		id = annals.NewWriteID()
-	}
 	if c.Event != nil {
-		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, id, id.String(), c.Event)...); err != nil {
+		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, c.WriteID, c.WriteID.String(), c.Event)...); err != nil {
 			return annals.Receipt{}, err
 		}
 		t.clock.pass(eventTime(c.Event, micros))
 	}
-	writes = writes.With(sqlrow.Write{Revision: state.Revision, Time: state.Time, WriteID: id})
+	writes = writes.With(sqlrow.Write{Revision: state.Revision, Time: state.Time, WriteID: c.WriteID})
 	if err := c.t.store(ctx, t, state, last == 0, writes.String(), columns, values); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
-		err := contained(c.call, func() error { return c.t.OnChange(ctx, t.tx, state) })
+		err := contained(func() error { return c.t.OnChange(ctx, t.tx, state) })
 		if ctx.Err() != nil && !errors.Is(err, annals.ErrPanic) {
-			err = withdrawn(ctx, c.call.Op, c.ID) // whatever the handler makes of it
+			err = withdrawn(ctx) // whatever the handler makes of it
 		}
 		if err != nil {
 			return annals.Receipt{}, err
@@ -209,13 +186,13 @@ func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
 		return err
 	}
 	if last != c.After {
-		return invalid(c.call.Op, c.ID, fmt.Sprintf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one",
+		return invalid(fmt.Sprintf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one",
 			c.After+1, last))
 	}
 	return nil
 }
 
-func scanStates(ctx context.Context, q *statements, p *buffer[annals.State], text string, args ...any) error {
+func scanStates(ctx context.Context, q *statements, p *page[annals.State], text string, args ...any) error {
 	return q.rows(ctx, text, args, func(v *values) (bool, error) {
 		s, err := readState(v)
 		if err != nil {

@@ -56,7 +56,7 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 		compiled[entityType] = &stateType{StateType: t, entityType: entityType, table: quote(t.Table)}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
 	return compiled, nil
 }
@@ -92,7 +92,7 @@ func (ts stateTypes) check(ctx context.Context, q *statements) error {
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		return &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
 	return nil
 }
@@ -118,12 +118,12 @@ func (ts stateTypes) tables(entityType string) []string {
 }
 
 // bind asks the user's function for the additional columns of s, in the order of t.Columns.
-func (t *stateType) bind(c annals.Call, s annals.State) (columns []string, values []any, err error) {
+func (t *stateType) bind(s annals.State) (columns []string, values []any, err error) {
 	if t.Bind == nil || s.Deleted {
 		return nil, nil, nil
 	}
 	var bound annals.Columns
-	err = contained(c, func() (err error) {
+	err = contained(func() (err error) {
 		bound, err = t.Bind(s)
 		return err
 	})
@@ -132,7 +132,7 @@ func (t *stateType) bind(c annals.Call, s annals.State) (columns []string, value
 	}
 	for name := range bound {
 		if !slices.Contains(t.Columns, name) {
-			return nil, nil, invalid(c.Op, c.ID, fmt.Sprintf("Bind returned column %q, which StateType.Columns does not name", name))
+			return nil, nil, invalid(fmt.Sprintf("Bind returned column %q, which StateType.Columns does not name", name))
 		}
 	}
 	for _, name := range t.Columns {
@@ -142,7 +142,7 @@ func (t *stateType) bind(c annals.Call, s annals.State) (columns []string, value
 		}
 		arg, err := columnArg(value)
 		if err != nil {
-			return nil, nil, invalid(c.Op, c.ID, fmt.Sprintf("column %q: %v", name, err))
+			return nil, nil, invalid(fmt.Sprintf("column %q: %v", name, err))
 		}
 		columns, values = append(columns, quote(name)), append(values, arg)
 	}

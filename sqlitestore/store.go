@@ -3,18 +3,12 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"net/url"
+	"iter"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
-	"time"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/driver"
 )
 
 // Limits of every Store. A group of writes is one transaction, so they are set where one write would hold up the others.
@@ -43,36 +37,23 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, StateFinder, Watcher
-// and Forgetter.
+// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, Skipper, StateSkipper,
+// StateFinder, Forgetter, Watcher and HealthChecker.
 type Store struct {
-	contracts
-	path     string
-	files    files
-	writerDB *sql.DB
-	conn     *sql.Conn // the only one of writerDB
-	readerDB *sql.DB
-	readers  *readers
-	userDB   *sql.DB
-	writer   *writer
-	watchers watchers
-
-	closing sync.Once
-	mu      sync.RWMutex // held for reading by every read; Close takes it whole
-	closed  bool
+	abilities
+	backend *backend
 }
 
 var (
 	_ annals.Store               = (*Store)(nil)
 	_ annals.Transactor[*sql.Tx] = (*Store)(nil)
 	_ annals.Recoverer           = (*Store)(nil)
-	_ annals.StateFinder         = (*Store)(nil)
-	_ annals.Watcher             = (*Store)(nil)
 	_ annals.Skipper             = (*Store)(nil)
 	_ annals.StateSkipper        = (*Store)(nil)
-	_ annals.HealthChecker       = (*Store)(nil)
+	_ annals.StateFinder         = (*Store)(nil)
 	_ annals.Forgetter           = (*Store)(nil)
-	_ annals.Forgetter           = (*insideStore)(nil)
+	_ annals.Watcher             = (*Store)(nil)
+	_ annals.HealthChecker       = (*Store)(nil)
 )
 
 // Open opens the database file at path and creates it when it is missing, for its owner alone; its folder must exist.
@@ -81,197 +62,71 @@ var (
 // ErrUnavailable; an error of Options.Init comes without a Kind.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
-		return nil, invalid("open", "", "the path must name a file; for a store in memory there is memstore")
+		return nil, openFault(invalid("the path must name a file; for a store in memory there is memstore"))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		return nil, openFault(err)
 	}
 	types, err := compileTypes(o.StateTypes)
 	if err != nil {
-		return nil, err
+		return nil, openFault(err)
 	}
-	s := &Store{path: path}
-	s.contracts = contracts{session: s, shared: &shared{types: types, observer: panics.Observer(o.Observer)}}
-	if err := s.open(ctx, o); err != nil {
-		_ = s.release()
-		return nil, translateOpen(err)
+	b := &backend{path: path, types: types}
+	if err := b.open(ctx, o); err != nil {
+		_ = b.release()
+		return nil, openFault(err)
 	}
-	s.writer = newWriter(s.conn, s.files, newClock(types.tables("")), s.watchers.wake)
-	if o.Checksums {
-		s.writer.checksums = &checksums{}
-	}
+	s := &Store{backend: b}
+	b.self = s
+	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Observer: o.Observer})
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, o Options) (err error) {
-	create := createFile
-	if o.NoMigration {
-		create = findFile
-	}
-	err = create(s.path, func(modeof ...string) error { return s.openWriter(ctx, modeof) })
-	if err != nil {
-		return err
-	}
-	if err := prepareFile(ctx, s.conn, s.types, o); err != nil {
-		return err
-	}
-	if err := s.probeFile(ctx); err != nil {
-		return err
-	}
-	if s.files, err = openFiles(s.path); err != nil {
-		return err
-	}
-	// A reader waits only for the recovery after a crash, and its context ends that wait.
-	readOnly := dsn(s.path, "mode=ro", "_pragma=busy_timeout(3600000)")
-	if s.readerDB, err = sql.Open("sqlite", readOnly); err != nil {
-		return err
-	}
-	if s.userDB, err = sql.Open("sqlite", readOnly); err != nil {
-		return err
-	}
-	s.readers = newReaders(s.readerDB, s.files, max(4, 2*runtime.GOMAXPROCS(0)))
-	return nil
-}
-
-func (s *Store) openWriter(ctx context.Context, more []string) (err error) {
-	query := append(more, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")
-	if s.writerDB, err = sql.Open("sqlite", dsn(s.path, query...)); err != nil {
-		return err
-	}
-	s.writerDB.SetMaxOpenConns(1)
-	return patiently(ctx, func() (err error) {
-		s.conn, err = s.writerDB.Conn(ctx)
-		return err
-	})
-}
-
-// prepareFile refuses a file that is no database or too new before it changes anything. Then it turns on the write-ahead log and
-// migrates the tables, or looks whether both have been done.
-func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
-	q := &statements{prepare: conn.PrepareContext}
-	defer func() { _ = q.close() }()
-	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
-	if err != nil {
-		return err
-	}
-	pragma := `PRAGMA journal_mode = WAL`
-	if o.NoMigration {
-		pragma = `PRAGMA journal_mode`
-	}
-	mode := ""
-	err = patiently(ctx, func() error {
-		_, err := q.row(ctx, pragma, nil, func(v *values) { mode = v.text("journal_mode") })
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case mode != "wal" && o.NoMigration:
-		return invalid("open", "", "the file has no write-ahead log: Migrate turns it on")
-	case mode != "wal":
-		return &annals.Error{Op: "open", Kind: annals.ErrUnsupported, Err: errors.New("the file system does not support a write-ahead log")}
-	}
-	return patiently(ctx, func() error {
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }()
-		if o.NoMigration {
-			return checkSchema(ctx, tx, types)
-		}
-		if err := migrate(ctx, tx, types, o.Init); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-}
-
-// patiently repeats fn while another process holds the lock, until ctx ends.
-func patiently(ctx context.Context, fn func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := fn()
-		if !busy(err) {
-			return err
-		}
-		select {
-		case <-time.After(jitter(pause)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
+// Close waits for the calls under way, and for writes whose callers no longer wait for them. Later calls answer ErrClosed. It must
+// not be called within InTx.
+func (s *Store) Close() error { return s.Store.Close() }
 
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
-func (s *Store) DB() *sql.DB { return s.userDB }
+func (s *Store) DB() *sql.DB { return s.backend.userDB }
 
-// Close waits for the writes that are queued and for the reads that are under way; later calls answer ErrClosed. It
-// must not be called within InTx.
-func (s *Store) Close() error {
-	var err error
-	s.closing.Do(func() {
-		s.writer.close()
-		s.watchers.stop()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.closed = true
-		err = translate("close", "", errors.Join(s.writer.statements.close(), s.release()))
-	})
-	return err
+// abilities are what a Store, and a store inside a transaction, can do beside the contracts of annals.Store.
+type abilities struct{ *driver.Store }
+
+// Recover is annals.Recoverer. The snapshot, the first page of events and the last number are of one moment.
+func (a abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, a.Store, id, snapshot, event)
 }
 
-// release closes the connections: the writer's last, since SQLite folds the log into the file when the last one goes.
-func (s *Store) release() error {
-	var errs []error
-	if s.readers != nil {
-		errs = append(errs, s.readers.close())
-	}
-	for _, db := range []*sql.DB{s.userDB, s.readerDB} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
-	}
-	if s.writerDB != nil {
-		errs = append(errs, s.writerDB.Close())
-	}
-	return errors.Join(errs...)
+// SkipTo is annals.Skipper.
+func (a abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipTo(ctx, a.Store, id, n)
 }
 
-func (s *Store) read(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
-	return s.reading(ctx, c, func() error { return s.readers.read(ctx, fn) })
+// SkipStateTo is annals.StateSkipper. No change handler runs, and additional columns get their defaults.
+func (a abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	return driver.SkipStateTo(ctx, a.Store, id, n)
 }
 
-func (s *Store) readTx(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
-	return s.reading(ctx, c, func() error { return s.readers.readTx(ctx, fn) })
+// FindStates is annals.StateFinder: the states whose column has the value, nil for NULL, in the order of their ids.
+func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return driver.FindStates(ctx, a.Store, entityType, column, value)
 }
 
-// reading runs fn unless the store is closed, and keeps Close waiting meanwhile.
-func (s *Store) reading(ctx context.Context, c annals.Call, fn func() error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
-	}
-	if ctx.Err() != nil {
-		return withdrawn(ctx, c.Op, c.ID)
-	}
-	return translate(c.Op, c.ID, fn())
+// Forget is annals.Forgetter, in one transaction. The rows that DeleteTo has emptied are removed with the entity: where they are many,
+// a second DeleteTo removes them beforehand, in batches.
+func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+	return driver.Forget(ctx, a.Store, f)
 }
 
-func (s *Store) write(ctx context.Context, c annals.Call, j *write) error {
-	if annals.ContextInTx(ctx, s) {
-		return errInside(c)
-	}
-	return translate(c.Op, c.ID, s.writer.submit(ctx, c, j))
+// Watch is annals.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, those
+// of another process within a tenth of a second; the filter is not looked at.
+func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+	return driver.Watch(ctx, s.Store, f)
 }
 
-// dsn is a file: URI, in which the path may hold any character.
-func dsn(path string, query ...string) string {
-	path = "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")
-	u := url.URL{Scheme: "file", Path: path, RawQuery: strings.Join(query, "&")}
-	return u.String()
-}
+// CheckHealth is annals.HealthChecker. It reads the file, looks whether the files are the ones that were opened, writes a few bytes
+// into a new file beside the database, which it removes again, and takes and releases the write lock. It is ErrUnavailable when the
+// disk is full or the lock has not been free for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when
+// the file or its folder cannot be written, or within a transaction.
+func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }

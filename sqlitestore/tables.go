@@ -97,7 +97,7 @@ func (t table) checkIndex(ctx context.Context, q *statements) error {
 	}
 	there, err := q.row(ctx, exists, []any{t.indexName()}, func(*values) {})
 	if err == nil && !there {
-		return invalid("open", "", fmt.Sprintf("there is no index %q: Migrate creates it", t.indexName()))
+		return invalid(fmt.Sprintf("there is no index %q: Migrate creates it", t.indexName()))
 	}
 	return err
 }

@@ -32,196 +32,127 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 	return t.clock.last, nil
 }
 
-// InTx runs fn in one transaction of the writer connection, which nobody else can use meanwhile: keep it short. tx is
-// for the user's own tables in the same file; it must not be committed or rolled back by fn. A panic in fn rolls back
-// and goes on. The errors are those of fn, in an *annals.Error without a Kind, ErrUnavailable when ctx ended before
-// everything was written, ErrConstraint when the user's own tables refuse at the COMMIT, and ErrUnknown when the
-// COMMIT failed in the file system.
+// inTx is a store inside a transaction.
+type inTx = abilities
+
+// InTx is annals.Transactor. It runs fn in one transaction of the writing connection, which nobody else can use meanwhile: keep it
+// short. tx is for the user's own tables in the same file; fn must not commit it or roll it back. The errors are those of fn, in an
+// *annals.Error without a Kind, ErrUnavailable when ctx ended before everything was written, ErrConstraint when the user's own tables
+// refuse at the COMMIT, and ErrUnknown when the COMMIT failed in the file system.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
 	c := annals.Call{Op: "transaction"}
-	ctx, o := s.observe(ctx, c)
-	err := s.alone(ctx, c, func(ctx context.Context, t *transaction) error {
-		in := &inside{s: s, t: t}
-		defer in.end()
-		if err := fn(ctx, t.tx, &insideStore{contracts{session: in, shared: s.shared}}); err != nil {
-			return &annals.Error{Op: c.Op, Err: err}
-		}
-		return in.broken()
+	return s.Write(ctx, c, func(ctx context.Context) error {
+		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
+			within := &txSession{self: s, t: t}
+			in, end := s.Store.InTx(view{within, s.backend})
+			defer within.end()
+			defer end()
+			if err := fn(ctx, t.tx, inTx{in}); err != nil {
+				return &annals.Error{Op: c.Op, Err: err}
+			}
+			return within.broken()
+		})
 	})
-	o.requests(1)
-	return o.end(ctx, err)
 }
 
-// alone runs fn in a transaction of its own, on the caller's goroutine, and commits when it returns nil.
-func (s *Store) alone(ctx context.Context, c annals.Call, fn func(ctx context.Context, t *transaction) error) error {
-	if annals.ContextInTx(ctx, s) {
-		return errInside(c)
-	}
-	release, err := s.writer.exclusive(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer release()
-	tx, err := s.begin(ctx)
-	if err != nil {
-		return translate(c.Op, c.ID, err)
-	}
-	defer func() { _ = tx.Rollback() }() // without effect behind a Commit; for errors, panics and Goexit
-	t := &transaction{tx: tx, clock: &s.writer.clock, checksums: s.writer.checksums, statements: &statements{prepare: tx.PrepareContext}}
-	if err := fn(annals.ContextWithTx(ctx, s), t); err != nil {
-		return translate(c.Op, c.ID, err)
-	}
-	if ctx.Err() != nil {
-		return withdrawn(ctx, c.Op, c.ID)
-	}
-	if err := tx.Commit(); err != nil {
-		if uncertain(err) {
-			err = &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrUnknown, Err: err}
-		}
-		return translate(c.Op, c.ID, err)
-	}
-	if err := s.files.check(); err != nil {
-		return translate(c.Op, c.ID, err)
-	}
-	s.watchers.wake()
-	return nil
+// txSession is the session of one transaction. One call at a time uses the connection.
+type txSession struct {
+	self *Store
+
+	mu    sync.Mutex
+	t     *transaction
+	ended bool
+	err   error // a failure that undid more than its own write: the transaction must not be committed
 }
 
-// begin waits for the file's write lock until ctx ends.
-func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		// Without ctx: database/sql would roll back on its own, between two statements, when it ends.
-		tx, err := s.conn.BeginTx(context.WithoutCancel(ctx), nil)
-		if err == nil || !busy(err) {
-			return tx, err
-		}
-		select {
-		case <-time.After(jitter(pause)):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+func (s *txSession) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
 }
 
-func errInside(c annals.Call) error {
-	return invalid(c.Op, c.ID, "the context is that of a function inside a transaction: write to the store that it was given")
+func (s *txSession) broken() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
-// insideStore is the store that InTx hands out.
-type insideStore struct{ contracts }
-
-// Close does nothing: the transaction ends with its function.
-func (*insideStore) Close() error { return nil }
-
-// inside is the session of one transaction. One call at a time uses the connection.
-type inside struct {
-	s *Store
-
-	mu   sync.Mutex
-	t    *transaction
-	dead bool
-	err  error // a failure that undid more than its own write: the transaction must not be committed
-}
-
-func (in *inside) end() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.dead = true
-}
-
-func (in *inside) broken() error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.err
-}
-
-func (in *inside) open(c annals.Call) error {
+// usable is an error when the transaction has ended, also while the call waited for another one, or has failed.
+func (s *txSession) usable(ctx context.Context) error {
+	once(ctx)
 	switch {
-	case in.dead:
-		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
-	case in.err != nil:
-		return in.err
+	case s.ended:
+		return &annals.Error{Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
+	case ctx.Err() != nil:
+		return withdrawn(ctx)
 	}
-	return nil
+	return s.err
 }
 
-func (in *inside) read(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if err := in.open(c); err != nil {
+func (s *txSession) read(ctx context.Context, fn func(context.Context, *statements) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return withdrawn(ctx, c.Op, c.ID)
-	}
-	return translate(c.Op, c.ID, fn(ctx, in.t.statements))
+	return fn(ctx, s.t.statements)
 }
 
-func (in *inside) readTx(ctx context.Context, c annals.Call, fn func(context.Context, *statements) error) error {
-	return in.read(ctx, c, fn)
+func (s *txSession) readTx(ctx context.Context, fn func(context.Context, *statements) error) error {
+	return s.read(ctx, fn)
 }
 
-// write undoes with a savepoint what a failed write left half done, so that fn may go on without it.
-func (in *inside) write(ctx context.Context, c annals.Call, j *write) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if err := in.open(c); err != nil {
+func (s *txSession) write(ctx context.Context, w *write) error { return s.alone(ctx, w.apply) }
+
+// alone runs fn in the transaction that is there. It undoes with a savepoint what a failed fn has written, so that the user's function
+// may go on without it.
+func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transaction) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return withdrawn(ctx, c.Op, c.ID)
+	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is interrupted.
+	uninterrupted := annals.ContextWithTx(context.WithoutCancel(ctx), s.self)
+	if s.err = s.stillOpen(uninterrupted); s.err != nil {
+		return s.err
 	}
-	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is.
-	uninterrupted := annals.ContextWithTx(context.WithoutCancel(ctx), in.s)
-	if err := in.stillOpen(uninterrupted); err != nil {
-		return in.breaks(c, err)
+	if _, s.err = s.t.exec(uninterrupted, `SAVEPOINT annals`); s.err != nil {
+		return s.err
 	}
-	if _, err := in.t.exec(uninterrupted, `SAVEPOINT annals`); err != nil {
-		return in.breaks(c, err)
-	}
-	err := j.apply(uninterrupted, in.t)
+	err := fn(uninterrupted, s.t)
 	if err != nil {
-		if _, err := in.t.exec(uninterrupted, `ROLLBACK TO annals`); err != nil {
-			return in.breaks(c, err)
+		if _, s.err = s.t.exec(uninterrupted, `ROLLBACK TO annals`); s.err != nil {
+			return s.err
 		}
 	}
-	if _, err := in.t.exec(uninterrupted, `RELEASE annals`); err != nil {
-		return in.breaks(c, err)
+	if _, s.err = s.t.exec(uninterrupted, `RELEASE annals`); s.err != nil {
+		return s.err
 	}
-	return translate(c.Op, c.ID, err)
+	return err
 }
 
-// stillOpen is an error when SQLite has rolled the transaction back because of a statement of fn's, who did not care. A
-// savepoint would then be a transaction by itself, and be committed whatever becomes of fn. SQLite refuses a BEGIN in a
-// transaction, which is the only way to ask.
-func (in *inside) stillOpen(ctx context.Context) error {
-	if _, err := in.t.exec(ctx, `BEGIN`); err != nil {
+// stillOpen is an error when SQLite has rolled the transaction back because of a statement of the user's function, which ignored the
+// error. A savepoint would then be a transaction by itself, which is committed whatever the function returns. The only way to ask is a
+// BEGIN, which SQLite refuses in a transaction.
+func (s *txSession) stillOpen(ctx context.Context) error {
+	if _, err := s.t.exec(ctx, `BEGIN`); err != nil {
 		return nil
 	}
-	_, err := in.t.exec(ctx, `ROLLBACK`)
+	_, err := s.t.exec(ctx, `ROLLBACK`)
 	return errors.Join(errRolledBack, err)
 }
 
 var errRolledBack = errors.New("an earlier statement failed, and SQLite rolled the transaction back")
 
-// alone runs fn as write does; the transaction that it wants is there already.
-func (in *inside) alone(ctx context.Context, c annals.Call, fn func(context.Context, *transaction) error) error {
-	return in.write(ctx, c, &write{apply: fn})
-}
-
-func (in *inside) breaks(c annals.Call, err error) error {
-	in.err = translate(c.Op, c.ID, err)
-	return in.err
-}
-
 // contained runs the user's fn and makes a panic in it an error.
-func contained(c annals.Call, fn func() error) error {
-	return panics.Contain(c.Op, c.ID, func() error {
+func contained(fn func() error) error {
+	return panics.Contain("", "", func() error {
 		err := fn()
 		if err == nil {
 			return nil
 		}
-		e := &annals.Error{Op: c.Op, ID: c.ID, Err: err}
+		e := &annals.Error{Err: err}
 		if breaksRule(err) {
 			e.Kind = annals.ErrConstraint
 		}

@@ -11,9 +11,8 @@ import (
 
 // watchers are woken behind every commit of this Store, and when another process has written.
 type watchers struct {
-	mu      sync.Mutex
-	all     map[chan struct{}]struct{}
-	stopped bool
+	mu  sync.Mutex
+	all map[chan struct{}]struct{}
 
 	stopPolling context.CancelFunc // nil while there is nobody to wake
 	polling     sync.WaitGroup
@@ -22,23 +21,12 @@ type watchers struct {
 // pollInterval is how late a watcher may hear of another process: SQLite does not tell of its commits, one has to look.
 const pollInterval = 100 * time.Millisecond
 
-// Watch implements annals.Watcher. The channel holds one signal for any number of commits, and closes with ctx or the
-// store. Commits of this Store are told at once, those of another process within a tenth of a second.
-func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
-	call := annals.Call{Op: "watch"}
-	if err := f.Validate(call.Op); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, withdrawn(ctx, call.Op, "")
-	}
+// Watch is annals.Watcher.
+func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	ch := make(chan struct{}, 1)
-	w := &s.watchers
+	w := &v.b.watchers
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
-		return nil, &annals.Error{Op: call.Op, Kind: annals.ErrClosed}
-	}
 	if w.all == nil {
 		w.all = map[chan struct{}]struct{}{}
 	}
@@ -46,7 +34,7 @@ func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, er
 	if w.stopPolling == nil {
 		polled, stop := context.WithCancel(context.WithoutCancel(ctx))
 		w.stopPolling = stop
-		w.polling.Go(func() { w.poll(polled, s.readerDB) })
+		w.polling.Go(func() { w.poll(polled, v.b.readerDB) })
 	}
 	context.AfterFunc(ctx, func() { w.end(ch) })
 	return ch, nil
@@ -107,7 +95,6 @@ func (w *watchers) wake() {
 // stop closes every channel: nothing more will come.
 func (w *watchers) stop() {
 	w.mu.Lock()
-	w.stopped = true
 	for ch := range w.all {
 		delete(w.all, ch)
 		close(ch)

@@ -72,13 +72,12 @@ func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
 
 // submit queues j and waits for its outcome. When ctx ends first, a write that still waits is withdrawn; one that is
 // being written goes on. A plain one may be written by its caller, who then stays until it is.
-func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
-	j.done = make(chan error, 1)
-	first, err := w.enqueue(ctx, c, j)
-	if err != nil {
-		return err
+func (w *writer) submit(ctx context.Context, j *write) error {
+	if ctx.Err() != nil {
+		return withdrawn(ctx)
 	}
-	switch {
+	j.done = make(chan error, 1)
+	switch first := w.enqueue(j); {
 	case first && j.plain:
 		w.lead(ctx)
 	case first:
@@ -90,24 +89,20 @@ func (w *writer) submit(ctx context.Context, c annals.Call, j *write) error {
 	case <-ctx.Done():
 	}
 	if j.state.CompareAndSwap(waiting, taken) {
-		return withdrawn(ctx, c.Op, c.ID)
+		return withdrawn(ctx)
 	}
 	select {
 	case err := <-j.done:
 		return err
 	default:
-		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrUnknown, Err: ctx.Err()}
+		return &annals.Error{Kind: annals.ErrUnknown, Err: ctx.Err()}
 	}
 }
 
 // exclusive waits until the connection is the caller's alone; release gives it back.
-func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), err error) {
+func (w *writer) exclusive(ctx context.Context) (release func(), err error) {
 	j := &write{granted: make(chan struct{}), released: make(chan struct{})}
-	first, err := w.enqueue(ctx, c, j)
-	if err != nil {
-		return nil, err
-	}
-	if first {
+	if w.enqueue(j) {
 		go w.serve()
 	}
 	release = func() { close(j.released) }
@@ -120,30 +115,24 @@ func (w *writer) exclusive(ctx context.Context, c annals.Call) (release func(), 
 		<-j.granted
 		release()
 	}
-	return nil, withdrawn(ctx, c.Op, c.ID)
+	return nil, withdrawn(ctx)
 }
 
-// close lets the queue run empty.
+// close waits until the queue is empty. It is called once, and nothing is added to the queue then.
 func (w *writer) close() {
 	w.mu.Lock()
-	if !w.closing && !w.serving {
-		close(w.stopped)
-	}
 	w.closing = true
+	serving := w.serving
 	w.mu.Unlock()
-	<-w.stopped
+	if serving {
+		<-w.stopped
+	}
 }
 
 // enqueue reports whether j is the first: then it is for the caller to serve the queue.
-func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) (first bool, err error) {
-	if ctx.Err() != nil {
-		return false, withdrawn(ctx, c.Op, c.ID)
-	}
+func (w *writer) enqueue(j *write) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closing {
-		return false, &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrClosed}
-	}
 	w.queue = append(w.queue, j)
 	if len(w.queue) == w.wanted {
 		select {
@@ -153,7 +142,7 @@ func (w *writer) enqueue(ctx context.Context, c annals.Call, j *write) (first bo
 	}
 	first = !w.serving
 	w.serving = true
-	return first, nil
+	return first
 }
 
 // lead serves the caller's own write, and what has joined it.

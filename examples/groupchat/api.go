@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/chat"
 )
 
-// asker is what the service needs of a host: entity.Runtime and aggregate.Repository have it.
+// asker is the part of a host that the service uses. entity.Runtime and aggregate.Repository implement it.
 type asker interface {
 	Ask(ctx context.Context, thread string, c chat.Command) (chat.View, error)
 }
@@ -23,7 +23,7 @@ type asker interface {
 // api serves threads and users as JSON over HTTP.
 type api struct {
 	threads asker
-	users   *users // nil: the store keeps none
+	users   *users // nil: the store cannot keep profiles
 	log     *slog.Logger
 	routes  *http.ServeMux
 }
@@ -60,7 +60,7 @@ func newAPI(threads asker, users *users, log *slog.Logger) *api {
 	return a
 }
 
-// ServeHTTP answers in JSON also where no route fits.
+// ServeHTTP answers with JSON, also when no route matches.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, pattern := a.routes.Handler(r)
 	if pattern != "" {
@@ -87,7 +87,7 @@ func (p *plainAnswer) Header() http.Header            { return p.header }
 func (p *plainAnswer) WriteHeader(status int)         { p.status = status }
 func (p *plainAnswer) Write(text []byte) (int, error) { return len(text), nil }
 
-// summary answers what changes a thread.
+// summary is the answer to a request that changes a thread.
 type summary struct {
 	Thread   string `json:"thread"`
 	Name     string `json:"name"`
@@ -99,7 +99,7 @@ func summarize(thread string, v chat.View) summary {
 	return summary{thread, v.Name, v.Members, v.Messages}
 }
 
-// create takes the id of the new thread from the caller, who can then repeat the request, or chooses one.
+// create uses the id that the caller gives, who can then repeat the request. Without an id it chooses one.
 func (a *api) create(w http.ResponseWriter, r *http.Request) {
 	var b struct{ ID, Executor, Name string }
 	if err := decode(w, r, &b); err != nil {
@@ -170,7 +170,7 @@ func command[B any](a *api, status int, of func(r *http.Request, b B) chat.Comma
 	}
 }
 
-// ask keeps what is wrong in itself away from the entities: a bad request activates none.
+// ask refuses a command that no thread could accept before an entity is loaded.
 func (a *api) ask(r *http.Request, thread string, c chat.Command) (chat.View, error) {
 	if !chat.ValidID(thread) {
 		return chat.View{}, chat.ErrBadID
@@ -181,11 +181,11 @@ func (a *api) ask(r *http.Request, thread string, c chat.Command) (chat.View, er
 	return a.threads.Ask(r.Context(), thread, c)
 }
 
-// maxBody is more than the longest message takes, however it is escaped.
+// maxBody is more bytes than the longest message needs, also if every character is escaped.
 const maxBody = 64 << 10
 
-// decode reads the one JSON object that a body must be, and must be said to be: a browser sends text/plain and forms for any
-// page of any site.
+// decode reads a body, which must be one JSON object with the Content-Type of JSON. A browser sends text/plain and forms for a page of
+// any other site, so these are refused.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return errNotJSON
@@ -213,7 +213,7 @@ func number(r *http.Request, name string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// answer writes v as JSON. What goes wrong now is the connection's, and the client's to notice.
+// answer writes v as JSON. An error is one of the connection, which the client notices.
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// child is this program, serving in a process of its own.
+// child is a server: this program in a process of its own.
 type child struct {
 	url   string
 	cmd   *exec.Cmd
@@ -51,19 +51,19 @@ func start(ctx context.Context, store string) (*child, error) {
 	return c, nil
 }
 
-// kill ends the child as a crash would: no signal that it could catch.
+// kill ends the child as a crash does, with a signal that cannot be caught.
 func (c *child) kill() error {
 	if err := c.cmd.Process.Kill(); err != nil {
 		return err
 	}
 	err := c.cmd.Wait()
-	if c.cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // where a killed process looks like one that ended
+	if c.cmd.ProcessState.Exited() && runtime.GOOS != "windows" { // there a killed process looks like one that exited
 		return fmt.Errorf("the server had ended by itself: %w\n%s", err, c.log)
 	}
 	return nil
 }
 
-// stop lets the child finish what it has begun.
+// stop ends the child after it has answered the requests that it accepted.
 func (c *child) stop() error {
 	if err := errors.Join(c.stdin.Close(), c.cmd.Wait()); err != nil {
 		return fmt.Errorf("the server did not stop in order: %w\n%s", err, c.log)

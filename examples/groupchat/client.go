@@ -15,13 +15,13 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
-// client speaks to the service.
+// client sends requests to the service.
 type client struct {
 	url  string
 	http *http.Client
 }
 
-// newClient is for so many callers at once.
+// newClient returns a client for that many concurrent callers.
 func newClient(url string, callers int) *client {
 	return &client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}, Timeout: time.Minute}}
 }
@@ -41,14 +41,14 @@ func (c *client) post(ctx context.Context, thread string, m chat.Post) error {
 	return c.do(ctx, http.MethodPost, "/threads/"+url.PathEscape(thread)+"/messages", m, nil)
 }
 
-// show is how a thread is.
+// show returns the state of a thread.
 func (c *client) show(ctx context.Context, thread, executor string) (s summary, err error) {
 	query := url.Values{"executor": {executor}}
 	err = c.do(ctx, http.MethodGet, "/threads/"+url.PathEscape(thread)+"?"+query.Encode(), nil, &s)
 	return s, err
 }
 
-// messages is every message of a thread, page by page.
+// messages returns every message of a thread, reading page by page.
 func (c *client) messages(ctx context.Context, thread, executor string) (all []chat.Listed, err error) {
 	query := url.Values{"executor": {executor}, "limit": {strconv.Itoa(chat.MaxPage)}}
 	for {
@@ -91,7 +91,7 @@ func (c *client) counts(ctx context.Context) (n map[profile.Status]int, err erro
 	return n, err
 }
 
-// refusal is an answer that is no success.
+// refusal is the error of an answer that is not a success.
 type refusal struct {
 	code int // of HTTP
 	problem
@@ -99,7 +99,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("the server answers %d: %s", r.code, r.Text) }
 
-// do sends one request. An answer that is no success is a refusal.
+// do sends one request. An answer that is not a success is a refusal.
 func (c *client) do(ctx context.Context, method, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *client) do(ctx context.Context, method, path string, body, into any) er
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 {
 		r := &refusal{code: answer.StatusCode}
-		_ = json.NewDecoder(answer.Body).Decode(&r.problem) // the status says enough
+		_ = json.NewDecoder(answer.Body).Decode(&r.problem) // without a problem the status has to suffice
 		return r
 	}
 	if into == nil {

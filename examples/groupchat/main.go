@@ -4,7 +4,7 @@
 //	groupchat serve [-listen 127.0.0.1:8080] [-store sqlite:groupchat.db]
 //	groupchat demo
 //
-// demo tells a story on the terminal: it serves, posts under load, kills the server and shows that nothing is lost.
+// demo starts a server, posts messages under load, kills the server and shows that nothing is lost.
 package main
 
 import (

@@ -7,20 +7,20 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/chat"
 )
 
-// poster is one account that posts to one thread, a message at a time, and keeps count of what the server promised.
+// poster is an account that posts to one thread, a message at a time, and counts the messages that the server acknowledged.
 type poster struct {
 	thread, account string
 	acknowledged    int  // messages 1 … acknowledged were answered with success
-	pending         bool // message acknowledged+1 was sent, and the answer never came
+	pending         bool // message acknowledged+1 was sent and not answered
 }
 
-// message is the nth message: its id makes it repeatable, its text is known again.
+// message is the nth message. Because of its id it can be sent again.
 func (p *poster) message(n int) chat.Post {
 	return chat.Post{Executor: p.account, ID: fmt.Sprintf("%s-%d", p.account, n), Text: fmt.Sprintf("message %d of %s", n, p.account)}
 }
 
-// run posts until ctx ends or the server does not answer; a pending message goes first, under its old id. A post is
-// never called off: it is answered, or the server is gone.
+// run posts until ctx ends or the server does not answer. A pending message is sent first, with its old id. A request is not
+// cancelled when ctx ends: it is answered, or the server has stopped.
 func (p *poster) run(ctx context.Context, c *client) error {
 	for ctx.Err() == nil {
 		p.pending = true

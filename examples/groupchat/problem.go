@@ -10,22 +10,22 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
-// problem is the body of every answer that is no success.
+// problem is the body of every answer that reports an error.
 type problem struct {
 	Code string `json:"error"`   // for programs
 	Text string `json:"message"` // for people
 }
 
-// badRequest is a request that never became a command.
+// badRequest is the error of a request that cannot be turned into a command.
 type badRequest struct{ err error }
 
 func (b *badRequest) Error() string { return b.err.Error() }
 func (b *badRequest) Unwrap() error { return b.err }
 
-// errNotJSON is a body that is not said to be JSON.
+// errNotJSON is the error of a body whose Content-Type is not JSON.
 var errNotJSON = errors.New("the Content-Type of a body is application/json")
 
-// statuses of the rejections that are no violation of a rule of the domain (422).
+// statuses are the HTTP statuses of rejections. A rejection that is not listed is a violation of a rule of the domain: 422.
 var statuses = map[*chat.Rejection]int{
 	chat.ErrBadID:   http.StatusBadRequest,
 	chat.ErrBadName: http.StatusBadRequest,
@@ -47,7 +47,7 @@ var statuses = map[*chat.Rejection]int{
 	chat.ErrMessageExists: http.StatusConflict,
 }
 
-// explain says what err means to a client.
+// explain returns the HTTP status and the problem that tell a client about err.
 func explain(err error) (status int, p problem) {
 	if rejection := (*chat.Rejection)(nil); errors.As(err, &rejection) {
 		if status, ok := statuses[rejection]; ok {
@@ -79,7 +79,7 @@ func explain(err error) (status int, p problem) {
 	return http.StatusInternalServerError, problem{"internal", "the server's log says more"}
 }
 
-// refuse answers with what is wrong. What is the server's fault is logged, too.
+// refuse answers with err. An error of the server is also logged.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, p := explain(err)
 	if status == http.StatusServiceUnavailable {

@@ -12,17 +12,17 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// users are the profiles of a store that can look after their names. nil: the store cannot.
+// users are the profiles of users. nil means that the store cannot keep names unique.
 type users struct {
 	profiles *entity.Runtime[profile.Command, profile.Profile, profile.Profile]
 	finder   annals.StateFinder
 	count    counter
 }
 
-// counter reads how many profiles have which status.
+// counter returns how many profiles have each status.
 type counter func(ctx context.Context) (map[profile.Status]int, error)
 
-// openUsers returns nil for a store that keeps no unique names.
+// openUsers returns nil if the store cannot keep names unique.
 func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
 	count := counterOf(store)
 	finder, finds := store.(annals.StateFinder)
@@ -36,7 +36,7 @@ func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
 	return &users{profiles, finder, count}, nil
 }
 
-// counterOf knows which store counts how; nil for those that do not. Each has a file that says what its states are.
+// counterOf returns the counter of a store; nil if it has none. There is a file for each store that has one.
 func counterOf(store annals.Store) counter {
 	switch s := store.(type) {
 	case *sqlitestore.Store:
@@ -49,7 +49,7 @@ func counterOf(store annals.Store) counter {
 	return nil
 }
 
-// byName is the user with that name, false when there is none.
+// byName returns the user with that name; ok is false when there is none.
 func (u *users) byName(ctx context.Context, name string) (user string, p profile.Profile, ok bool, err error) {
 	for s, err := range u.finder.FindStates(ctx, profile.Behavior.Type, profile.NameColumn, name) {
 		if err != nil {
@@ -61,7 +61,7 @@ func (u *users) byName(ctx context.Context, name string) (user string, p profile
 	return "", profile.Profile{}, false, nil
 }
 
-// shutdown finishes what has begun.
+// shutdown returns when all commands that were accepted are answered.
 func (u *users) shutdown(ctx context.Context) error {
 	if u == nil {
 		return nil

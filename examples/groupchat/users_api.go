@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
-// userAnswer is a profile and whose it is.
+// userAnswer is a profile with the id of its user.
 type userAnswer struct {
 	User string `json:"user"`
 	profile.Profile
@@ -36,7 +36,7 @@ func (a *api) userRoutes() {
 	})
 	a.user("GET /users/by-name/{name}", func(w http.ResponseWriter, r *http.Request) error {
 		name := r.PathValue("name")
-		if err := profile.Check(profile.SetName{Name: name}); err != nil { // nobody has such a name, and not every store takes it
+		if err := profile.Check(profile.SetName{Name: name}); err != nil { // no profile has such a name, and not every store accepts it
 			return err
 		}
 		user, p, ok, err := a.users.byName(r.Context(), name)
@@ -59,7 +59,7 @@ func (a *api) userRoutes() {
 	})
 }
 
-// user registers a route that needs profiles.
+// user registers a route of profiles.
 func (a *api) user(pattern string, handle func(w http.ResponseWriter, r *http.Request) error) {
 	a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		err := errNoUsers
@@ -72,7 +72,7 @@ func (a *api) user(pattern string, handle func(w http.ResponseWriter, r *http.Re
 	})
 }
 
-// askUser keeps what is wrong in itself away from the entities, as ask does.
+// askUser refuses a command that no profile could accept before an entity is loaded, as ask does.
 func (a *api) askUser(w http.ResponseWriter, r *http.Request, c profile.Command) error {
 	user := r.PathValue("user")
 	if !chat.ValidID(user) {

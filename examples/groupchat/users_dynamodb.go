@@ -18,15 +18,15 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
-// inDynamoDB is the store with what goes beside it: a table in which every name that is taken is an item, and the count of
-// every status.
+// inDynamoDB is the store and a table of the program's own, which has an item for each name that is in use and one for the count of
+// each status.
 type inDynamoDB struct {
 	*dynamostore.Store
 	client *dynamodb.Client
 	items  string
 }
 
-// openDynamoDB makes the tables that are missing, then opens the store.
+// openDynamoDB creates the tables that do not exist, then opens the store.
 func openDynamoDB(ctx context.Context, u *url.URL) (annals.Store, error) {
 	q := u.Query()
 	table := cmp.Or(q.Get("table"), "annals")
@@ -75,8 +75,8 @@ func (d *inDynamoDB) createItems(ctx context.Context) error {
 	return dynamodb.NewTableExistsWaiter(d.client).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &d.items}, time.Minute)
 }
 
-// changeProfile adds to the transaction of each change what it does to names and counts. A name that somebody else has fails
-// the whole of it.
+// changeProfile is the change handler: it adds the changes of names and counts to the transaction. If another user has the name, the
+// whole transaction fails.
 func (d *inDynamoDB) changeProfile(ctx context.Context, tx *dynamostore.Tx, c codec.Change[profile.Profile]) error {
 	var before profile.Profile
 	if s, ok, err := tx.Before(ctx); err != nil {
@@ -86,7 +86,7 @@ func (d *inDynamoDB) changeProfile(ctx context.Context, tx *dynamostore.Tx, c co
 			return err
 		}
 	}
-	now := c.Value // of a removed one nothing
+	now := c.Value // the zero Profile if it was removed
 	if now.Name != before.Name {
 		if before.Name != "" {
 			tx.Add(types.TransactWriteItem{Delete: &types.Delete{TableName: &d.items, Key: item("name " + before.Name)}})
@@ -114,7 +114,7 @@ func item(what string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{itemKey: &types.AttributeValueMemberS{Value: what}}
 }
 
-// counts is a counter.
+// counts returns how many profiles have each status: a counter.
 func (d *inDynamoDB) counts(ctx context.Context) (map[profile.Status]int, error) {
 	counts := map[profile.Status]int{}
 	for _, status := range profile.Statuses {

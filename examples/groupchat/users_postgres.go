@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// inPostgres is the store once its tables are there.
+// inPostgres are the options of the store. Its tables must exist.
 var inPostgres = pgstore.Options{
 	StateTypes: map[string]annals.StateType[pgx.Tx]{
 		profile.Behavior.Type: {
@@ -24,7 +24,7 @@ var inPostgres = pgstore.Options{
 	},
 }
 
-// openPostgres makes the tables that are missing, then opens the store.
+// openPostgres creates the tables that do not exist, then opens the store.
 func openPostgres(ctx context.Context, u *url.URL) (annals.Store, error) {
 	bare := pgstore.Options{CreateTables: true, StateTypes: map[string]annals.StateType[pgx.Tx]{profile.Behavior.Type: {Table: profileTable}}}
 	s, err := bare.OpenURL(ctx, u)
@@ -60,13 +60,13 @@ func createPostgresProfiles(ctx context.Context, tx pgx.Tx, _ annals.Store) erro
 	return nil
 }
 
-// countPostgresProfile runs in the transaction of each change.
+// countPostgresProfile is the change handler: it runs in the transaction of each change.
 func countPostgresProfile(ctx context.Context, tx pgx.Tx, c codec.Change[profile.Profile]) error {
 	exec := func(text string, args ...any) error {
 		_, err := tx.Exec(ctx, text, args...)
 		return err
 	}
-	// Two changes that take the counts in different orders would wait for each other.
+	// Two changes that lock the counts in different orders would wait for each other.
 	if err := exec(`SELECT FROM profile_count ORDER BY status FOR UPDATE`); err != nil {
 		return err
 	}

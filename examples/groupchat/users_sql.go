@@ -5,8 +5,8 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/profile"
 )
 
-// What the SQL stores have alike. Profiles are in a table of their own, in which a name is there once; its column counted
-// is the handler's: the status under which a profile was counted.
+// This file is shared by the SQL stores. Profiles are in a table of their own, whose names are unique. Its column counted belongs to the
+// change handler: it is the status under which a profile was counted.
 const (
 	profileTable = "user_profile"
 
@@ -14,8 +14,8 @@ const (
 	readCounts = `SELECT status, n FROM profile_count`
 )
 
-// countChange counts every change once: the profile no longer counts for what it was, but for what it is. A removed one
-// gives its name back. exec runs a statement in the transaction of the change.
+// countChange counts every change once: it decreases the count of the former status and increases that of the new one. The name of a
+// removed profile becomes free. exec runs a statement in the transaction of the change.
 func countChange(c codec.Change[profile.Profile], exec func(text string, args ...any) error) error {
 	const (
 		uncount = `UPDATE profile_count SET n = n - 1 WHERE status = (SELECT counted FROM user_profile WHERE persistence_id = $1)`

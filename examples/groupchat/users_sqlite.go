@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// inSQLite keeps profiles in a table of their own, in which a name is there once.
+// inSQLite keeps profiles in a table of their own, whose names are unique.
 var inSQLite = sqlitestore.Options{
 	Init: createProfiles,
 	StateTypes: map[string]annals.StateType[*sql.Tx]{
@@ -23,7 +23,7 @@ var inSQLite = sqlitestore.Options{
 	},
 }
 
-// createProfiles runs at every start.
+// createProfiles creates the tables that do not exist. It runs whenever the store is opened.
 func createProfiles(ctx context.Context, tx *sql.Tx) error {
 	for _, text := range []string{
 		sqlitestore.StateTable(profileTable, "name TEXT UNIQUE", "counted TEXT"),
@@ -41,7 +41,7 @@ func createProfiles(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// countProfile runs in the transaction of each change.
+// countProfile is the change handler: it runs in the transaction of each change.
 func countProfile(ctx context.Context, tx *sql.Tx, c codec.Change[profile.Profile]) error {
 	return countChange(c, func(text string, args ...any) error {
 		_, err := tx.ExecContext(ctx, text, args...)

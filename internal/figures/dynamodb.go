@@ -25,7 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// dynamodbFigures compare dynamostore with the SDK by hand, and its layouts with the service's limits per partition key.
+// dynamodbFigures compare dynamostore with direct use of the SDK, and its layouts with the service's limits per partition key.
 func dynamodbFigures() []Figure {
 	figures := []Figure{
 		{
@@ -93,7 +93,7 @@ func dynamodbFigures() []Figure {
 	return figures
 }
 
-// dynamoBench is a fresh server, with a proxy in front of it where one is asked for.
+// dynamoBench is a new server, with a proxy in front of it if requested.
 type dynamoBench struct {
 	server *dynamo.Server
 	proxy  *dynamo.FaultProxy
@@ -143,7 +143,7 @@ func allocations() float64 {
 
 var figurePayload = annals.Payload{SerializerID: 31, Manifest: "figure.taken", Data: []byte(`{"text":"` + strings.Repeat("x", 300) + `"}`)}
 
-// putFigure takes turns between appends and puts of the same item by hand.
+// putFigure alternates between appends and direct puts of the same item.
 func putFigure(ctx context.Context, spent func() float64) (float64, error) {
 	b, err := openDynamo(ctx, false)
 	if err != nil {
@@ -202,7 +202,7 @@ func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) er
 	return err
 }
 
-// queryFigure takes turns between a replay and a bare query over the same items.
+// queryFigure alternates between a replay and a direct query over the same items.
 func queryFigure(ctx context.Context) (float64, error) {
 	b, err := openDynamo(ctx, false)
 	if err != nil {
@@ -213,7 +213,7 @@ func queryFigure(ctx context.Context) (float64, error) {
 	return ours.Seconds() / theirs.Seconds(), err
 }
 
-// rangesFigure is the same for one long entity, with every request 5 ms away.
+// rangesFigure is the same for one long entity; every request takes 5 ms longer.
 func rangesFigure(ctx context.Context) (float64, error) {
 	b, err := openDynamo(ctx, true)
 	if err != nil {
@@ -232,13 +232,13 @@ func rangesFigure(ctx context.Context) (float64, error) {
 	return theirs.Seconds() / ours.Seconds(), err
 }
 
-// events are many alike, in commits of batch.
+// events appends many equal events, in commits of batch.
 type events struct {
 	count, batch int
 	payload      annals.Payload
 }
 
-// replays takes turns between a replay of all and a bare query over the same items. It is the time that each took.
+// replays alternates between a replay of all events and a direct query over the same items. It returns the time that each took.
 func (b *dynamoBench) replays(ctx context.Context, all events, turns int) (ours, theirs time.Duration, err error) {
 	const table = "figures"
 	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
@@ -277,7 +277,7 @@ func (b *dynamoBench) replays(ctx context.Context, all events, turns int) (ours,
 	return ours, theirs, nil
 }
 
-// queryByHand reads and decodes every event of id.
+// queryByHand reads and decodes every event of id with the SDK.
 func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum int, err error) {
 	in := &dynamodb.QueryInput{TableName: aws.String(table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("pid = :id"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":id": &types.AttributeValueMemberS{Value: id}}}
@@ -297,8 +297,8 @@ func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum
 	return n, sum, nil
 }
 
-// shardsFigure writes the events of one entity as fast as the model of its shards takes them. It is the share of what they could take, and the
-// throttled requests per event, once the capacity saved up at the start is gone.
+// shardsFigure writes the events of one entity as fast as the model of its shards accepts them. It returns the share of the possible rate
+// and the throttled requests per event, after the burst capacity of the start has been used.
 func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttles float64, err error) {
 	b, err := openDynamo(ctx, true)
 	if err != nil {
@@ -313,7 +313,7 @@ func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttl
 	}
 	defer func() { _ = store.Close() }()
 	b.proxy.SetCapacity(0, limit)
-	b.proxy.Swallow("PutItem") // the limit is to be the shards', not the test server's
+	b.proxy.Swallow("PutItem") // so that the shards limit the rate, not the test server
 	var next, stored atomic.Int64
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -12,12 +12,12 @@ type Figure struct {
 	About string // what is divided by what, in words
 	Goal  Goal
 
-	// Run measures once. A ratio is taken in one run that takes turns between the two sides, so that both meet the
-	// same machine. An error means that there is no figure, and counts as a failure.
+	// Run measures once. For a ratio, one run alternates between the two sides, so that both are measured under the same load of the
+	// machine. An error means that there is no figure, and counts as a failure.
 	Run func(ctx context.Context) (float64, error)
 }
 
-// Goal is what a figure has to reach.
+// Goal is the value that a figure has to reach.
 type Goal struct {
 	sign  string
 	bound float64
@@ -29,7 +29,7 @@ func AtLeast(x float64) Goal { return Goal{">=", x} }
 // AtMost is the goal x or less.
 func AtMost(x float64) Goal { return Goal{"<=", x} }
 
-// Reached reports whether value is good enough.
+// Reached reports whether value reaches the goal.
 func (g Goal) Reached(value float64) bool {
 	if g.sign == ">=" {
 		return value >= g.bound
@@ -40,8 +40,8 @@ func (g Goal) Reached(value float64) bool {
 // String is the goal as the output shows it: ">=8", "<=10".
 func (g Goal) String() string { return g.sign + strconv.FormatFloat(g.bound, 'f', -1, 64) }
 
-// text is value with three significant digits, and as many more as it takes for the printed number to be on the same side
-// of the goal as the measured one.
+// text is value with three significant digits, and more if necessary for the printed number to be on the same side of the goal as the
+// measured one.
 func (g Goal) text(value float64) string {
 	decimals := 0
 	if size := math.Abs(value); size > 0 && size < 100 {

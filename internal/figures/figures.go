@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// groups are the figures of the house, one function per part of it.
+// groups are the figures of the project, one function for each part.
 var groups = []func() []Figure{
 	dynamodbFigures,
 	sqliteFigures,

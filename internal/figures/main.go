@@ -2,7 +2,7 @@
 //
 //	figure NAME VALUE GOAL ok|short
 //
-// VALUE is the median of -count runs. A figure that cannot be taken (no server) prints "-" and "error" instead. The exit
+// VALUE is the median of -count runs. A figure that cannot be measured (no server) prints "-" and "error" instead. The exit
 // status is 1 when a figure is short or missing, 2 when the flags are wrong. Documents quote figures only from here.
 package main
 
@@ -25,7 +25,7 @@ func main() {
 	os.Exit(run(ctx, all(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program without its surroundings. It returns the exit status.
+// run is the program. It returns the exit status.
 func run(ctx context.Context, figures []Figure, args []string, out, log io.Writer) int {
 	flags := flag.NewFlagSet("figures", flag.ContinueOnError)
 	flags.SetOutput(log)

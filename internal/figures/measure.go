@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// result is what one figure came to.
+// result is the outcome of one figure.
 type result struct {
 	Name  string    `json:"name"`
 	About string    `json:"about"`

@@ -44,15 +44,15 @@ func postgresFigures() []Figure {
 	}
 }
 
-// pgbenchFigure is for so many writers. PostgreSQL's own benchmark is a C program that waits for many connections at once and looks
-// at no answer: what a server can do at most with that statement.
+// pgbenchFigure compares that many writers with pgbench, PostgreSQL's own benchmark. pgbench is a C program that waits for many
+// connections at once and does not read the answers, so it shows the most that a server can do with that statement.
 func pgbenchFigure(writers int, goal float64) Figure {
 	return Figure{Name: fmt.Sprint("postgres-pgbench-", writers), Goal: AtLeast(goal), Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
 		return pgbench(ctx, b, writers)
 	}), About: fmt.Sprintf("appends per second of %d writers, each to its own entity, divided by transactions per second of pgbench -c %[1]d -M prepared with the single-row INSERT of the same table", writers)}
 }
 
-// postgresBench is a store and its table.
+// postgresBench is a store and a table for the bare driver.
 type postgresBench struct {
 	url   string
 	store *pgstore.Store
@@ -136,7 +136,7 @@ func (b *postgresBench) bare(ctx context.Context, n int32) (*pgxpool.Pool, error
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// side is one of the two that take turns: writers that stay, with what they did so far.
+// side is one of the two sides that are measured alternately: its writers, and what they did so far.
 type side struct {
 	writers   []func(ctx context.Context) error
 	durations []time.Duration // of every write
@@ -151,7 +151,7 @@ func newSide(n int, writer func() func(ctx context.Context) error) *side {
 	return s
 }
 
-// run has the writers write for a while, all at once.
+// run lets all writers write for some time.
 func (s *side) run(ctx context.Context, while time.Duration) error {
 	var wg sync.WaitGroup
 	durations, errs := make([][]time.Duration, len(s.writers)), make([]error, len(s.writers))
@@ -179,7 +179,7 @@ func (s *side) p99() time.Duration {
 	return s.durations[len(s.durations)*99/100]
 }
 
-// inTurns warms the sides up, forgets that, and lets them take turns.
+// inTurns runs the sides alternately. The first run of each is not counted.
 func inTurns(ctx context.Context, turns int, while time.Duration, sides ...*side) error {
 	for turn := range turns + 1 {
 		for _, s := range sides {
@@ -237,7 +237,7 @@ func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
 	return ours.p99().Seconds() / bare.p99().Seconds(), nil
 }
 
-// sharedReads lets callers of two runtimes, one of which confirms what it answers, take turns.
+// sharedReads runs the callers of two runtimes alternately; one of the runtimes confirms its answers.
 func sharedReads(ctx context.Context, b *postgresBench) (float64, error) {
 	var sides []*side
 	for _, o := range []entity.Options{{}, {SingleOwner: true}} {
@@ -275,7 +275,7 @@ var tally = behavior.EventSourced[int, int, int, int]{
 	Reply:  func(total, _ int, _ []int) int { return total },
 }
 
-// pgbench lets our writers and those of pgbench take turns of a second.
+// pgbench runs the writers of the store and those of pgbench alternately, for a second each.
 func pgbench(ctx context.Context, b *postgresBench, writers int) (float64, error) {
 	program, err := pgbenchProgram()
 	if err != nil {
@@ -291,7 +291,7 @@ INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, se
 		if err := ours.run(ctx, time.Second); err != nil {
 			return 0, err
 		}
-		// Each turn goes on behind the numbers of the one before.
+		// Each turn continues with the next numbers.
 		cmd := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", fmt.Sprint(writers), "-j", fmt.Sprint(min(writers, runtime.NumCPU())), "-T", "1",
 			"-D", fmt.Sprint("n=", turn*10_000_000), "-f", "-", b.url)
 		cmd.Stdin = strings.NewReader(script)
@@ -316,7 +316,7 @@ INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, se
 	return ours.perSecond() / theirs, nil
 }
 
-// pgbenchProgram is on the PATH, or where Debian has it: in its package postgresql.
+// pgbenchProgram is on the PATH, or where Debian's package postgresql installs it.
 func pgbenchProgram() (string, error) {
 	if program, err := exec.LookPath("pgbench"); err == nil {
 		return program, nil

@@ -51,7 +51,7 @@ var counter = behavior.EventSourced[int, int, int, int]{
 	Reply:  func(total, _ int, _ []int) int { return total },
 }
 
-// slowStore takes its time for an Append.
+// slowStore delays every Append.
 type slowStore struct {
 	annals.Store
 	latency time.Duration
@@ -83,7 +83,7 @@ func hotEntity(ctx context.Context) (float64, error) {
 	return batched.rate() / single.rate(), nil
 }
 
-// perSecond adds up commands and the time they took.
+// perSecond counts commands and the time they took.
 type perSecond struct {
 	commands int
 	took     time.Duration
@@ -91,7 +91,7 @@ type perSecond struct {
 
 func (p *perSecond) rate() float64 { return float64(p.commands) / p.took.Seconds() }
 
-// add has callers send commands, all in all, to one entity of a new runtime.
+// add lets callers send that many commands in total to one entity of a new runtime.
 func (p *perSecond) add(ctx context.Context, o entity.Options, callers, commands int) error {
 	rt, err := entity.New(slowStore{memstore.New(), 5 * time.Millisecond}, counter, o)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *perSecond) add(ctx context.Context, o entity.Options, callers, commands
 	return errors.Join(failed, rt.Shutdown(ctx))
 }
 
-// overhead is one caller that asks an entity, and one that appends what such a command decides.
+// overhead compares a caller that sends commands to an entity with one that appends the same events.
 type overhead struct {
 	rt      *entity.Runtime[int, int, int]
 	journal annals.Journal

@@ -39,7 +39,7 @@ func sqliteFigures() []Figure {
 	}
 }
 
-// groupFigure takes short turns, so that a disturbance meets both sides.
+// groupFigure alternates in short turns, so that a disturbance affects both sides.
 func groupFigure(ctx context.Context) (ratio float64, err error) {
 	b, err := openBench(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func groupFigure(ctx context.Context) (ratio float64, err error) {
 	return writers * each / ours.Seconds() / (inserts / theirs.Seconds()), nil
 }
 
-// loneFigure takes a turn per write, and medians: both sides wait for the disk, whose stalls would drown the difference.
+// loneFigure alternates after each write and compares medians: both sides wait for the disk, whose delays would hide the difference.
 func loneFigure(ctx context.Context) (ratio float64, err error) {
 	b, err := openBench(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func replayFigure(ctx context.Context) (ratio float64, err error) {
 	return theirs.Seconds() / ours.Seconds(), nil
 }
 
-// sqliteBench is a store, and beside it a table like its journal that the bare driver writes.
+// sqliteBench is a store and a table like its journal, which the bare driver writes.
 type sqliteBench struct {
 	dir      string
 	store    *sqlitestore.Store
@@ -186,7 +186,7 @@ func (b *sqliteBench) close() error {
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
 
-// appendFrom appends on one goroutine per entry of last.
+// appendFrom appends on one goroutine for each entry of last.
 func (b *sqliteBench) appendFrom(ctx context.Context, last []annals.SeqNr, each int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(last))

@@ -1,4 +1,4 @@
-// Package hosttest checks hosts of behaviors on a store: what two runtimes on the same data answer is linearizable.
+// Package hosttest checks hosts of behaviors on a store: the answers of two runtimes on the same data must be linearizable.
 package hosttest
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// TwoRuntimes runs one runtime on here and one on there, two stores open on the same data, and lets clients of both ask the
-// same few entities at once. It demands that some order of the commands explains every answer, also each rejection and each
-// reply that only read. It does so for event-sourced entities and, where the store has durable states, for those.
+// TwoRuntimes runs one runtime on here and one on there, two stores that are open on the same data. Clients of both send commands to the
+// same few entities concurrently. Some order of the commands must explain every answer, also each rejection and each reply to a
+// command that only read. It checks event-sourced entities and, if the store has durable states, those too.
 func TwoRuntimes(t *testing.T, here, there annals.Store) {
 	t.Helper()
 	for name, start := range kinds(here.Capabilities()) {
@@ -108,10 +108,10 @@ type command struct {
 type answer struct {
 	balance  int
 	rejected bool
-	unknown  bool // the command may have been stored, or may be yet
+	unknown  bool // the command may have been stored, or may be stored later
 }
 
-// play lets clients of two runtimes send commands and returns the history of what they were answered.
+// play lets clients of two runtimes send commands and returns the history of commands and answers.
 func play(ctx context.Context, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
 	o.MaxRetries = 1000
 	var runtimes [2]*entity.Runtime[int, int, int]
@@ -155,7 +155,8 @@ func play(ctx context.Context, start starter, here, there annals.Store, o entity
 	return calls, failed
 }
 
-// amount reads in one of three commands, and takes as often as it gives, so that rejections are frequent.
+// amount is 0, which only reads, for one of three commands. Otherwise it is as often negative as positive, so that rejections are
+// frequent.
 func amount() int {
 	if rand.IntN(3) == 0 {
 		return 0
@@ -163,7 +164,7 @@ func amount() int {
 	return rand.IntN(201) - 100
 }
 
-// linearizable reports whether an order of calls, none of which contradicts the times, explains their answers.
+// linearizable reports whether some order of the calls that agrees with their times explains their answers.
 func linearizable(calls []porcupine.Operation) bool {
 	return porcupine.CheckOperations(porcupine.Model{
 		Partition: func(all []porcupine.Operation) [][]porcupine.Operation {

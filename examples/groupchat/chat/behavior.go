@@ -47,7 +47,7 @@ func decide(t Thread, c Command) ([]Event, error) {
 	return happen(t, c)
 }
 
-// happen decides a command whose executor may give it.
+// happen decides a command whose executor is allowed to send it.
 func happen(t Thread, c Command) ([]Event, error) {
 	switch c := c.(type) {
 	case Rename:
@@ -73,7 +73,7 @@ func happen(t Thread, c Command) ([]Event, error) {
 		return []Event{MemberRemoved{c.Account}}, nil
 	case Post:
 		if m, used := t.Messages[c.ID]; used {
-			// A message that was edited since cannot be compared any more: its sender is believed.
+			// A message that was edited in the meantime cannot be compared: it is taken for the same.
 			if m.Sender == c.Executor && !m.Deleted && (m.Text == c.Text || m.Edited) {
 				return nil, nil
 			}

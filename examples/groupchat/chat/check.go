@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what users may write.
+// Limits of what users may write.
 const (
 	maxIDBytes   = 100
 	maxNameBytes = 100
 	maxTextBytes = 4000
 )
 
-// Check says what is wrong with c whatever the thread: nil or a Rejection.
+// Check returns what is wrong with c for any thread: nil or a Rejection.
 func Check(c Command) error {
 	if !ValidID(c.executor()) {
 		return ErrBadID
@@ -53,7 +53,7 @@ func ValidID(s string) bool {
 	return validText(s, maxIDBytes) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// validText reports whether s can be stored: not every store takes U+0000.
+// validText reports whether s can be stored: not every store accepts U+0000.
 func validText(s string, most int) bool {
 	return strings.TrimSpace(s) != "" && len(s) <= most && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }

@@ -1,6 +1,6 @@
 // Package chat is the domain of group chats. A thread has members, some of them administrators, and messages. The package
-// is pure: what can be asked (Command), what can happen (Event), what is refused (Rejection), and the Behavior that
-// decides. It knows no store and no transport.
+// contains the commands (Command), the events (Event), the rejections (Rejection) and the Behavior that decides. It knows no store and no
+// transport.
 package chat
 
 // Role is what a member of a thread may do.
@@ -12,35 +12,35 @@ const (
 	Admin  Role = "admin"
 )
 
-// Command is what a thread can be asked. Every command has an Executor, the account that asks.
+// Command is one of the types below. Every command has an Executor, the account that sends it.
 type Command interface{ executor() string }
 
 type (
 	// Create makes Executor the first member and administrator of a new thread.
 	Create struct{ Executor, Name string }
-	// Rename gives the thread another name.
+	// Rename changes the name of the thread.
 	Rename struct{ Executor, Name string }
-	// Delete ends the thread: nothing is accepted any more.
+	// Delete ends the thread: no later command is accepted.
 	Delete struct{ Executor string }
 
-	// AddMember lets Account in.
+	// AddMember makes Account a member.
 	AddMember struct {
 		Executor, Account string
 		Role              Role
 	}
-	// RemoveMember shuts Account out. Its messages stay.
+	// RemoveMember ends the membership of Account. Its messages stay.
 	RemoveMember struct{ Executor, Account string }
 
 	// Post may be repeated: ID is chosen by the sender, and the same message is stored once.
 	Post struct{ Executor, ID, Text string }
 	// Edit replaces the text of a message of Executor's own.
 	Edit struct{ Executor, ID, Text string }
-	// DeleteMessage takes a message of Executor's own back. Its id is never used again.
+	// DeleteMessage deletes a message of Executor's own. Its id is never used again.
 	DeleteMessage struct{ Executor, ID string }
 
-	// Show only reads: it is answered with the members.
+	// Show reads the members.
 	Show struct{ Executor string }
-	// List only reads: it is answered with the messages behind position After, at most Limit of them, at most MaxPage.
+	// List reads the messages after position After: at most Limit of them, and at most MaxPage.
 	List struct {
 		Executor     string
 		After, Limit int

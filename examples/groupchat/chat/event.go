@@ -2,7 +2,7 @@ package chat
 
 import "github.com/annals-go/annals/codec"
 
-// Event is what happened to a thread. Events carry no time: the store dates them.
+// Event is one of the types below. Events have no time of their own: the store adds it.
 type Event interface{ event() }
 
 // Fields and manifests below are in databases: they may be added to, never changed.
@@ -19,12 +19,12 @@ type (
 	// Deleted is the last event of a thread.
 	Deleted struct{}
 
-	// MemberAdded lets an account in.
+	// MemberAdded makes an account a member.
 	MemberAdded struct {
 		Account string `json:"account"`
 		Role    Role   `json:"role"`
 	}
-	// MemberRemoved shuts an account out.
+	// MemberRemoved ends the membership of an account.
 	MemberRemoved struct {
 		Account string `json:"account"`
 	}
@@ -40,7 +40,7 @@ type (
 		ID   string `json:"id"`
 		Text string `json:"text"`
 	}
-	// MessageDeleted takes a message back.
+	// MessageDeleted deletes a message.
 	MessageDeleted struct {
 		ID string `json:"id"`
 	}
@@ -55,7 +55,7 @@ func (Posted) event()         {}
 func (Edited) event()         {}
 func (MessageDeleted) event() {}
 
-// Events is how events are stored. Projections read with it.
+// Events is the codec of events. Projections read with it.
 var Events = codec.Union[Event](
 	codec.JSON[Created]("thread.created"),
 	codec.JSON[Renamed]("thread.renamed"),

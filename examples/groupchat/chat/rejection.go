@@ -1,6 +1,6 @@
 package chat
 
-// Rejection is why a command was refused. The variables below are all there are of threads; match them with errors.Is.
+// Rejection says why a command was rejected. The variables below are all rejections of threads; match them with errors.Is.
 type Rejection struct {
 	Code string // for programs, never changed
 	Text string // for people
@@ -9,7 +9,7 @@ type Rejection struct {
 // Error is the text.
 func (r *Rejection) Error() string { return r.Text }
 
-// What makes a command wrong in itself.
+// Rejections of commands that no thread could accept.
 var (
 	ErrBadID   = &Rejection{"bad-id", "an id or account has 1 to 100 bytes of printable text"}
 	ErrBadName = &Rejection{"bad-name", "a name has 1 to 100 bytes"}
@@ -18,7 +18,7 @@ var (
 	ErrBadPage = &Rejection{"bad-page", "a page begins behind position 0 or later and has 1 message or more"}
 )
 
-// What the thread's history forbids.
+// Rejections that depend on the state of the thread.
 var (
 	ErrNoThread      = &Rejection{"no-thread", "there is no such thread"}
 	ErrThreadExists  = &Rejection{"thread-exists", "the thread exists already"}

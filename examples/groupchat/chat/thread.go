@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Thread is the state: the fold of the events, and what snapshots hold.
+// Thread is the state of a thread. Snapshots contain it.
 type Thread struct {
 	Name     string             `json:"name"` // "" before Created
 	Deleted  bool               `json:"deleted,omitempty"`
 	Members  map[string]Role    `json:"members"`
 	Messages map[string]Message `json:"messages"` // by id
-	Order    []string           `json:"order"`    // the ids as they were posted
+	Order    []string           `json:"order"`    // ids in the order of posting
 }
 
 // Message is one message. A deleted one stays without its text, so that its id is never used again.
@@ -63,7 +63,7 @@ func (t Thread) admins() (n int) {
 	return n
 }
 
-// View is what a thread answers. It shares no memory with the Thread.
+// View is the reply of a thread. It shares no memory with the Thread.
 type View struct {
 	Name     string
 	Members  int
@@ -71,7 +71,7 @@ type View struct {
 
 	Roster []Membership // answers Show, by account
 	Page   []Listed     // answers List, in the order of posting, without deleted ones
-	More   int          // answers List: the After of the next page, 0 behind the last
+	More   int          // answers List: the After of the next page, 0 after the last page
 }
 
 // Membership is one member.

@@ -1,6 +1,6 @@
-// Package profile is the domain of the accounts that chat: each may have a profile with a name and a status. It is a durable
-// state: only the newest profile is kept. The package is pure. That no two users have one name is a rule between entities,
-// which no entity can check: the database does, see the file of each store in the program.
+// Package profile is the domain of users' profiles: an account may have a profile with a name and a status. A profile is a durable
+// state: only the newest one is stored. The package knows no store. That no two users have the same name is a rule between entities,
+// which an entity cannot check: the database does. See the file of each store in the program.
 package profile
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/chat"
 )
 
-// Profile is what a user says of itself. The zero Profile is none.
+// Profile describes a user. The zero Profile means that there is none.
 type Profile struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -28,24 +28,24 @@ const (
 	Left   Status = "left"
 )
 
-// Statuses are all there are.
+// Statuses are all statuses.
 var Statuses = []Status{Active, Away, Left}
 
-// What is refused, beside chat.ErrBadID and chat.ErrBadName.
+// The rejections, in addition to chat.ErrBadID and chat.ErrBadName.
 var (
 	ErrBadStatus = &chat.Rejection{Code: "bad-status", Text: "a status is active, away or left"}
 	ErrNoProfile = &chat.Rejection{Code: "no-profile", Text: "the user has no profile"}
 )
 
-// Command is what a profile can be asked.
+// Command is a SetName, SetStatus, Remove or Show.
 type Command interface{ command() }
 
 type (
-	// SetName gives the profile another name, or makes one.
+	// SetName changes the name of the profile, or creates the profile.
 	SetName struct{ Name string }
-	// SetStatus gives the profile another status.
+	// SetStatus changes the status of the profile.
 	SetStatus struct{ Status Status }
-	// Remove deletes the profile. The name is free again.
+	// Remove deletes the profile. Its name becomes free.
 	Remove struct{}
 	// Show only reads.
 	Show struct{}
@@ -56,7 +56,7 @@ func (SetStatus) command() {}
 func (Remove) command()    {}
 func (Show) command()      {}
 
-// Check says what is wrong with c whatever the profile: nil or a chat.Rejection.
+// Check returns what is wrong with c for any profile: nil or a chat.Rejection.
 func Check(c Command) error {
 	switch c := c.(type) {
 	case SetName:
@@ -73,10 +73,10 @@ func Check(c Command) error {
 	return nil
 }
 
-// States is how profiles are stored.
+// States is the codec of profiles.
 var States = codec.JSON[Profile]("profile")
 
-// Behavior is the profile as an entity. It replies with the profile as it is behind the command.
+// Behavior is the profile as an entity. The reply is the profile after the command.
 var Behavior = behavior.DurableState[Command, Profile, Profile]{
 	Type:   "User",
 	Decide: decide,
@@ -114,7 +114,7 @@ func decide(p Profile, c Command) (keep behavior.Effect[Profile], err error) {
 	return keep, ErrNoProfile
 }
 
-// save stores nothing where nothing has changed.
+// save stores nothing if nothing has changed.
 func save(before, p Profile) (keep behavior.Effect[Profile]) {
 	if p == before {
 		return keep
@@ -125,5 +125,5 @@ func save(before, p Profile) (keep behavior.Effect[Profile]) {
 // NameColumn is the column by which a profile is found. It must be unique.
 const NameColumn = "name"
 
-// Columns fills NameColumn, on any store.
+// Columns are the values of NameColumn, on any store.
 var Columns = codec.Columns(States, func(p Profile) annals.Columns { return annals.Columns{NameColumn: p.Name} })

@@ -1,0 +1,273 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+)
+
+// backend is the open file, with one connection that writes and several that read.
+type backend struct {
+	self     *Store
+	path     string
+	types    stateTypes
+	files    files
+	writerDB *sql.DB
+	conn     *sql.Conn // the only one of writerDB
+	readerDB *sql.DB
+	readers  *readers
+	userDB   *sql.DB
+	writer   *writer
+	watchers watchers
+}
+
+func (b *backend) open(ctx context.Context, o Options) (err error) {
+	create := createFile
+	if o.NoMigration {
+		create = findFile
+	}
+	err = create(b.path, func(modeof ...string) error { return b.openWriter(ctx, modeof) })
+	if err != nil {
+		return err
+	}
+	if err := prepareFile(ctx, b.conn, b.types, o); err != nil {
+		return err
+	}
+	if err := b.probeFile(ctx); err != nil {
+		return err
+	}
+	if b.files, err = openFiles(b.path); err != nil {
+		return err
+	}
+	// A reader waits only for the recovery after a crash, and its context ends that wait.
+	readOnly := dsn(b.path, "mode=ro", "_pragma=busy_timeout(3600000)")
+	if b.readerDB, err = sql.Open("sqlite", readOnly); err != nil {
+		return err
+	}
+	if b.userDB, err = sql.Open("sqlite", readOnly); err != nil {
+		return err
+	}
+	b.readers = newReaders(b.readerDB, b.files, max(4, 2*runtime.GOMAXPROCS(0)))
+	b.writer = newWriter(b.conn, b.files, newClock(b.types.tables("")), b.watchers.wake)
+	if o.Checksums {
+		b.writer.checksums = &checksums{}
+	}
+	return nil
+}
+
+func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
+	query := append(more, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")
+	if b.writerDB, err = sql.Open("sqlite", dsn(b.path, query...)); err != nil {
+		return err
+	}
+	b.writerDB.SetMaxOpenConns(1)
+	return patiently(ctx, func() (err error) {
+		b.conn, err = b.writerDB.Conn(ctx)
+		return err
+	})
+}
+
+// prepareFile refuses a file that is no database or too new before it changes anything. Then it turns on the write-ahead log and
+// migrates the tables, or checks that both have been done.
+func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
+	q := &statements{prepare: conn.PrepareContext}
+	defer func() { _ = q.close() }()
+	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
+	if err != nil {
+		return err
+	}
+	pragma := `PRAGMA journal_mode = WAL`
+	if o.NoMigration {
+		pragma = `PRAGMA journal_mode`
+	}
+	mode := ""
+	err = patiently(ctx, func() error {
+		_, err := q.row(ctx, pragma, nil, func(v *values) { mode = v.text("journal_mode") })
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case mode != "wal" && o.NoMigration:
+		return invalid("the file has no write-ahead log: Migrate turns it on")
+	case mode != "wal":
+		return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("the file system does not support a write-ahead log")}
+	}
+	return patiently(ctx, func() error {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if o.NoMigration {
+			return checkSchema(ctx, tx, types)
+		}
+		if err := migrate(ctx, tx, types, o.Init); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// close waits for the writes whose callers have gone on without an answer. No call is under way.
+func (b *backend) close() error {
+	b.writer.close()
+	b.watchers.stop()
+	return errors.Join(b.writer.statements.close(), b.release())
+}
+
+// release closes the connections. That of the writer is the last, because SQLite copies the log into the file when the last
+// connection is closed.
+func (b *backend) release() error {
+	var errs []error
+	if b.readers != nil {
+		errs = append(errs, b.readers.close())
+	}
+	for _, db := range []*sql.DB{b.userDB, b.readerDB} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if b.conn != nil {
+		errs = append(errs, b.conn.Close())
+	}
+	if b.writerDB != nil {
+		errs = append(errs, b.writerDB.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *backend) read(ctx context.Context, fn func(context.Context, *statements) error) error {
+	once(ctx)
+	return b.readers.read(ctx, fn)
+}
+
+func (b *backend) readTx(ctx context.Context, fn func(context.Context, *statements) error) error {
+	once(ctx)
+	return b.readers.readTx(ctx, fn)
+}
+
+func (b *backend) write(ctx context.Context, w *write) error {
+	once(ctx)
+	return b.writer.submit(ctx, w)
+}
+
+// alone runs fn on the caller's goroutine.
+func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *transaction) error) error {
+	once(ctx)
+	release, err := b.writer.exclusive(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	tx, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // without effect after a Commit; for errors, panics and Goexit
+	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: &statements{prepare: tx.PrepareContext}}
+	if err := fn(annals.ContextWithTx(ctx, b.self), t); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return withdrawn(ctx)
+	}
+	if err := tx.Commit(); err != nil {
+		if uncertain(err) {
+			return &annals.Error{Kind: annals.ErrUnknown, Err: err}
+		}
+		return err
+	}
+	if err := b.files.check(); err != nil {
+		return err
+	}
+	b.watchers.wake()
+	return nil
+}
+
+// begin waits for the write lock of the file until ctx ends.
+func (b *backend) begin(ctx context.Context) (tx *sql.Tx, err error) {
+	err = patiently(ctx, func() (err error) {
+		// Without ctx: when it ends, database/sql would roll back between two statements.
+		tx, err = b.conn.BeginTx(context.WithoutCancel(ctx), nil)
+		return err
+	})
+	return tx, err
+}
+
+// patiently repeats fn while another process holds the lock, until ctx ends.
+func patiently(ctx context.Context, fn func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := fn()
+		if !busy(err) {
+			return err
+		}
+		select {
+		case <-time.After(jitter(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// dsn is a file: URI, in which the path may hold any character.
+func dsn(path string, query ...string) string {
+	path = "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")
+	u := url.URL{Scheme: "file", Path: path, RawQuery: strings.Join(query, "&")}
+	return u.String()
+}
+
+// session is where a view reads and writes: the backend, or one transaction of it.
+type session interface {
+	// read runs fn with statements that see everything committed, and in a transaction what it has written so far.
+	read(ctx context.Context, fn func(context.Context, *statements) error) error
+	// readTx is read where all statements of fn see the same moment.
+	readTx(ctx context.Context, fn func(context.Context, *statements) error) error
+	// write runs w.apply in a transaction, which it may share with other writes, and returns when it has been committed.
+	write(ctx context.Context, w *write) error
+	// alone is write with a transaction of its own, for what runs the user's code.
+	alone(ctx context.Context, fn func(context.Context, *transaction) error) error
+}
+
+// view is the driver.Driver of a Store, or of a store inside a transaction.
+type view struct {
+	session
+	b *backend
+}
+
+var limits = annals.Limits{MaxEvents: MaxEvents, MaxBytes: MaxBytes, MaxIDBytes: MaxIDBytes}
+
+// Capabilities claim everything but ManySnapshots.
+func (view) Capabilities() annals.Capabilities {
+	return annals.Capabilities{
+		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true,
+		StateEvents: true, IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+		Limits: limits,
+	}
+}
+
+func (v view) Journal() annals.Journal         { return journal{v} }
+func (v view) Snapshots() annals.SnapshotStore { return snapshots{v} }
+func (v view) States() annals.StateStore       { return states{v} }
+func (v view) Query() annals.Query             { return query{v} }
+func (v view) Offsets() annals.OffsetStore     { return offsets{v} }
+
+// Fault is driver.Driver.
+func (view) Fault(err error) error { return &annals.Error{Kind: kindOf(err), Err: err} }
+
+// Close is driver.Driver.
+func (v view) Close() error { return v.b.close() }
+
+// once counts a query, a group of queries of one moment, or a transaction.
+func once(ctx context.Context) { driver.Count(ctx, annals.Result{Requests: 1}) }
