@@ -80,7 +80,7 @@ func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
 // prepareFile refuses a file that is no database or too new before it changes anything. Then it turns on the write-ahead log and
 // migrates the tables, or checks that both have been done.
 func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
-	q := &statements{prepare: conn.PrepareContext}
+	q := &statements{conn: conn}
 	defer func() { _ = q.close() }()
 	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
 	if err != nil {
@@ -110,9 +110,9 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 		}
 		defer func() { _ = tx.Rollback() }()
 		if o.NoMigration {
-			return checkSchema(ctx, tx, types)
+			return checkSchema(ctx, q, types)
 		}
-		if err := migrate(ctx, tx, types, o.Init); err != nil {
+		if err := migrate(ctx, tx, q, types, o.Init); err != nil {
 			return err
 		}
 		return tx.Commit()
@@ -175,7 +175,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after a Commit; for errors, panics and Goexit
-	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: &statements{prepare: tx.PrepareContext}}
+	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: b.writer.statements}
 	if err := fn(annals.ContextWithTx(ctx, b.self), t); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"bytes"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -124,8 +125,8 @@ func script(row ...any) []byte {
 }
 
 // play is the row that a script stands for; what the script does not reach is NULL.
-func play(script []byte, columns int) []any {
-	row := make([]any, columns)
+func play(script []byte, columns int) []driver.Value {
+	row := make([]driver.Value, columns)
 	next := func(n int) []byte {
 		part := make([]byte, n)
 		script = script[copy(part, script):]

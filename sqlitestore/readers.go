@@ -92,7 +92,7 @@ func (p *readers) take(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{conn: conn, statements: &statements{prepare: conn.PrepareContext}}, nil
+	return &reader{conn: conn, statements: &statements{conn: conn}}, nil
 }
 
 func (p *readers) put(r *reader) {

@@ -241,8 +241,7 @@ func checkNames(ctx context.Context, q *statements) error {
 
 // migrate creates or upgrades the tables, lets init create the user's, and checks all of them. Another process may have done it
 // just before.
-func migrate(ctx context.Context, tx *sql.Tx, types stateTypes, init func(context.Context, *sql.Tx) error) error {
-	q := &statements{prepare: tx.PrepareContext}
+func migrate(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, init func(context.Context, *sql.Tx) error) error {
 	version, err := checkVersion(ctx, q)
 	switch {
 	case err != nil:
@@ -279,8 +278,7 @@ func migrate(ctx context.Context, tx *sql.Tx, types stateTypes, init func(contex
 }
 
 // checkSchema is ErrInvalid where migrate would have something to do.
-func checkSchema(ctx context.Context, tx *sql.Tx, types stateTypes) error {
-	q := &statements{prepare: tx.PrepareContext}
+func checkSchema(ctx context.Context, q *statements, types stateTypes) error {
 	version, err := checkVersion(ctx, q)
 	switch {
 	case err != nil:

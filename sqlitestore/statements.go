@@ -3,33 +3,48 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
+	"io"
 )
 
-// maxStatements bounds the prepared statements of one connection. A store has fewer texts than this, but for filters,
-// criteria and subsets of bound columns, of which there can be any number.
+// maxStatements bounds the prepared statements of one connection. A store has fewer texts than this, except for those made from
+// filters, criteria and subsets of bound columns, of which there can be any number.
 const maxStatements = 64
 
-// statements prepares texts on one connection or transaction and keeps those used last. One goroutine at a time uses it.
+// statements prepares texts on one connection and keeps those used last. One goroutine at a time uses it. It calls the driver
+// directly: database/sql would take as long again for each row, and copy its payload once more. A transaction that database/sql has
+// begun on the connection holds for the statements, too.
 type statements struct {
-	prepare func(ctx context.Context, text string) (*sql.Stmt, error)
-	known   map[string]*statement
-	uses    int64
+	conn  *sql.Conn
+	known map[string]*statement
+	uses  int64
 }
 
 type statement struct {
-	*sql.Stmt
-	used   int64   // the value of statements.uses at the last use
-	values *values // for its rows; nil before the first
+	sqldriver.Stmt
+	used   int64  // the value of statements.uses at the last use
+	values values // for its rows
 }
 
-func (s *statements) of(ctx context.Context, text string) (*statement, error) {
+// use runs fn with the prepared text.
+func (s *statements) use(ctx context.Context, text string, fn func(*statement) error) error {
+	return s.conn.Raw(func(conn any) error {
+		stmt, err := s.of(ctx, conn.(sqldriver.ConnPrepareContext), text)
+		if err != nil {
+			return err
+		}
+		return fn(stmt)
+	})
+}
+
+func (s *statements) of(ctx context.Context, conn sqldriver.ConnPrepareContext, text string) (*statement, error) {
 	s.uses++
 	if known, ok := s.known[text]; ok {
 		known.used = s.uses
 		return known, nil
 	}
-	stmt, err := s.prepare(ctx, text)
+	stmt, err := conn.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +52,15 @@ func (s *statements) of(ctx context.Context, text string) (*statement, error) {
 		s.known = map[string]*statement{}
 	}
 	if len(s.known) == maxStatements {
-		s.forgetOldest()
+		s.closeOldest()
 	}
 	known := &statement{Stmt: stmt, used: s.uses}
 	s.known[text] = known
 	return known, nil
 }
 
-// forgetOldest closes the statement whose last use is the longest ago.
-func (s *statements) forgetOldest() {
+// closeOldest closes the statement whose last use is the longest ago.
+func (s *statements) closeOldest() {
 	oldest := ""
 	for text, known := range s.known {
 		if oldest == "" || known.used < s.known[oldest].used {
@@ -57,16 +72,20 @@ func (s *statements) forgetOldest() {
 }
 
 // exec returns how many rows text changed.
-func (s *statements) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	stmt, err := s.of(ctx, text)
-	if err != nil {
-		return 0, err
-	}
-	result, err := stmt.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+func (s *statements) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
+	err = s.use(ctx, text, func(stmt *statement) error {
+		named, err := namedValues(args)
+		if err != nil {
+			return err
+		}
+		result, err := stmt.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, named)
+		if err != nil {
+			return err
+		}
+		changed, err = result.RowsAffected()
+		return err
+	})
+	return changed, err
 }
 
 // row decodes the first row; false when there is none.
@@ -80,44 +99,63 @@ func (s *statements) row(ctx context.Context, text string, args []any, decode fu
 	return found && err == nil, err
 }
 
-// rows calls each for every row until it returns false or an error. What each was given is right only when rows returns
-// nil: a statement can fail behind its first rows.
-func (s *statements) rows(ctx context.Context, text string, args []any, each func(*values) (bool, error)) (err error) {
-	stmt, err := s.of(ctx, text)
-	if err != nil {
-		return err
-	}
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := rows.Close(); err == nil {
-			err = closed
-		}
-	}()
-	if stmt.values == nil {
-		if stmt.values, err = newValues(rows); err != nil {
+// rows calls each for every row until it returns false or an error. What each was given is right only when rows returns nil: a
+// statement can fail after its first rows.
+func (s *statements) rows(ctx context.Context, text string, args []any, each func(*values) (bool, error)) error {
+	return s.use(ctx, text, func(stmt *statement) (err error) {
+		named, err := namedValues(args)
+		if err != nil {
 			return err
 		}
-	}
-	for rows.Next() {
-		if err := stmt.values.scan(rows); err != nil {
+		rows, err := stmt.Stmt.(sqldriver.StmtQueryContext).QueryContext(ctx, named)
+		if err != nil {
 			return err
 		}
-		if more, err := each(stmt.values); err != nil || !more {
-			return err
+		defer func() {
+			if closed := rows.Close(); err == nil {
+				err = closed
+			}
+		}()
+		v := &stmt.values
+		if v.row == nil {
+			v.row = make([]sqldriver.Value, len(rows.Columns()))
 		}
+		for {
+			switch err := rows.Next(v.row); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
+			}
+			v.next, v.err = 0, nil
+			if more, err := each(v); err != nil || !more {
+				return err
+			}
+		}
+	})
+}
+
+// namedValues are args as database/sql would hand them to the driver.
+func namedValues(args []any) ([]sqldriver.NamedValue, error) {
+	named := make([]sqldriver.NamedValue, len(args))
+	for i, arg := range args {
+		value, err := sqldriver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, err
+		}
+		named[i] = sqldriver.NamedValue{Ordinal: i + 1, Value: value}
 	}
-	return rows.Err()
+	return named, nil
 }
 
 // close ends all statements. Those of a connection outlive it otherwise, and the file's log with them.
 func (s *statements) close() error {
-	var errs []error
-	for _, known := range s.known {
-		errs = append(errs, known.Close())
-	}
-	clear(s.known)
-	return errors.Join(errs...)
+	return s.conn.Raw(func(any) error {
+		var errs []error
+		for _, known := range s.known {
+			errs = append(errs, known.Close())
+		}
+		clear(s.known)
+		return errors.Join(errs...)
+	})
 }

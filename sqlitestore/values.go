@@ -1,7 +1,7 @@
 package sqlitestore
 
 import (
-	"database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"math"
 	"strings"
@@ -10,32 +10,12 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// values decodes the columns of one row from left to right, and remembers the first that cannot be right. Scan would say
-// the same in an error that holds the value.
+// values decodes the columns of one row from left to right, and remembers the first that cannot be right. Its errors do not hold the
+// values. A []byte belongs to whoever decodes it: the driver makes a new one for each row.
 type values struct {
-	row  []any // int64, float64, string, []byte or nil
-	dest []any // pointers into row
+	row  []sqldriver.Value // int64, float64, string, []byte or nil
 	next int
 	err  error
-}
-
-// newValues has room for a row of rows.
-func newValues(rows *sql.Rows) (*values, error) {
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	v := &values{row: make([]any, len(columns)), dest: make([]any, len(columns))}
-	for i := range v.row {
-		v.dest[i] = &v.row[i]
-	}
-	return v, nil
-}
-
-// scan takes the current row of rows.
-func (v *values) scan(rows *sql.Rows) error {
-	v.next, v.err = 0, nil
-	return rows.Scan(v.dest...)
 }
 
 // corrupt is an ErrCorrupt for the first column that could not be right, nil when all were.

@@ -67,7 +67,7 @@ const (
 
 func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
 	return &writer{conn: conn, files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
-		statements: &statements{prepare: conn.PrepareContext}}
+		statements: &statements{conn: conn}}
 }
 
 // submit queues j and waits for its outcome. When ctx ends first, a write that still waits is withdrawn; one that is

@@ -33,7 +33,7 @@ func sqliteFigures() []Figure {
 		{
 			Name:  "sqlite-replay-10000",
 			About: "a replay of 10,000 events, its speed divided by that of a SELECT of the same rows on the bare driver",
-			Goal:  AtLeast(0.7),
+			Goal:  AtLeast(0.95),
 			Run:   replayFigure,
 		},
 	}
