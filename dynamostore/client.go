@@ -15,8 +15,8 @@ import (
 	"github.com/aws/smithy-go/logging"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Retrying is the Store's alone: a Client must send every request
-// once. Open tells a *dynamodb.Client so with every call.
+// Client is the part of *dynamodb.Client that a Store uses. The Store repeats requests itself, so a Client must send each request once.
+// For a *dynamodb.Client the Store turns the SDK's retries off with every call.
 type Client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
@@ -31,19 +31,20 @@ type Client interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 }
 
-// DefaultConnections is what MaxConnections means when it is 0.
+// DefaultConnections is the default of ClientOptions.MaxConnections and Options.MaxInFlight.
 const DefaultConnections = 50
 
-// ClientOptions are for NewClient. The zero ClientOptions takes everything from the SDK's own chain: environment, shared
-// files, the role of the machine.
+// ClientOptions are the options of NewClient. The zero value takes everything from the SDK's default chain: the environment, shared files,
+// the role of the machine.
 type ClientOptions struct {
-	Endpoint       string                  // "" = the service's, or AWS_ENDPOINT_URL
-	Region         string                  // "" = the SDK's chain
-	Credentials    aws.CredentialsProvider // nil = the SDK's chain
-	MaxConnections int                     // kept open to the service; 0 = DefaultConnections
+	Endpoint       string                  // "" is the service's, or AWS_ENDPOINT_URL
+	Region         string                  // "" is the SDK's default chain
+	Credentials    aws.CredentialsProvider // nil is the SDK's default chain
+	MaxConnections int                     // most connections to the service; 0 is DefaultConnections
 }
 
-// NewClient makes a client with a connection pool of its own.
+// NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration and ErrUnavailable when ctx
+// has ended.
 func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
@@ -56,7 +57,7 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrUnavailable, Err: ctx.Err()}
-	case err != nil: // a shared file or a variable of the environment says something that cannot be
+	case err != nil: // a shared file or an environment variable is not valid
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	connections := o.MaxConnections
@@ -66,14 +67,15 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
 		d.HTTPClient = steady{&http.Client{Transport: transport(connections)}}
 		d.Retryer = aws.NopRetryer{}
-		d.Logger = logging.Nop{} // it warns of every answer that a caller stopped waiting for
+		d.Logger = logging.Nop{} // the SDK would log each answer that a caller stopped waiting for
 		if o.Endpoint != "" {
 			d.BaseEndpoint = &o.Endpoint
 		}
 	}), nil
 }
 
-// transport keeps as many connections as may be in use: with net/http's own two per host most requests would open one.
+// transport keeps as many idle connections as may be in use. With net/http's default of two for each host, most requests would open a new
+// connection.
 func transport(connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -88,12 +90,12 @@ func transport(connections int) *http.Transport {
 	}
 }
 
-// steady hides that request bodies of the SDK can WriteTo. The SDK closes a body as soon as the answer's head is there, and
-// a closed body answers WriteTo with io.EOF. When net/http, which tries for bytes beyond the declared length at the end of
-// an upload, comes too late, it takes that for a failed upload and kills the connection under the answer: the answer is
-// lost, the request goes out again, and a write has been applied twice. Through Read alone io.EOF is just the end.
+// steady hides that the SDK's request bodies implement io.WriterTo. The SDK closes a body when the head of the answer has arrived, and
+// WriteTo of a closed body returns io.EOF. At the end of an upload net/http looks for bytes beyond the declared length. If it does
+// so after the close, it takes io.EOF for a failed upload and closes the connection before the answer is read. Then the answer is
+// lost, the request is repeated, and a write is executed twice. From Read, io.EOF is only the end of the body.
 //
-// It also ends an answer whose body stops coming: the time-outs of net/http end with the head of an answer.
+// steady also ends an answer whose body stops arriving: the timeouts of net/http only cover the head of an answer.
 type steady struct{ aws.HTTPClient }
 
 func (s steady) Do(r *http.Request) (*http.Response, error) {
@@ -110,13 +112,13 @@ func (s steady) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// bodyStalls is how long one read of an answer's body may take. The service sends at most 16 MB, in pieces.
+// bodyStalls is the longest time of one read from the body of an answer. Answers have at most 16 MB and arrive in parts.
 const bodyStalls = 10 * time.Second
 
 // flowing is the body of an answer. A read that takes too long ends with an error.
 type flowing struct {
 	body    io.ReadCloser
-	cancel  context.CancelFunc // of the request; it ends a read
+	cancel  context.CancelFunc // of the request; ends a read
 	timer   *time.Timer        // runs during a read
 	stalled bool
 }
@@ -144,7 +146,7 @@ func (f *flowing) Close() error {
 	return f.body.Close()
 }
 
-// once is given to every call: one layer retries, and it is not the SDK's.
+// once turns the SDK's retries off. It is an option of every call: only the engine repeats requests.
 func once(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
 	if _, ok := o.HTTPClient.(steady); !ok {

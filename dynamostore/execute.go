@@ -12,20 +12,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// engine is the plan.Executor that talks to DynamoDB; this file and its neighbours execute_*.go are the only ones that do.
-// It answers for pages, chunks, unprocessed parts, throttling, conflicts of transactions and lost answers.
+// engine is the plan.Executor that sends requests to DynamoDB; only this file and execute_*.go do that. The engine handles pages,
+// the sizes of batches, unprocessed parts, throttling, conflicts of transactions and lost answers.
 type engine struct {
 	client    Client
 	tables    map[string]plan.Table
-	described map[string]*types.TableDescription // as they were at open
-	slots     chan struct{}                      // one for each request in flight
-	attempts  int                                // sendings of a request whose answers get lost
+	described map[string]*types.TableDescription // when the store was opened
+	slots     chan struct{}                      // holds one value for each request under way
+	attempts  int                                // how often a request is sent when its answers are lost
 	observed  bool
 	pace      pacer
-	behind    time.Duration // how far the clock is behind that of the machine: a test's
+	behind    time.Duration // subtracted from the time of the machine; set by tests
 }
 
-// backoff bounds the waits between two sendings: the n-th is random, below first·2ⁿ and below most.
+// The wait before the n-th repetition of a request is random, below backoffFirst·2ⁿ and below backoffMost.
 const (
 	backoffFirst = 10 * time.Millisecond
 	backoffMost  = time.Second
@@ -34,18 +34,18 @@ const (
 // Now is plan.Executor.
 func (e *engine) Now() time.Time { return time.Now().Add(-e.behind).UTC().Truncate(time.Microsecond) }
 
-// request is one exchange with the service, to be sent as often as it takes.
+// request is sent to the service until it is answered.
 type request struct {
-	keys func() []string // the partition keys it touches, for pacing
+	keys func() []string // the names of the partitions it uses, for the pacer
 	send func() error
 	read bool
-	// prepare is called before every sending. open is that of run. nil: nothing to prepare.
+	// prepare, when not nil, is called before each time the request is sent. open is that of run.
 	prepare func(open bool)
 }
 
-// run sends r until it is answered: through throttling and conflicts of transactions as long as ctx lasts, through lost
-// answers and failed connections a bounded number of times. open reports that an answer was lost on the way, so that what was sent then may
-// have been written. The error is nil or a *annals.Error; failed is its class.
+// run sends r until it is answered. Throttled requests and conflicts of transactions are repeated until ctx ends, lost answers and
+// failed connections a bounded number of times. open reports that an answer to a write was lost, so that the write may have been
+// stored. The error is nil or an *annals.Error; failed is its class.
 func (e *engine) run(ctx context.Context, r request) (open bool, failed class, err error) {
 	if !r.read {
 		return e.exchange(ctx, r)
@@ -59,7 +59,7 @@ func (e *engine) run(ctx context.Context, r request) (open bool, failed class, e
 
 func (e *engine) exchange(ctx context.Context, r request) (open bool, failed class, err error) {
 	losses := 0
-	var last error // the service's
+	var last error // the last error of the service
 	for try := 0; ; try++ {
 		if err := e.turn(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
@@ -123,7 +123,7 @@ func backoff(try int) time.Duration {
 	return rand.N(min(backoffFirst<<min(try, 10), backoffMost))
 }
 
-// giveUp is the error of a request that is not sent again. err is the last answer, nil where there is none.
+// giveUp returns the error of a request that is not sent again. err is the last error of the service; nil when there was none.
 func giveUp(ctx context.Context, c class, err error, open bool) error {
 	kind := annals.ErrUnavailable
 	switch {
@@ -143,7 +143,7 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 	return &annals.Error{Kind: kind, Err: err}
 }
 
-// keysOf are the partition keys that ops touch.
+// keysOf returns the names of the partitions that ops use.
 func (e *engine) keysOf(ops []plan.Op) []string {
 	keys := make([]string, 0, len(ops))
 	for _, op := range ops {
@@ -159,7 +159,8 @@ func (e *engine) keysOf(ops []plan.Op) []string {
 	return keys
 }
 
-// keysOfOwn are the partition keys, or at least the tables, that items of the caller's own touch.
+// keysOfOwn returns the names of the partitions that the caller's own items use. For tables that are not the store's these are the names
+// of the tables.
 func (e *engine) keysOfOwn(own []types.TransactWriteItem) (keys []string) {
 	for _, item := range own {
 		var table *string

@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Merge is plan.Executor. Each query has one page being handed out and one waiting; a query with a Limit, from which few items
-// are wanted, only the first.
+// Merge is plan.Executor. Each query holds the page that is being yielded and one more. A query with a Limit, from which few items are
+// wanted, does not read ahead.
 func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
 	if len(queries) == 1 {
 		return e.Query(ctx, queries[0])
@@ -17,7 +17,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 	return func(yield func(plan.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var readers sync.WaitGroup
-		done := make(chan struct{}) // the consumer has broken off; what ctx ends is an error that it must see
+		done := make(chan struct{}) // closed when the consumer has stopped. ctx does not serve for this: its end is an error that the consumer must get
 		defer readers.Wait()
 		defer cancel()
 		defer close(done)
@@ -59,13 +59,13 @@ type page struct {
 	err   error
 }
 
-// shard is one query of a merge: the rest of its page, and the number of the item in front.
+// shard is one query of a merge: the rest of its page, and the order of the first item in it.
 type shard struct {
 	pages  chan page
-	wanted chan struct{} // a further page is; nil: always
+	wanted chan struct{} // receives a value for each further page that is wanted; nil: all are
 	items  []plan.Item
 	head   int64
-	known  bool // head is that of items[0]
+	known  bool // head is the order of items[0]
 	begun  bool
 	ended  bool
 }
@@ -89,7 +89,7 @@ func (s *shard) fill(ctx context.Context, e *engine, q plan.Query, done <-chan s
 	}
 }
 
-// advance sees to it that items is empty only when the query has ended.
+// advance waits for the next page when items is empty. Afterwards items is empty only if the query has ended.
 func (s *shard) advance(order string) error {
 	for len(s.items) == 0 && !s.ended {
 		if s.begun && s.wanted != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// rangesAhead is how many ranges of a long query are read at a time. Each has one page waiting, which bounds what a replay
-// keeps in memory.
+// rangesAhead is how many ranges of a long query are read at a time. Each holds at most one page that is not yet yielded, which bounds
+// the memory of a replay.
 const rangesAhead = 4
 
-// ranges reads a dense query. What follows a full first page begins with the last page, read backwards: it tells where the
-// numbers end and how many fill a page. What lies between is divided into ranges of about a page, which are read side by
-// side. Nothing but the anchor is read twice and nothing asked for in vain, so it costs what reading page by page costs.
+// ranges reads a dense query. When the first page is full, the last page is read next, backwards: it shows where the numbers end and
+// how many fill a page. The middle is divided into ranges of about one page, which are read in parallel. Only the anchor is read
+// twice, and no request is made in vain, so the cost is that of reading page by page.
 //
-// The end is read before the middle: an event that is deleted in between shows as a hole, as it would between two pages. A
-// query that must not see the end as of an earlier moment than the middle is not dense.
+// The tail is read before the middle, so a concurrent delete appears as a hole. Do not set Dense where tail and middle must be of one
+// moment.
 func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		first, err := e.page(ctx, q, e.queryInput(q))
@@ -57,12 +57,12 @@ func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, 
 			return
 		}
 		if len(last.LastEvaluatedKey) > 0 {
-			to := number(last.LastEvaluatedKey, key) // the oldest in tail
+			to := number(last.LastEvaluatedKey, key) // the first item of the tail
 			if isWhole(last.LastEvaluatedKey, key) {
 				to--
 			}
 			width := (span(first.Items, key) + span(tail, key)) / 2
-			if !e.sideBySide(ctx, rest, stretch{end + 1, to, width}, yield) {
+			if !e.parallel(ctx, rest, stretch{end + 1, to, width}, yield) {
 				return
 			}
 		}
@@ -70,10 +70,10 @@ func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, 
 	}
 }
 
-// stretch is the numbers from to to, and how many of them a page is thought to hold.
+// stretch is the numbers from … to that are not yet read, and an estimate of how many of them fill a page.
 type stretch struct{ from, to, width int64 }
 
-// next takes a range off m. It is a little narrower than a page, since some pages hold less than others.
+// next takes a range off m. The range is a little narrower than the estimate, since items differ in size.
 func (m *stretch) next() (from, to int64) {
 	from = m.from
 	to = min(from+max(m.width*9/10, 1)-1, m.to)
@@ -81,12 +81,12 @@ func (m *stretch) next() (from, to int64) {
 	return from, to
 }
 
-// learn is told that a range of so many numbers had so many bytes.
+// learn adapts the estimate to a range of that many numbers that had that many bytes.
 func (m *stretch) learn(numbers int64, bytes int) {
 	m.width = min(max(numbers*pageBytes/int64(max(bytes, 1)), m.width/2, 1), 2*max(m.width, 1))
 }
 
-// pageBytes is where the service ends a page.
+// pageBytes is the size at which the service ends a page.
 const pageBytes = 1 << 20
 
 func span(items []plan.Item, key string) int64 {
@@ -96,7 +96,7 @@ func span(items []plan.Item, key string) int64 {
 	return number(items[len(items)-1], key) - number(items[0], key) + 1
 }
 
-// number is the whole number at or below the range key of an item.
+// number returns the range key of an item, rounded down.
 func number(it plan.Item, key string) int64 {
 	v, ok := it[key].(*types.AttributeValueMemberN)
 	if !ok {
@@ -119,8 +119,8 @@ type part struct {
 	bytes   int
 }
 
-// sideBySide reads q's items of the stretch m. It returns false when yield has had enough, or an error.
-func (e *engine) sideBySide(ctx context.Context, q plan.Query, m stretch, yield func(plan.Item, error) bool) bool {
+// parallel reads the items of q in m. It returns false when yield has returned false, or was given an error.
+func (e *engine) parallel(ctx context.Context, q plan.Query, m stretch, yield func(plan.Item, error) bool) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	var readers sync.WaitGroup
 	done := make(chan struct{}) // as in Merge
@@ -133,7 +133,7 @@ func (e *engine) sideBySide(ctx context.Context, q plan.Query, m stretch, yield 
 			from, to := m.next()
 			p := &part{shard: shard{pages: make(chan page)}, numbers: to - from + 1}
 			ranged := q
-			ranged.Anchor = nil // the last page is there: what is forgotten now is a hole
+			ranged.Anchor = nil // the tail has been read already: an entity that is forgotten now appears as a hole
 			ranged.From, ranged.To = plan.N(from), plan.N(to)
 			open = append(open, p)
 			readers.Go(func() { p.fill(ctx, e, ranged, done) })

@@ -16,8 +16,8 @@ import (
 
 const (
 	getChunk  = 100  // keys in a BatchGetItem
-	pageGrows = 4    // a limited page is followed by one so many times larger
-	pageFree  = 1000 // and by one without a limit from here on
+	pageGrows = 4    // factor by which the limit of a page grows
+	pageFree  = 1000 // from this limit on pages are not limited
 )
 
 // Get is plan.Executor.
@@ -67,8 +67,8 @@ func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error)
 	return items, nil
 }
 
-// rest prepares for sending again the left of asked parts that an otherwise good answer did not process. Some progress means
-// that the answer was only too large; none means throttling.
+// rest waits before the unprocessed parts of a batch are sent again: left of asked parts. When some parts were processed, the answer was
+// only too large, and there is no wait. When none was, the request was throttled.
 func (e *engine) rest(ctx context.Context, left, asked, try int, keys func() []string) error {
 	if left == 0 || left < asked {
 		return nil
@@ -88,7 +88,7 @@ func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 	return e.paged(ctx, q)
 }
 
-// paged reads page by page.
+// paged reads q page by page.
 func (e *engine) paged(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		for page, err := range e.pages(ctx, q) {
@@ -114,7 +114,7 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 		if q.Most > 0 && (limit == 0 || limit > q.Most) {
 			limit = q.Most
 		}
-		var anchor types.AttributeValue // where the page must begin, nil = anywhere
+		var anchor types.AttributeValue // range key with which the page must begin; nil is any
 		for {
 			in.Limit = nil
 			if limit > 0 && limit < pageFree {
@@ -149,7 +149,7 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 	}
 }
 
-// itemsIn is how many items like those of a page have so many bytes, 1 at least.
+// itemsIn returns how many items of the average size of those in page have that many bytes together, at least 1.
 func itemsIn(bytes int, page []plan.Item) int {
 	size := 0
 	for _, it := range page {
@@ -158,8 +158,8 @@ func itemsIn(bytes int, page []plan.Item) int {
 	return max(bytes*len(page)/max(size, 1), 1)
 }
 
-// lastAnchor is the last item of a page with which the next can begin; again: the page began with one itself, and the next
-// must come further.
+// lastAnchor returns the last anchor of a page, with which the next page begins. again says that page itself began with an anchor, which
+// then does not count: each page must go further.
 func lastAnchor(q plan.Query, page []plan.Item, again bool) plan.Item {
 	if again {
 		page = page[1:]
@@ -172,7 +172,7 @@ func lastAnchor(q plan.Query, page []plan.Item, again bool) plan.Item {
 	return nil
 }
 
-// page reads one page of q, which in asks for.
+// page sends in, which asks for one page of q.
 func (e *engine) page(ctx context.Context, q plan.Query, in *dynamodb.QueryInput) (out *dynamodb.QueryOutput, err error) {
 	_, _, err = e.run(ctx, request{
 		read: true,
@@ -191,7 +191,7 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &q.Table,
 		ScanIndexForward:          aws.Bool(!q.Backward),
-		ConsistentRead:            aws.Bool(q.Index == ""), // an index can only be read eventually
+		ConsistentRead:            aws.Bool(q.Index == ""), // indexes have no consistent reads
 		ReturnConsumedCapacity:    e.capacity(),
 		ExpressionAttributeNames:  map[string]string{"#hash": hash.Name},
 		ExpressionAttributeValues: plan.Item{":hash": keyValue(hash, q.Hash)},
@@ -229,7 +229,7 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	return in
 }
 
-// scanParts is in how many places of a table a Scan of that many items looks: the first page alone may be one entity's.
+// scanParts is in how many parts of a table a Scan reads: all items of the first part may be of one entity.
 const scanParts = 16
 
 // Scan is plan.Executor.
@@ -276,7 +276,7 @@ func (e *engine) ScanAll(ctx context.Context, table string, fields []string) ite
 	}
 }
 
-// scanPage reads the page that in asks for.
+// scanPage sends in, which asks for one page.
 func (e *engine) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	_, _, err = e.run(ctx, request{
 		read: true,
@@ -290,7 +290,7 @@ func (e *engine) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dyn
 	return out, nil
 }
 
-// projection asks for fields by placeholder, since any of them may be a reserved word.
+// projection is an expression for fields. It uses placeholders, since any field may be a reserved word.
 func projection(fields []string, names map[string]string) string {
 	text := ""
 	for i, field := range fields {

@@ -16,7 +16,7 @@ import (
 const (
 	writeChunk       = 25      // items in a BatchWriteItem
 	transactionItems = 100     // in a TransactWriteItems
-	transactionBytes = 4 << 20 // in all of them
+	transactionBytes = 4 << 20 // in all items of a TransactWriteItems
 )
 
 // Write is plan.Executor.
@@ -43,7 +43,8 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	return w.Judge([]plan.Item{old}, open, errors.Unwrap(err))
 }
 
-// single prepares the request for a write of one op. old receives what stood in the way, or was asked for.
+// single returns the function that sends a write of one op. old receives the item that made the condition fail, or the one that
+// ReturnOld asks for.
 func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func() error {
 	op := &w.Ops[0]
 	onFailure, onSuccess := types.ReturnValuesOnConditionCheckFailureNone, types.ReturnValueNone
@@ -96,7 +97,7 @@ func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func(
 	}
 }
 
-// stamping calls what the ops have to Stamp, all with one time; nil when there is nothing to stamp.
+// stamping returns the function that calls Stamp of all ops with the current time; nil when no op has one.
 func (e *engine) stamping(ops []plan.Op) func(bool) {
 	if !slices.ContainsFunc(ops, func(op plan.Op) bool { return op.Stamp != nil }) {
 		return nil
@@ -111,7 +112,7 @@ func (e *engine) stamping(ops []plan.Op) func(bool) {
 	}
 }
 
-// standing is the item that made a condition fail, nil where there is none.
+// standing returns the item that made a condition fail; nil when there was no item.
 func standing(err error) plan.Item {
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
 		return failed.Item
@@ -119,7 +120,7 @@ func standing(err error) plan.Item {
 	return nil
 }
 
-// transact stores all writes, and the caller's own items behind them, as one transaction.
+// transact stores all writes, followed by the caller's own items, as one transaction.
 func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.TransactWriteItem) ([]plan.Outcome, error) {
 	var ops []plan.Op
 	for _, w := range writes {
@@ -132,8 +133,8 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	for _, op := range ops {
 		items = append(items, transactItem(op))
 	}
-	// Within ten minutes the service takes a request with a known token for the one it has done: a retry is safe whatever
-	// the caller's own items do.
+	// The service remembers tokens for ten minutes and does not execute a request with a known token again. So repeating the
+	// request is safe, whatever the caller's own items do.
 	token := rand.Text()
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
 	stamp := e.stamping(ops)
@@ -141,7 +142,7 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	open, c, err := e.run(ctx, request{
 		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
 		prepare: func(open bool) {
-			if stamp != nil && !open { // nothing has been written: what goes out now is another request
+			if stamp != nil && !open { // nothing has been written: this is a new request with a new token
 				stamp(open)
 				token = rand.Text()
 			}
@@ -168,8 +169,8 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	return judgeAll(writes, reasons, open, errors.Unwrap(err))
 }
 
-// judgeAll says what a transaction comes to that was cancelled for reasons. It was ours and has landed when each of its
-// writes that can tell says so.
+// judgeAll returns the outcomes of a transaction that the service has cancelled, with its reasons. An earlier try of the transaction was
+// stored when each of its writes that has Ours says so.
 func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
 	outcomes := make([]plan.Outcome, len(writes))
 	at, repeated, able := 0, 0, 0
@@ -198,7 +199,7 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 			repeated++
 		}
 		if refusal == nil && outcome.Refused {
-			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // fine alone, but it took the others down
+			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // expected for this write, but the other writes were not stored either
 		}
 		outcomes[i] = outcome
 		if first == nil {
@@ -216,7 +217,7 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 	return nil, &annals.Error{Kind: annals.ErrConstraint, Err: err} // one of the caller's own items
 }
 
-// reasonsOf copies the reasons of a cancelled transaction with their items, which are taken out of the error afterwards.
+// reasonsOf copies the reasons of a cancelled transaction, with their items. strip removes the items from the error afterwards.
 func reasonsOf(err error) []types.CancellationReason {
 	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
 		return append([]types.CancellationReason(nil), canceled.CancellationReasons...)
@@ -258,7 +259,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 			touched := func() []string {
 				var keys []plan.Item
 				for _, w := range left {
-					if w.DeleteRequest != nil { // what is left over is the service's word
+					if w.DeleteRequest != nil { // the service should return only what was sent
 						keys = append(keys, w.DeleteRequest.Key)
 					}
 				}
@@ -282,7 +283,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
-// fits refuses items that the service would refuse for their size.
+// fits returns ErrTooLarge for items that the service would refuse for their size.
 func fits(ops []plan.Op) error {
 	for _, op := range ops {
 		if err := plan.Fits(op.Put); err != nil {
@@ -292,7 +293,7 @@ func fits(ops []plan.Op) error {
 	return nil
 }
 
-// fitsOne refuses what the service would refuse as one transaction.
+// fitsOne returns the error of a transaction that the service would refuse.
 func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 	if err := fits(ops); err != nil {
 		return err

@@ -13,23 +13,23 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// class is what a failed request means for the next step.
+// class says what to do about a failed request.
 type class int
 
 const (
 	refused   class = iota + 1 // a condition did not hold: nothing was written
 	throttled                  // over the capacity: nothing was written
 	busy                       // another transaction holds the item: nothing was written
-	lost                       // no answer, or one that says nothing: it may have been written
+	lost                       // no answer, or an answer that does not tell: it may have been written
 	unreached                  // no connection: nothing was written
 	wrong                      // the request can never work: nothing was written
-	down                       // nothing was written, and sending it again at once will not help
+	down                       // nothing was written, and repeating the request at once does not help
 )
 
 var throttleCodes = []string{"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException", "Throttling",
 	"ProvisionedThroughputExceeded", "ThrottlingError"}
 
-// wrongCodes are the service's error codes that last until the program, its rights or its tables are changed.
+// wrongCodes are the service's error codes for faults that last until the program, its rights or its tables are changed.
 var wrongCodes = []string{
 	"ValidationException", "ItemCollectionSizeLimitExceededException", "IdempotentParameterMismatchException", "SerializationException",
 	"ResourceNotFoundException", "UnknownOperationException",
@@ -38,7 +38,7 @@ var wrongCodes = []string{
 	"IncompleteSignature", "OptInRequired",
 }
 
-// classify says what err means. Payloads are taken out of it on the way: the service sends the other writer's item along.
+// classify returns the class of err, and removes payloads from err: the service returns the other writer's item with it.
 func classify(err error) class {
 	strip(err)
 	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
@@ -70,15 +70,15 @@ func classify(err error) class {
 	return down
 }
 
-// unsent is the class of what failed before the request was sent, 0 for everything else. A client that is not the SDK's own
-// says nothing about that.
+// unsent returns the class of a request that failed before it was sent; 0 otherwise. It is also 0 for errors of a client that is not the
+// SDK's: they do not tell.
 func unsent(err error) class {
 	var operation, other *smithy.OperationError
 	if !errors.As(err, &operation) {
 		return 0
 	}
 	var api smithy.APIError
-	if errors.As(operation.Err, &other) { // of another service, which was asked for credentials
+	if errors.As(operation.Err, &other) { // an error of the service that gives credentials
 		if errors.As(other.Err, &api) && slices.Contains(wrongCodes, api.ErrorCode()) {
 			return wrong
 		}
@@ -99,10 +99,10 @@ func unsent(err error) class {
 	case errors.As(err, &api), errors.As(err, &answered), errors.As(err, &garbled), errors.As(err, &canceled):
 		return 0
 	}
-	return down // no credentials, or nothing that can be sent
+	return down // no credentials, or a request that cannot be built
 }
 
-// classifyReasons finds the reason that decides: what is wrong for good before what a later try may get past.
+// classifyReasons returns the class of a cancelled transaction. A reason that lasts counts before one that a later try may not meet.
 func classifyReasons(reasons []types.CancellationReason) class {
 	found := down
 	for _, r := range reasons {
@@ -121,8 +121,7 @@ func classifyReasons(reasons []types.CancellationReason) class {
 	return found
 }
 
-// strip takes stored items and pieces of answers out of the errors of the SDK. It keeps what the engine still needs: call
-// oldItems first.
+// strip removes stored items and parts of answers from the errors of the SDK. The engine takes the items that it needs before.
 func strip(err error) {
 	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
 		failed.Item = nil
@@ -139,7 +138,7 @@ func strip(err error) {
 
 var errUnsupported = &annals.Error{Kind: annals.ErrUnsupported}
 
-// stopped is the error of a wait that ctx ended before anything was sent.
+// stopped returns the error of a call whose context ended before anything was sent.
 func stopped(err error) error { return &annals.Error{Kind: annals.ErrUnavailable, Err: err} }
 
 func text(s *string) string {

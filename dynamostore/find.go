@@ -29,7 +29,7 @@ type finding struct {
 	value              types.AttributeValue
 }
 
-// find says what is wrong with a search before it begins.
+// find prepares a search. Its error says what is wrong with the arguments.
 func (s *Store) find(entityType, column string, value any) (f finding, err error) {
 	t, ok := s.types[entityType]
 	if !ok || !slices.Contains(t.Columns, column) {
@@ -56,7 +56,7 @@ func (s *Store) find(entityType, column string, value any) (f finding, err error
 	return f, nil
 }
 
-// states yields what is found. An index item is only a hint: it may be older than the state.
+// states yields the states found. The items of an index may be older than the states, so each state is read.
 func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.State, error] {
 	return func(yield func(annals.State, error) bool) {
 		for _, table := range f.t.stored.States.Tables() {
@@ -81,7 +81,7 @@ func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.S
 	}
 }
 
-// read yields the states of keys that have the value; false when the search has ended.
+// read yields those of the states with these keys that have the value. It returns false when the search is to end.
 func (f finding) read(ctx context.Context, x plan.Executor, table string, keys []plan.Item, yield func(annals.State, error) bool) bool {
 	if len(keys) == 0 {
 		return true
@@ -107,7 +107,7 @@ func (f finding) read(ctx context.Context, x plan.Executor, table string, keys [
 	return true
 }
 
-// same compares strings and numbers; the service writes a number its own way.
+// same reports whether two strings or numbers are equal. The service does not return a number as it was written.
 func same(a, b types.AttributeValue) bool {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:

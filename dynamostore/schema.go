@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	activeSoon = 100 * time.Millisecond // between two looks at a table that is being created
+	activeSoon = 100 * time.Millisecond // first wait for a table that is being created
 	activeMost = 2 * time.Second
 )
 
-// prepareTables creates what is missing when o says so, waits until every table can be used, and verifies it. created
-// reports that all tables are new.
+// prepareTables creates missing tables when o says so, waits until each table can be used, and verifies it. created reports that all
+// tables are new.
 func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Options) (created bool, err error) {
 	created = len(tables) > 0
 	for _, t := range tables {
@@ -53,7 +53,7 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 	return created, nil
 }
 
-// describe is nil for a table that does not exist.
+// describe returns the description of a table; nil when the table does not exist.
 func (e *engine) describe(ctx context.Context, name string) (*types.TableDescription, error) {
 	var out *dynamodb.DescribeTableOutput
 	_, _, err := e.run(ctx, request{
@@ -85,7 +85,7 @@ func active(t *types.TableDescription) bool {
 	return true
 }
 
-// create asks for t. Another process may have done so meanwhile.
+// create creates t. It is no error when another process has created it meanwhile.
 func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
 	var throughput *types.ProvisionedThroughput
@@ -134,7 +134,7 @@ func keySchema(hash, sort plan.Key) []types.KeySchemaElement {
 	return schema
 }
 
-// verify says everything in which a table differs from what the layout needs.
+// verify returns an error that names every difference between a table and what the layout needs.
 func verify(want plan.Table, have *types.TableDescription) error {
 	attribute := map[string]types.ScalarAttributeType{}
 	for _, d := range have.AttributeDefinitions {
@@ -143,7 +143,7 @@ func verify(want plan.Table, have *types.TableDescription) error {
 	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
 	for _, i := range want.Indexes {
 		if i.KeysOnly {
-			continue // any index of the column will do, see findable
+			continue // learnIndexes checks these: any index of the column serves
 		}
 		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
 		found := false

@@ -30,7 +30,7 @@ func (s states) write(ctx context.Context, w annals.StateWrite, deleted bool) (a
 	return c.apply(ctx)
 }
 
-// change is a write of a state on its way, with its additional columns and what its change handler adds.
+// change is a write of a state, with its additional columns and the items that its change handler adds.
 type change struct {
 	view
 	t     *stateType
@@ -46,22 +46,22 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	if c.t.OnChange == nil {
 		return c.t.stored.States.Write(ctx, c.x, *w)
 	}
-	end, err := c.s.turns.take(ctx, w.ID)
+	end, err := c.s.locks.lock(ctx, w.ID)
 	if err != nil {
 		return r, err
 	}
-	defer end() // behind the write, so that the next change sees this one
+	defer end() // after the write, so that the next change sees this one
 	tx := &Tx{before: c.before}
 	err = c.handle(ctx, tx, st)
 	if c.tx != nil {
-		end() // the transaction may wait for turns of others
+		end() // not held until the transaction ends, which may need the locks of other entities
 	}
 	if err != nil {
 		if _, _, moved := c.before(ctx); !errors.Is(moved, annals.ErrConflict) {
 			return r, err
 		}
-		// The handler had no reason to run: what it said says nothing.
-		return c.t.stored.States.Write(ctx, late{c.x, c.s.engine, c.tx != nil}, *w)
+		// The state has changed since the caller read it, so the error of the handler does not count.
+		return c.t.stored.States.Write(ctx, stale{c.x, c.s.engine, c.tx != nil}, *w)
 	}
 	if c.tx != nil {
 		if r, err = c.t.stored.States.Write(ctx, c.x, *w); err == nil {
@@ -69,16 +69,16 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 		}
 		return r, err
 	}
-	return c.t.stored.States.Write(ctx, together{c.s.engine, tx.end()}, *w)
+	return c.t.stored.States.Write(ctx, withItems{c.s.engine, tx.end()}, *w)
 }
 
-// handle asks the change handler.
+// handle runs the change handler.
 func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
 	ctx = annals.ContextWithTx(ctx, c.s)
 	err := contained(func() error { return c.t.OnChange(ctx, tx, st) })
 	tx.end()
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) {
-		return stopped(ended) // whatever the handler makes of it
+		return stopped(ended) // whatever error the handler has returned
 	}
 	return err
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Findable is an additional column by which states are found. It has an index whose hash key it is.
+// Findable is an additional column that FindStates can search for. It is the hash key of an index.
 type Findable struct {
 	Column string
-	Number bool // its values are int64 or float64; else they are string or time.Time
+	Number bool // its values are int64 or float64; otherwise they are string or time.Time
 }
 
-const findIndex = "by-" // in front of the column in the name of an index that is created
+const findIndex = "by-" // prefix of the names of created indexes, before the column
 
-// stateType is an annals.StateType with the table where its states are.
+// stateType is an annals.StateType with the table that has its states.
 type stateType struct {
 	annals.StateType[*Tx]
 	stored   plan.StateTable
 	findable []Findable
-	keys     map[string]types.ScalarAttributeType // additional columns in the key of an index
+	keys     map[string]types.ScalarAttributeType // types of the additional columns that are in the key of an index
 }
 
-// compileTypes makes what is to be known of the state types from o. It says everything that can be said without a request.
+// compileTypes prepares the state types of o. It reports every fault that can be found without a request.
 func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
 	s.common = &stateType{stored: plan.StateTable{States: s.offer.States, SkipTo: s.offer.SkipStateTo}}
@@ -79,7 +79,7 @@ func (s *Store) compileTypes(o Options) error {
 	return errors.Join(faults...)
 }
 
-// ownTables are the tables of entity types, each once.
+// ownTables returns the tables of entity types that have one, each once.
 func (s *Store) ownTables() (all []plan.StateTable) {
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		own := s.types[name].stored
@@ -90,7 +90,7 @@ func (s *Store) ownTables() (all []plan.StateTable) {
 	return all
 }
 
-// indexed is t with the indexes that the state types in it are to be found by, in case it is to be created.
+// indexed returns t with an index for each Findable column of its state types, for the case that t is created.
 func (s *Store) indexed(t plan.Table) plan.Table {
 	t.Indexes = slices.Clone(t.Indexes)
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
@@ -106,7 +106,7 @@ func (s *Store) indexed(t plan.Table) plan.Table {
 	return t
 }
 
-// learnIndexes notes which columns are in the keys of indexes, and demands those that are to be findable.
+// learnIndexes records which columns are in the keys of indexes. A Findable column without an index is an error.
 func (s *Store) learnIndexes() error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
@@ -135,7 +135,7 @@ func (s *Store) learnIndexes() error {
 	return nil
 }
 
-// nameIndexes lets queries know the indexes of a table that begin with a column of t.
+// nameIndexes makes the indexes of a table whose hash key is a column of t known to queries.
 func (e *engine) nameIndexes(table string, t *stateType) {
 	known := e.tables[table]
 	for _, column := range t.Columns {
@@ -146,8 +146,8 @@ func (e *engine) nameIndexes(table string, t *stateType) {
 	e.tables[table] = known
 }
 
-// indexOf is an index of table that has every state with the column: its hash key is the column, and a range key, if it has one,
-// is part of the table's key, which no state lacks.
+// indexOf returns the name of an index of table that has every state with the column. Its hash key is the column; a range key, if there
+// is one, is part of the table's key, which every state has.
 func (e *engine) indexOf(table, column string) (name string, ok bool) {
 	hash, sort := e.tables[table].Keys("")
 	for _, i := range e.described[table].GlobalSecondaryIndexes {
@@ -167,7 +167,7 @@ func (e *engine) indexOf(table, column string) (name string, ok bool) {
 	return "", false
 }
 
-// typeOf is the state type of an entity.
+// typeOf returns the state type of an entity.
 func (s *Store) typeOf(id annals.PersistenceID) *stateType {
 	if t, ok := s.types[id.Type()]; ok {
 		return t
@@ -175,8 +175,8 @@ func (s *Store) typeOf(id annals.PersistenceID) *stateType {
 	return s.common
 }
 
-// bind asks for the additional columns of a state and checks them. A tombstone has none: it is not to be found, and a change
-// handler cannot clear them, since no item is written twice in a transaction.
+// bind returns the additional columns of a state, checked. A tombstone has none, so it is not found. A change handler could not remove
+// them, since a transaction cannot write an item twice.
 func (t *stateType) bind(s annals.State) (columns annals.Columns, err error) {
 	switch {
 	case len(t.Columns) == 0:
@@ -211,9 +211,9 @@ func (t *stateType) bind(s annals.State) (columns annals.Columns, err error) {
 	return columns, nil
 }
 
-const maxIndexKey = 2048 // bytes of a hash key
+const maxIndexKey = 2048 // bytes in a hash key
 
-// keyFits says why the service would not take v for a key of an index.
+// keyFits returns an error when the service would not accept v as the key of an index.
 func keyFits(v types.AttributeValue, key types.ScalarAttributeType) error {
 	size, have := 1, types.ScalarAttributeType("BOOL")
 	switch v := v.(type) {
@@ -239,7 +239,7 @@ func invalid(format string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(format, args...)}
 }
 
-// contained runs the user's fn. A panic becomes an error of kind ErrPanic, an error one without a kind.
+// contained runs the user's fn. A panic becomes an error of kind ErrPanic, an error becomes an *annals.Error without a kind.
 func contained(fn func() error) error {
 	return panics.Contain("", "", func() error {
 		if err := fn(); err != nil {

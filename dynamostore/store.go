@@ -10,36 +10,36 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Layout says where records live. The packages below dynamostore have them; the set is sealed.
+// Layout decides how records are stored as items. The layouts are in the packages below this one; others cannot be written.
 type Layout interface{ plan.Layout }
 
-// Options of a Store; the zero Options works.
+// Options are the options of a Store. The zero value is valid.
 type Options struct {
 	StateTypes map[string]annals.StateType[*Tx] // by entity type
-	// Findable says by which additional columns the states of an entity type are to be found. The indexes are created with
-	// the table; a table that has none is ErrInvalid. Columns for which a table has an index already need not be named.
+	// Findable lists, by entity type, additional columns that FindStates can search for. Each needs an index, which is created
+	// with the table; an existing table without the index is ErrInvalid. A column that has an index need not be listed.
 	Findable     map[string][]Findable
-	CreateTables bool       // create what is missing; an existing table is only checked
-	Provisioned  Throughput // of created tables and indexes; zero = on demand
-	Streams      bool       // created tables with events have a stream of new images
-	MaxInFlight  int        // requests at a time, more wait; 0 = DefaultConnections
-	Attempts     int        // how often a request is sent whose answers get lost; 0 = 8
+	CreateTables bool       // create missing tables; existing tables are only checked
+	Provisioned  Throughput // of created tables and indexes; zero is on demand
+	Streams      bool       // give created tables with events a stream of new images
+	MaxInFlight  int        // most requests at a time, others wait; 0 is DefaultConnections
+	Attempts     int        // how often a request is sent when its answers are lost; 0 is 8
 	Observer     annals.Observer
 }
 
-// Throughput is provisioned capacity in units a second.
+// Throughput is provisioned capacity, in units per second.
 type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store in DynamoDB, and what it can do beside that.
+// Store is an annals.Store that keeps its data in DynamoDB. Its methods may be called from many goroutines at once.
 type Store struct {
 	*driver.Store
 	offer  plan.Offer
 	engine *engine
 	types  map[string]*stateType
 	common *stateType // of all other entity types
-	turns  turns
+	locks  locks      // for changes that have a handler
 }
 
 // Open checks the layout's settings and its tables. Missing tables are created when Options.CreateTables says so. A table whose keys
@@ -92,7 +92,7 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	return s, s.learnIndexes()
 }
 
-// openTables prepares tables that belong together and checks what is in them.
+// openTables prepares tables and checks what is stored in them.
 func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(context.Context, plan.Executor, bool) error, o Options) error {
 	all := make([]plan.Table, len(tables))
 	for i, t := range tables {
@@ -106,7 +106,7 @@ func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(
 	return err
 }
 
-// view is the driver.Driver of a Store, or of a store inside a transaction: what the layout offers, over one executor.
+// view is the driver.Driver of a Store, or of a store inside a transaction. It calls the layout with one executor.
 type view struct {
 	s     *Store
 	offer *plan.Offer

@@ -13,20 +13,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Tx collects the caller's own writes; they go out with the store's as one TransactWriteItems: all of them happen or none.
-// Add may be called from many goroutines at once.
+// Tx collects writes of the caller's own. They are sent together with the store's writes as one TransactWriteItems, which stores all of
+// them or none. The methods may be called from many goroutines at once.
 type Tx struct {
 	mu     sync.Mutex
 	items  []types.TransactWriteItem
 	writes []plan.Write
-	after  []func(context.Context) error // to be done when the transaction has been committed
+	after  []func(context.Context) error // run after the transaction has been committed
 	before func(context.Context) (annals.State, bool, error)
 	done   bool
 }
 
-// Add puts writes of the caller's own into the transaction, which takes 100 in all, the store's included, and none twice on
-// one item. A condition that fails makes the whole ErrConstraint. Behind the end of the transaction, or of the change handler,
-// Add does nothing.
+// Add adds writes of the caller's own to the transaction. A transaction has at most 100 writes, those of the store included, and at most
+// one for each item. When a condition of these writes fails, nothing is stored, and the error is ErrConstraint. After the end of
+// the transaction, or of the change handler, Add does nothing.
 func (t *Tx) Add(items ...types.TransactWriteItem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,9 +35,9 @@ func (t *Tx) Add(items ...types.TransactWriteItem) {
 	}
 }
 
-// Before is the state that a change replaces, for its change handler; ErrInvalid elsewhere. It is false where there is none,
-// or a tombstone. What it says still holds when the change is written, or the change is refused. ErrConflict says that it is
-// already too late; the handler then returns that.
+// Before returns, to a change handler, the state that the change replaces. It is false when there is no state or a tombstone. The change
+// is stored only if that state is still the current one. ErrConflict says that the state has been replaced already; the handler
+// should return this error. Outside a change handler Before is ErrInvalid.
 func (t *Tx) Before(ctx context.Context) (annals.State, bool, error) {
 	if t.before == nil {
 		return annals.State{}, false, &annals.Error{Op: "get state", Kind: annals.ErrInvalid, Err: errors.New("only a change replaces a state")}
@@ -45,7 +45,7 @@ func (t *Tx) Before(ctx context.Context) (annals.State, bool, error) {
 	return t.before(ctx)
 }
 
-// end returns what has been added; nothing more will be.
+// end returns what has been added. Add does nothing from then on.
 func (t *Tx) end() []types.TransactWriteItem {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func (t *Tx) end() []types.TransactWriteItem {
 	return t.items
 }
 
-// InTx is annals.Transactor. Nothing is sent before fn returns nil: reads inside fn do not see its writes, receipts are
-// those of a success to come, and a conflict shows when InTx returns.
+// InTx is annals.Transactor. Nothing is written before fn returns nil. So reads within fn do not see its writes, its receipts assume
+// that the transaction succeeds, and InTx returns the error of a conflict.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
@@ -89,7 +89,7 @@ func (in inTx) FindStates(ctx context.Context, entityType, column string, value 
 	return driver.FindStates(ctx, in.Store, entityType, column, value)
 }
 
-// collector is the executor within a transaction: it reads at once and keeps the writes.
+// collector is the executor within a transaction. It reads at once and collects the writes.
 type collector struct {
 	*engine
 	tx *Tx
@@ -100,7 +100,7 @@ func (c collector) Write(ctx context.Context, w plan.Write) (plan.Outcome, error
 	if w.Apart {
 		return c.engine.Write(ctx, w)
 	}
-	if err := ctx.Err(); err != nil { // the call fails: its write must not go out with the others
+	if err := ctx.Err(); err != nil { // this call fails, so its write must not be sent with the others
 		return plan.Outcome{}, stopped(err)
 	}
 	if w.Once {
@@ -124,14 +124,14 @@ func (c collector) DeleteAll(_ context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
-// together is the engine, with the caller's own items in the transaction of every write.
-type together struct {
+// withItems is the engine, with the caller's own items in the transaction of each write.
+type withItems struct {
 	*engine
 	items []types.TransactWriteItem
 }
 
 // Write is plan.Executor.
-func (t together) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+func (t withItems) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	if len(t.items) == 0 || w.Apart {
 		return t.engine.Write(ctx, w)
 	}
@@ -142,16 +142,17 @@ func (t together) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 	return outcomes[0], nil
 }
 
-// late is the executor of a write of a state that has moved on: it writes nothing and says what the write would have come to.
-// Within a transaction one that had landed goes along, so that the transaction is judged as a whole.
-type late struct {
+// stale is the executor for a state write whose revision is already stale. It reads the current item and reports the outcome, writing
+// nothing. Within a transaction, a write that was stored by an earlier try is collected all the same, so that the outcome of the
+// transaction is that of all its writes.
+type stale struct {
 	plan.Executor
 	engine *engine
 	inTx   bool
 }
 
 // Write is plan.Executor.
-func (l late) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+func (l stale) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	old := make([]plan.Item, len(w.Ops))
 	for i, op := range w.Ops {
 		it, _, err := l.Get(ctx, plan.Get{Table: op.Table, Key: l.engine.keyOfOp(op)})
@@ -160,16 +161,16 @@ func (l late) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 		}
 		old[i] = it
 	}
-	outcome, err := w.Judge(old, false, errMovedOn)
+	outcome, err := w.Judge(old, false, errStale)
 	if l.inTx && outcome.Repeated {
 		return l.Executor.Write(ctx, w)
 	}
 	return outcome, err
 }
 
-var errMovedOn = errors.New("the state has moved on")
+var errStale = errors.New("the state has been written since")
 
-// keyOfOp is the key of the item that op writes.
+// keyOfOp returns the key of the item that op writes.
 func (e *engine) keyOfOp(op plan.Op) plan.Item {
 	if op.Put == nil {
 		return op.Key

@@ -11,8 +11,9 @@ import (
 	"github.com/annals-go/annals/internal/storeurl"
 )
 
-// OpenURL opens dynamodb:?layout=commit&table=annals, for annals.Openers. Its parameters, which replace what o says, are the
-// fields of Options, ClientOptions and of the layout; docs/stores/urls.md lists them. Credentials come from the SDK's own chain.
+// OpenURL opens a URL such as dynamodb:?layout=commit&table=annals; it is a function for annals.Openers. The parameters are fields of
+// Options, ClientOptions and the layout, and replace those of o. docs/stores/urls.md lists them. Credentials come from the
+// SDK's default chain.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	settings, err := o.fromURL(u)
 	if err != nil {
@@ -29,14 +30,14 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 	return s, nil
 }
 
-// settings are what a URL says.
+// settings are the parameters of a URL.
 type settings struct {
 	client ClientOptions
 	layout Layout
 	store  Options
 }
 
-// fromURL returns the settings of u, and of o where u says nothing.
+// fromURL returns the settings of u, with the fields of o where u has no parameter.
 func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	p := storeurl.Parse(u)
 	p.Text("region", &s.client.Region)
@@ -56,7 +57,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL})
 	s.layout = layout(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
-		err = errors.Join(err, errors.New("there is something between dynamodb: and the ?"))
+		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
 	}
 	return s, err
 }
