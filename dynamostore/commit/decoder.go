@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// decoder reads attributes of a stored item, or of a map in it. Anybody can write to a table, so nothing is taken for granted:
-// an attribute that is there, but is not what the layout writes, is a fault. The decoder keeps the first one. It names the
-// attribute, never its value.
+// decoder reads the attributes of a stored item, or of a map in it. Other programs can write to a table, so everything is checked: an
+// attribute that the layout would not write in this form is a fault. The decoder keeps the first fault. A fault names the
+// attribute, but not its value.
 type decoder struct {
 	item  plan.Item
 	fault error
@@ -24,7 +24,7 @@ func (d *decoder) wrong(name string) {
 	}
 }
 
-// number is an integer within bounds; false when there is none.
+// number returns an integer within bounds; false when there is none.
 func (d *decoder) number(name string, least, most int64) (int64, bool) {
 	if d.item[name] == nil {
 		return 0, false
@@ -37,7 +37,7 @@ func (d *decoder) number(name string, least, most int64) (int64, bool) {
 	return n, true
 }
 
-// required is a number that every item of its kind has.
+// required is number for an attribute that must exist.
 func (d *decoder) required(name string, least, most int64) int64 {
 	n, ok := d.number(name, least, most)
 	if !ok {
@@ -46,7 +46,7 @@ func (d *decoder) required(name string, least, most int64) int64 {
 	return n
 }
 
-// bytes is a binary of a length; nil when there is none.
+// bytes returns a binary of that length; nil when there is none.
 func (d *decoder) bytes(name string, length int) []byte {
 	if d.item[name] == nil {
 		return nil
@@ -74,7 +74,7 @@ func (d *decoder) flag(name string) bool {
 	return plan.Flag(d.item, name)
 }
 
-// time is the zero time when there is none.
+// time returns the zero time when there is none.
 func (d *decoder) time(name string) time.Time {
 	n, ok := d.number(name, math.MinInt64, math.MaxInt64)
 	if !ok {
@@ -98,7 +98,7 @@ func (d *decoder) payload() annals.Payload {
 	return p
 }
 
-// meta is the zero Payload when there is none.
+// meta returns the zero Payload when there is none.
 func (d *decoder) meta() annals.Payload {
 	if d.item[attrMeta] == nil {
 		return annals.Payload{}
@@ -137,7 +137,7 @@ func (d *decoder) tags() []string {
 	return all
 }
 
-// readable refuses the item of a later version of this package.
+// readable returns ErrUnsupported for an item of a later version of this package.
 func (d *decoder) readable(what string) error {
 	if v, _ := d.number(attrFormat, 0, math.MaxInt64); v > formatGone {
 		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("%s has format %d, this version reads %d", what, v, formatGone)}

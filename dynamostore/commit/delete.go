@@ -10,12 +10,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// deletedAhead is how many commits a delete lists before it deletes the first, and so how many it keeps in memory.
+// deletedAhead is the most commits that a delete lists, and keeps in memory, before it deletes the first.
 const deletedAhead = 1000
 
-// DeleteTo is plan.Journal: whole commits are stripped to tombstones in ascending order, each acknowledged before the next;
-// last of all the commit that to divides is cut. So whatever a reader meets first has been deleted before what follows it,
-// and a delete that was broken off has deleted a prefix.
+// DeleteTo is plan.Journal. Whole commits become tombstones, in ascending order, each after the one before has been acknowledged. At last the
+// events up to to are removed from the commit that contains to. So events are deleted in the order in which readers read them, and an
+// interrupted delete has deleted a prefix.
 func (t *table) DeleteTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, to annals.SeqNr) error {
 	last, err := t.LastSeqNr(ctx, x, id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (t *table) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persist
 	return nil
 }
 
-// deletion is a DeleteTo at work.
+// deletion is one call of DeleteTo.
 type deletion struct {
 	*table
 	x  plan.Executor
@@ -48,8 +48,8 @@ type deletion struct {
 	to annals.SeqNr
 }
 
-// newest lists the commits that hold events up to d.to, newest first, back to those that are deleted; not complete when
-// there are more than deletedAhead. As a rule one small page has them all: those before have been deleted earlier.
+// newest lists the commits that have events up to d.to, newest first, back to the first deleted one. It is not complete when there are more
+// than deletedAhead. Usually one small page has all of them, because the commits before are deleted.
 func (d deletion) newest(ctx context.Context) (held []record, complete bool, err error) {
 	for it, err := range d.x.Query(ctx, plan.Query{Table: d.name, Hash: string(d.id), From: plan.N(1), To: plan.N(d.to), Backward: true, Fields: keyFields, Limit: 64}) {
 		if err != nil {
@@ -77,8 +77,8 @@ func (d deletion) newest(ctx context.Context) (held []record, complete bool, err
 	return held, true, nil
 }
 
-// ascending deletes while it reads. What is deleted is a prefix, so where it ends is found by halving the numbers below below,
-// which is the number of a commit that is not deleted.
+// ascending deletes while it reads. The deleted commits are a prefix, and a binary search below the number below, of a commit that is not
+// deleted, finds its end.
 func (d deletion) ascending(ctx context.Context, below annals.SeqNr) error {
 	from := annals.SeqNr(1)
 	for from < below {
@@ -119,8 +119,8 @@ func (d deletion) remove(ctx context.Context, rec record) error {
 	return d.strip(ctx, rec)
 }
 
-// strip makes a tombstone of a commit. That it is still this commit and not one of a later life of the entity, its WriteID
-// says; and an update must not bring back a key that has been forgotten.
+// strip turns a commit into a tombstone, on condition of its WriteID: the entity may have been forgotten, and written again, since the commit
+// was listed, and an update would create an item where there is none.
 func (d deletion) strip(ctx context.Context, rec record) error {
 	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
 	_, err := d.x.Write(ctx, plan.Write{
@@ -133,7 +133,7 @@ func (d deletion) strip(ctx context.Context, rec record) error {
 	return err
 }
 
-// cut drops the events up to d.to from the commit at seq, unless more of them have been deleted already.
+// cut removes the events up to d.to from the commit at seq, unless more of them have been deleted already.
 func (d deletion) cut(ctx context.Context, seq annals.SeqNr) error {
 	it, ok, err := d.x.Get(ctx, plan.Get{Table: d.name, Key: key(d.id, seq)})
 	if !ok || err != nil {
@@ -156,7 +156,7 @@ func (d deletion) cut(ctx context.Context, seq annals.SeqNr) error {
 			Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
 			Values: plan.Item{":from": plan.N(d.to + 1), ":to": plan.N(d.to), ":w": plan.B(rec.write[:]),
 				":rest": &types.AttributeValueMemberL{Value: list[d.to+1-rec.from:]}}}},
-		Refused: func([]plan.Item, bool) error { return nil }, // another delete went further
+		Refused: func([]plan.Item, bool) error { return nil }, // another delete has deleted more
 	})
 	return err
 }

@@ -6,20 +6,21 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// depths learn how many items a recovery reads, for the limit of its first page: without one the query would read, and bill,
-// a megabyte past the snapshot. Each entity type has its own, as a type's entities have their snapshots at the same distance.
+// depths estimates how many items a recovery reads, for the limit of its first page. Without a limit the query would read, and be charged
+// for, a megabyte beyond the snapshot. Each entity type has its own estimate, because entities of one type have snapshots at
+// similar distances.
 type depths struct {
 	mu     sync.Mutex
 	byType map[string]int
 }
 
 const (
-	depthFirst = 30 // before anything is known
+	depthFirst = 30 // the limit before there is an estimate
 	depthMost  = 900
-	depthTypes = 1000 // so many types are known at a time
+	depthTypes = 1000 // the most types with an estimate
 )
 
-// limit is for the first page of a recovery.
+// limit returns the limit of the first page of a recovery.
 func (d *depths) limit(id annals.PersistenceID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -30,8 +31,8 @@ func (d *depths) limit(id annals.PersistenceID) int {
 	return n + n/8 + 2
 }
 
-// learn is told how many items a recovery has read. It aims at what nine recoveries of ten read: a deeper one raises it by a
-// quarter, so that one alone makes little difference to the others, and any other lowers it by a 32nd.
+// learn records how many items a recovery has read. The estimate tends to what nine of ten recoveries read: a recovery that reads more
+// raises it by a quarter, so that a single one has little effect on the others, and any other lowers it by a 32nd.
 func (d *depths) learn(id annals.PersistenceID, items int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

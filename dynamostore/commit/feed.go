@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The index holds the commits of each entity type in 16 partitions and its states in 16 others, in the order of time. Each
-// has 64 slices, so followers that share the slices in 2, 4, 8 or 16 equal ranges have partitions of their own.
+// The index has the commits of each entity type in 16 partitions and its states in 16 others, in the order of time. A partition is for 64
+// slices. So followers that divide the slices into 2, 4, 8 or 16 equal ranges do not share partitions.
 const (
 	groups      = 16
 	groupSlices = annals.SliceCount / groups
@@ -22,16 +22,16 @@ const (
 
 func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
 
-// commitFeed and stateFeed name a partition of the index. A type may end like one, but its partitions then end like one twice.
+// commitFeed and stateFeed return the hash key of a partition of the index. They are unambiguous, whatever the name of the type ends with.
 func commitFeed(entityType string, group int) string {
 	return fmt.Sprintf("%s#%02d", entityType, group)
 }
 
 func stateFeed(entityType string, group int) string { return commitFeed(entityType, group) + " state" }
 
-// entityTypes are those that the settings item is known to name. A query for all types reads them there.
+// entityTypes are the types that the settings item is known to have. A query for all types reads them from there.
 type entityTypes struct {
-	table string // whose settings these are
+	table string // the table with the settings item
 	mu    sync.Mutex
 	known map[string]bool
 }
@@ -42,8 +42,8 @@ const noType = "|"
 // maxTypesBytes keeps the settings item below its limit.
 const maxTypesBytes = 300 << 10
 
-// announce sees to it that the settings name the type of id before anything of that type is written: a query that does not
-// find it there began before that.
+// announce adds the type of id to the settings before anything of that type is written. So a query that does not find the type there began
+// before the write.
 func (t *table) announce(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
 	name := id.Type()
 	if t.index == "" {
@@ -64,7 +64,7 @@ func (t *table) announce(ctx context.Context, x plan.Executor, id annals.Persist
 	return err
 }
 
-// has reports whether name is known, and whether the settings item can take one more.
+// has reports whether name is known, and whether it fits into the settings item.
 func (e *entityTypes) has(name string) (known, fits bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +88,7 @@ func (e *entityTypes) add(names ...string) {
 	}
 }
 
-// learn takes the types from the settings and returns them in order.
+// learn records the types in the settings and returns them in order.
 func (e *entityTypes) learn(settings plan.Item) []string {
 	names := map[string]bool{}
 	if set, ok := settings[attrTypes].(*types.AttributeValueMemberSS); ok {

@@ -12,11 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// fillers is how many items are put into an index at the same time.
+// fillers is how many items are put into an index at a time.
 const fillers = 32
 
-// fillIndex gives a table that was begun without an index the one of the layout. From the first step on it can only be opened
-// with that index; until the last, only by those who fill it.
+// fillIndex puts the items of a table that was created without an index into the index. From the first step on the table can only be
+// opened with that index, and until the last step only with FillIndex.
 func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
 	if err := t.settle(ctx, x, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
 		Names:  map[string]string{"#index": attrIndex, "#filling": attrFilling},
@@ -35,13 +35,13 @@ func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
 		Names: map[string]string{"#index": attrIndex, "#filling": attrFilling}, Values: plan.Item{":index": plan.S(t.index)}})
 }
 
-// settle changes the settings; they may have another index by now.
+// settle changes the settings, on condition of the index that they name.
 func (t *table) settle(ctx context.Context, x plan.Executor, op plan.Op) error {
 	op.Table, op.Key = t.name, settingsKey()
 	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op},
 		Refused: func(old []plan.Item, _ bool) error {
 			if index, _ := plan.Text(old[0], attrIndex); index == t.index {
-				return nil // it is filled by now; a request that lands late must not say that filling goes on
+				return nil // another process has filled the index; this late request must not mark it as unfilled
 			}
 			return fault("table %q has another index", t.name)
 		}})
@@ -73,7 +73,7 @@ func (t *table) fillPage(ctx context.Context, x plan.Executor, page []plan.Item)
 	return errs[i]
 }
 
-// fillItem puts a commit, a tombstone or a state into the index.
+// fillItem puts an item into the index if it is a commit, a tombstone or a state.
 func (t *table) fillItem(ctx context.Context, x plan.Executor, it plan.Item) error {
 	text, ok := plan.Text(it, attrID)
 	if !ok {
@@ -86,7 +86,7 @@ func (t *table) fillItem(ctx context.Context, x plan.Executor, it plan.Item) err
 		return nil
 	case it[attrCount] != nil:
 		feed = plan.S(commitFeed(id.Type(), group(id)))
-	case it[attrRevision] != nil && !strings.Contains(text, "\x00"): // progress of a projection has one, too
+	case it[attrRevision] != nil && !strings.Contains(text, "\x00"): // the progress of a projection has a revision, too
 		feed = plan.S(stateFeed(id.Type(), group(id)))
 	default:
 		return nil

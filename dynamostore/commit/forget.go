@@ -13,23 +13,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// forgetItems is how many tombstones go in one transaction: with the state and the number behind them it has 100 items.
+// forgetItems is the most tombstones in one transaction. With the state and the next number it has 100 items.
 const forgetItems = 98
 
-// Forget is plan.Offer. What it removes goes in one transaction, each item on condition that it is still the very tombstone
-// that was listed, and on condition that the number behind the newest one is free:
+// Forget is plan.Offer.Forget. It removes all tombstones in one transaction, on condition that each is still the one that was listed, and
+// that no item has the number after the newest one:
 //
-//   - A writer that knows the last number either has put its commit there before, and the condition fails, or comes later.
-//   - A writer that knows an earlier number, or 0, meets its tombstone until the moment in which all are gone.
-//   - A state written meanwhile fails its condition, too. The failure of any means looking again.
-//   - Another Forget, and a new life of the entity behind it, change the time of every tombstone.
+//   - A writer that knows the last number either has stored its commit before, and the condition fails, or it writes afterwards.
+//   - A writer that knows an earlier number, or 0, gets ErrConflict from the tombstone of its next number until all are removed.
+//   - A state that is written meanwhile makes its condition fail, too. When any condition fails, Forget lists again.
+//   - After another Forget, if the entity has been written and deleted again, each tombstone has another time.
 //
-// Where one transaction does not hold all tombstones, those of snapshots and those in the middle go before, the oldest first,
-// in transactions of their own under the same conditions. The first one stays for writers who believe in a new entity, the newest one for the
-// last number, so that readers see what they saw. A writer who remembers a number in the middle paused at least f.Age ago;
-// it alone could notice that the rest was then kept for a commit that came in between.
+// When one transaction cannot hold all tombstones, those of snapshots and those in the middle are removed before, the oldest first, in
+// transactions with the same conditions. The first tombstone stays, for writers with After 0, and the newest stays, for the last
+// number, so that readers see no difference. Only a writer that remembers a number in the middle could, and it has not written for
+// at least f.Age: if a commit then ends the Forget, such a writer is no longer refused.
 //
-// Broken off anywhere it leaves tombstones that a later call removes.
+// An interrupted Forget leaves tombstones that a later call removes.
 func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting) (bool, error) {
 	for {
 		left, err := t.remains(ctx, x, f.ID)
@@ -49,20 +49,20 @@ func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting
 	}
 }
 
-// remains are what deletes have left of an entity.
+// remains is what deletes have left of an entity.
 type remains struct {
 	id         annals.PersistenceID
 	tombstones []tombstone // of commits, ascending
 	snapshots  []record    // tombstones of snapshots
 	states     string      // the table that has its state
-	state      plan.Item   // its tombstone; nil = none
-	parts      []plan.Item // keys of the parts of snapshots that were never finished, or not wholly deleted
-	deleted    time.Time   // when the last of it was
+	state      plan.Item   // its tombstone; nil is none
+	parts      []plan.Item // keys of parts of snapshots whose save or delete was interrupted
+	deleted    time.Time   // when the last of these was deleted
 }
 
 type tombstone struct {
 	seq, last annals.SeqNr
-	mark      string // the attribute that has the time of its delete; of its making where SkipTo wrote it
+	mark      string // the attribute with the time of the delete, or with the time of SkipTo
 	at        types.AttributeValue
 }
 
@@ -70,7 +70,7 @@ func (r remains) none() bool {
 	return len(r.tombstones)+len(r.snapshots)+len(r.parts) == 0 && r.state == nil
 }
 
-// last is the entity's last number.
+// last returns the entity's last number.
 func (r remains) last() annals.SeqNr {
 	if len(r.tombstones) == 0 {
 		return 0
@@ -80,7 +80,7 @@ func (r remains) last() annals.SeqNr {
 
 var remainsFields = append([]string{attrID, attrErased, attrSave, attrRevision, attrDeleted, attrSerializer}, keyFields...)
 
-// remains lists everything of an entity. An event, a snapshot or a state is a conflict.
+// remains lists all items of an entity. An event, a snapshot or a state is ErrConflict.
 func (t *table) remains(ctx context.Context, x plan.Executor, id annals.PersistenceID) (remains, error) {
 	r := remains{id: id}
 	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), Fields: remainsFields}) {
@@ -95,7 +95,7 @@ func (t *table) remains(ctx context.Context, x plan.Executor, id annals.Persiste
 		return r, nil
 	}
 	if r.state != nil {
-		return remains{}, still(fmt.Sprintf("state in table %q, where its type has none", t.name), revision(r.state))
+		return remains{}, still(fmt.Sprintf("a state in table %q, although its type has another table", t.name), revision(r.state))
 	}
 	it, ok, err := x.Get(ctx, plan.Get{Table: r.states, Key: key(id, 0)})
 	if ok && err == nil {
@@ -107,7 +107,7 @@ func (t *table) remains(ctx context.Context, x plan.Executor, id annals.Persiste
 func (r *remains) add(it plan.Item) error {
 	switch seq := number(it); {
 	case seq == number(settingsKey()):
-		return nil // the table's, not the entity's of that name
+		return nil // of the table, not of the entity that has this id
 	case strings.HasPrefix(seq, "-"):
 		r.parts = append(r.parts, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
 		r.later(plan.Time(it, attrTime))
@@ -151,7 +151,7 @@ func (r *remains) later(t time.Time) {
 	}
 }
 
-// number is the place of an item as text: those of parts are beyond all integers.
+// number returns the range key of an item as text: those of parts exceed int64.
 func number(it plan.Item) string {
 	n, ok := it[attrSeq].(*types.AttributeValueMemberN)
 	if !ok {
@@ -164,7 +164,7 @@ func still(what string, last annals.SeqNr) error {
 	return &annals.Error{Kind: annals.ErrConflict, Last: last, Err: errors.New("there is " + what)}
 }
 
-// remove removes r; ErrConflict when it is not what it was.
+// remove removes r; ErrConflict when an item has changed since.
 func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
 	if len(r.parts) > 0 {
 		if err := x.DeleteAll(ctx, t.name, r.parts); err != nil {
@@ -198,7 +198,7 @@ func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
 	return err
 }
 
-// standing checks that a tombstone is the one that was listed.
+// standing is the condition that a tombstone is the one that was listed.
 func (t *table) standing(id annals.PersistenceID, one tombstone) plan.Op {
 	return plan.Op{Table: t.name, Key: key(id, one.seq), Condition: "#from = :end AND #mark = :at",
 		Names: map[string]string{"#from": attrFrom, "#mark": one.mark}, Values: plan.Item{":end": plan.N(one.last + 1), ":at": one.at}}
@@ -210,7 +210,7 @@ func (t *table) removal(id annals.PersistenceID, one tombstone) plan.Op {
 	return op
 }
 
-// stateRemoval removes the tombstone of the state, or sees to it that there is no state.
+// stateRemoval removes the tombstone of the state, or is the condition that there is no state.
 func stateRemoval(r remains) plan.Op {
 	if r.state == nil {
 		return plan.Op{Table: r.states, Key: key(r.id, 0), Condition: absent, Names: idName}

@@ -12,31 +12,31 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// record is an item of an entity's journal: a commit, whole, cut or stripped to a tombstone, or a snapshot.
+// record is an item of an entity: a commit with all, some or none of its events, or a snapshot.
 type record struct {
 	id       annals.PersistenceID
-	seq      annals.SeqNr // of the first event; of a snapshot the number it covers
+	seq      annals.SeqNr // the number of the first event, or the number of the snapshot
 	snapshot bool
 	count    annals.SeqNr
-	from     annals.SeqNr // the first number still held
+	from     annals.SeqNr // the number of the first event that is not deleted
 	at       time.Time
-	write    annals.WriteID // zero for a tombstone that SkipTo wrote
-	gone     bool           // a snapshot has been deleted: this is its tombstone
-	save     []byte         // id of a snapshot's save
-	parts    int            // how many items hold a snapshot's data; 0 = its own
+	write    annals.WriteID // zero for a tombstone written by SkipTo
+	gone     bool           // this is the tombstone of a snapshot
+	save     []byte         // id of the snapshot's save
+	parts    int            // number of further items that hold the snapshot's data
 	item     plan.Item
 }
 
-// last is the number of the commit's last event, deleted or not.
+// last returns the number of the commit's last event, deleted or not.
 func (r record) last() annals.SeqNr { return r.seq + r.count - 1 }
 
-// deleted reports whether events of the commit are deleted.
+// deleted reports whether any event of the commit is deleted.
 func (r record) deleted() bool { return r.from > r.seq }
 
 // tombstone reports whether all events of the commit are deleted.
 func (r record) tombstone() bool { return r.from > r.last() }
 
-// lastNumber is the highest number of an event: what lies behind it must be a number, too.
+// lastNumber is the highest number of an event, so that the next number does not overflow.
 const lastNumber = annals.MaxSeqNr - 1
 
 func read(id annals.PersistenceID, it plan.Item) (record, error) {
@@ -74,7 +74,7 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 	return r, nil
 }
 
-// list is the events still held, as they are stored.
+// list returns the events that are not deleted, as they are stored.
 func (r record) list() ([]types.AttributeValue, error) {
 	if r.tombstone() {
 		return nil, nil
@@ -86,7 +86,7 @@ func (r record) list() ([]types.AttributeValue, error) {
 	return list.Value, nil
 }
 
-// events calls yield for the events still held whose numbers lie within from and to, until it returns false.
+// events calls yield for the events from … to that are not deleted, until it returns false.
 func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (more bool, err error) {
 	list, err := r.list()
 	if err != nil {
@@ -112,13 +112,13 @@ func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (mo
 	return true, nil
 }
 
-// wrote reports whether item was written by w.
+// wrote reports whether w has written an item.
 func wrote(it plan.Item, w annals.WriteID) bool {
 	b, ok := plan.Bytes(it, attrWrite)
 	return ok && bytes.Equal(b, w[:])
 }
 
-// isCommit tells commits and their tombstones, which stay until an entity is forgotten. Snapshots come and go.
+// isCommit reports whether an item is a commit or its tombstone. These exist until the entity is forgotten, snapshots do not.
 func isCommit(it plan.Item) bool { return it[attrCount] != nil }
 
 func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
@@ -153,7 +153,7 @@ func eventMap(e *annals.NewEvent) plan.Item {
 	return m
 }
 
-// putPayload stores text as a string, so that JSON can be read in the console, and everything else as bytes.
+// putPayload stores text as a string, so that JSON is readable in the console, and other data as bytes.
 func putPayload(m plan.Item, p annals.Payload) {
 	m[attrSerializer] = plan.N(p.SerializerID)
 	if p.Manifest != "" {

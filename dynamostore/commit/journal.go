@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Append is plan.Journal: one put on condition that its key is free. Readers see whole commits, so two writers with the same
-// After meet on the same key.
+// Append is plan.Journal: one put, on condition that no item has the key. Readers see whole commits, so two writers with the same
+// After put to the same key.
 func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
 	if err := t.announce(ctx, x, c.ID); err != nil {
 		return annals.Receipt{}, err
@@ -47,7 +47,7 @@ func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (a
 	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}, nil
 }
 
-// commitOp stores c under the number of its first event, unless that is taken. now is set to the time that it is stored with.
+// commitOp stores c at the number of its first event, unless an item is there. now is set to the time that c is stored with.
 func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
 	it := t.commitItem(c, *now)
 	op := plan.Op{Table: t.name, Put: it, Condition: absent, Names: idName, Ours: func(old plan.Item) bool { return wrote(old, c.WriteID) }}
@@ -60,8 +60,8 @@ func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
 	return op
 }
 
-// Replay is plan.Journal. It begins with the commit that may hold from. What was appended since that was read follows behind
-// its last number, not behind from: the next commit begins there.
+// Replay is plan.Journal. It begins with the commit that may contain from, and continues after the last number of that commit, where the
+// next commit begins.
 func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
 		r := replay{from: from, to: to, yield: func(e annals.Event) bool { return yield(e, nil) }}
@@ -76,7 +76,7 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 
 func (t *table) replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, r *replay) error {
 	start := annals.SeqNr(1)
-	var anchor annals.SeqNr // the commit that must still be there, since events of it were yielded
+	var anchor annals.SeqNr // a commit of which events were yielded: it must still exist
 	if r.from > 1 {
 		first, ok, err := t.commitAt(ctx, x, id, r.from)
 		if err != nil {
@@ -127,10 +127,10 @@ func (t *table) replay(ctx context.Context, x plan.Executor, id annals.Persisten
 	return nil
 }
 
-// replay checks that the commits handed to next, in order, have no holes behind the first event.
+// replay checks that commits, given to next in order, have no gaps after the first event.
 type replay struct {
 	from, to annals.SeqNr
-	before   record // the commit that was handed to next last
+	before   record // the commit before
 	begun    bool   // events have been yielded
 	yield    func(annals.Event) bool
 }
@@ -138,9 +138,9 @@ type replay struct {
 func (r *replay) next(rec record) (more bool, err error) {
 	switch {
 	case r.before.count == 0:
-	case rec.seq <= r.before.seq: // the beginning of a page is the end of the one before
+	case rec.seq <= r.before.seq: // a page begins with the last commit of the page before
 		if rec.seq == r.before.seq && rec.write != r.before.write {
-			return false, &annals.Error{Kind: annals.ErrTruncated} // of another life of the entity
+			return false, &annals.Error{Kind: annals.ErrTruncated} // the entity was forgotten and has been written again
 		}
 		return true, nil
 	case rec.seq != r.before.last()+1 && !r.before.tombstone():
@@ -155,8 +155,8 @@ func (r *replay) next(rec record) (more bool, err error) {
 	})
 }
 
-// holeOrEnd says what a hole behind a commit is: corrupt, or the trace of an entity that was forgotten, and perhaps has begun
-// again, since that commit was read.
+// holeOrEnd returns the error of a gap after a commit: corrupt, or ErrTruncated when the entity has been forgotten since the commit was
+// read.
 func (t *table) holeOrEnd(ctx context.Context, x plan.Executor, before record, corrupt error) error {
 	it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: key(before.id, before.seq)})
 	if err != nil {
@@ -172,12 +172,12 @@ func hole(want, have annals.SeqNr) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by a commit from %d", want-1, have)}
 }
 
-// commitAt finds the commit or tombstone that n would be in: the last that begins at n or before.
+// commitAt returns the last commit or tombstone that begins at n or before, which would contain n.
 func (t *table) commitAt(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) (record, bool, error) {
 	return t.newest(ctx, x, plan.Query{Hash: string(id), To: plan.N(n)})
 }
 
-// newest is the last commit or tombstone that q finds. Few snapshots lie between two commits, so the pages start small.
+// newest returns the last commit or tombstone that q finds. There are few snapshots between two commits, so the first page is small.
 func (t *table) newest(ctx context.Context, x plan.Executor, q plan.Query) (record, bool, error) {
 	q.Table, q.From, q.Backward, q.Limit = t.name, plan.N(1), true, 2
 	for it, err := range x.Query(ctx, q) {
@@ -197,7 +197,7 @@ func (t *table) newest(ctx context.Context, x plan.Executor, q plan.Query) (reco
 
 var keyFields = []string{attrSeq, attrCount, attrFrom, attrFormat, attrWrite, attrTime}
 
-// LastSeqNr is plan.Journal: tombstones stay, so the newest commit or tombstone knows.
+// LastSeqNr is plan.Journal. Tombstones are kept, so the newest commit or tombstone has the last number.
 func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.SeqNr, error) {
 	rec, ok, err := t.newest(ctx, x, plan.Query{Hash: string(id), Fields: keyFields})
 	if !ok || err != nil {
@@ -207,7 +207,7 @@ func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.Persis
 	return rec.last(), nil
 }
 
-// SkipTo is plan.Offer: a tombstone over 1 … n.
+// SkipTo is plan.Offer.SkipTo: a tombstone of the events 1 … n.
 func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
 	if err := t.announce(ctx, x, id); err != nil {
 		return err

@@ -11,18 +11,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Attributes. Their names are short because every item pays for them.
+// Attributes. Their names are short because they count towards the size of each item.
 const (
 	attrID     = "pid"
 	attrSeq    = "seq"
 	attrFormat = "v"
-	attrWrite  = "w"    // WriteID; of a state the last four, with their times, in w, w1, w2, w3
+	attrWrite  = "w"    // WriteID; a state has its last four, with their times, in w, w1, w2, w3
 	attrTime   = "at"   // microseconds since 1970
 	attrFeed   = "feed" // hash key of the index: entity type and slice group
-	attrCount  = "n"    // events of the commit
-	attrFrom   = "from" // the first number still held; behind the last for a tombstone, absent while all are
+	attrCount  = "n"    // number of events of the commit, deleted ones included
+	attrFrom   = "from" // number of the first event that is not deleted; absent when none is deleted, one more than the last number in a tombstone
 	attrEvents = "ev"
-	attrErased = "del" // when a commit or a snapshot became a tombstone
+	attrErased = "del" // when a commit or a snapshot was deleted
 
 	attrSerializer = "s"
 	attrManifest   = "type"
@@ -32,7 +32,7 @@ const (
 	attrAdapter    = "adapter"
 
 	attrSave  = "save"  // id of a snapshot's save
-	attrParts = "parts" // how many items hold the snapshot's data
+	attrParts = "parts" // number of items that hold the snapshot's data
 	attrZip   = "zip"   // the snapshot's data is compressed by gzip
 
 	attrRevision = "rev"
@@ -44,23 +44,23 @@ const (
 	attrFilling = "filling" // true: the index is not yet complete
 )
 
-// reserved are the names that additional columns of states cannot have.
+// reserved are the names that additional columns of states must not have.
 var reserved = []string{attrID, attrSeq, attrFormat, attrWrite, "w1", "w2", "w3", attrTime, attrFeed, attrCount, attrFrom, attrEvents, attrErased, attrSerializer,
 	attrManifest, attrData, attrTags, attrMeta, attrAdapter, attrSave, attrParts, attrZip, attrRevision, attrDeleted, attrLayout, attrIndex, attrTypes}
 
-// The range key, seq, orders an entity's items: parts of snapshots below zero, the state at 0, then commits at the number of
-// their first event and snapshots half behind the last number they cover.
+// The range key, seq, orders the items of an entity: the parts of snapshots are below zero, the state is at 0, a commit is at the
+// number of its first event, and a snapshot of number n is at n + 0.5.
 
 func key(id annals.PersistenceID, n annals.SeqNr) plan.Item {
 	return plan.Item{attrID: plan.S(string(id)), attrSeq: plan.N(n)}
 }
 
-// behind is the place of a snapshot of number n.
+// behind returns the range key of a snapshot of number n.
 func behind(n annals.SeqNr) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(n), 10) + ".5"}
 }
 
-// place reads a seq: the number, and whether it is a snapshot's half behind it.
+// place returns the range key of an item: the number, and whether it is followed by the half of a snapshot.
 func place(it plan.Item) (n annals.SeqNr, half bool, err error) {
 	v, ok := it[attrSeq].(*types.AttributeValueMemberN)
 	if !ok {
@@ -73,22 +73,22 @@ func place(it plan.Item) (n annals.SeqNr, half bool, err error) {
 
 const (
 	saveBytes = 8      // of the id of a save
-	maxParts  = 10_000 // the range keys of a save's parts have four digits for the part
+	maxParts  = 10_000 // four digits of a part's range key are the number of the part
 )
 
-// part is the place of part i of a save: no two saves share one, so that a late write never lands in another's data.
+// part returns the range key of part i of a save. No two saves share one, so a late write never changes the data of another save.
 func part(save []byte, i int) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: fmt.Sprintf("-%d%04d", saveNumber(save), i)}
 }
 
-// saveNumber is never 0, so that all parts lie far below the settings.
+// saveNumber is at least 2⁶³, so that all parts are far below the settings.
 func saveNumber(save []byte) uint64 { return binary.BigEndian.Uint64(save) | 1<<63 }
 
 func partKey(id annals.PersistenceID, save []byte, i int) plan.Item {
 	return plan.Item{attrID: plan.S(string(id)), attrSeq: part(save, i)}
 }
 
-// settingsKey is a place that no entity uses, also not one of that name.
+// settingsKey is the key of the settings. No entity has an item there, not even one with this id.
 func settingsKey() plan.Item { return key("annals", -1) }
 
 const absent = "attribute_not_exists(#pid)"

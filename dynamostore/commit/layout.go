@@ -13,30 +13,30 @@ import (
 // Layout is the default layout: one item is one commit. The zero Layout works.
 type Layout struct {
 	Table string // "" = "annals"
-	// Index is the name of a global secondary index for queries across entities, "" for none: then annals.Query is
-	// ErrUnsupported. It costs a second write unit per kilobyte, and events have the time of their commit. A table keeps the
-	// choice it was created with, unless FillIndex changes it.
+	// Index is the name of a global secondary index for queries across entities. "" is no index; then queries are ErrUnsupported.
+	// With an index a write takes twice the write units, and events have the time of their commit. A table keeps the choice that
+	// it was created with, unless FillIndex changes it.
 	Index string
-	// FillIndex lets Open take a table that was created without Index and has got it since: it puts everything stored into
-	// the index, which takes long, and may be broken off and begun again. Nobody may write without Index meanwhile, or
-	// later.
+	// FillIndex makes Open accept a table that was created without Index and has been given the index since. Open then puts
+	// everything stored into the index. That takes long; it can be interrupted and started again. Meanwhile and afterwards nothing
+	// may write to the table without Index.
 	FillIndex bool
 }
 
 const (
 	defaultTable = "annals"
-	format       = 1 // of every item but
-	formatGone   = 2 // the tombstones of snapshots; higher ones are of a later version of this package
+	format       = 1 // of all items but the tombstones of snapshots
+	formatGone   = 2 // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes   = 2048
-	maxFeedBytes = 2048 // of the index's hash key
+	maxFeedBytes = 2048 // the most bytes in the hash key of the index
 
-	maxIndexedIDBytes = maxFeedBytes - len("#00 state") // an id's type is in the index's hash key
+	maxIndexedIDBytes = maxFeedBytes - len("#00 state") // the type of an id is in the hash key of the index
 )
 
 // Name is "commit".
 func (Layout) Name() string { return "commit" }
 
-// Plan is dynamostore.Layout.
+// Plan implements dynamostore.Layout. Programs do not call it.
 func (l Layout) Plan() (plan.Offer, error) {
 	return l.plan(plan.MaxItemBytes, func(save []byte) { _, _ = rand.Read(save) }) // never fails, as crypto/rand documents
 }
@@ -75,27 +75,27 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		offer.Queries = queries{t}
 		c := &offer.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
-		c.EventTimes = false // the index has a commit's time, and the order of Offset is that of times
+		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
 		c.Limits.MaxIDBytes = maxIndexedIDBytes
 	}
 	return offer, nil
 }
 
-// table is the layout at work: plan.Journal and plan.Snapshots.
+// table is a table of the layout. It is a plan.Journal and plan.Snapshots.
 type table struct {
 	name   string
-	index  string // "" = none
-	fill   bool   // it may have to be filled first
+	index  string // "" is none
+	fill   bool   // Layout.FillIndex
 	types  *entityTypes
 	depths depths
 	times  plan.Times
 
-	itemBytes   int               // of a snapshot that is stored as it is, and of a part of one that is not
-	newSave     func([]byte)      // fills in the id of a save
-	stateTables map[string]string // of the entity types whose states have a table of their own
+	itemBytes   int               // the most bytes in the item of a snapshot, and in an item of its parts
+	newSave     func([]byte)      // sets the id of a save
+	stateTables map[string]string // tables of states, by entity type; for other types it is this table
 }
 
-// shape is what every table of the layout looks like.
+// shape describes every table of the layout.
 func (t *table) shape() plan.Table {
 	shape := plan.Table{Name: t.name, Hash: plan.Key{Name: attrID}, Range: plan.Key{Name: attrSeq, Number: true}}
 	if t.index != "" {
@@ -104,7 +104,7 @@ func (t *table) shape() plan.Table {
 	return shape
 }
 
-// check reads the settings with which the table was begun, or writes them into a new one.
+// check compares the settings with those that the table was created with, and stores them in a new table.
 func (t *table) check(ctx context.Context, x plan.Executor, created bool) error {
 	for {
 		it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: settingsKey()})
@@ -128,7 +128,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		}
 		if _, err := x.Write(ctx, plan.Write{
 			Ops:     []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName}},
-			Refused: func([]plan.Item, bool) error { return nil }, // another process was first: read what it wrote
+			Refused: func([]plan.Item, bool) error { return nil }, // another process has stored settings meanwhile: read them
 		}); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (t *table) checkSettings(ctx context.Context, x plan.Executor, it plan.Item
 	case index != t.index:
 		return fault("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
 	case missing:
-		return fault("filling the index %q of table %q has not come to its end", index, t.name)
+		return fault("the index %q of table %q is not yet filled", index, t.name)
 	}
 	if t.name == t.types.table {
 		t.types.learn(it)

@@ -17,18 +17,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// offsets are plan.Offsets. A projection has 16 partitions in the table, one for each slice group: an item for the group
-// and one for each entity. Every write raises the revision of its groups' items, so what was read beforehand still held.
+// offsets is plan.Offsets. A projection has 16 partitions in the table, one for each slice group. A partition has one item for the group and
+// one for each entity. Each write increases the revision of the items of its groups, on condition of the revision that it has read.
 type offsets struct{ *table }
 
 const (
 	attrEntity = "entity"
 	attrNumber = "nr"
-	attrNewest = "newest" // by slice: a time and the numbers of the entities that share it
+	attrNewest = "newest" // by slice: the newest time, and the numbers of the entities that have it
 	attrEpochs = "epochs" // by slice of the group
 )
 
-// progressID is the pid of a projection's group. No entity's contains U+0000.
+// progressID returns the pid of a slice group of a projection. It contains U+0000, which no id of an entity does.
 func progressID(projection string, group int) string {
 	return fmt.Sprintf("%s\x00#%02d", projection, group)
 }
@@ -37,14 +37,14 @@ func progressKey(projection string, group int) plan.Item {
 	return key(annals.PersistenceID(progressID(projection, group)), 0)
 }
 
-// entityKey is the key of an entity's offset.
+// entityKey returns the key of an entity's offset.
 func entityKey(projection string, id annals.PersistenceID) plan.Item {
 	it := progressKey(projection, group(id))
 	it[attrSeq] = &types.AttributeValueMemberN{Value: entityNumber(id)}
 	return it
 }
 
-// entityNumber is the range key of an entity's offset: 120 bits of a hash, which no two ids share.
+// entityNumber returns the range key of an entity's offset: 120 bits of a hash, so that no two ids share one.
 func entityNumber(id annals.PersistenceID) string {
 	sum := sha256.Sum256([]byte(id))
 	n := new(big.Int).SetBytes(sum[:15])
@@ -92,8 +92,8 @@ func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string
 	return offset, err == nil, err
 }
 
-// Save is plan.Offsets: one transaction of an item for each entity and for each group that has one of them, or whose epochs
-// rise. Another worker's write to such a group in between means reading again.
+// Save is plan.Offsets: one transaction with an item for each entity, and for each group that has one of them or whose epochs increase.
+// When another worker writes to such a group in between, Save reads again.
 func (o offsets) Save(ctx context.Context, x plan.Executor, p annals.Progress) error {
 	if err := fitsKey(p.Projection); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (o offsets) Save(ctx context.Context, x plan.Executor, p annals.Progress) e
 	}
 }
 
-// changes are the writes that p comes to.
+// changes returns the writes for p.
 func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress) ([]plan.Op, error) {
 	known, stored, err := o.known(ctx, x, p)
 	if err != nil {
@@ -143,7 +143,7 @@ func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress
 	return ops, nil
 }
 
-// known reads what there is of the groups and entities that p is about.
+// known reads the stored groups and entities of p.
 func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) (map[int]*progress, map[annals.PersistenceID]annals.Offset, error) {
 	known, stored := map[int]*progress{}, map[annals.PersistenceID]annals.Offset{}
 	if p.Epoch > 0 {
@@ -185,7 +185,7 @@ func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) 
 	return known, stored, nil
 }
 
-// newestOf are the newest offsets of each entity, in order, as they are stored: in microseconds.
+// newestOf returns the newest offset of each entity, in order. Times are in microseconds, as they are stored.
 func newestOf(all []annals.Offset) []annals.Offset {
 	newest := map[annals.PersistenceID]annals.Offset{}
 	for _, o := range all {
@@ -197,7 +197,7 @@ func newestOf(all []annals.Offset) []annals.Offset {
 	return slices.SortedFunc(maps.Values(newest), annals.Offset.Compare)
 }
 
-// put stores g, unless somebody else has written it since it was read.
+// put stores g, unless it has been written since it was read.
 func (o offsets) put(projection string, group int, g *progress) plan.Op {
 	it := g.item()
 	it[attrID], it[attrSeq] = progressKey(projection, group)[attrID], plan.N(0)
@@ -208,7 +208,7 @@ func (o offsets) put(projection string, group int, g *progress) plan.Op {
 	return op
 }
 
-// Reset is plan.Offsets, group by group: no write within a group comes between. Broken off it has reset some of them.
+// Reset is plan.Offsets. Each group is reset on condition that it is not written meanwhile. An interrupted Reset has reset some groups.
 func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange, to annals.Offset) error {
 	if err := fitsKey(projection); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, 
 	return nil
 }
 
-// resetItems is how many entities' items go in one transaction with that of their group.
+// resetItems is the most items of entities in one transaction with the item of their group.
 const resetItems = 99
 
 func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection string, group int, r annals.SliceRange, to annals.Offset) error {
@@ -235,7 +235,7 @@ func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection str
 		if err != nil {
 			return err
 		}
-		if number(it) == "0" { // the first
+		if number(it) == "0" { // the item of the group, which is the first
 			if g, err = progressOf(group, it); err != nil {
 				return err
 			}
@@ -267,7 +267,7 @@ func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection str
 	return nil
 }
 
-// entityOffset is what an item of a group says about an entity.
+// entityOffset returns the offset in the item of an entity.
 func entityOffset(of int, it plan.Item) (annals.Offset, error) {
 	d := decoder{item: it}
 	if err := d.readable("the offset of an entity"); err != nil {
@@ -283,14 +283,14 @@ func entityOffset(of int, it plan.Item) (annals.Offset, error) {
 	return offset, nil
 }
 
-// groupIn is the group whose progress an item is: that in its pid. The pid is one that was asked for.
+// groupIn returns the slice group in the pid of an item, which progressID has made.
 func groupIn(it plan.Item) int {
 	id, _ := plan.Text(it, attrID)
 	group, _ := strconv.Atoi(id[max(len(id)-2, 0):])
 	return group
 }
 
-// groupsOf are the groups first ≤ g < end that r has slices of.
+// groupsOf returns the groups first ≤ g < end that have slices of r.
 func groupsOf(r annals.SliceRange) (first, end int) {
 	from, to := r.Bounds()
 	return from / groupSlices, (to-1)/groupSlices + 1

@@ -11,16 +11,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// progress is what the item of a projection's slice group says.
+// progress is the content of the item of a projection's slice group.
 type progress struct {
 	group    int
-	revision int64          // 0 = there is none yet
+	revision int64          // 0 when there is no item yet
 	newest   map[int]moment // by slice
 	epochs   [groupSlices]int64
 	changed  bool
 }
 
-// moment is the newest time of a slice, with all that share it.
+// moment is the newest time of a slice, with the entities that have it.
 type moment struct {
 	at      time.Time
 	numbers map[annals.PersistenceID]annals.SeqNr
@@ -37,7 +37,7 @@ func newProgress(group int) *progress {
 	return &progress{group: group, newest: map[int]moment{}}
 }
 
-// progressOf is what the item of a group says.
+// progressOf decodes the item of a group.
 func progressOf(group int, it plan.Item) (*progress, error) {
 	d := decoder{item: it}
 	if err := d.readable("the progress of a projection"); err != nil {
@@ -83,7 +83,7 @@ func progressOf(group int, it plan.Item) (*progress, error) {
 	return p, nil
 }
 
-// item is p one revision on, without its key.
+// item returns the item of the next revision of p, without its key.
 func (p *progress) item() plan.Item {
 	newest := plan.Item{}
 	for slice, m := range p.newest {
@@ -104,7 +104,7 @@ func (p *progress) item() plan.Item {
 	return it
 }
 
-// add takes in an offset that is newer than the one before of its entity.
+// add records an offset that is newer than the last one of its entity.
 func (p *progress) add(o annals.Offset) {
 	p.changed = true
 	slice := o.ID.Slice()
@@ -117,7 +117,7 @@ func (p *progress) add(o annals.Offset) {
 	}
 }
 
-// fence refuses an epoch that is older than one seen, and remembers it otherwise.
+// fence returns ErrFenced for an epoch that is older than a stored one, and records it otherwise.
 func (p *progress) fence(w annals.Progress) error {
 	for i, seen := range p.epochs {
 		switch slice := p.group*groupSlices + i; {

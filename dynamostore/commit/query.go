@@ -15,8 +15,8 @@ import (
 // queries are plan.Queries over the index.
 type queries struct{ *table }
 
-// The pages of a query are merged from many partitions, each with two pages in memory. Up to so many partitions each have
-// pages of full size, more share the items of as many pages.
+// A query merges many partitions, with two pages of each in memory. Up to fullPages partitions have pages of full size. More partitions
+// have smaller pages: together as many items as fullPages pages of pageItems items.
 const (
 	fullPages = 2 * groups
 	pageItems = 1000
@@ -36,7 +36,7 @@ func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) i
 	return results(f, q.moments(ctx, x, s), statesOf)
 }
 
-// results are what of finds in each moment, f.Limit of it at most.
+// results yields what of returns for each moment, at most f.Limit values.
 func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of func([]plan.Item, annals.Filter) ([]T, error)) iter.Seq2[T, error] {
 	return limited(f.Limit, func(yield func(T, error) bool) {
 		for moment, err := range moments {
@@ -76,8 +76,8 @@ func (q queries) Newest(ctx context.Context, x plan.Executor, f annals.Filter) (
 	return annals.Offset{}, nil
 }
 
-// IDs is plan.Queries: by type, then by slice group, then by the bytes of the id. Where an entity has something in the index
-// changes with every write, so the ids of a group are gathered before the first is given.
+// IDs is plan.Queries. The order is by type, then by slice group, then by the bytes of the id. The index is ordered by time, so the ids of a
+// group are collected and sorted before the first is yielded.
 func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
 		names, err := q.names(ctx, x, entityType)
@@ -108,7 +108,7 @@ func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, af
 	}
 }
 
-// ids are those of one type and group, in order.
+// ids returns the ids of one type and group, in order.
 func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) ([]annals.PersistenceID, error) {
 	found := map[annals.PersistenceID]bool{}
 	both := []plan.Query{q.commits(name, g), q.states(name, g)}
@@ -125,11 +125,11 @@ func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) (
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// names are the entity types to ask for: one, or all there are.
+// names returns the entity types to query: entityType, or all types when that is "".
 func (q queries) names(ctx context.Context, x plan.Executor, entityType string) ([]string, error) {
 	if entityType != "" {
 		if len(stateFeed(entityType, 0)) > maxFeedBytes || !utf8.ValidString(entityType) {
-			return nil, nil // the type of no id
+			return nil, nil // no id has this type
 		}
 		return []string{entityType}, nil
 	}
@@ -140,7 +140,7 @@ func (q queries) names(ctx context.Context, x plan.Executor, entityType string) 
 	return q.types.learn(settings), nil
 }
 
-// commits and states are one partition of the index.
+// commits and states return the query of one partition of the index.
 func (q queries) commits(entityType string, group int) plan.Query {
 	return plan.Query{Table: q.name, Index: q.index, Hash: commitFeed(entityType, group)}
 }
@@ -149,20 +149,20 @@ func (q queries) states(entityType string, group int) plan.Query {
 	return plan.Query{Table: q.statesOf(entityType), Index: q.index, Hash: stateFeed(entityType, group)}
 }
 
-// stretch is what a query reads of the index: the part of a Filter that it can tell.
+// stretch is the part of the index that a query reads.
 type stretch struct {
 	annals.Filter
 	partition func(entityType string, group int) plan.Query
-	has       string   // an attribute that items must have, "" = any item
-	fields    []string // nil = all
+	has       string   // an attribute that items must have; "" is any item
+	fields    []string // nil is all
 	backward  bool
 }
 
-// moments yields the items of one time together: neither do partitions know of each other's, nor has a partition an order
-// for them.
+// moments yields the items that have the same time together. A partition has no order for them, and they may be in several partitions.
 //
-// All partitions are read up to one time, that of the call. If each were read to its end, one read early would end earlier
-// than the others, and what it lacks would lie behind the last item seen: no look-back would find it.
+// All partitions are read up to the time of the call. If each were read to its end, a partition read early would end at an earlier time
+// than the others. An item written to it since would be before the last item yielded, at any distance, so that a look-back of fixed
+// length could miss it.
 func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		until := x.Now()
@@ -202,7 +202,7 @@ func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.S
 	}
 }
 
-// partitions are the queries for s up to a time.
+// partitions returns the queries for s up to a time.
 func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, until time.Time) ([]plan.Query, error) {
 	names, err := q.names(ctx, x, s.Type)
 	if err != nil {
@@ -218,7 +218,7 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	}
 	n := len(names) * (end - first)
 	if s.Limit > 0 && n > 0 {
-		one.Limit = s.Limit/n + 1 // the ids spread evenly over the groups
+		one.Limit = s.Limit/n + 1 // ids are spread evenly over the groups
 	}
 	if n > fullPages {
 		one.Most = max(fullPages*pageItems/n, 1)
@@ -234,7 +234,7 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 	return all, nil
 }
 
-// eventsOf are the events that fit f of commits of one time, in the order of Offset.
+// eventsOf returns the events that fit f in commits of one time, in the order of Offset.
 func eventsOf(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
 	var all []annals.Event
 	for _, it := range moment {
@@ -260,7 +260,7 @@ func eventsOf(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
 	return all, nil
 }
 
-// statesOf are the states of one time that fit f, in the order of Offset.
+// statesOf returns the states of one time that fit f, in the order of Offset.
 func statesOf(moment []plan.Item, f annals.Filter) ([]annals.State, error) {
 	var all []annals.State
 	for _, it := range moment {
@@ -279,7 +279,7 @@ func statesOf(moment []plan.Item, f annals.Filter) ([]annals.State, error) {
 	return all, nil
 }
 
-// idOf is whose item it is, and whether f wants its slice.
+// idOf returns the id of an item, and whether f includes its slice.
 func idOf(it plan.Item, f annals.Filter) (annals.PersistenceID, bool) {
 	text, _ := plan.Text(it, attrID)
 	id := annals.PersistenceID(text)
@@ -288,7 +288,7 @@ func idOf(it plan.Item, f annals.Filter) (annals.PersistenceID, bool) {
 
 func tagged(tags []string, f annals.Filter) bool { return f.Tag == "" || slices.Contains(tags, f.Tag) }
 
-// limited ends seq behind limit values, 0 for none.
+// limited ends seq after limit values. 0 is no limit.
 func limited[T any](limit int, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	if limit == 0 {
 		return seq

@@ -9,14 +9,15 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// bufferedBytes bounds what a backward recovery keeps before it turns to reading forwards.
+// bufferedBytes is the most bytes of commits that a recovery keeps in memory while it reads backwards. Beyond it the recovery reads forwards.
 const bufferedBytes = 16 << 20
 
-// Recover is plan.Recover: one query backwards, newest events first, then the snapshot, then past older snapshots to the
-// first commit or tombstone, whose commit may go on behind the snapshot.
+// Recover is plan.Recover: one backward query. It reads the newest events, then the snapshot, then past older snapshots up to the next
+// commit or tombstone, because that commit may have events after the snapshot.
 //
-// Where it meets deleted numbers before a snapshot, either there is none above them or one was saved behind its back.
-// Snapshots only move up and are saved before events are deleted, so a second read, forwards from there, must meet it.
+// When it finds deleted numbers before it finds a snapshot, then either there is no snapshot above them, or one was saved after that part
+// was read. Snapshots have increasing numbers and are saved before events are deleted, so a second read, forwards from there,
+// must find it.
 func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	for {
 		b, err := t.backward(ctx, x, id)
@@ -30,7 +31,7 @@ func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.Persiste
 				return 0, err
 			}
 			if !ok {
-				continue // there is a newer one now, or none
+				continue // there is a newer one by now, or none
 			}
 			if err := r.restart(s); err != nil {
 				return 0, err
@@ -53,12 +54,12 @@ func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.Persiste
 	}
 }
 
-// backwards is what the backward read found.
+// backwards is the result of the backward read.
 type backwards struct {
 	snapshot *record
-	commits  []record // with events behind the snapshot, newest first
-	again    *record  // the commit from which a second read, forwards, has to begin; nil = no need for one
-	older    bool     // a snapshot may lie below again
+	commits  []record // with events after the snapshot, newest first
+	again    *record  // the commit at which a second read, forwards, has to begin; nil when none is needed
+	older    bool     // there may be a snapshot below again
 }
 
 func (t *table) backward(ctx context.Context, x plan.Executor, id annals.PersistenceID) (b backwards, err error) {
@@ -68,7 +69,7 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 			t.depths.learn(id, items)
 		}
 	}()
-	var above *record // the commit that was read before
+	var above *record // the commit read before, which has higher numbers
 	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(1), Backward: true, Limit: t.depths.limit(id)}) {
 		if err != nil {
 			return b, err
@@ -104,7 +105,7 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 			return backwards{again: &rec, older: true}, nil
 		}
 		if bytes += plan.Size(it); bytes > bufferedBytes {
-			b.commits = nil // what was read so far only finds the snapshot
+			b.commits = nil // too much to keep: go on only to find the snapshot
 			continue
 		}
 		b.commits = append(b.commits, rec)
@@ -112,7 +113,7 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 	switch {
 	case above == nil:
 	case b.snapshot == nil && above.seq > 1, b.snapshot != nil && above.seq > b.snapshot.seq+1:
-		return fromTheFirst(id), nil // forgotten between two pages, or it begins there because a late writer came behind that
+		return fromTheFirst(id), nil // forgotten between two pages, or a late write came after that
 	case bytes > bufferedBytes:
 		b.again = above
 	}
@@ -123,8 +124,8 @@ func fromTheFirst(id annals.PersistenceID) backwards {
 	return backwards{again: &record{id: id, seq: 1}}
 }
 
-// forward goes on with r from b.again. A snapshot on the way replaces what was handed over before it where that has a gap.
-// ErrTruncated: gaps are left, or the entity has been forgotten meanwhile.
+// forward continues r from b.again. A snapshot that it finds replaces what was handed over before, if that has a gap. ErrTruncated says
+// that gaps are left, or that the entity has been forgotten meanwhile.
 func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *recovery) error {
 	id, first := b.again.id, b.again.seq
 	if b.older && first > 1 {
@@ -180,20 +181,20 @@ func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *re
 	return nil
 }
 
-// recovery hands over a snapshot, and commits in their order.
+// recovery hands a snapshot and events to the caller, in order.
 type recovery struct {
 	snapshot func(annals.Snapshot) error
 	event    func(annals.Event) error
-	newest   *record      // the commit before, for a snapshot in its middle
-	covered  annals.SeqNr // by the snapshot or the events handed over
+	newest   *record      // the commit before: a snapshot may be in its middle
+	covered  annals.SeqNr // the number up to which the snapshot and the events handed over go
 	last     annals.SeqNr
-	handed   bool // something was handed over
+	handed   bool // a snapshot or an event was handed over
 	begun    bool // events were handed over since the last snapshot
-	gap      bool // numbers before those events are deleted: for good, or until a snapshot covers them
-	torn     bool // numbers behind those events are deleted: only a newer snapshot covers them
+	gap      bool // numbers before those events are deleted, and no snapshot found so far covers them
+	torn     bool // numbers after those events are deleted: only a newer snapshot covers them
 }
 
-// mends reports whether the snapshot has what was not handed over.
+// mends reports whether the snapshot covers numbers that were not handed over.
 func (r *recovery) mends(rec record) bool { return r.gap || r.torn || rec.seq > r.covered }
 
 func (r *recovery) restart(s annals.Snapshot) error {
@@ -225,7 +226,7 @@ func (r *recovery) commit(rec record) error {
 	return r.hand(rec)
 }
 
-// hand gives the events of rec that are not yet covered.
+// hand hands over the events of rec that are not yet covered.
 func (r *recovery) hand(rec record) error {
 	missing := rec.from > r.covered+1
 	if r.begun && missing {

@@ -13,12 +13,12 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// maxSnapshotBytes bounds the data of a snapshot, and so the memory that reading one takes.
+// maxSnapshotBytes is the most bytes of data in a snapshot. It bounds the memory for reading one.
 const maxSnapshotBytes = 64 << 20
 
-// Save is plan.Snapshots. As a rule the number has no snapshot yet, and the put is on condition of that. One that is there is
-// replaced on condition that it is the one whose parts are then removed. Without conditions a put that was sent twice could
-// land for the second time behind a later save, and hide it.
+// Save is plan.Snapshots. The put is on condition that there is no snapshot of that number. If there is one, it is replaced, on condition
+// of its save, and the parts of that save are removed. Without conditions a put that was sent twice could be executed for the second
+// time after a later save, and replace it.
 func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) error {
 	header, err := t.saveParts(ctx, x, s)
 	if err != nil {
@@ -47,15 +47,15 @@ func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) er
 				return err
 			}
 			if replaced.save == nil {
-				return corrupt(s.SeqNr, errors.New("the snapshot that is there has no id of its save"))
+				return corrupt(s.SeqNr, errors.New("the stored snapshot has no id of its save"))
 			}
 			op.Condition, op.Names, op.Values = "#save = :save", map[string]string{"#save": attrSave}, plan.Item{":save": plan.B(replaced.save)}
 		}
 	}
 }
 
-// saveParts returns the item of s. What does not fit into one item is compressed; what still does not is written in parts,
-// before the item that names them.
+// saveParts returns the item of s. Data that does not fit into one item is compressed. If it still does not fit, it is written in parts,
+// before the item itself.
 func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapshot) (plan.Item, error) {
 	if len(s.Data) > maxSnapshotBytes {
 		return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, the layout takes %d", len(s.Data), maxSnapshotBytes)}
@@ -76,7 +76,7 @@ func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapsho
 	}
 	delete(it, attrData)
 	count := 0
-	for chunk := range slices.Chunk(data, t.itemBytes-t.itemBytes/100) { // key and names take the rest
+	for chunk := range slices.Chunk(data, t.itemBytes-t.itemBytes/100) { // the rest is for the key and the names
 		p := partKey(s.ID, save, count)
 		p[attrFormat], p[attrTime], p[attrData] = plan.N(format), plan.Micros(x.Now()), plan.B(chunk)
 		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: p}}}); err != nil {
@@ -106,8 +106,8 @@ func (t *table) Latest(ctx context.Context, x plan.Executor, id annals.Persisten
 	}
 }
 
-// newestSnapshot reads backwards. Between two pages a newer snapshot may be saved above what was read, and the older one below
-// deleted. Snapshots only move up, so a second read, forwards, meets the newest wherever it is by then.
+// newestSnapshot reads backwards. Between two pages a newer snapshot may be saved in the part that was read, and the older one deleted in
+// the part that was not. Snapshots have increasing numbers, so a second read, forwards, finds the newest.
 func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (found record, ok bool, err error) {
 	paged := false
 	back := q
@@ -139,8 +139,8 @@ func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.P
 	return found, ok, nil
 }
 
-// load reads a snapshot and its parts, if it has any. Where they are not all there it looks whether another save has replaced
-// the snapshot, or a delete has removed it; parts go last. false: it has been deleted.
+// load reads a snapshot and its parts, if it has any. When parts are missing, it reads the item again: another save may have replaced the
+// snapshot, or it may have been deleted, and the parts are removed last. It returns false for a deleted snapshot.
 func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.Snapshot, bool, error) {
 	for {
 		s, complete, err := t.loadParts(ctx, x, rec)
@@ -162,7 +162,7 @@ func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.S
 	}
 }
 
-// loadParts is a snapshot as rec has it; not complete when parts are missing.
+// loadParts returns the snapshot of rec. It is not complete when parts are missing.
 func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s annals.Snapshot, complete bool, err error) {
 	d := decoder{item: rec.item}
 	s = annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta()}
@@ -181,7 +181,7 @@ func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s a
 				return s, false, err
 			}
 			chunk, ok := plan.Bytes(it, attrData)
-			if !ok || len(s.Data)+len(chunk) > maxSnapshotBytes+maxSnapshotBytes/1000 { // a little more than what it was compressed from
+			if !ok || len(s.Data)+len(chunk) > maxSnapshotBytes+maxSnapshotBytes/1000 { // compressed data can be a little longer than the original
 				return s, false, corrupt(rec.seq, errors.New("a part of the snapshot is not what the layout writes"))
 			}
 			s.Data = append(s.Data, chunk...)
@@ -199,8 +199,8 @@ func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s a
 	return s, true, nil
 }
 
-// Delete is plan.Snapshots: the oldest first, each on condition that it is still the one listed. A deleted snapshot leaves a
-// tombstone under its number: else a put of it that was sent twice could bring it back.
+// Delete is plan.Snapshots. It deletes the oldest first, each on condition that it has not been saved again. A deleted snapshot leaves a
+// tombstone: otherwise a put that was sent twice could be executed for the second time now, and restore it.
 func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	q, some := t.snapshotQuery(id, c)
 	if !some {
@@ -252,12 +252,13 @@ func (t *table) deleteParts(ctx context.Context, x plan.Executor, rec record) er
 	return x.DeleteAll(ctx, t.name, keys)
 }
 
-// standing tells the snapshots that are not deleted.
+// standing is a filter for snapshots that are not deleted.
 const standing = "attribute_exists(#save) AND attribute_not_exists(#gone)"
 
 var standingNames = map[string]string{"#save": attrSave, "#gone": attrDeleted}
 
-// snapshotQuery finds the snapshots whose numbers fit c, and the commits between them; false when no number can.
+// snapshotQuery returns the query for snapshots whose numbers fit c, which also finds the commits between them. It returns false when no
+// number fits.
 func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria) (plan.Query, bool) {
 	q := plan.Query{Table: t.name, Hash: string(id), From: behind(max(c.MinSeqNr, 0))}
 	if c.MaxSeqNr > 0 {
@@ -266,7 +267,7 @@ func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria
 	return q, c.MaxSeqNr == 0 || c.MinSeqNr <= c.MaxSeqNr
 }
 
-// fits reports whether rec is a snapshot that c, whose numbers it has, wants.
+// fits reports whether rec, whose number fits c, is a snapshot with a time that fits c.
 func fits(rec record, c annals.SnapshotCriteria) bool {
 	return rec.snapshot && !rec.gone && !rec.at.Before(c.MinTime) && (c.MaxTime.IsZero() || !rec.at.After(c.MaxTime))
 }
@@ -278,12 +279,12 @@ func snapshotKey(rec record) plan.Item {
 func compress(data []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = w.Write(data) // a buffer takes everything
+	_, _ = w.Write(data) // writing to a buffer does not fail
 	_ = w.Close()
 	return b.Bytes()
 }
 
-// decompress ends at maxSnapshotBytes: a few kilobytes can hold gigabytes.
+// decompress returns an error beyond maxSnapshotBytes: a few kilobytes can decompress to gigabytes.
 func decompress(data []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -291,7 +292,7 @@ func decompress(data []byte) ([]byte, error) {
 	}
 	all, err := io.ReadAll(io.LimitReader(r, maxSnapshotBytes+1))
 	if err == nil && len(all) > maxSnapshotBytes {
-		err = fmt.Errorf("decompressed the data has more than %d bytes", maxSnapshotBytes)
+		err = fmt.Errorf("the data has more than %d bytes when decompressed", maxSnapshotBytes)
 	}
 	return all, err
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// writesKept are the attributes of the last four writes of a state, newest first: WriteID and time, 24 bytes each.
+// writesKept are the attributes with the last four writes of a state, newest first. Each has a WriteID and a time, 24 bytes.
 var writesKept = []string{attrWrite, "w1", "w2", "w3"}
 
-// states is a table of states at work, the layout's own or one of an entity type: plan.States.
+// states are the states in a table, which is the layout's own or that of an entity type. It is a plan.States.
 type states struct {
 	name    string
-	journal *table // where the events of writes go
+	journal *table // the table with the events
 }
 
-// statesIn is plan.Offer.StatesIn: a table of the same keys, index and formats, with settings of its own.
+// statesIn is plan.Offer.StatesIn: a table with the same keys, index and formats, and with its own settings.
 func (t *table) statesIn(entityType, name string) plan.StateTable {
 	t.stateTables[entityType] = name
 	own := &table{name: name, index: t.index, fill: t.fill, types: t.types}
 	return plan.StateTable{Table: own.shape(), Check: own.check, States: states{name, t}, SkipTo: states{name, t}.SkipTo}
 }
 
-// statesOf is the table that has the states of a type.
+// statesOf returns the name of the table that has the states of a type.
 func (t *table) statesOf(entityType string) string {
 	if name, ok := t.stateTables[entityType]; ok {
 		return name
@@ -57,7 +57,7 @@ func (s states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceI
 // Read is plan.States.
 func (states) Read(it plan.Item) (annals.State, bool, error) { return readState(it) }
 
-// readState is the state in an item; false for any other item.
+// readState returns the state in an item; false for an item that is no state.
 func readState(it plan.Item) (annals.State, bool, error) {
 	n, half, err := place(it)
 	if err != nil {
@@ -89,7 +89,7 @@ func revision(it plan.Item) annals.SeqNr {
 	return annals.SeqNr(n)
 }
 
-// Write is plan.States: one update on condition of the revision.
+// Write is plan.States: one update, on condition of the revision.
 func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
 	if err := s.journal.announce(ctx, x, w.ID); err != nil {
 		return annals.Receipt{}, err
@@ -100,8 +100,8 @@ func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 	}
 	write := plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, open bool) error { return refusal(w, old[0], open) }}
 	if w.Event != nil {
-		// The event's number must be the journal's next, so the journal is asked first. The put would only notice a number
-		// that is taken.
+		// The event's number must be the next of the journal, so the last number is read first. The condition of the put would
+		// only notice a number that is in use.
 		last, err := s.journal.LastSeqNr(ctx, x, w.ID)
 		if err != nil {
 			return annals.Receipt{}, err
@@ -122,7 +122,8 @@ func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 	return annals.Receipt{SeqNr: w.After + 1, Time: w.Time}, nil
 }
 
-// eventMisfit answers a write whose event does not fit the journal: it comes again, comes late, or skipped events before.
+// eventMisfit returns the outcome of a write whose event is not the next of the journal: the write is repeated, its revision is stale, or
+// an earlier write had no event.
 func (s states) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWrite, last annals.SeqNr) (annals.Receipt, error) {
 	it, _, err := x.Get(ctx, plan.Get{Table: s.name, Key: key(w.ID, 0)})
 	if err != nil {
@@ -137,7 +138,7 @@ func (s states) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWr
 	return annals.Receipt{}, fault("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", w.After+1, last)
 }
 
-// op is the update that makes an item out of w, whose time it sets to the one stored. Attributes that w does not name stay.
+// op returns the update that stores w, and sets w.Time to the time stored. It does not change attributes that w does not name.
 func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	w.Time = s.journal.times.NotBefore(w.ID, w.Time)
 	fresh := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(w.After + 1), attrTime: plan.Micros(w.Time), attrWrite: plan.B(stamp(w))}
@@ -151,13 +152,13 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	} else {
 		putPayload(fresh, w.Payload)
 	}
-	gone, err := plan.PutColumns(fresh, w.Columns)
+	removed, err := plan.PutColumns(fresh, w.Columns)
 	if err != nil {
 		return plan.Op{}, err
 	}
 	for _, name := range []string{attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrDeleted} {
 		if fresh[name] == nil {
-			gone = append(gone, name)
+			removed = append(removed, name)
 		}
 	}
 	whole := key(w.ID, 0)
@@ -178,7 +179,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 		u.SetTo(writesKept[i], "if_not_exists("+u.Name(writesKept[i-1])+", "+none+")")
 	}
 	u.SetAll(fresh)
-	u.Remove(gone...)
+	u.Remove(removed...)
 	return plan.Op{Table: s.name, Key: key(w.ID, 0), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
 		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: s.stamping(w, fresh)}, nil
 }
@@ -207,7 +208,7 @@ func (s states) SkipTo(ctx context.Context, x plan.Executor, id annals.Persisten
 	return err
 }
 
-// stamping gives the state that op made of w a later time.
+// stamping returns the plan.Op.Stamp of a state; nil without an index, by which states are read in the order of time.
 func (s states) stamping(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
 	if s.journal.index == "" {
 		return nil
@@ -219,12 +220,12 @@ func (s states) stamping(w *plan.StateWrite, fresh plan.Item) func(time.Time) {
 	}
 }
 
-// stamp is what a state remembers of a write.
+// stamp returns what a state remembers of a write.
 func stamp(w *plan.StateWrite) []byte {
 	return binary.BigEndian.AppendUint64(slices.Clone(w.WriteID[:]), uint64(w.Time.UnixMicro()))
 }
 
-// kept is what old remembers of the write after w.After; nil when that is too long ago, or to come.
+// kept returns what old remembers of the write of revision w.After+1; nil when that revision is too old, or has not been written.
 func kept(w plan.StateWrite, old plan.Item) []byte {
 	ago := revision(old) - (w.After + 1)
 	if old == nil || ago < 0 || ago >= annals.SeqNr(len(writesKept)) {
@@ -234,7 +235,7 @@ func kept(w plan.StateWrite, old plan.Item) []byte {
 	return b
 }
 
-// came reports whether w is among the writes that old remembers.
+// came reports whether old remembers w.
 func came(w plan.StateWrite, old plan.Item) bool {
 	b := kept(w, old)
 	return len(b) == 24 && bytes.Equal(b[:16], w.WriteID[:])
@@ -245,8 +246,8 @@ func repeated(w plan.StateWrite, old plan.Item) annals.Receipt {
 	return annals.Receipt{SeqNr: w.After + 1, Time: at, Repeated: true}
 }
 
-// refusal says why w was refused by old. A write that an earlier call may have made, and that is older than what old
-// remembers, may have landed.
+// refusal returns the error of w, whose condition old has failed. When an earlier try of w may have been stored, and old does not remember
+// writes of that revision, the error is ErrUnknown.
 func refusal(w plan.StateWrite, old plan.Item, open bool) error {
 	e := &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: revision(old)}
 	if (w.Given || open) && e.Last > w.After && kept(w, old) == nil {
