@@ -9,14 +9,14 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// fits asks the index whether id has rows under keys that the settings do not make: reads by key do not see them. It is called
-// before an id is taken for one without rows, or its first rows for deleted, and asks once for an id and process.
+// fits looks id up in the index and returns an error if a row has a key that does not fit the settings: reads by key do not find such a row.
+// It is called before an id is considered to have no rows, or its first rows to be deleted. Each id is looked up once in a process.
 func (r rows) fits(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
 	if !r.keyed() || r.asked == nil || r.asked.has(id) {
 		return nil
 	}
 	if _, err := r.resolver.key(id, 1); err != nil {
-		return nil // then reads go through the index
+		return nil // such an id is read through the index
 	}
 	it, ok, err := r.indexed(ctx, x, wanted{id: id, to: annals.MaxSeqNr, limit: 1})
 	if err != nil {
@@ -31,7 +31,7 @@ func (r rows) fits(ctx context.Context, x plan.Executor, id annals.PersistenceID
 	return nil
 }
 
-// indexed is the first row that the index shows.
+// indexed returns the first row of w in the index.
 func (r rows) indexed(ctx context.Context, x plan.Executor, w wanted) (plan.Item, bool, error) {
 	r.byIndex, r.dense = true, false
 	w.fields = []string{}
@@ -41,7 +41,7 @@ func (r rows) indexed(ctx context.Context, x plan.Executor, w wanted) (plan.Item
 	return nil, false, nil
 }
 
-// misplaced refuses a row whose key is not the one that the settings make; nil for a row that has its place.
+// misplaced returns ErrInvalid for a row whose key does not fit the settings.
 func (r rows) misplaced(it plan.Item) error {
 	id, _ := plan.Text(it, r.id)
 	n := r.numberOf(it)
@@ -53,7 +53,7 @@ func (r rows) misplaced(it plan.Item) error {
 		"For a table with keys of several settings there is ReadThrough: Index", r.table, id, n, keyText(r.resolver.keyOf(it)), keyText(key))
 }
 
-// asked is a set of ids in bounded memory: what was added before the last askedMost ids may be forgotten. It keeps hashes.
+// asked is a set of hashes of ids, in bounded memory: ids added before the last askedMost ones may be missing.
 type asked struct {
 	mu         sync.Mutex
 	seed       maphash.Seed

@@ -14,7 +14,7 @@ import (
 
 type attribute = types.AttributeValue
 
-// eventItem is the row of event n of c.
+// eventItem returns the row of event n of c.
 func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, now time.Time) (plan.Item, error) {
 	it, err := j.rows.resolver.key(c.ID, n)
 	if err != nil {
@@ -29,7 +29,7 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent,
 	return it, putTags(it, j.columns.Tags, e.Tags, j.tagSeparator)
 }
 
-// event reads a row. live is false for one that is flagged as deleted.
+// event decodes a row. live is false for a row that is flagged as deleted.
 func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	n, c := j.rows.numberOf(it), j.columns
 	message, isMessage := plan.Bytes(it, c.Message)
@@ -64,8 +64,8 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	return e, true, nil
 }
 
-// putTags joins tags as the plugin does. A tag that contains the separator would come back as two. Without a separator
-// there is one tag at most.
+// putTags joins tags as the plugin does. A tag that contains the separator is refused, because it would be read as two tags. Without a
+// separator there can be one tag.
 func putTags(it plan.Item, column string, tags []string, separator string) error {
 	if len(tags) == 0 {
 		return nil
@@ -131,13 +131,13 @@ func millis(it plan.Item, column string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// collision refuses a write whose key holds a row of another id; nil when old is of id.
+// collision returns ErrInvalid when old, the row at the key of a write to id, is of another id.
 func collision(id annals.PersistenceID, old plan.Item, column string) error {
 	owner, ok := plan.Text(old, column)
 	if !ok || owner == string(id) {
 		return nil
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %q and %q share a key under these resolvers, and the second has it", string(id), owner)}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %q and %q have the same key with these resolvers, and the row at that key is of the second", string(id), owner)}
 }
 
 func misfit(text string, args ...any) error {
@@ -154,7 +154,7 @@ func valueText(v attribute) string {
 	return ""
 }
 
-// keyText shows a key in an error.
+// keyText formats a key for an error.
 func keyText(key plan.Item) string {
 	parts := make([]string, 0, len(key))
 	for name, v := range key {
@@ -164,7 +164,7 @@ func keyText(key plan.Item) string {
 	return strings.Join(parts, ", ")
 }
 
-// writer is the id of the writer of a row, "" when it has none.
+// writer returns the id of the writer of a row; "" when there is none.
 func (j *journal) writer(it plan.Item) string {
 	message, _ := plan.Bytes(it, j.columns.Message)
 	record, err := akkawire.ParseRecord(message)

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// journal is the journal table at work: plan.Journal.
+// journal is the journal table. It is a plan.Journal.
 type journal struct {
 	name, index  string
 	columns      JournalColumns
@@ -30,7 +30,7 @@ func (j *journal) table() plan.Table {
 	return t
 }
 
-// Append is plan.Journal: every event is a row that must be new, several go as one transaction.
+// Append is plan.Journal. Each event is a row, on condition that there is none at its key. Several rows are one transaction.
 func (j *journal) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
 	now := j.times.NotBefore(c.ID, x.Now())
 	ours := func(old plan.Item) bool { return j.writtenBy(old, c) }
@@ -80,17 +80,16 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
 }
 
-// Replay is plan.Journal. Unused numbers are legal in these tables: a rejected event of the JVM leaves one behind. Whether
-// numbers behind a yielded event have been deleted since is seen at that event: rows are deleted in ascending order, so it
-// went first.
+// Replay is plan.Journal. Gaps are legal in these tables: an event that the JVM has rejected leaves an unused number. Rows are deleted in
+// ascending order. So if a gap after a yielded event is due to a delete, that event has been deleted too, which Replay checks.
 func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
 		fail := func(err error) { yield(annals.Event{}, err) }
-		var before plan.Item // the row of the event yielded last
+		var before plan.Item // the row of the last event yielded
 		last := from - 1     // its number
-		flagged := false     // a row behind it is flagged as deleted
-		begun := false       // there was a row
-		var at time.Time     // of the event yielded last
+		flagged := false     // a row after it is flagged as deleted
+		begun := false       // a row was found
+		var at time.Time     // of the last event yielded
 		defer func() { j.times.Learn(id, at) }()
 		for it, err := range j.rows.read(ctx, x, wanted{id: id, from: from, to: to}) {
 			if err != nil {
@@ -129,7 +128,7 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 		case !begun && from == 1:
 			err = j.rows.fits(ctx, x, id)
 		case before != nil && last < to && (flagged || j.hard):
-			err = j.stands(ctx, x, before) // what would follow may be gone
+			err = j.stands(ctx, x, before) // the events after it may have been deleted
 		}
 		if err != nil {
 			fail(err)
@@ -137,7 +136,7 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 	}
 }
 
-// stands is ErrTruncated for a row that has been deleted since it was read.
+// stands returns ErrTruncated if a row has been deleted since it was read.
 func (j *journal) stands(ctx context.Context, x plan.Executor, row plan.Item) error {
 	it, ok, err := x.Get(ctx, plan.Get{Table: j.name, Key: j.rows.resolver.keyOf(row)})
 	if err == nil && (!ok || plan.Flag(it, j.columns.Deleted)) {
@@ -155,8 +154,8 @@ func (j *journal) LastSeqNr(ctx context.Context, x plan.Executor, id annals.Pers
 	return last, err
 }
 
-// DeleteTo is plan.Journal: rows are flagged, or removed, under the key that they were read with, in ascending order. The
-// newest row is always kept: it is the entity's last number.
+// DeleteTo is plan.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
+// because it has the entity's last number.
 func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, to annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, x, id)
 	if err != nil {
@@ -185,8 +184,8 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 	return nil
 }
 
-// SkipTo is plan.Offer: rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes leave them: the last
-// number, and what stands in the way of a first event.
+// SkipTo is plan.Offer.SkipTo. It stores rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes do. Row n has the
+// last number, and row 1 makes an append after 0 fail.
 func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, x, id)
 	if err != nil {
@@ -219,5 +218,5 @@ func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.Persist
 	return err
 }
 
-// bytesSerializer is Akka's for plain bytes.
+// bytesSerializer is the id of Akka's serializer for bytes.
 const bytesSerializer = 4

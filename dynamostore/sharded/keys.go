@@ -14,42 +14,42 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Sharding is what resolvers compute with.
+// Sharding are the settings that resolvers use.
 type Sharding struct {
 	Count     int
 	Separator string
-	pattern   *regexp.Regexp // of Separator; nil when it has no special characters
+	pattern   *regexp.Regexp // of Separator; nil when Separator has no special characters
 }
 
-// PartitionKey computes partition keys. The zero PartitionKey is PersistenceIDBased. Its functions are called from many
-// goroutines at once; an error means that the plugin could not compute the key either.
+// PartitionKey computes partition keys. The zero PartitionKey is PersistenceIDBased. The functions are called from many goroutines at once.
+// They return an error for an id for which the plugin could not compute the key either.
 type PartitionKey struct {
 	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
-	// Keys are all that Key can give for id: what a read by key has to ask. nil: reads go through the index.
+	// Keys returns all keys that Key can return for id; a read by key queries all of them. nil: reads go through the index.
 	Keys func(id annals.PersistenceID, s Sharding) ([]string, error)
 }
 
 // SortKey computes sort keys. The zero SortKey is ByPersistenceIDWithSeqNr.
 type SortKey struct {
 	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
-	// Ordered says that the keys of one id sort like their numbers, so that a range of numbers is a range of keys.
-	// false: reads go through the index.
+	// Ordered says that the keys of one id sort like their numbers, so that a range of numbers is a range of keys. If it is false,
+	// reads go through the index.
 	Ordered bool
 	number  bool // the sort key is the number column
 }
 
 // The plugin's resolvers, and two variants.
 var (
-	// PersistenceIDBased keeps an id in one shard: its prefix and the shard of its MD5, 1 to Count. The default since
-	// version 1.12.
+	// PersistenceIDBased keeps all rows of an id in one shard. The key is the prefix of the id and a shard from 1 to Count, computed
+	// from the MD5 of the id. It is the default since version 1.12.
 	PersistenceIDBased = PartitionKey{Key: idPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
 		key, err := idPartition(id, 0, s)
 		return []string{key}, err
 	}}
-	// SequenceNumberBased spreads the events of an id over all shards. The default of versions 1.1 to 1.11.
+	// SequenceNumberBased distributes the events of an id over all shards. It is the default of the versions 1.1 to 1.11.
 	SequenceNumberBased = PartitionKey{Key: numberPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
 		if s.Count > maxShards {
-			return nil, fmt.Errorf("%d shards, a read asks all of them: %d at most", s.Count, maxShards)
+			return nil, fmt.Errorf("%d shards: a read queries all of them, so at most %d are allowed", s.Count, maxShards)
 		}
 		keys := make([]string, s.Count)
 		for shard := range keys {
@@ -58,7 +58,7 @@ var (
 		return keys, nil
 	}}
 
-	// ByPersistenceIDWithSeqNr is the second part of the id and the number in 19 digits. The plugin's default.
+	// ByPersistenceIDWithSeqNr is the second part of the id and the number in 19 digits. It is the plugin's default.
 	ByPersistenceIDWithSeqNr = SortKey{Key: idSort, Ordered: true}
 	// BySeqNr is the number without padding: what the plugin writes.
 	BySeqNr = SortKey{Key: func(_ annals.PersistenceID, n annals.SeqNr, _ Sharding) (string, error) {
@@ -66,12 +66,11 @@ var (
 	}}
 	// BySeqNrPadded is the number in 19 digits: what the plugin's documentation shows.
 	BySeqNrPadded = SortKey{Key: func(_ annals.PersistenceID, n annals.SeqNr, _ Sharding) (string, error) { return padded(n), nil }, Ordered: true}
-	// ByNumber is the journal of versions 1.0.0 to 1.0.22: its sort key is the number column itself. Only with
-	// SequenceNumberBased.
+	// ByNumber is the sort key of the versions 1.0.0 to 1.0.22: the number column itself. It is used with SequenceNumberBased.
 	ByNumber = SortKey{Key: BySeqNr.Key, Ordered: true, number: true}
 )
 
-// maxShards of an id whose events lie in all of them.
+// maxShards is the most shards if the events of an id are in all of them.
 const maxShards = 10_000
 
 func numberPartition(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error) {
@@ -90,7 +89,7 @@ func idPartition(id annals.PersistenceID, _ annals.SeqNr, s Sharding) (string, e
 	return pieces[0] + "-" + shard, nil
 }
 
-// shardOf is |h| mod count + 1, where h is the MD5 of the reversed id as a signed big-endian number.
+// shardOf returns |h| mod count + 1, where h is the MD5 of the reversed id as a signed big-endian number.
 func shardOf(id annals.PersistenceID, count int) uint64 {
 	runes := []rune(string(id))
 	slices.Reverse(runes)
@@ -122,7 +121,7 @@ func idSort(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
 
 func padded(n annals.SeqNr) string { return fmt.Sprintf("%019d", int64(n)) }
 
-// resolver computes keys of one table.
+// resolver computes the keys of one table.
 type resolver struct {
 	partition, sort string // attributes
 	partitionKey    PartitionKey
@@ -156,7 +155,7 @@ func newResolver(p PartitionKey, s SortKey, sharding Sharding) (resolver, error)
 	return resolver{partitionKey: p, sortKey: s, sharding: sharding}, errors.Join(faults...)
 }
 
-// legacyResolver is that of the snapshot table before version 1.9: its keys are the id and the number.
+// legacyResolver is the resolver of the snapshot table before version 1.9, whose keys are the id and the number.
 func legacyResolver(c SnapshotColumns) resolver {
 	return resolver{
 		partition: c.PersistenceID, sort: c.SequenceNr,
@@ -171,7 +170,7 @@ func legacyResolver(c SnapshotColumns) resolver {
 // ordered reports whether reads by key are possible.
 func (r resolver) ordered() bool { return r.partitionKey.Keys != nil && r.sortKey.Ordered }
 
-// key is the key of row n of id.
+// key returns the key of row n of id.
 func (r resolver) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
 	p, err := r.partitionKey.Key(id, n, r.sharding)
 	if err != nil {
@@ -192,15 +191,15 @@ func (r resolver) sortValue(id annals.PersistenceID, n annals.SeqNr) (types.Attr
 	return plan.S(s), err
 }
 
-// names are the attributes of keys.
+// names returns the attributes of keys.
 func (r resolver) names() []string { return []string{r.partition, r.sort} }
 
-// keyOf is the key that it is stored under.
+// keyOf returns the key of an item.
 func (r resolver) keyOf(it plan.Item) plan.Item {
 	return plan.Item{r.partition: it[r.partition], r.sort: it[r.sort]}
 }
 
-// shards are the partition keys that rows from to to of id can have.
+// shards returns the partition keys that the rows from … to of id can have.
 func (r resolver) shards(id annals.PersistenceID, from, to annals.SeqNr) ([]string, error) {
 	keys, err := r.partitionKey.Keys(id, r.sharding)
 	if err != nil || annals.SeqNr(len(keys)) <= to-from {

@@ -9,22 +9,22 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Layout is the tables of the j5ik2o plugin. The zero Layout is the plugin's default since version 1.12; docs/layouts/sharded.md
-// lists what older versions need.
+// Layout describes the tables of the j5ik2o plugin. The zero Layout is the plugin's default since version 1.12. docs/layouts/sharded.md
+// lists the settings for tables of older versions.
 type Layout struct {
-	ShardCount int // of every table that does not say otherwise; 0 = 64
+	ShardCount int // of each table that has no other; 0 is 64
 	Journal    Journal
 	Snapshot   Snapshot
 	State      State
-	// ReadThrough is how events and snapshots are found. Index is for tables whose rows have keys of more than one
-	// setting: an older resolver, another shard count.
+	// ReadThrough says how events and snapshots are found. Index is for tables whose rows have keys of several settings, such as an
+	// older resolver or another shard count.
 	ReadThrough ReadThrough
-	// NoIndex says that the tables of events and snapshots have no index: for tables that the plugin does not read. The
-	// index has one partition key for all events of an entity, so only without it the shards bound how fast an entity is
-	// written. Then reads are by key, and there is no index to ask whether a row has another key than the settings make.
+	// NoIndex says that the tables of events and snapshots have no index. It is for tables that the plugin does not read. The index
+	// has one partition key for all events of an entity, which limits how fast the entity can be written; without the index only the
+	// shards do. Reads are then by key, and rows whose key does not fit the settings are not noticed.
 	NoIndex bool
-	// OtherColumns are attributes of rows that the layout is to leave alone. Open refuses a string attribute that it does not
-	// know where no row has tags, or no state a manifest: that column may have another name.
+	// OtherColumns are attributes of rows that are not columns of the plugin. Open refuses a table in which no row has tags, or no
+	// state has a manifest, while rows have an unknown string attribute: that may be the column under another name.
 	OtherColumns []string
 }
 
@@ -32,15 +32,15 @@ type Layout struct {
 type ReadThrough int
 
 const (
-	// Keys reads by computed keys, strongly consistent, where the resolvers allow it; through the index elsewhere.
+	// Keys reads by computed keys, strongly consistent, if the resolvers allow it, and through the index otherwise.
 	Keys ReadThrough = iota
-	// Index reads through the index and completes what it lags behind by computed keys.
+	// Index reads through the index, and reads rows that the index does not have yet by computed keys.
 	Index
 )
 
-// Journal is the journal table. Zero fields are the plugin's defaults.
+// Journal describes the journal table. Zero fields are the plugin's defaults.
 type Journal struct {
-	Off          bool   // there is no such table
+	Off          bool   // there is no journal table
 	Table        string // "Journal"
 	Index        string // "GetJournalRowsIndex"
 	Columns      JournalColumns
@@ -49,17 +49,17 @@ type Journal struct {
 	SortKey      SortKey
 	Separator    string // between the parts of a persistence id, a Java regular expression as in the plugin; "-"
 	TagSeparator string // ","
-	HardDelete   bool   // rows are removed instead of flagged; then a writer behind a delete is not fenced
+	HardDelete   bool   // rows are removed instead of flagged; FenceAfterDelete is then not claimed
 }
 
-// JournalColumns are attribute names; "" is the plugin's.
+// JournalColumns are names of attributes; "" is the plugin's.
 type JournalColumns struct {
 	PartitionKey, SortKey, PersistenceID, SequenceNr, Deleted, Message, Ordering, Tags string
 }
 
-// Snapshot is the snapshot table. Zero fields are the plugin's defaults.
+// Snapshot describes the snapshot table. Zero fields are the plugin's defaults.
 type Snapshot struct {
-	Off          bool
+	Off          bool   // there is no snapshot table
 	Table        string // "Snapshot"
 	Index        string // "GetSnapshotRowsIndex"
 	Columns      SnapshotColumns
@@ -67,39 +67,40 @@ type Snapshot struct {
 	PartitionKey PartitionKey
 	SortKey      SortKey
 	Separator    string
-	Legacy       bool // the table of the versions before 1.9: persistence id and sequence number are its keys
+	Legacy       bool // the table of the versions before 1.9, with persistence id and sequence number as keys
 }
 
-// SnapshotColumns are attribute names; "" is the plugin's.
+// SnapshotColumns are names of attributes; "" is the plugin's.
 type SnapshotColumns struct {
 	PartitionKey, SortKey, PersistenceID, SequenceNr, Snapshot, Created string
 }
 
-// State is the durable-state table. Zero fields are the plugin's defaults.
+// State describes the durable-state table. Zero fields are the plugin's defaults.
 type State struct {
-	Off          bool
+	Off          bool     // there is no state table
 	Table        string   // "State"
-	Prefixes     []string // ids with one of these prefixes have a table of that name (the plugin's TableNameResolver$Prefix)
-	TablePrefix  string   // in front of those names
+	Prefixes     []string // an id with one of these prefixes is in the table of that name (the plugin's TableNameResolver$Prefix)
+	TablePrefix  string   // prefix of those names
 	Columns      StateColumns
 	ShardCount   int
 	Separator    string
-	TagSeparator string // between the tags of a state; "" = one tag at most, stored as it is, as the plugin does
-	// NoSortKey is the table of the versions before 1.14. Ids that share a key are refused.
+	TagSeparator string // between the tags of a state; "" is at most one tag, stored as it is, as the plugin does
+	// NoSortKey says that the table has no sort key, as in the versions before 1.14. An id that shares its key with another is refused.
 	NoSortKey bool
-	// Revision is how stored revisions relate to the writer's: the plugin's client V2 stores one more, V1 the same.
+	// Revision says how stored revisions relate to those of writers: the plugin's client V2 stores one more, V1 stores the same.
 	Revision Revision
-	// Tombstones keeps a row without payload for a deleted state, so that its revisions never repeat. The plugin cannot
-	// read such rows: only for tables that it no longer reads. Without, deletes are physical, as the plugin's.
+	// Tombstones keeps a row without payload for a deleted state, so that its revisions never repeat, and allows SkipStateTo. The
+	// plugin cannot read such rows: set Tombstones only for tables that the plugin no longer reads. Otherwise a delete removes the
+	// row, as the plugin does.
 	Tombstones bool
 }
 
-// StateColumns are attribute names; "" is the plugin's.
+// StateColumns are names of attributes; "" is the plugin's.
 type StateColumns struct {
 	PartitionKey, SortKey, PersistenceID, Revision, Payload, SerializerID, SerializerManifest, Ordering, Tags, Deleted string
 }
 
-// Revision is how the stored revision relates to the writer's.
+// Revision says how the stored revision relates to the writer's.
 type Revision int
 
 const (
@@ -112,13 +113,13 @@ const (
 // Name is "sharded".
 func (Layout) Name() string { return "sharded" }
 
-// Limits: a transaction has 100 items, and the sort key, which holds an id or most of it, 1,024 bytes.
+// A transaction has at most 100 items. The sort key, which contains an id or most of it, has at most 1,024 bytes.
 const (
 	maxEvents  = 100
 	maxIDBytes = 1000
 )
 
-// Plan is dynamostore.Layout.
+// Plan implements dynamostore.Layout. Programs do not call it.
 func (l Layout) Plan() (plan.Offer, error) {
 	if l.ShardCount == 0 {
 		l.ShardCount = 64
@@ -162,7 +163,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	return offer, nil
 }
 
-// check is plan.Offer.Check: nothing is in new tables.
+// check is plan.Offer.Check. New tables are empty and need no check.
 func check(tables ...settings) func(context.Context, plan.Executor, bool) error {
 	return func(ctx context.Context, x plan.Executor, created bool) error {
 		for _, t := range tables {
@@ -177,7 +178,7 @@ func check(tables ...settings) func(context.Context, plan.Executor, bool) error 
 	}
 }
 
-// indexFault says why tables cannot do without an index.
+// indexFault returns an error when the settings need an index but NoIndex is set.
 func (l Layout) indexFault(j *journal, s *snapshots) error {
 	switch {
 	case !l.NoIndex:
@@ -192,7 +193,7 @@ func (l Layout) indexFault(j *journal, s *snapshots) error {
 	return nil
 }
 
-// asked is nil where there is no index to ask.
+// asked returns nil for tables without an index.
 func (l Layout) asked() *asked {
 	if l.NoIndex {
 		return nil

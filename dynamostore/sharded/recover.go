@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// recovery is plan.Recover: annals.Recover, whose first look for a snapshot is a single one. When that missed the snapshot the
-// events show it: they do not begin with number 1, and the second look is a Latest.
+// recovery is plan.Recover. It is annals.Recover with a first search for a snapshot that reads once. If that search misses the snapshot, the
+// events do not begin with number 1, and annals.Recover searches again; the second search is a complete Latest.
 type recovery struct {
 	journal   *journal
 	snapshots *snapshots
@@ -44,7 +44,7 @@ type recoveredEvents struct {
 // Replay is annals.Journal.
 func (r recoveredEvents) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	if from < 1 {
-		return func(func(annals.Event, error) bool) {} // there is no number behind the snapshot's
+		return func(func(annals.Event, error) bool) {} // the snapshot has the highest number
 	}
 	return r.journal.Replay(ctx, r.x, id, from, to)
 }

@@ -16,26 +16,26 @@ type rows struct {
 	resolver     resolver
 	id, number   string // attributes
 	deleted      string // attribute, "" where the table has none
-	dense        bool   // numbers follow each other, so that what an index lags behind can be asked for by key
-	byIndex      bool   // also where the keys would do
-	asked        *asked // ids that the index was asked about; nil where the table has no index
+	dense        bool   // numbers are consecutive, so that rows that are not in an index yet can be read by key
+	byIndex      bool   // read through the index, even if reads by key are possible
+	asked        *asked // ids that were looked up in the index; nil for a table without an index
 }
 
-// wanted is which rows to read.
+// wanted says which rows to read.
 type wanted struct {
 	id       annals.PersistenceID
 	from, to annals.SeqNr
 	backward bool
-	limit    int      // rows of the first page of every query, 0 = no limit
-	fields   []string // beside the keys; nil = all
-	all      bool     // every row of a number that has several
+	limit    int      // rows in the first page of each query; 0 is no limit
+	fields   []string // beside the keys; nil is all
+	all      bool     // all rows of a number that has several
 }
 
 // keyed reports whether rows are found by key, strongly consistent.
 func (r rows) keyed() bool { return r.resolver.ordered() && !r.byIndex }
 
-// read yields rows in the order of their numbers, those flagged as deleted included. A row that is not one of those asked for,
-// or out of order, is ErrCorrupt.
+// read yields rows in the order of their numbers, including those flagged as deleted. A row that was not asked for, or is out of order, is
+// ErrCorrupt.
 func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		var before annals.SeqNr
@@ -62,7 +62,7 @@ func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	}
 }
 
-// corrupt is the error of a row that cannot be right.
+// corrupt returns the error of a row that is not valid.
 func (r rows) corrupt(it plan.Item, err error) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, row %s: %w", r.table, keyText(r.resolver.keyOf(it)), err)}
 }
@@ -86,7 +86,8 @@ func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 			}
 			return r.complete(ctx, x, w, merged, false)
 		}
-		// No key can be computed for the id: the plugin cannot have written rows under this setting, but finds older ones.
+		// No key can be computed for the id. The plugin cannot have written rows with this setting, but can have written some with an
+		// older one, which the index has.
 		if r.asked == nil {
 			return func(func(plan.Item, error) bool) {}
 		}
@@ -98,7 +99,7 @@ func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	return r.complete(ctx, x, w, x.Query(ctx, q), true)
 }
 
-// queries ask every shard. Ids share shards, so rows of others are filtered out.
+// queries returns the queries of all shards of an id. Several ids share a shard, so the rows of others are filtered out.
 func (r rows) queries(w wanted) ([]plan.Query, error) {
 	shards, err := r.resolver.shards(w.id, w.from, w.to)
 	if err != nil {
@@ -125,25 +126,25 @@ func (r rows) queries(w wanted) ([]plan.Query, error) {
 	return queries, nil
 }
 
-// A read of many shards holds two pages of each. Up to wholePages shards these may be as large as the service makes them, 1 MB.
-// Beyond that all shards together hold about twice aheadBytes: a first page has as many rows as fit if they have rowBytes, and what
-// follows is measured by the page before.
+// A read of many shards holds two pages of each in memory. With up to wholePages shards a page has up to 1 MB, the limit of the service.
+// With more shards, all pages together have about twice aheadBytes: a first page has as many rows as fit if each has rowBytes, and
+// the size of a later page is computed from the page before.
 const (
 	wholePages = 32
 	aheadBytes = 32 << 20
 	rowBytes   = 4 << 10
 )
 
-// lag is how many numbers behind the last are asked for by key at a time where the index may lag behind. unseen is how many are
-// asked for at a time before a row that does not follow the one before it.
+// lag is how many numbers after the last row are read by key at a time, where the index may not have them yet. unseen is how many numbers
+// are read by key at a time in a gap between two rows.
 const (
 	lag    = 16
 	unseen = 100
 )
 
-// complete yields what was found, one row for a number, with what was not seen: rows that an index does not show yet, and
-// rows written into one shard after it was read, while a later row was still found in another. behind asks for rows behind the
-// last as well.
+// complete yields the rows found, one for each number, and the rows missing between them: rows that an index does not have yet, and rows that
+// were written to a shard after it was read, while a later row was found in another shard. If behind is set, it also reads rows after
+// the last one.
 func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found iter.Seq2[plan.Item, error], behind bool) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		next := w.from
@@ -188,9 +189,9 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 	}
 }
 
-// between yields the rows from to to, which were not seen, under their computed keys; false when the read has ended. Numbers
-// are missing for one of two reasons: their rows were deleted, which takes the lowest, or they were written meanwhile, up to
-// the last of them. So the search goes down from to until unseen numbers in a row have no rows.
+// between reads the rows from … to, which were not found, by their computed keys and yields them. It returns false when the read is to end.
+// There are two reasons for missing rows. Rows that were deleted are the lowest of the gap; rows that were written meanwhile are the
+// highest. So the search goes down from to until unseen consecutive numbers have no rows.
 func (r rows) between(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
 	var part []plan.Item
 	start, end := to+1, to // of part
@@ -215,7 +216,7 @@ func (r rows) between(ctx context.Context, x plan.Executor, id annals.Persistenc
 		if end == to {
 			return true
 		}
-		var err error // what is above is read a second time, so that no more than a part is kept
+		var err error // the rows above are read a second time, so that only one part is in memory
 		start, end = end+1, min(to, end+unseen)
 		if part, err = r.byKey(ctx, x, id, start, end); err != nil {
 			yield(nil, err)
@@ -224,7 +225,7 @@ func (r rows) between(ctx context.Context, x plan.Executor, id annals.Persistenc
 	}
 }
 
-// byKey reads the rows of from to to under their computed keys, in order; none where no key can be computed.
+// byKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
 func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
 	if from <= 0 || from > to {
 		return nil, nil
@@ -263,11 +264,11 @@ func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	return found, nil
 }
 
-// better chooses between two rows of one number: the one that is not flagged as deleted (the plugin flags a copy when the
-// keys have changed), then the one under its computed key.
+// better returns one of two rows of the same number: the row that is not flagged as deleted (the plugin flags a copy when the keys have
+// changed), or else the row at its computed key.
 func (r rows) better(id annals.PersistenceID, a, b plan.Item) plan.Item {
-	if gone := plan.Flag(b, r.deleted); gone != plan.Flag(a, r.deleted) {
-		if gone {
+	if deleted := plan.Flag(b, r.deleted); deleted != plan.Flag(a, r.deleted) {
+		if deleted {
 			return a
 		}
 		return b
@@ -288,7 +289,7 @@ func (r rows) numberOf(it plan.Item) annals.SeqNr {
 	return annals.SeqNr(n)
 }
 
-// newest is the highest number that has a row.
+// newest returns the highest number that has a row; 0 when there is no row.
 func (r rows) newest(ctx context.Context, x plan.Executor, id annals.PersistenceID) (last annals.SeqNr, err error) {
 	for it, err := range r.read(ctx, x, wanted{id: id, from: 1, to: annals.MaxSeqNr, backward: true, limit: 1, fields: []string{}}) {
 		if err != nil {
@@ -300,7 +301,7 @@ func (r rows) newest(ctx context.Context, x plan.Executor, id annals.Persistence
 	if !r.dense || r.keyed() && len(r.keysOf(id)) == 1 {
 		return last, nil
 	}
-	// Rows that an index does not show yet, or that were written while the shards were being read.
+	// Look for rows that the index does not have yet, or that were written while the shards were read.
 	step := annals.SeqNr(1)
 	if !r.keyed() {
 		step = lag
@@ -315,7 +316,7 @@ func (r rows) newest(ctx context.Context, x plan.Executor, id annals.Persistence
 	return last, nil
 }
 
-// keysOf are the partition keys of an id, none where they cannot be computed.
+// keysOf returns the partition keys of an id; none when they cannot be computed.
 func (r rows) keysOf(id annals.PersistenceID) []string {
 	keys, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding)
 	if err != nil {

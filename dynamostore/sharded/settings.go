@@ -10,14 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// settings are those of a table that its rows can confirm.
+// settings are the settings of a table that can be compared with its rows.
 type settings struct {
 	table   string
 	columns []column // the first is the persistence id
 	key     []string
 	other   map[string]bool           // attributes that are neither columns nor keys
-	dead    string                    // a flag: rows that have it set lack the other columns; "" = there are none
-	place   func(row plan.Item) error // refuses a row whose key is not the one that the settings make
+	dead    string                    // a flag of rows that may lack the other columns; "" is none
+	place   func(row plan.Item) error // returns an error for a row whose key does not fit the settings
 }
 
 // column is an attribute of rows.
@@ -51,10 +51,10 @@ func kindOf(v attribute) kind {
 	return ""
 }
 
-// checkedRows is how many rows of a table Open looks at, in several parts of the table.
+// checkedRows is how many rows of a table Open compares with the settings, from several parts of the table.
 const checkedRows = 256
 
-// check compares some rows with s and refuses what does not fit.
+// check compares some rows with s and returns an error when they do not fit.
 func (s settings) check(ctx context.Context, x plan.Executor) error {
 	rows, err := x.Scan(ctx, s.table, checkedRows)
 	if err != nil || len(rows) == 0 {
@@ -64,7 +64,7 @@ func (s settings) check(ctx context.Context, x plan.Executor) error {
 	seen := map[string]bool{}
 	for _, row := range rows {
 		if _, ok := plan.Text(row, s.columns[0].name); !ok {
-			continue // an update in place of the plugin can leave such a row
+			continue // the plugin can leave such a row after an update
 		}
 		known++
 		if err := s.checkRow(row, seen); err != nil {
@@ -88,7 +88,7 @@ func (s settings) check(ctx context.Context, x plan.Executor) error {
 	return nil
 }
 
-// checkRow notes the columns of a row in seen.
+// checkRow checks a row and records its columns in seen.
 func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 	id, _ := plan.Text(row, s.columns[0].name)
 	dead := s.dead != "" && plan.Flag(row, s.dead)
@@ -112,7 +112,7 @@ func (s settings) knows(name string) bool {
 			return true
 		}
 	}
-	return slices.Contains(s.key, name) || s.other[name] || strings.HasPrefix(name, "aws:") // the service's own
+	return slices.Contains(s.key, name) || s.other[name] || strings.HasPrefix(name, "aws:") // attributes of the service
 }
 
 func (j *journal) settings() settings {
@@ -138,7 +138,7 @@ func (s *states) settings(table string) settings {
 		{name: c.SerializerManifest, kind: text, optional: true}, {name: c.Tags, kind: text, optional: true}, {name: c.Deleted, kind: boolean, optional: true}}}
 }
 
-// placed is settings.place: reads through an index take rows under any key.
+// placed is settings.place. Reads through an index find rows at any key.
 func (r rows) placed(row plan.Item) error {
 	if r.byIndex {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// snapshots is the snapshot table at work: plan.Snapshots.
+// snapshots is the snapshot table. It is a plan.Snapshots.
 type snapshots struct {
 	name, index string
 	columns     SnapshotColumns
@@ -25,7 +25,7 @@ func (s *snapshots) table() plan.Table {
 	return t
 }
 
-// Save is plan.Snapshots. A snapshot of the same number is replaced, another id's row is not.
+// Save is plan.Snapshots. It replaces a snapshot of the same number, but not a row of another id.
 func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapshot) error {
 	it, err := s.rows.resolver.key(sn.ID, sn.SeqNr)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapsho
 	return err
 }
 
-// A snapshot that moves up while the shards are being read, by a save and a delete of the one before, can be missed. So none is
-// believed when the index shows none either, or behind so many looks.
+// A read of several shards can miss the snapshot when a new one is saved and the old one deleted meanwhile. So Latest only returns that there
+// is none if the index has none either, or after this many reads.
 const (
 	looksBesideIndex = 8
 	looksAlone       = 3
@@ -74,7 +74,7 @@ func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.Persi
 	}
 }
 
-// look is the newest snapshot that one read finds.
+// look returns the newest snapshot that one read finds.
 func (s *snapshots) look(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
 	if from > to {
@@ -96,7 +96,7 @@ func (s *snapshots) look(ctx context.Context, x plan.Executor, id annals.Persist
 	return annals.Snapshot{}, false, nil
 }
 
-// shown reports whether the index shows a snapshot that reads by key must find.
+// shown reports whether the index has a snapshot that a read by key must find.
 func (s *snapshots) shown(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
 	from, to := bounds(c)
 	if from > to {
@@ -107,12 +107,12 @@ func (s *snapshots) shown(ctx context.Context, x plan.Executor, id annals.Persis
 		return false, err
 	}
 	if _, err := s.rows.resolver.key(id, s.rows.numberOf(it)); err != nil {
-		return false, nil // the index is what was read
+		return false, nil // such an id is read through the index
 	}
 	return true, s.rows.misplaced(it)
 }
 
-// snapshot reads a row.
+// snapshot decodes a row.
 func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snapshot, error) {
 	n := s.rows.numberOf(it)
 	if key, err := s.rows.resolver.key(id, n); s.rows.keyed() && err == nil && !sameKey(key, s.rows.resolver.keyOf(it)) {
@@ -133,8 +133,7 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 	return found, nil
 }
 
-// Delete is plan.Snapshots: the oldest first, under the key that each was read with, on condition that it is still the one
-// that was read.
+// Delete is plan.Snapshots. It deletes the oldest first, each at the key that it was read with, on condition that it has not been replaced.
 func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	from, to := bounds(c)
 	if from > to {
@@ -164,7 +163,7 @@ func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.Persi
 	return nil
 }
 
-// inTime compares in milliseconds, which is what a row knows.
+// inTime reports whether the time of a row, in milliseconds, fits c.
 func (s *snapshots) inTime(it plan.Item, c annals.SnapshotCriteria) (bool, error) {
 	at, ok := plan.Number(it, s.columns.Created)
 	if !ok {

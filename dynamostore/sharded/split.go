@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// split divides an id as the JVM does: when it contains the separator literally, by the separator as a regular expression,
-// without the empty pieces at the end.
+// split divides an id as the JVM does: if the id contains the separator literally, the separator as a regular expression divides the id, and
+// empty pieces at the end are dropped.
 func split(id string, s Sharding) (pieces []string, divided bool) {
 	if !strings.Contains(id, s.Separator) {
 		return nil, false
@@ -22,7 +22,7 @@ func split(id string, s Sharding) (pieces []string, divided bool) {
 	return pieces, true
 }
 
-// pattern is nil for a separator without special characters.
+// pattern compiles a separator. It returns nil for one without special characters.
 func pattern(separator string) (*regexp.Regexp, error) {
 	if regexp.QuoteMeta(separator) == separator {
 		return nil, nil

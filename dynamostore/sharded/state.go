@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// states is the durable-state tables at work: plan.States.
+// states are the durable-state tables. They are plan.States.
 type states struct {
 	name         string
 	prefixes     []string
@@ -19,7 +19,7 @@ type states struct {
 	columns      StateColumns
 	tagSeparator string
 	resolver     resolver
-	plus         annals.SeqNr // what a stored revision has more than the writer's
+	plus         annals.SeqNr // stored revision minus the writer's
 	noSortKey    bool
 	tombstones   bool
 	other        map[string]bool // see settings
@@ -55,14 +55,14 @@ func (s *states) tables() (all []plan.Table) {
 	return all
 }
 
-// statesIn is plan.Offer.StatesIn: a table of the same shape for all prefixes.
+// statesIn is plan.Offer.StatesIn: a table of the same shape, for ids of all prefixes.
 func (s *states) statesIn(_, name string) plan.StateTable {
 	own := *s
 	own.name, own.prefixes = name, nil
 	return plan.StateTable{Table: own.tables()[0], Check: check(own.settings(name)), States: &own, SkipTo: own.skip()}
 }
 
-// place is the table and the key of an id.
+// place returns the table and the key of an id.
 func (s *states) place(id annals.PersistenceID) (table string, key plan.Item, err error) {
 	p, err := s.resolver.partitionKey.Key(id, 0, s.resolver.sharding)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *states) Get(ctx context.Context, x plan.Executor, id annals.Persistence
 		return annals.State{}, false, err
 	}
 	if owner, ok := plan.Text(it, s.columns.PersistenceID); ok && owner != string(id) {
-		return annals.State{}, false, nil // without a sort key another id can have the row
+		return annals.State{}, false, nil // without a sort key the row can be of another id
 	}
 	st, ok, err := s.Read(it)
 	if !ok && err == nil {
@@ -142,7 +142,7 @@ func (s *states) Read(it plan.Item) (annals.State, bool, error) {
 	return st, true, nil
 }
 
-// corrupt is the error of a row whose column is not what it must be.
+// corrupt returns the error of a row with a column that is not valid.
 func (s *states) corrupt(it plan.Item, column string, want kind) error {
 	key := plan.Item{}
 	for _, name := range []string{s.columns.PartitionKey, s.columns.SortKey} {
@@ -153,7 +153,7 @@ func (s *states) corrupt(it plan.Item, column string, want kind) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: column %q is not a value of type %s that a state has", keyText(key), column, want)}
 }
 
-// revision is that of the writer, 0 for a row that has none.
+// revision returns the writer's revision of a row; 0 for a row without one.
 func (s *states) revision(it plan.Item) annals.SeqNr {
 	n, ok := plan.Number(it, s.columns.Revision)
 	if !ok {
@@ -162,8 +162,8 @@ func (s *states) revision(it plan.Item) annals.SeqNr {
 	return max(annals.SeqNr(n)-s.plus, 0)
 }
 
-// Write is plan.States: a put, or a delete, on condition of the stored revision. The rows have no place for a WriteID, so a
-// token lets the service recognise our own retries.
+// Write is plan.States: a put, an update or a delete, on condition of the stored revision. Rows have no place for a WriteID, so the request has
+// a token by which the service recognises repetitions.
 func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
 	table, key, err := s.place(w.ID)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 	w.Time = s.times.NotBefore(w.ID, w.Time)
 	condition := u.Name(s.columns.Revision) + " = " + u.Value(plan.N(w.After+s.plus))
 	if w.After == 0 {
-		condition = "attribute_not_exists(" + u.Name(s.columns.PartitionKey) + ") OR " + condition // the other client's first revision
+		condition = "attribute_not_exists(" + u.Name(s.columns.PartitionKey) + ") OR " + condition // or the first revision of the plugin's other client
 	}
 	if s.noSortKey {
 		id := u.Name(s.columns.PersistenceID)
@@ -220,17 +220,17 @@ func (s *states) refusal(w plan.StateWrite, old plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: s.revision(old)}
 }
 
-// change is the update expression that makes it of a row and leaves alone what neither it nor columns name. The plugin, which
-// knows none of the columns, drops them all when it writes.
+// change returns the update expression that stores it and columns in a row and keeps other attributes. The plugin does not know additional
+// columns: it removes them when it writes the row.
 func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Columns) (string, error) {
-	gone, err := plan.PutColumns(it, columns)
+	removed, err := plan.PutColumns(it, columns)
 	if err != nil {
 		return "", err
 	}
 	c := s.columns
 	for _, name := range []string{c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted, metadata, skipped} {
 		if it[name] == nil {
-			gone = append(gone, name)
+			removed = append(removed, name)
 		}
 	}
 	whole := maps.Clone(key)
@@ -239,11 +239,11 @@ func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Column
 		return "", err
 	}
 	u.SetAll(it)
-	u.Remove(gone...)
+	u.Remove(removed...)
 	return u.Expression(), nil
 }
 
-// item is the row of a state, but for its key.
+// item returns the row of a state without its key.
 func (s *states) item(w plan.StateWrite) (plan.Item, error) {
 	it := plan.Item{}
 	it[s.columns.PersistenceID] = plan.S(string(w.ID))
