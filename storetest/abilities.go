@@ -10,13 +10,13 @@ import (
 
 // abilityCases are about the optional interfaces of a store.
 var abilityCases = []testCase{
-	{id: "SKIP-1", about: "an entity starts behind numbers that were deleted elsewhere", needs: needs(events, skipper), run: skipTo},
-	{id: "SKIP-2", about: "an entity that has been written cannot skip", needs: needs(events, skipper), run: skipWritten},
+	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skipper), run: skipTo},
+	{id: "SKIP-2", about: "an entity that has been written, deleted or not, cannot skip", needs: needs(events, skipper), run: skipWritten},
 	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(fronted, events, skipper), run: skipInvalid},
 	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, stateSkipper), run: skipStateTo},
 	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, stateSkipper), run: skipWrittenState},
 	{id: "SKIP-6", about: "a revision that cannot be skipped to is ErrInvalid", needs: needs(states, stateSkipper), run: skipStateInvalid},
-	{id: "WATCH-1", about: "a write is signalled to those who watch", needs: needs(events, watcher), run: watched},
+	{id: "WATCH-1", about: "every write is signalled to a watch", needs: needs(events, watcher), run: watched},
 	{id: "WATCH-2", about: "the channel is closed when the context ends", needs: needs(events, watcher), run: watchEnds},
 }
 
@@ -29,7 +29,7 @@ func skipTo(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 	h.wantRecoverable(id, 41)
 	_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
-	h.wantKind(err, annals.ErrConflict, "append after 0 behind a skip to 41")
+	h.wantKind(err, annals.ErrConflict, "append with After 0 to an entity that skipped to 41")
 	last := h.write(id, 41, 2)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 42, last)
 	h.wantLast(id, last)
@@ -44,7 +44,7 @@ func skipWritten(h *harness) {
 	h.wantLast(id, 2)
 }
 
-// skipNumbers are none to skip to.
+// skipNumbers are the numbers that cannot be skipped to.
 var skipNumbers = []annals.SeqNr{-1, 0, annals.MaxSeqNr}
 
 func skipInvalid(h *harness) {
@@ -67,7 +67,7 @@ func skipStateTo(h *harness) {
 		w := stateWrite(id, after)
 		w.FirstTry = true
 		_, err := h.store.States().Put(h.ctx, w)
-		h.wantKind(err, annals.ErrConflict, "put state after %d behind a skip to 41", after)
+		h.wantKind(err, annals.ErrConflict, "put state with After %d when the state skipped to 41", after)
 	}
 	h.wantNoState(id, 41)
 	h.put(id, 41)
@@ -82,7 +82,7 @@ func skipStateTo(h *harness) {
 		}
 		for _, s := range h.queryStates(annals.Filter{}, 2) {
 			if want := map[annals.PersistenceID]annals.SeqNr{id: 43, other: 7}[s.ID]; s.Revision != want || !s.Deleted || s.Time.IsZero() {
-				h.Errorf("query states behind a skip: got revision %d of %q at %v, deleted %v, want the tombstone of %d", s.Revision, s.ID, s.Time, s.Deleted, want)
+				h.Errorf("query states after a skip: got revision %d of %q at %v, deleted %v, want the tombstone of %d", s.Revision, s.ID, s.Time, s.Deleted, want)
 			}
 		}
 	}

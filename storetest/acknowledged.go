@@ -6,26 +6,26 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// acknowledgementCases hold stores to what a receipt says: the write is there, and the receipt is that of the write for good.
+// acknowledgementCases check receipts: the write is stored, and the receipt stays the same when the write is sent again.
 var acknowledgementCases = []testCase{
-	{id: "RECEIPT-1", about: "a write sent again behind a delete that divides it has the first receipt", needs: needs(events, repeatable), run: sentAgainDivided},
+	{id: "RECEIPT-1", about: "a commit sent again after a delete of its first events has the same receipt", needs: needs(events, repeatable), run: sentAgainDivided},
 	{id: "RECEIPT-2", about: "a commit that the server undoes at its end is not acknowledged", needs: needs(events, undo), run: undoneCommits},
-	{id: "RECEIPT-3", about: "nor is a state write", needs: needs(states, undo), run: undoneStates},
+	{id: "RECEIPT-3", about: "a state write that the server undoes at its end is not acknowledged", needs: needs(states, undo), run: undoneStates},
 }
 
 func sentAgainDivided(h *harness) {
 	const most = 4
 	n := h.batch(most)
-	for _, behind := range []int{0, 2} { // other commits of the entity
+	for _, later := range []int{0, 2} { // other commits of the entity
 		for k := 1; k < n; k++ {
 			id := h.id()
 			after := h.write(id, 0, 1)
 			c := h.commit(id, after, n)
 			first := h.append(c)
-			last := h.write(id, first.SeqNr, behind)
+			last := h.write(id, first.SeqNr, later)
 			for to := after + 1; to <= after+annals.SeqNr(k); to += annals.SeqNr(k) - 1 { // in one delete, or in two
 				h.deleteTo(id, to)
-				h.wantRepeated(c, first, "behind a delete that divides it")
+				h.wantRepeated(c, first, "after a delete that divides it")
 				if k == 1 {
 					break
 				}

@@ -9,11 +9,11 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// undoing is a store whose server undoes one write when it is told to.
+// undoing is a store whose server undoes one write when next is set.
 type undoing struct {
 	annals.Store
 	next  atomic.Bool
-	hasty bool // it takes what comes before the server's last word for the answer
+	hasty bool // acknowledges before the server has confirmed the commit
 }
 
 func (s *undoing) undone(op string, r annals.Receipt) (annals.Receipt, error) {
@@ -60,7 +60,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// halving answers a commit that comes again with the number up to which it was deleted.
+// halving answers a commit that is sent again with the number up to which events were deleted.
 type halving struct {
 	*memstore.Store
 	deleted atomic.Int64

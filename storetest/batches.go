@@ -14,7 +14,7 @@ var batchCases = append(batchTable(), []testCase{
 
 func batchTable() (all []testCase) {
 	for i, n := range []int{1, 2, 100, 1000} {
-		all = append(all, testCase{id: fmt.Sprintf("BATCH-%d", i+1), about: fmt.Sprintf("a batch of %d is stored whole, at the beginning and behind others", n), needs: needs(events), run: func(h *harness) {
+		all = append(all, testCase{id: fmt.Sprintf("BATCH-%d", i+1), about: fmt.Sprintf("a batch of %d is stored whole, as the first batch and after others", n), needs: needs(events), run: func(h *harness) {
 			id, n := h.id(), h.batch(n)
 			last := h.append(h.commit(id, 0, n)).SeqNr
 			h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
@@ -27,7 +27,7 @@ func batchTable() (all []testCase) {
 	return all
 }
 
-// batchAboveLimit holds a store without a limit to a batch of 2,000.
+// batchAboveLimit appends 2,000 events to a store without a limit.
 func batchAboveLimit(h *harness) {
 	id, limit := h.id(), h.caps.Limits.MaxEvents
 	if limit == 0 {
@@ -67,11 +67,11 @@ func bytesAboveLimit(h *harness) {
 	}
 }
 
-// mostTries ends a writer that meets nothing but conflicts, though each is somebody's success.
+// mostTries bounds how often a writer tries again after a conflict.
 const mostTries = 10_000
 
-// racingBatches lets writers append batches of different sizes behind the last number they know. Every batch must
-// be found whole: its manifest names writer and batch, its payloads count.
+// racingBatches lets several writers append batches of different sizes. Each batch must be stored whole: the manifests name the writer and
+// the batch, and the payloads are numbered.
 func racingBatches(h *harness) {
 	const writers = 4
 	id, rounds := h.id(), h.volume(20, 6)
@@ -119,5 +119,5 @@ func racingBatches(h *harness) {
 		seen[es[0].Manifest] = true
 		es = es[size:]
 	}
-	h.wantEqual(len(seen), writers*rounds, "batches found behind %d writers with %d each", writers, rounds)
+	h.wantEqual(len(seen), writers*rounds, "batches found after %d writers with %d each", writers, rounds)
 }

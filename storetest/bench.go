@@ -40,7 +40,7 @@ func benchAppend(b *testing.B, p probe, size int) {
 	b.ReportMetric(float64(after)/b.Elapsed().Seconds(), "events/s")
 }
 
-// benchParallel lets 64 writers per processor append, each to an entity of its own.
+// benchParallel appends with 64 goroutines per processor, each to its own entity.
 func benchParallel(b *testing.B, p probe) {
 	h := newHarness(b, p)
 	var failed atomic.Pointer[error]
@@ -82,7 +82,7 @@ func benchReplay(b *testing.B, p probe, n int) {
 	}
 }
 
-// benchRecover recovers an entity with a snapshot and ten events behind it.
+// benchRecover recovers an entity with a snapshot and ten events after it.
 func benchRecover(b *testing.B, p probe) {
 	h := newHarness(b, p)
 	id := h.id()

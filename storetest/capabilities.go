@@ -6,19 +6,19 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// capabilityCases look at what a store does not claim: it must refuse or drop it.
+// capabilityCases check that a store refuses or drops what it does not claim.
 var capabilityCases = []testCase{
 	{id: "CLAIM-1", about: "what is not claimed is refused with ErrUnsupported", run: unclaimedRefused},
 	{id: "CLAIM-2", about: "without CommitSnapshot a commit with one is refused and not written", needs: needs(events), unless: needs(commitSnapshot), run: unclaimedCommitSnapshot},
 	{id: "CLAIM-3", about: "without Tags they are dropped", needs: needs(events), unless: needs(tags), run: unclaimedTags},
-	{id: "CLAIM-4", about: "without Metadata they are dropped", needs: needs(events), unless: needs(metadata), run: unclaimedMetadata},
-	{id: "CLAIM-11", about: "without StateMetadata they are dropped", needs: needs(states), unless: needs(stateMetadata), run: unclaimedStateMetadata},
+	{id: "CLAIM-4", about: "without Metadata it is dropped", needs: needs(events), unless: needs(metadata), run: unclaimedMetadata},
+	{id: "CLAIM-11", about: "without StateMetadata it is dropped", needs: needs(states), unless: needs(stateMetadata), run: unclaimedStateMetadata},
 	{id: "CLAIM-5", about: "without EventTimes the store's clock is used", needs: needs(events), unless: needs(eventTimes), run: unclaimedTimes},
 	{id: "CLAIM-6", about: "without TagQueries a query by tag is refused", unless: needs(tagQueries), run: unclaimedTagQueries},
 	{id: "CLAIM-7", about: "without StateEvents a write with one is refused and not written", needs: needs(states), unless: needs(stateEvents), run: unclaimedStateEvents},
-	{id: "CLAIM-8", about: "without ManySnapshots the newest is all there is", needs: needs(snapshots), unless: needs(manySnapshots), run: unclaimedManySnapshots},
-	{id: "CLAIM-9", about: "tags come back", needs: needs(events, tags), run: tagsComeBack},
-	{id: "CLAIM-10", about: "claims that need each other", run: claimsFit},
+	{id: "CLAIM-8", about: "without ManySnapshots only the newest snapshot is kept", needs: needs(snapshots), unless: needs(manySnapshots), run: unclaimedManySnapshots},
+	{id: "CLAIM-9", about: "tags are kept", needs: needs(events, tags), run: tagsComeBack},
+	{id: "CLAIM-10", about: "no claim without the claims that it needs", run: claimsFit},
 }
 
 func unclaimedRefused(h *harness) {
@@ -49,7 +49,7 @@ func (h *harness) decorated() annals.Event {
 	h.append(c)
 	es := h.replay(id, 1, annals.MaxSeqNr)
 	if len(es) != 1 {
-		h.Fatalf("replay behind an append of one event: got %s", span(es))
+		h.Fatalf("replay after an append of one event: got %s", span(es))
 	}
 	return es[0]
 }
@@ -125,7 +125,7 @@ func unclaimedManySnapshots(h *harness) {
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
 }
 
-// claimsFit demands what a claim or limit takes for granted.
+// claimsFit checks that the claims and limits do not contradict each other.
 func claimsFit(h *harness) {
 	c := h.caps
 	for _, claim := range []struct {

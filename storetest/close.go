@@ -9,7 +9,7 @@ import (
 
 var closeCases = []testCase{
 	{id: "CLOSE-1", about: "every operation of a closed store is ErrClosed, and Close can be repeated", needs: needs(fronted), run: closedStore},
-	{id: "CLOSE-2", about: "each append during Close is acknowledged or ErrClosed", needs: needs(events), run: closeBesideAppends},
+	{id: "CLOSE-2", about: "each append during Close is acknowledged or ErrClosed", needs: needs(events), run: closeDuringAppends},
 	{id: "CLOSE-3", about: "writes acknowledged before Close are there when the store is opened again", needs: needs(events, reopen), run: closeThenReopen},
 	{id: "CLOSE-4", about: "Close in the body of a loop returns, and the loop ends with ErrClosed at its next item", needs: needs(fronted), run: closeInLoops},
 }
@@ -31,7 +31,7 @@ func closedStore(h *harness) {
 	}
 }
 
-// closeInLoops closes the store in the body of each loop: a loop that waits for Close, or Close for the loop, would wait for ever.
+// closeInLoops closes the store in the body of a loop of each kind. Close must not wait for the loop: that would be a deadlock.
 func closeInLoops(h *harness) {
 	for i, op := range h.operations(h.store, "") {
 		if op.loop == nil || !op.claimed {
@@ -52,7 +52,7 @@ func closeInLoops(h *harness) {
 			h.write(id, 0, 3)
 		}
 		if h.caps.EventQueries {
-			h.queryEvents(annals.Filter{}, 6) // wait for a feed that lags
+			h.queryEvents(annals.Filter{}, 6) // wait until all are visible
 		}
 		op := h.operations(h.store, id)[i]
 		items := 0
@@ -71,7 +71,7 @@ func closeInLoops(h *harness) {
 	}
 }
 
-func closeBesideAppends(h *harness) {
+func closeDuringAppends(h *harness) {
 	const writers = 4
 	ids := make([]annals.PersistenceID, writers)
 	for w := range ids {
@@ -80,7 +80,7 @@ func closeBesideAppends(h *harness) {
 	errs := make([]error, writers+1)
 	acked := make([]annals.SeqNr, writers)
 	var once sync.Once
-	begun := make(chan struct{}) // closed when a writer has its first answer
+	begun := make(chan struct{}) // closed after the first answer to a writer
 	together(writers+1, func(w int) {
 		if w == writers {
 			<-begun
@@ -96,11 +96,11 @@ func closeBesideAppends(h *harness) {
 		}
 	})
 	if errs[writers] != nil {
-		h.Errorf("Close beside appends: got error %v, want none", errs[writers])
+		h.Errorf("Close during appends: got error %v, want none", errs[writers])
 	}
 	for w, err := range errs[:writers] {
 		if !errors.Is(err, annals.ErrClosed) {
-			h.Errorf("append after %d beside Close: got error %v, want ErrClosed", acked[w], err)
+			h.Errorf("append after %d during Close: got error %v, want ErrClosed", acked[w], err)
 		}
 	}
 	if h.cfg.Reopen == nil {
@@ -128,7 +128,7 @@ func closeThenReopen(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 3, last+1)
 }
 
-// wantRecoverable demands that recovery finds the last number.
+// wantRecoverable checks that a recovery finds the last number.
 func (h *harness) wantRecoverable(id annals.PersistenceID, last annals.SeqNr) {
 	h.Helper()
 	if _, got, err := h.recover(h.store, id); err != nil || got != last {

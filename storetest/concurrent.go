@@ -10,17 +10,17 @@ import (
 )
 
 var concurrentRecoveryCases = []testCase{
-	{id: "RECOVER-20", about: "recoveries beside appends, snapshots, deletes and pruning", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideOwner(h.store) }},
+	{id: "RECOVER-20", about: "recoveries while others append, save snapshots, delete and prune", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideOwner(h.store) }},
 	{id: "RECOVER-20-fallback", about: "the same without the store's own recovery", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideOwner(withoutAbilities{h.store}) }},
-	{id: "RECOVER-21", about: "all snapshots deleted while it runs: complete, or ErrTruncated", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideDeletes(h.store) }},
+	{id: "RECOVER-21", about: "all snapshots are deleted during a recovery: it is complete, or ErrTruncated", needs: needs(events, snapshots), run: func(h *harness) { h.recoverBesideDeletes(h.store) }},
 	{id: "RECOVER-21-fallback", about: "the same without the store's own recovery", needs: needs(events, snapshots), run: func(h *harness) {
 		h.recoverBesideDeletes(withoutAbilities{h.store})
 		h.recoverBesideLateDelete()
 	}},
 }
 
-// recoverBesideDeletes appends an event and deletes all snapshots once the recovery has handed over the snapshot: what comes
-// behind must not begin at event 1 on top of it. The second time the events behind the snapshot go as well, but for the last.
+// recoverBesideDeletes appends an event and deletes all snapshots when the recovery has passed on the snapshot. The recovery must not go on
+// with event 1 then. In the second round all events but the last are deleted too.
 func (h *harness) recoverBesideDeletes(s annals.Store) {
 	id := h.id()
 	last := h.write(id, 0, 3)
@@ -44,7 +44,7 @@ func (h *harness) recoverBesideDeletes(s annals.Store) {
 	})
 }
 
-// recoverBesideLateDelete does so between the end of the replay and the look at the last number, which only the fallback has.
+// recoverBesideLateDelete deletes between the end of the replay and the read of the last number, two steps that only the fallback has.
 func (h *harness) recoverBesideLateDelete() {
 	id := h.id()
 	h.write(id, 0, 3)
@@ -59,7 +59,7 @@ func (h *harness) recoverBesideLateDelete() {
 	}
 }
 
-// wantWhole demands of a recovery, which may end with ErrTruncated, that it is of one piece.
+// wantWhole checks that a recovery is complete, or that its error is ErrTruncated.
 func (h *harness) wantWhole(id annals.PersistenceID, recovery func() (recovered, annals.SeqNr, error)) {
 	h.Helper()
 	r, last, err := recovery()
@@ -67,11 +67,11 @@ func (h *harness) wantWhole(id annals.PersistenceID, recovery func() (recovered,
 		return
 	}
 	if fault := r.fault(last); err != nil || fault != "" {
-		h.Errorf("recovery of %q beside deletes: got last number %d, error %v, want a whole state or ErrTruncated; %s (%+v)", id, last, err, fault, r)
+		h.Errorf("recovery of %q during deletes: got last number %d, error %v, want a complete state or ErrTruncated; %s (%+v)", id, last, err, fault, r)
 	}
 }
 
-// lateDelete acts once, before the first look at a last number.
+// lateDelete acts once, before the first read of a last number.
 type lateDelete struct {
 	annals.Store
 	act func()
@@ -92,9 +92,8 @@ func (j lateDeleteJournal) LastSeqNr(ctx context.Context, id annals.PersistenceI
 	return j.Journal.LastSeqNr(ctx, id)
 }
 
-// recoverBesideOwner recovers an entity again and again while its owner appends, and a second one saves snapshots,
-// deletes what they cover and prunes older ones. Every recovery must be the complete state behind a number that is not
-// below what had been acknowledged when it began.
+// recoverBesideOwner recovers an entity repeatedly while one goroutine appends and another saves snapshots, deletes the events that they cover
+// and prunes older snapshots. Each recovery must be a complete state, no older than what was acknowledged before the recovery began.
 func (h *harness) recoverBesideOwner(s annals.Store) {
 	const readers = 2
 	id, rounds := h.id(), h.volume(150, 40)
@@ -125,7 +124,7 @@ func (h *harness) recoverBesideOwner(s annals.Store) {
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
-		h.Fatalf("recoveries beside the owner: %v", err)
+		h.Fatalf("recoveries during writes: %v", err)
 	}
 	h.wantRecovered(s, id, annals.SeqNr(acked.Load()))
 }
@@ -145,7 +144,7 @@ func (h *harness) snapshotAndDelete(id annals.PersistenceID, n annals.SeqNr) err
 	return nil
 }
 
-// recoverOnce starts again on ErrTruncated, as hosts do, but not for ever.
+// recoverOnce repeats a recovery that ends with ErrTruncated, up to a limit.
 func (h *harness) recoverOnce(s annals.Store, id annals.PersistenceID, acked *atomic.Int64) error {
 	const tries = 1000
 	for range tries {
@@ -155,7 +154,7 @@ func (h *harness) recoverOnce(s annals.Store, id annals.PersistenceID, acked *at
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("recovery behind %d: got error %w, want none but ErrTruncated", before, err)
+			return fmt.Errorf("recovery after %d: got error %w, want none but ErrTruncated", before, err)
 		}
 		if fault := r.fault(last); fault != "" || last < before {
 			return fmt.Errorf("recovery: got last number %d, want at least %d; %s (%+v)", last, before, fault, r)

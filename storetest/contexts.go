@@ -9,17 +9,17 @@ import (
 )
 
 var contextCases = []testCase{
-	{id: "CONTEXT-1", about: "journal: a context that has ended stops every operation before anything is written", needs: needs(events), run: endedContext},
-	{id: "CONTEXT-2", about: "snapshots: a context that has ended stops every operation", needs: needs(snapshots), run: endedContextSnapshots},
-	{id: "CONTEXT-3", about: "states: a context that has ended stops every operation", needs: needs(states), run: endedContextStates},
-	{id: "CONTEXT-4", about: "queries: a context that has ended stops every operation", needs: needs(events, eventQueries), run: endedContextQueries},
-	{id: "CONTEXT-5", about: "an append cancelled meanwhile is whole or not there, and known or ErrUnknown", needs: needs(events), run: cancelledAppends},
-	{id: "CONTEXT-6", about: "a replay cancelled in its body ends in an error or is complete", needs: needs(events), run: cancelledReplay},
-	{id: "CONTEXT-7", about: "the Events slice may be used again as soon as Append returned", needs: needs(events), run: reusedEvents},
-	{id: "CONTEXT-8", about: "offsets: a context that has ended stops every operation", needs: needs(offsets), run: endedContextOffsets},
+	{id: "CONTEXT-1", about: "journal: every operation refuses a context that has ended, and writes nothing", needs: needs(events), run: endedContext},
+	{id: "CONTEXT-2", about: "snapshots: every operation refuses a context that has ended", needs: needs(snapshots), run: endedContextSnapshots},
+	{id: "CONTEXT-3", about: "states: every operation refuses a context that has ended", needs: needs(states), run: endedContextStates},
+	{id: "CONTEXT-4", about: "queries: every operation refuses a context that has ended", needs: needs(events, eventQueries), run: endedContextQueries},
+	{id: "CONTEXT-5", about: "an append that is cancelled is stored whole or not at all, and its error says which, or ErrUnknown", needs: needs(events), run: cancelledAppends},
+	{id: "CONTEXT-6", about: "a replay that is cancelled in its body ends with an error or is complete", needs: needs(events), run: cancelledReplay},
+	{id: "CONTEXT-7", about: "the caller may reuse the Events slice when Append has returned", needs: needs(events), run: reusedEvents},
+	{id: "CONTEXT-8", about: "offsets: every operation refuses a context that has ended", needs: needs(offsets), run: endedContextOffsets},
 }
 
-// endedContexts are contexts that have ended, by the error they end with.
+// endedContexts are contexts that have ended, by their errors.
 func (h *harness) endedContexts() map[error]context.Context {
 	cancelled, cancel := context.WithCancel(h.ctx)
 	cancel()
@@ -104,10 +104,10 @@ func endedContextOffsets(h *harness) {
 	h.wantHandled("p", o)
 }
 
-// cancelledAppends cancels while an append is on its way. An error that is not ErrUnknown says that nothing was
-// written; only ErrUnknown leaves both open, and the same commit sent again settles it.
+// cancelledAppends cancels the context during an append. With ErrUnknown the commit may have been written: it is sent again to find out. With any
+// other error nothing was written.
 func cancelledAppends(h *harness) {
-	id, landed := h.id(), 0
+	id, stored := h.id(), 0
 	var after annals.SeqNr
 	for i := range h.volume(200, 40) {
 		c := h.commit(id, after, h.batch(1+i%4))
@@ -139,14 +139,14 @@ func cancelledAppends(h *harness) {
 		}
 		if err != nil {
 			if r, err = h.send(h.ctx, h.store, c); err != nil || r.SeqNr != want {
-				h.Fatalf("append after %d sent again behind a cancelled try: got %+v, error %v, want number %d", after, r, err, want)
+				h.Fatalf("append with After %d sent again after a cancelled attempt: got %+v, error %v, want number %d", after, r, err, want)
 			}
 		}
-		landed++
+		stored++
 		after = want
 	}
-	if h.caps.Repeatable && landed == 0 {
-		h.Errorf("cancelled appends: got none that landed in the end")
+	if h.caps.Repeatable && stored == 0 {
+		h.Errorf("cancelled appends: got none that was stored")
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, after)
 	h.wantLast(id, after)
@@ -168,15 +168,15 @@ func cancelledReplay(h *harness) {
 		}
 	}
 	if end != nil {
-		h.wantKind(end, context.Canceled, "replay of %d events, cancelled at the fifth, behind %d", last, len(got))
+		h.wantKind(end, context.Canceled, "replay of %d events, cancelled at the fifth, after %d", last, len(got))
 		h.wantEvents("replay up to its cancellation", got, id, 1, annals.SeqNr(len(got)))
 		return
 	}
 	h.wantEvents("replay cancelled at the fifth event, without an error", got, id, 1, last)
 }
 
-// reusedEvents writes all commits from one slice, that it overwrites as soon as Append is back, also when the context
-// ended first. The race detector sees a store that still reads it.
+// reusedEvents appends all commits from one slice and overwrites the slice when Append has returned, also when the context ended first. The race
+// detector finds a store that still reads the slice.
 func reusedEvents(h *harness) {
 	id := h.id()
 	buffer := make([]annals.NewEvent, 0, 4)

@@ -7,14 +7,14 @@ import (
 )
 
 var deleteCases = []testCase{
-	{id: "DELETE-1", about: "numbers go on behind a delete of all, again and again", needs: needs(events), run: numbersGoOn},
-	{id: "DELETE-2", about: "a delete beyond the end is held to the end", needs: needs(events), run: deleteBeyondEnd},
+	{id: "DELETE-1", about: "the next number after a delete of all events follows the last one, repeatedly", needs: needs(events), run: numbersGoOn},
+	{id: "DELETE-2", about: "a delete to a number above the last deletes to the last", needs: needs(events), run: deleteBeyondEnd},
 	{id: "DELETE-3", about: "a delete of an entity never written writes nothing", needs: needs(events), run: deleteUnknown},
-	{id: "DELETE-4", about: "deletes are repeatable, and a smaller one brings nothing back", needs: needs(events), run: repeatedDeletes},
+	{id: "DELETE-4", about: "deletes can be repeated, and a later delete to a smaller number restores nothing", needs: needs(events), run: repeatedDeletes},
 	{id: "DELETE-5", about: "a delete to 0 deletes nothing", needs: needs(events), run: deleteToZero},
-	{id: "DELETE-6", about: "concurrent deletes leave what none of them names", needs: needs(events), run: concurrentDeletes},
-	{id: "DELETE-7", about: "deletes at every number of singles and batches", needs: needs(events), run: deleteEverywhere},
-	{id: "DELETE-8", about: "the last number never goes down beside deletes", needs: needs(events), run: lastNeverGoesDown},
+	{id: "DELETE-6", about: "concurrent deletes leave the events after the highest number deleted", needs: needs(events), run: concurrentDeletes},
+	{id: "DELETE-7", about: "deletes to each number within single events and batches", needs: needs(events), run: deleteEverywhere},
+	{id: "DELETE-8", about: "the last number never goes down during deletes", needs: needs(events), run: lastNeverGoesDown},
 	{id: "DELETE-9", about: "thousands of events are deleted", needs: needs(events), run: deleteThousands},
 }
 
@@ -52,7 +52,7 @@ func deleteUnknown(h *harness) {
 	if h.caps.EventQueries {
 		ids, err := collect(h.store.Query().IDs(h.ctx, "", ""))
 		if err != nil || len(ids) > 0 {
-			h.Errorf("ids behind a delete of an entity never written: got %v, error %v, want none", ids, err)
+			h.Errorf("ids after a delete of an entity never written: got %v, error %v, want none", ids, err)
 		}
 	}
 	h.write(id, 0, 2)
@@ -139,7 +139,7 @@ func lastNeverGoesDown(h *harness) {
 		h.Fatalf("append, delete and last number side by side: got error %v, want none", err)
 	}
 	if lower != ([2]annals.SeqNr{}) {
-		h.Errorf("last number: got %d behind %d, want it never to go down", lower[1], lower[0])
+		h.Errorf("last number: got %d after %d, want it never to go down", lower[1], lower[0])
 	}
 	h.wantLast(id, rounds)
 }

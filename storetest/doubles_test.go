@@ -112,7 +112,7 @@ func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.
 	return s.StateStore.Delete(ctx, w)
 }
 
-// modest is a store that has every contract, and none of what is said of them in further capabilities.
+// modest is a store that has every contract and claims nothing else.
 type modest struct{ *memstore.Store }
 
 func (modest) Capabilities() annals.Capabilities {
@@ -196,7 +196,7 @@ func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c 
 	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 }
 
-// modestStates recognises no write, and takes no events.
+// modestStates recognises no repeated write, keeps no metadata, and takes no events.
 type modestStates struct{ annals.StateStore }
 
 func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
@@ -241,7 +241,7 @@ func (q modestQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset
 	return q.Query.Newest(ctx, f)
 }
 
-// unlucky loses the answer of one write when it is told to.
+// unlucky loses the answer to one write when lose is set.
 type unlucky struct {
 	annals.Store
 	lose atomic.Bool

@@ -14,7 +14,7 @@ import (
 // executed. The function that it returns stops the faults and returns how often each of them happened, by name.
 type Faults func(tb testing.TB, s annals.Store) (end func() map[string]int)
 
-// RunFaults holds a store to its promises while requests to its server fail. The histories of several clients that write to the same
+// RunFaults checks that a store keeps its promises while requests to its server fail. The histories of several clients that write to the same
 // few entities must be linearizable. No client may get a conflict for a write that was stored, no acknowledged write may be lost,
 // and none may be stored twice. A fault that never happens fails the case.
 func RunFaults(t *testing.T, c Config, begin Faults) {
@@ -45,7 +45,7 @@ func naiveCases(begin Faults) []testCase {
 func faultCases(begin Faults) []testCase {
 	return []testCase{
 		{id: "FAULT-1", about: "histories of a journal are linearizable", needs: needs(events), run: func(h *harness) { h.journalsUnderFaults(begin, false) }},
-		{id: "FAULT-2", about: "with deletes", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.journalsUnderFaults(begin, true) }},
+		{id: "FAULT-2", about: "histories of a journal with deletes are linearizable", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.journalsUnderFaults(begin, true) }},
 		{id: "FAULT-3", about: "histories of durable states are linearizable", needs: needs(states), run: func(h *harness) { h.statesUnderFaults(begin) }},
 	}
 }
@@ -120,10 +120,10 @@ type place struct {
 
 func newTally(calls []call) (t tally) {
 	at, stored := map[string]place{}, map[place]string{} // values are unique
-	deleted, told := map[annals.PersistenceID]annals.SeqNr{}, map[string]bool{}
+	deleted, noted := map[annals.PersistenceID]annals.SeqNr{}, map[string]bool{}
 	note := func(faults *[]string, value, text string) {
-		if !told[value] {
-			told[value] = true
+		if !noted[value] {
+			noted[value] = true
 			*faults = append(*faults, text)
 		}
 	}
@@ -165,7 +165,7 @@ func newTally(calls []call) (t tally) {
 			for i, value := range values {
 				p := place{c.in.id, c.out.n - annals.SeqNr(len(values)-1-i)}
 				got, seen := stored[p]
-				if gone := c.in.op != "append" || p.n <= deleted[p.id]; got != value && (seen || !gone) {
+				if mayBeDeleted := c.in.op != "append" || p.n <= deleted[p.id]; got != value && (seen || !mayBeDeleted) {
 					note(&t.lost, value, fmt.Sprintf("%v; %v has %q", c, p, got))
 				}
 			}

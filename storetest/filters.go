@@ -101,7 +101,7 @@ func combinedEventFilters(h *harness) {
 		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
 	}
 	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
-	h.queryEvents(annals.Filter{}, len(all)) // wait for a feed that lags
+	h.queryEvents(annals.Filter{}, len(all)) // wait until all are visible
 	tags := func(e annals.Event) []string { return e.Tags }
 	for _, f := range h.filters(all[len(all)/2].Offset()) {
 		want := chosen(f, all, annals.Event.Offset, tags)
@@ -118,7 +118,7 @@ func combinedEventFilters(h *harness) {
 	}
 }
 
-// wantChosenEvents demands the events that f chooses. With KeysOnly payloads may be left out.
+// wantChosenEvents checks that got are the events that f chooses. With KeysOnly payloads may be left out.
 func (h *harness) wantChosenEvents(f annals.Filter, got, want []annals.Event) {
 	h.Helper()
 	if f.KeysOnly {
@@ -151,7 +151,7 @@ func combinedStateFilters(h *harness) {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
-	h.queryStates(annals.Filter{}, len(all)) // wait for a feed that lags
+	h.queryStates(annals.Filter{}, len(all)) // wait until all are visible
 	for _, f := range h.filters(all[len(all)/2].Offset()) {
 		want := chosen(f, all, annals.State.Offset, func(s annals.State) []string { return s.Tags })
 		got := h.queryStates(f, len(want))

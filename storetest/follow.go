@@ -9,12 +9,11 @@ import (
 )
 
 var followCases = []testCase{
-	{id: "FOLLOW-1", about: "a follower beside concurrent writers sees every event exactly once", needs: needs(events, eventQueries, orderedFeed), run: func(h *harness) { h.followWriters(0) }},
-	{id: "FOLLOW-2", about: "the same in pages of ten", needs: needs(events, eventQueries, orderedFeed), run: func(h *harness) { h.followWriters(10) }},
+	{id: "FOLLOW-1", about: "a follower sees every event of concurrent writers exactly once", needs: needs(events, eventQueries, orderedFeed), run: func(h *harness) { h.followWriters(0) }},
+	{id: "FOLLOW-2", about: "the same with Limit 10", needs: needs(events, eventQueries, orderedFeed), run: func(h *harness) { h.followWriters(10) }},
 }
 
-// followWriters lets many entities be written at once while a follower reads from its last offset, and compares what
-// it saw with what replays show.
+// followWriters writes many entities at the same time while a follower queries from its last offset, and compares what the follower saw with replays.
 func (h *harness) followWriters(limit int) {
 	const writers = 6
 	rounds := h.volume(40, 10)
@@ -54,7 +53,7 @@ func (h *harness) followWriters(limit int) {
 	}
 }
 
-// follow reads from its last offset until it has found nothing behind the last writer's end.
+// follow queries from its last offset until all writers have ended and nothing more is found.
 func (h *harness) follow(working *atomic.Int32, limit int) (seen []annals.Event, err error) {
 	f := annals.Filter{Type: "Thing", Limit: limit}
 	for {
@@ -65,7 +64,7 @@ func (h *harness) follow(working *atomic.Int32, limit int) (seen []annals.Event,
 		}
 		for _, e := range page {
 			if e.Offset().Compare(f.After) <= 0 {
-				return seen, fmt.Errorf("query events behind %+v: got %+v, want a later one", f.After, e.Offset())
+				return seen, fmt.Errorf("query events after %+v: got %+v, want a later one", f.After, e.Offset())
 			}
 			f.After = e.Offset()
 		}

@@ -12,27 +12,27 @@ import (
 var forgetCases = []testCase{
 	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgetter), run: forgetEvents},
 	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgetter), run: forgetState},
-	{id: "FORGET-3", about: "what is younger than the age stays, tombstones and all", needs: needs(events, forgetter), run: forgetYoung},
-	{id: "FORGET-4", about: "an event that is still there is a conflict", needs: needs(events, forgetter), run: forgetWithEvents},
-	{id: "FORGET-5", about: "a snapshot that is still there is a conflict", needs: needs(events, snapshots, forgetter), run: forgetWithSnapshot},
-	{id: "FORGET-6", about: "a state that is still there is a conflict", needs: needs(states, forgetter), run: forgetWithState},
+	{id: "FORGET-3", about: "what was deleted less than Age ago is not forgotten", needs: needs(events, forgetter), run: forgetYoung},
+	{id: "FORGET-4", about: "an entity with an event is a conflict", needs: needs(events, forgetter), run: forgetWithEvents},
+	{id: "FORGET-5", about: "an entity with a snapshot is a conflict", needs: needs(events, snapshots, forgetter), run: forgetWithSnapshot},
+	{id: "FORGET-6", about: "an entity with a state is a conflict", needs: needs(states, forgetter), run: forgetWithState},
 	{id: "FORGET-7", about: "an entity never written is forgotten, again and again", needs: needs(forgetter), run: forgetUnknown},
-	{id: "FORGET-8", about: "a dry run answers alike and writes nothing", needs: needs(events, forgetter), run: forgetDry},
-	{id: "FORGET-9", about: "a negative age, and an id that is none, is ErrInvalid", needs: needs(forgetter), run: forgetInvalid},
+	{id: "FORGET-8", about: "a dry run has the same answer and writes nothing", needs: needs(events, forgetter), run: forgetDry},
+	{id: "FORGET-9", about: "a negative age or an invalid id is ErrInvalid", needs: needs(forgetter), run: forgetInvalid},
 	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgetter), run: forgetEndedContext},
 	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, eventQueries, forgetter), run: forgetIDs},
-	{id: "FORGET-12", about: "what a writer beside it was told is true", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
+	{id: "FORGET-12", about: "answers to a concurrent writer are true", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
 	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgetter), run: forgetTogether},
-	{id: "FORGET-14", about: "a replay under way does not end in silence", needs: needs(events, forgetter), run: forgetBesideReplay},
-	{id: "FORGET-15", about: "what one store has forgotten, another does not know any more", needs: needs(events, forgetter, fenceAfterDelete, reopen), run: forgetInAnother},
-	{id: "FORGET-16", about: "a state that is written beside it stays", needs: needs(states, forgetter), run: forgetBesideState},
+	{id: "FORGET-14", about: "a replay during it does not end early without an error", needs: needs(events, forgetter), run: forgetBesideReplay},
+	{id: "FORGET-15", about: "what one store has forgotten, another store on the same data has forgotten too", needs: needs(events, forgetter, fenceAfterDelete, reopen), run: forgetInAnother},
+	{id: "FORGET-16", about: "a state that is written at the same time stays", needs: needs(states, forgetter), run: forgetBesideState},
 }
 
 func (h *harness) forget(id annals.PersistenceID, age time.Duration) (bool, error) {
 	return h.store.(annals.Forgetter).Forget(h.ctx, annals.Forgetting{ID: id, Age: age})
 }
 
-// wantForgotten demands an answer without an error.
+// wantForgotten checks the answer of Forget.
 func (h *harness) wantForgotten(id annals.PersistenceID, age time.Duration, want bool) {
 	h.Helper()
 	if got, err := h.forget(id, age); got != want || err != nil {
@@ -40,7 +40,7 @@ func (h *harness) wantForgotten(id annals.PersistenceID, age time.Duration, want
 	}
 }
 
-// wantForgetConflict demands that nothing is forgotten.
+// wantForgetConflict checks that Forget is a conflict.
 func (h *harness) wantForgetConflict(id annals.PersistenceID, what string) {
 	h.Helper()
 	got, err := h.forget(id, 0)
@@ -50,7 +50,7 @@ func (h *harness) wantForgetConflict(id annals.PersistenceID, what string) {
 }
 
 func forgetEvents(h *harness) {
-	for range 2 { // two lives
+	for range 2 {
 		id := annals.PersistenceID("Thing|twice")
 		last := h.writeSizes(id, 0, 3, 1, 2)
 		h.empty(id)
@@ -83,7 +83,7 @@ func forgetYoung(h *harness) {
 	h.wantLast(id, last)
 	if h.caps.FenceAfterDelete {
 		_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
-		h.wantKind(err, annals.ErrConflict, "append after 0 behind a forget that came too early")
+		h.wantKind(err, annals.ErrConflict, "append with After 0 after a forget that was too early")
 	}
 	next := h.write(id, last, 1)
 	h.wantReplay(id, 1, annals.MaxSeqNr, last+1, next)
@@ -98,7 +98,7 @@ func forgetWithEvents(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, last, last)
 	h.deleteTo(id, last)
 	next := h.write(id, last, 1)
-	h.wantForgetConflict(id, "written behind the delete")
+	h.wantForgetConflict(id, "written after the delete")
 	h.wantReplay(id, 1, annals.MaxSeqNr, next, next)
 	h.wantLast(id, next)
 }
@@ -106,7 +106,7 @@ func forgetWithEvents(h *harness) {
 func forgetWithSnapshot(h *harness) {
 	id := h.id()
 	last := h.emptied(id, 3)
-	h.saveSnapshot(snapshotOf(id, last)) // late
+	h.saveSnapshot(snapshotOf(id, last)) // saved late
 	h.wantForgetConflict(id, "with a late snapshot")
 	h.wantLast(id, last)
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, last)
@@ -122,7 +122,7 @@ func forgetWithState(h *harness) {
 	h.wantState(id, 1)
 	h.deleteState(id, 1)
 	h.put(id, 2)
-	h.wantForgetConflict(id, "with a state put behind the delete")
+	h.wantForgetConflict(id, "with a state put after the delete")
 	h.wantState(id, 3)
 }
 
@@ -177,18 +177,18 @@ func forgetEndedContext(h *harness) {
 }
 
 func forgetIDs(h *harness) {
-	gone, kept := h.id(), h.id()
-	h.emptied(gone, 1)
+	forgotten, kept := h.id(), h.id()
+	h.emptied(forgotten, 1)
 	h.emptied(kept, 1)
-	h.wantForgotten(gone, 0, true)
+	h.wantForgotten(forgotten, 0, true)
 	ids, err := collect(h.store.Query().IDs(h.ctx, "", ""))
 	if err != nil || !slices.Equal(ids, []annals.PersistenceID{kept}) {
-		h.Errorf("ids behind forgetting one of two: got %v, error %v, want %q alone", ids, err, kept)
+		h.Errorf("ids after forgetting one of two: got %v, error %v, want %q alone", ids, err, kept)
 	}
 }
 
-// forgetRace has a writer that knows the last number beside the forgetting, or one that believes in a new entity. What
-// was acknowledged is there.
+// forgetRace forgets an entity while a writer appends, who knows the last number or takes the entity for a new one. An acknowledged append must
+// be stored.
 func forgetRace(h *harness) {
 	for i := range h.volume(80, 20) {
 		id := h.id()
@@ -207,7 +207,7 @@ func forgetRace(h *harness) {
 			}
 		})
 		if !forgotten {
-			h.wantKind(err, annals.ErrConflict, "forget beside an append after %d", after)
+			h.wantKind(err, annals.ErrConflict, "forget during an append after %d", after)
 		}
 		switch {
 		case appended == nil:
@@ -217,7 +217,7 @@ func forgetRace(h *harness) {
 			h.wantReplay(id, 1, annals.MaxSeqNr, after+1, after+1)
 			h.wantLast(id, r.SeqNr)
 		case !errors.Is(appended, annals.ErrConflict) || !forgotten:
-			h.Errorf("append after %d beside a forget that answers %v: got error %v", after, forgotten, appended)
+			h.Errorf("append after %d during a forget that answers %v: got error %v", after, forgotten, appended)
 		default:
 			h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 			h.wantLast(id, 0)
@@ -225,8 +225,8 @@ func forgetRace(h *harness) {
 	}
 }
 
-// forgetBesideState puts a state beside the forgetting: of an entity that has no row of a state, or of one with a tombstone.
-// What was acknowledged is there.
+// forgetBesideState forgets an entity while a writer puts its state, which was never written or has a tombstone. An acknowledged state must be
+// stored.
 func forgetBesideState(h *harness) {
 	for i := range h.volume(80, 20) {
 		id := h.id()
@@ -247,13 +247,13 @@ func forgetBesideState(h *harness) {
 			}
 		})
 		if !forgotten {
-			h.wantKind(err, annals.ErrConflict, "forget beside a put after %d", after)
+			h.wantKind(err, annals.ErrConflict, "forget during a put after %d", after)
 		}
 		switch {
 		case put == nil:
 			h.wantState(id, after+1)
 		case !errors.Is(put, annals.ErrConflict) || !forgotten || after == 0:
-			h.Errorf("put after %d beside a forget that answers %v: got error %v", after, forgotten, put)
+			h.Errorf("put after %d during a forget that answers %v: got error %v", after, forgotten, put)
 		default:
 			h.wantNoState(id, 0)
 		}
@@ -277,7 +277,7 @@ func forgetTogether(h *harness) {
 	h.wantNoState(id, 0)
 }
 
-// forgetBesideReplay forgets the entity while the body of a replay runs, at its first event.
+// forgetBesideReplay forgets the entity in the body of a replay, at the first event.
 func forgetBesideReplay(h *harness) {
 	id := h.id()
 	last := h.write(id, 0, h.volume(3_000, 700))
@@ -294,24 +294,24 @@ func forgetBesideReplay(h *harness) {
 	}
 	switch {
 	case end == nil && seen != last:
-		h.Errorf("replay of %d events, forgotten at the first: got a quiet end behind %d, want all or %q", last, seen, annals.ErrTruncated)
+		h.Errorf("replay of %d events, forgotten at the first: got a quiet end after %d, want all or %q", last, seen, annals.ErrTruncated)
 	case end != nil:
 		h.wantKind(end, annals.ErrTruncated, "replay of %d events, forgotten at the first", last)
 	}
 }
 
-// forgetInAnother has a second store that has seen the numbers and keeps nothing of them.
+// forgetInAnother uses a second store that has read the numbers before.
 func forgetInAnother(h *harness) {
 	other := h.cfg.Reopen(h, h.store)
 	h.Cleanup(func() { _ = other.Close() })
 	id := h.id()
 	h.emptied(id, 3)
 	if _, err := other.Journal().Append(h.ctx, h.commit(id, 0, 1)); !errors.Is(err, annals.ErrConflict) {
-		h.Errorf("append after 0 by another store behind a delete: got error %v, want %q", err, annals.ErrConflict)
+		h.Errorf("append with After 0 by another store after a delete: got error %v, want %q", err, annals.ErrConflict)
 	}
 	h.wantForgotten(id, 0, true)
 	if _, err := h.send(h.ctx, other, h.commit(id, 0, 1)); err != nil {
-		h.Errorf("append after 0 by another store behind a forget: got error %v, want none", err)
+		h.Errorf("append with After 0 by another store after a forget: got error %v, want none", err)
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
 }
@@ -324,7 +324,7 @@ func (h *harness) emptied(id annals.PersistenceID, n int) annals.SeqNr {
 	return last
 }
 
-// empty deletes all events, and the snapshots where the first commit must carry one.
+// empty deletes all events, and the snapshots of a store whose first commit must carry one.
 func (h *harness) empty(id annals.PersistenceID) {
 	h.Helper()
 	h.deleteTo(id, annals.MaxSeqNr)

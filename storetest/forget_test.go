@@ -15,7 +15,7 @@ func (s hastyForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, 
 	return s.Store.Forget(ctx, f)
 }
 
-// lateForgetter looks whether the state is deleted, and removes what is there a moment later: under another id inside.
+// lateForgetter checks that the state is deleted, and later removes the state without another check.
 type lateForgetter struct{ *freshStates }
 
 func (s lateForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {

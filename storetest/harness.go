@@ -19,7 +19,7 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// harness is one case at work on a store of its own.
+// harness runs one case on its own store.
 type harness struct {
 	testing.TB
 	ctx   context.Context
@@ -32,7 +32,7 @@ type harness struct {
 func newHarness(tb testing.TB, p probe) *harness {
 	h := &harness{TB: tb, ctx: tb.Context(), cfg: p.cfg, caps: p.caps}
 	h.store = p.cfg.Open(tb)
-	tb.Cleanup(func() { _ = h.store.Close() }) // a case may have closed it
+	tb.Cleanup(func() { _ = h.store.Close() }) // a case may have closed the store
 	return h
 }
 
@@ -48,7 +48,7 @@ func (h *harness) idOf(entityType string) annals.PersistenceID {
 	return annals.NewPersistenceID(entityType, fmt.Sprintf("p-%d", h.ids.Add(1)))
 }
 
-// volume is n, or short where the Config says so.
+// volume is n, or short with Config.Short.
 func (h *harness) volume(n, short int) int {
 	if h.cfg.Short {
 		return short
@@ -56,7 +56,7 @@ func (h *harness) volume(n, short int) int {
 	return n
 }
 
-// batch is the size of a commit that the store takes: n, or less.
+// batch is n, or the largest number of events in a commit if that is less.
 func (h *harness) batch(n int) int {
 	if limit := h.caps.Limits.MaxEvents; limit > 0 {
 		n = min(n, limit)
@@ -64,15 +64,15 @@ func (h *harness) batch(n int) int {
 	return n
 }
 
-// payload is what the suite stores as number n: its content follows from n, so that it can be checked anywhere.
+// payload is the payload of event n of each entity. It depends on n only, so that each case can check it.
 func payload(n annals.SeqNr) annals.Payload {
 	return annals.Payload{SerializerID: 4, Manifest: "E", Data: []byte("e-" + strconv.FormatInt(int64(n), 10))}
 }
 
-// fill makes p take n bytes of a limit.
+// fill makes p count for n bytes of Limits.MaxBytes.
 func fill(p *annals.Payload, n int) { p.Data = make([]byte, n-len(p.Manifest)) }
 
-// newEvents are n events behind after.
+// newEvents are n events, numbered after+1 and following.
 func newEvents(after annals.SeqNr, n int) []annals.NewEvent {
 	es := make([]annals.NewEvent, n)
 	for i := range es {
@@ -81,22 +81,22 @@ func newEvents(after annals.SeqNr, n int) []annals.NewEvent {
 	return es
 }
 
-// snapshotOf is the snapshot of id's state behind event n.
+// snapshotOf is the snapshot of id's state after event n.
 func snapshotOf(id annals.PersistenceID, n annals.SeqNr) annals.Snapshot {
 	return annals.Snapshot{ID: id, SeqNr: n, Payload: statePayload(n)}
 }
 
-// statePayload is the state behind event n: the sum of all numbers up to n.
+// statePayload is the state after event n: the sum of all numbers up to n.
 func statePayload(n annals.SeqNr) annals.Payload {
 	return annals.Payload{SerializerID: 4, Manifest: "S", Data: []byte(strconv.FormatInt(int64(n)*(int64(n)+1)/2, 10))}
 }
 
-// commit is a write of n events behind after, with an id of its own.
+// commit is a commit of n events with the given After and a new WriteID.
 func (h *harness) commit(id annals.PersistenceID, after annals.SeqNr, n int) annals.Commit {
 	return h.complete(annals.Commit{ID: id, After: after, Events: newEvents(after, n), WriteID: annals.NewWriteID()})
 }
 
-// complete adds the snapshot that the store demands with the first commit.
+// complete adds the snapshot that some stores require with the first commit.
 func (h *harness) complete(c annals.Commit) annals.Commit {
 	if h.caps.Limits.FirstSnapshot && c.After == 0 && c.Snapshot == nil {
 		s := snapshotOf(c.ID, annals.SeqNr(len(c.Events)))
@@ -105,7 +105,7 @@ func (h *harness) complete(c annals.Commit) annals.Commit {
 	return c
 }
 
-// append stores c, sending it again where the store asks for that; the case ends when it fails.
+// append stores c, by send. The case ends when that fails.
 func (h *harness) append(c annals.Commit) annals.Receipt {
 	h.Helper()
 	r, err := h.send(h.ctx, h.store, c)
@@ -118,7 +118,7 @@ func (h *harness) append(c annals.Commit) annals.Receipt {
 	return r
 }
 
-// send appends c to s, and repeats that while the store says that this is safe.
+// send appends c to s, and repeats that while the error says that this is safe.
 func (h *harness) send(ctx context.Context, s annals.Store, c annals.Commit) (annals.Receipt, error) {
 	for try := 1; ; try++ {
 		r, err := s.Journal().Append(ctx, c)
@@ -144,7 +144,7 @@ func again(ctx context.Context, try int) bool {
 	return try < 20 && backoff.Wait(ctx, min(try-1, 5)) == nil
 }
 
-// write appends n events behind after in commits as large as the store takes, and returns the last number.
+// write appends n events after number after, in commits of at most 100, and returns the last number.
 func (h *harness) write(id annals.PersistenceID, after annals.SeqNr, n int) annals.SeqNr {
 	h.Helper()
 	for n > 0 {
@@ -155,7 +155,7 @@ func (h *harness) write(id annals.PersistenceID, after annals.SeqNr, n int) anna
 	return after
 }
 
-// writeSizes appends one commit of each size, as large as the store takes, behind after.
+// writeSizes appends one commit of each size after number after, or several where the store takes no such size.
 func (h *harness) writeSizes(id annals.PersistenceID, after annals.SeqNr, sizes ...int) annals.SeqNr {
 	h.Helper()
 	for _, size := range sizes {
@@ -168,7 +168,7 @@ func (h *harness) writeSizes(id annals.PersistenceID, after annals.SeqNr, sizes 
 	return after
 }
 
-// replay reads the events of id; the case ends when that fails.
+// replay reads the events of id. The case ends when that fails.
 func (h *harness) replay(id annals.PersistenceID, from, to annals.SeqNr) []annals.Event {
 	h.Helper()
 	es, err := collect(h.journal().Replay(h.ctx, id, from, to))
@@ -178,14 +178,13 @@ func (h *harness) replay(id annals.PersistenceID, from, to annals.SeqNr) []annal
 	return es
 }
 
-// wantReplay demands that a replay yields the numbers first … last, with what the suite wrote there. first > last is
-// nothing.
+// wantReplay checks that a replay yields the numbers first … last, with their payloads. first > last means no events.
 func (h *harness) wantReplay(id annals.PersistenceID, from, to, first, last annals.SeqNr) {
 	h.Helper()
 	h.wantEvents(fmt.Sprintf("replay %q from %d to %d", id, from, to), h.replay(id, from, to), id, first, last)
 }
 
-// wantEvents demands the numbers first … last of id, with what the suite wrote there.
+// wantEvents checks that got are the numbers first … last of id, with their payloads.
 func (h *harness) wantEvents(did string, got []annals.Event, id annals.PersistenceID, first, last annals.SeqNr) {
 	h.Helper()
 	if fault := eventsFault(got, id, first, last); fault != "" {
@@ -219,7 +218,7 @@ func span(es []annals.Event) string {
 	return fmt.Sprintf("%d events, %d to %d", len(es), es[0].SeqNr, es[len(es)-1].SeqNr)
 }
 
-// last is the entity's last number; the case ends when it cannot be read.
+// last reads the last number of id. The case ends when that fails.
 func (h *harness) last(id annals.PersistenceID) annals.SeqNr {
 	h.Helper()
 	n, err := h.journal().LastSeqNr(h.ctx, id)
@@ -250,7 +249,7 @@ func (h *harness) saveSnapshot(s annals.Snapshot) {
 	}
 }
 
-// wantKind demands an error of a kind.
+// wantKind checks that err is of a kind.
 func (h *harness) wantKind(err, kind error, format string, args ...any) {
 	h.Helper()
 	if !errors.Is(err, kind) {
@@ -258,7 +257,7 @@ func (h *harness) wantKind(err, kind error, format string, args ...any) {
 	}
 }
 
-// wantEqual demands equal values; nil and empty slices are equal.
+// wantEqual checks that values are equal. nil and empty slices are equal.
 func (h *harness) wantEqual(got, want any, format string, args ...any) {
 	h.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -266,9 +265,9 @@ func (h *harness) wantEqual(got, want any, format string, args ...any) {
 	}
 }
 
-// equal compares values; nil and empty slices are equal.
+// equal compares values. nil and empty slices are equal.
 func equal(a, b any) bool {
-	if p, ok := a.(annals.Payload); ok { // by far the most, and cmp takes its time
+	if p, ok := a.(annals.Payload); ok { // most values are payloads, and cmp is slow
 		q := b.(annals.Payload)
 		return p.SerializerID == q.SerializerID && p.Manifest == q.Manifest && bytes.Equal(p.Data, q.Data)
 	}

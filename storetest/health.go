@@ -38,11 +38,11 @@ func healthy(h *harness) {
 	}
 	if h.caps.EventQueries {
 		h.wantIDs("", []annals.PersistenceID{id})
-		h.wantEvents("query events behind health checks", h.queryEvents(annals.Filter{}, 4), id, 1, 4)
+		h.wantEvents("query events after checks of health", h.queryEvents(annals.Filter{}, 4), id, 1, 4)
 	}
 	if h.caps.StateQueries {
 		if states := h.queryStates(annals.Filter{}, 1); len(states) != 1 || states[0].ID != id {
-			h.Errorf("query states behind health checks: got %d, want that of %q", len(states), id)
+			h.Errorf("query states after checks of health: got %d, want that of %q", len(states), id)
 		}
 	}
 }

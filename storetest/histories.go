@@ -11,17 +11,17 @@ import (
 )
 
 var historyCases = []testCase{
-	{id: "HISTORY-1", about: "random histories of a journal and its snapshots are those of the reference store", needs: needs(events), run: journalHistories},
-	{id: "HISTORY-2", about: "random histories of durable states are those of the reference store", needs: needs(states), run: stateHistories},
+	{id: "HISTORY-1", about: "random operations on a journal and its snapshots have the answers of the reference store", needs: needs(events), run: journalHistories},
+	{id: "HISTORY-2", about: "random operations on durable states have the answers of the reference store", needs: needs(states), run: stateHistories},
 }
 
-// twin sends every action to the store under test and to the reference store, and demands the same answer.
+// twin runs each action on the store under test and on the reference store, and compares the answers.
 type twin struct {
 	*rapid.T
 	h             *harness
 	tested, model annals.Store
 	id            annals.PersistenceID
-	ends          []annals.SeqNr // the numbers that a writer may know as the last
+	ends          []annals.SeqNr // the numbers that a writer may take for the last
 	deleted       annals.SeqNr
 	commits       []annals.Commit
 	writes        []stateCall
@@ -33,8 +33,7 @@ type stateCall struct {
 	delete bool
 }
 
-// histories draws histories of actions, each on an entity of its own. Some actions are there more than once, to come
-// more often.
+// histories draws random sequences of actions, each sequence on its own entity. Actions that are listed twice are drawn more often.
 func (h *harness) histories(actions ...func(tw *twin)) {
 	h.Helper()
 	steps := h.volume(40, 20)
@@ -67,7 +66,7 @@ func stateHistories(h *harness) {
 	h.histories(actions...)
 }
 
-// both runs an action on both stores and demands the same answer.
+// both runs an action on both stores and compares the answers.
 func (tw *twin) both(did string, run func(s annals.Store) any) {
 	tw.Helper()
 	got, want := run(tw.tested), run(tw.model)
@@ -82,7 +81,7 @@ func (tw *twin) number(label string, from, to annals.SeqNr) annals.SeqNr {
 
 func (tw *twin) last() annals.SeqNr { return tw.ends[len(tw.ends)-1] }
 
-// append writes after the last number more often than after an older one.
+// append uses the last number as After more often than an older one.
 func (tw *twin) append() {
 	after := tw.last()
 	if rapid.IntRange(0, 3).Draw(tw.T, "stale") == 0 {
@@ -106,8 +105,7 @@ func (tw *twin) append() {
 	}
 }
 
-// repeatAppend sends a commit again, landed or not, unless its events are deleted: what is recognised then is the
-// store's affair.
+// repeatAppend sends a commit again, whether it was stored or not, unless its events have been deleted: stores may differ then.
 func (tw *twin) repeatAppend() {
 	if len(tw.commits) == 0 {
 		return
@@ -149,7 +147,7 @@ func (tw *twin) lastSeqNr() {
 	})
 }
 
-// recover compares what is handed over in the end.
+// recover compares the recovered entities.
 func (tw *twin) recover() {
 	if tw.h.caps.Limits.FirstSnapshot && !tw.h.caps.Snapshots {
 		return
@@ -209,7 +207,7 @@ func (tw *twin) writeState() {
 	}
 }
 
-// repeatState sends a write again, landed or not, unless it would land now.
+// repeatState sends a state write again, whether it was stored or not, unless it would be stored now.
 func (tw *twin) repeatState() {
 	if len(tw.writes) == 0 {
 		return
@@ -238,12 +236,12 @@ func (tw *twin) getState() {
 	})
 }
 
-// outcome is a receipt without its time, and the kind of the error.
+// outcome is the part of an answer that is the same in all stores: a receipt without its time, and the kind of the error.
 func outcome(r annals.Receipt, err error) any {
 	return [3]any{kind(err), r.SeqNr, r.Repeated}
 }
 
-// contents are events without what differs from store to store.
+// contents are events without the fields that differ from store to store.
 func contents(es []annals.Event) (all []any) {
 	for _, e := range es {
 		all = append(all, [3]any{e.ID, e.SeqNr, e.Payload})

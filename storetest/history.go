@@ -16,16 +16,16 @@ import (
 
 // action is one operation of a concurrent history.
 type action struct {
-	op     string // of a journal "append", "again" (an append that succeeded), "delete", "last", "replay", "recover"; of a state "put", "remove", "get"
+	op     string // of a journal "append", "again" (a stored append sent again), "delete", "last", "replay", "recover"; of a state "put", "remove", "get"
 	id     annals.PersistenceID
 	n      annals.SeqNr // After of a write, to of a delete
 	values string       // what a write stores: a value for every event, each followed by a comma
 }
 
-// answer is what an operation said.
+// answer is the answer to an action.
 type answer struct {
 	conflict bool
-	unknown  bool         // it may have happened, or may happen yet
+	unknown  bool         // it may have been done, or may be done later
 	n        annals.SeqNr // the last number of a receipt or of the entity, the revision; of a replay or recovery the first number of values
 	values   string       // what a read yielded
 	covered  annals.SeqNr // by the snapshot of a recovery
@@ -54,7 +54,7 @@ func each(values string) []string {
 	return strings.FieldsFunc(values, func(r rune) bool { return r == ',' })
 }
 
-// history is what clients did.
+// history is the actions of all clients with their answers.
 type history struct {
 	mu    sync.Mutex
 	start time.Time
@@ -63,7 +63,7 @@ type history struct {
 
 func newHistory() *history { return &history{start: time.Now()} }
 
-// do runs one operation and notes it, unless it failed: then it stops the case.
+// do runs one action and records it. An error that is no answer is returned and not recorded.
 func (hi *history) do(client int, in action, run func() (answer, error)) (answer, error) {
 	begun := time.Since(hi.start)
 	out, err := run()
@@ -76,7 +76,7 @@ func (hi *history) do(client int, in action, run func() (answer, error)) (answer
 	return out, nil
 }
 
-// check demands that the history is linearizable, and shows it when it is not.
+// check fails the case when the history is not linearizable.
 func (hi *history) check(h *harness, model porcupine.Model) {
 	h.Helper()
 	switch porcupine.CheckOperationsTimeout(model, hi.operations(), time.Minute) {
@@ -93,8 +93,8 @@ func (hi *history) check(h *harness, model porcupine.Model) {
 	}
 }
 
-// operations is the history as the checker wants it. An append counts as one operation for each of its events, for a store
-// may let a reader see the first of them for a moment; what may have happened has no end.
+// operations converts the history for the checker. An append is one operation for each of its events, because readers may see the first of them
+// before the others. An action with an unknown outcome never ends.
 func (hi *history) operations() (all []porcupine.Operation) {
 	for _, c := range hi.calls {
 		op := porcupine.Operation{ClientId: c.client, Input: c.in, Call: int64(c.begun), Output: c.out, Return: int64(c.end)}
@@ -117,15 +117,15 @@ func (hi *history) operations() (all []porcupine.Operation) {
 	return all
 }
 
-// log is the state of the model of a journal: everything ever written, and how much of it is deleted.
+// log is the state of the model of a journal: all values ever written, and the number up to which they are deleted.
 type log struct {
 	values  string
 	last    annals.SeqNr
 	deleted annals.SeqNr
 }
 
-// journalModel says what a journal may answer. A replay is a read of the newest number; deletes that are on their way
-// may have taken effect in part, so it may begin before them.
+// journalModel says which answers a journal may give. A replay reads the newest number. It may still begin before a delete that runs at the same
+// time.
 var journalModel = porcupine.Model{
 	Partition: byEntity,
 	Init:      func() any { return log{} },
@@ -138,7 +138,7 @@ var journalModel = porcupine.Model{
 			}
 			return out.unknown || out.n == l.last+1, log{l.values + in.values, l.last + 1, l.deleted}
 		case "again":
-			if out.conflict || out.unknown { // allowed where nothing is left of it
+			if out.conflict || out.unknown { // allowed when nothing of it was stored
 				return in.n+count(in.values) <= l.deleted, l
 			}
 			return out.n == in.n+count(in.values) && out.n <= l.last, l

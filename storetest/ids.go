@@ -11,13 +11,13 @@ import (
 )
 
 var idCases = []testCase{
-	{id: "ID-1", about: "journal: ids of all kinds and lengths are kept apart", needs: needs(events), run: legalIDs},
-	{id: "ID-2", about: "snapshots: ids of all kinds and lengths are kept apart", needs: needs(snapshots), run: legalSnapshotIDs},
-	{id: "ID-3", about: "states: ids of all kinds and lengths are kept apart", needs: needs(states), run: legalStateIDs},
+	{id: "ID-1", about: "journal: entities with ids of all kinds and lengths do not mix", needs: needs(events), run: legalIDs},
+	{id: "ID-2", about: "snapshots: entities with ids of all kinds and lengths do not mix", needs: needs(snapshots), run: legalSnapshotIDs},
+	{id: "ID-3", about: "states: entities with ids of all kinds and lengths do not mix", needs: needs(states), run: legalStateIDs},
 	{id: "ID-4", about: "journal: illegal ids are refused by every operation", needs: needs(events), run: illegalIDs},
 	{id: "ID-5", about: "snapshots: illegal ids are refused by every operation", needs: needs(snapshots), run: illegalSnapshotIDs},
 	{id: "ID-6", about: "states: illegal ids are refused by every operation", needs: needs(states), run: illegalStateIDs},
-	{id: "ID-7", about: "queries yield ids of all kinds, type and slice by the house's rules", needs: needs(events, eventQueries), run: queriedIDs},
+	{id: "ID-7", about: "queries yield ids of all kinds, and find them by type and slice", needs: needs(events, eventQueries), run: queriedIDs},
 }
 
 // legal are ids that look like keys, patterns and paths of databases, or like each other.
@@ -147,7 +147,7 @@ func illegalStateIDs(h *harness) {
 	}
 	if h.caps.StateQueries {
 		if got := h.queryStates(annals.Filter{}, 0); len(got) > 0 {
-			h.Errorf("states behind refused writes: got %d, want none", len(got))
+			h.Errorf("states after refused writes: got %d, want none", len(got))
 		}
 	}
 }

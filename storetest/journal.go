@@ -7,42 +7,41 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// journalCases are the journal cases of the persistence plugins' test kit.
+// journalCases are the journal cases of the test kit of the Akka and Pekko persistence plugins.
 var journalCases = append(replayTable(), []testCase{
 	{id: "J-O1", about: "an event that cannot be stored refuses its commit and leaves no gap", needs: needs(events), run: refusedEventLeavesNoGap},
-	{id: "J-O2", about: "serializer id, manifest and bytes of a payload come back unchanged", needs: needs(events), run: payloadsComeBack},
-	{id: "J-O4", about: "metadata come back", needs: needs(events, metadata), run: metadataComeBack},
-	{id: "J-P2", about: "hundreds of events, each awaited, replay in order", needs: needs(events), run: awaitedOneByOne},
+	{id: "J-O2", about: "serializer id, manifest and bytes of a payload are kept", needs: needs(events), run: payloadsComeBack},
+	{id: "J-O4", about: "metadata is kept", needs: needs(events, metadata), run: metadataComeBack},
+	{id: "J-P2", about: "hundreds of events, appended one by one, replay in order", needs: needs(events), run: awaitedOneByOne},
 	{id: "J-P3", about: "ten thousand events replay in order, twice", needs: needs(events), run: tenThousand},
 	{id: "J-W1", about: "a commit without events is refused", needs: needs(events), run: emptyCommit},
 	{id: "J-W2", about: "the numbers of a commit are After+1 and following", needs: needs(events), run: numbersOfCommits},
-	{id: "J-W4", about: "a refused commit leaves nothing behind and its neighbours alone", needs: needs(events), run: refusedCommitIsAlone},
-	{id: "J-W6", about: "nine concurrent commits to nine entities are all acknowledged and stored", needs: needs(events), run: nineEntities},
-	{id: "J-D2", about: "149 singles are there", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantReplay(h.fixed(), 1, 149, 1, 149) }},
-	{id: "J-D3", about: "a batch behind them is there", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantFixture(1) }},
+	{id: "J-W4", about: "a refused commit stores nothing and does not affect other entities", needs: needs(events), run: refusedCommitIsAlone},
+	{id: "J-W6", about: "nine concurrent commits to nine entities are acknowledged and stored", needs: needs(events), run: nineEntities},
+	{id: "J-D2", about: "149 single events", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantReplay(h.fixed(), 1, 149, 1, 149) }},
+	{id: "J-D3", about: "149 single events and a batch", needs: needs(events), run: func(h *harness) { h.deletionFixture(); h.wantFixture(1) }},
 	{id: "J-D4", about: "delete to 5", needs: needs(events), run: func(h *harness) { h.deletionFixture(5); h.wantFixture(6) }},
-	{id: "J-D5", about: "a delete behind an earlier one changes nothing", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3); h.wantFixture(6) }},
-	{id: "J-D6", about: "a delete beyond the end deletes all", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3, 210); h.wantFixture(201) }},
+	{id: "J-D5", about: "a delete to a smaller number changes nothing", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3); h.wantFixture(6) }},
+	{id: "J-D6", about: "a delete to a number above the last deletes all", needs: needs(events), run: func(h *harness) { h.deletionFixture(5, 3, 210); h.wantFixture(201) }},
 	{id: "J-A1", about: "the first commit ever is a batch", needs: needs(events), run: batchesAt(10)},
 	{id: "J-A2", about: "a batch of 3 ends on 100", needs: needs(events), run: batchesAt(97, 3)},
 	{id: "J-A3", about: "a batch of 3 has 100 in its middle", needs: needs(events), run: batchesAt(98, 3)},
 	{id: "J-A4", about: "a batch of 3 begins with 100", needs: needs(events), run: batchesAt(99, 3)},
 	{id: "J-A5", about: "a batch ends on 99", needs: needs(events), run: batchesAt(96, 3)},
-	{id: "J-R1", about: "a reader beside a batch sees its beginning, behind it all", needs: needs(events), run: readBesideBatch},
+	{id: "J-R1", about: "a replay during an append sees the first events of the batch, without a gap; a replay after the append sees all", needs: needs(events), run: readBesideBatch},
 	{id: "J-X1", about: "a delete in the middle of a batch keeps the rest of it", needs: needs(events), run: deleteWithinBatch},
 	{id: "J-X2", about: "a replay from the middle of a batch", needs: needs(events), run: replayFromWithinBatch},
-	{id: "J-X3", about: "windows of 1,000 cut a batch and lose nothing", needs: needs(events), run: windowsCutBatch},
+	{id: "J-X3", about: "replays of 1,000 numbers each that end within a batch lose nothing", needs: needs(events), run: windowsCutBatch},
 	{id: "J-X4", about: "the first three of a batch of five", needs: needs(events), run: firstOfBatch},
 	{id: "J-X9", about: "of two writers of the same number the second fails", needs: needs(events), run: secondWriterFails},
-	{id: "J-X11", about: "behind a refused event 100 the numbers go on", needs: needs(events), run: refusedAt(99, 1)},
-	{id: "J-X12", about: "behind a refused batch 99 to 101 the numbers go on", needs: needs(events), run: refusedAt(98, 3)},
-	{id: "J-BR1", about: "a replay can be read step by step", needs: needs(events), run: stepByStep},
-	{id: "J-BR2", about: "a bound of three spans the steps", needs: needs(events), run: boundedSteps},
-	{id: "J-BR3", about: "a deleted beginning is passed over", needs: needs(events), run: steppedBehindDelete},
+	{id: "J-X11", about: "the number of a refused event 100 is used by the next one", needs: needs(events), run: refusedAt(99, 1)},
+	{id: "J-X12", about: "the numbers of a refused batch 99 to 101 are used by the next one", needs: needs(events), run: refusedAt(98, 3)},
+	{id: "J-BR1", about: "a replay can be read in steps", needs: needs(events), run: stepByStep},
+	{id: "J-BR2", about: "a replay in steps ends at its bound", needs: needs(events), run: boundedSteps},
+	{id: "J-BR3", about: "a replay in steps begins after deleted events", needs: needs(events), run: steppedBehindDelete},
 }...)
 
-// replayTable are the cases that delete and then read a window of the fixture. A limit of the test kit's Replay is a
-// loop that breaks off.
+// replayTable are the cases that delete and then replay a range of the fixture. Replay has no limit as the test kit's has: the loop breaks off.
 func replayTable() (all []testCase) {
 	const end, all5 = annals.MaxSeqNr, -1
 	type row struct {
@@ -90,7 +89,7 @@ func replayTable() (all []testCase) {
 	}
 	never := func(h *harness) {
 		id := h.id()
-		h.fixture(h.id()) // a neighbour
+		h.fixture(h.id()) // another entity
 		h.wantReplay(id, 0, annals.MaxSeqNr, 1, 0)
 		h.wantReplay(id, 0, 0, 1, 0)
 		h.wantLast(id, 0)
@@ -100,13 +99,13 @@ func replayTable() (all []testCase) {
 		testCase{id: "Q-G7", about: "current events of an id without events", needs: needs(events), run: never})
 }
 
-// fixture writes five events: three singles and a batch of two.
+// fixture writes five events: three single ones and a batch of two.
 func (h *harness) fixture(id annals.PersistenceID) {
 	h.Helper()
 	h.writeSizes(id, 0, 1, 1, 1, 2)
 }
 
-// atMost reads up to limit events and breaks off there; a negative limit is none.
+// atMost reads up to limit events and breaks off. A negative limit is no limit.
 func (h *harness) atMost(id annals.PersistenceID, from, to annals.SeqNr, limit int) (es []annals.Event) {
 	h.Helper()
 	if limit == 0 {
@@ -214,13 +213,13 @@ func numbersOfCommits(h *harness) {
 }
 
 func refusedCommitIsAlone(h *harness) {
-	id, neighbour := h.id(), h.id()
+	id, other := h.id(), h.id()
 	h.write(id, 0, 1)
 	_, err := h.journal().Append(h.ctx, h.unstorable(id, 1, h.batch(3)))
 	h.wantKind(err, annals.ErrInvalid, "append a batch whose last event has no serializer id")
-	h.write(neighbour, 0, 2)
+	h.write(other, 0, 2)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
-	h.wantReplay(neighbour, 1, annals.MaxSeqNr, 1, 2)
+	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 2)
 	h.write(id, 1, 1)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 }
@@ -234,7 +233,7 @@ func nineEntities(h *harness) {
 	together(len(ids), func(i int) { _, errs[i] = h.send(h.ctx, h.store, h.commit(ids[i], 0, h.batch(3))) })
 	for i, err := range errs {
 		if err != nil {
-			h.Errorf("append to %q beside eight others: got error %v, want none", ids[i], err)
+			h.Errorf("append to %q at the same time as to eight others: got error %v, want none", ids[i], err)
 			continue
 		}
 		h.wantReplay(ids[i], 1, annals.MaxSeqNr, 1, annals.SeqNr(h.batch(3)))
@@ -244,7 +243,7 @@ func nineEntities(h *harness) {
 // fixed is the entity of deletionFixture.
 func (h *harness) fixed() annals.PersistenceID { return annals.NewPersistenceID("Thing", "fixed") }
 
-// deletionFixture writes 149 singles and 51 events behind them, and deletes to each of to.
+// deletionFixture writes 149 single events and 51 more, and deletes to each number of to.
 func (h *harness) deletionFixture(to ...annals.SeqNr) {
 	h.Helper()
 	for n := range annals.SeqNr(149) {
@@ -256,7 +255,7 @@ func (h *harness) deletionFixture(to ...annals.SeqNr) {
 	}
 }
 
-// wantFixture demands the events first … 200, also from Query where the store has it (Q-P3).
+// wantFixture checks that a replay, and a query where the store has queries (Q-P3), yields the events first … 200.
 func (h *harness) wantFixture(first annals.SeqNr) {
 	h.Helper()
 	h.wantReplay(h.fixed(), 0, annals.MaxSeqNr, first, 200)
@@ -278,8 +277,8 @@ func batchesAt(sizes ...int) func(h *harness) {
 	}
 }
 
-// readBesideBatch allows a reader to see the first events of a batch, as transactions of several items show them, but
-// never a gap; and all of it once the batch is acknowledged.
+// readBesideBatch allows a replay during an append to yield the first events of a batch, but never a gap. When the batch is acknowledged, a
+// replay must yield all of it.
 func readBesideBatch(h *harness) {
 	n := h.batch(20)
 	var id annals.PersistenceID
@@ -295,14 +294,14 @@ func readBesideBatch(h *harness) {
 			}
 		})
 		if appendErr != nil || replayErr != nil {
-			h.Fatalf("append %d events beside a replay: got errors %v and %v, want none", n, appendErr, replayErr)
+			h.Fatalf("append %d events during a replay: got errors %v and %v, want none", n, appendErr, replayErr)
 		}
-		h.wantEvents("replay beside an append", seen, id, 1, annals.SeqNr(len(seen)))
+		h.wantEvents("replay during an append", seen, id, 1, annals.SeqNr(len(seen)))
 		h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(n))
 		h.wantLast(id, annals.SeqNr(n))
 	}
 	if h.caps.EventQueries { // Q-P4
-		h.wantEvents("query the slice of the entity behind an append", h.queryOf(id, n), id, 1, annals.SeqNr(n))
+		h.wantEvents("query the slice of the entity after an append", h.queryOf(id, n), id, 1, annals.SeqNr(n))
 	}
 }
 
@@ -370,7 +369,7 @@ func refusedAt(after annals.SeqNr, n int) func(h *harness) {
 	}
 }
 
-// steps reads the next n events of a pulled replay.
+// steps reads the next n events of a replay by iter.Pull2.
 func (h *harness) steps(next func() (annals.Event, error, bool), n int) (es []annals.Event) {
 	h.Helper()
 	for range n {
@@ -392,7 +391,7 @@ func stepByStep(h *harness) {
 	next, stop := iter.Pull2(h.journal().Replay(h.ctx, id, 1, 5))
 	defer stop()
 	h.wantEvents("first step", h.steps(next, 2), id, 1, 2)
-	h.write(id, 5, 1) // between the steps the store is free
+	h.write(id, 5, 1) // nothing is held between the steps
 	h.wantEvents("second step", h.steps(next, 2), id, 3, 4)
 	h.wantLast(id, 6)
 	h.wantEvents("third step", h.steps(next, 2), id, 5, 5)

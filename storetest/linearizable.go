@@ -9,8 +9,8 @@ import (
 
 var linearizableCases = []testCase{
 	{id: "LINEAR-1", about: "concurrent appends, reads and last numbers are linearizable", needs: needs(events), run: func(h *harness) { h.linearizable(h.store, false) }},
-	{id: "LINEAR-2", about: "with deletes", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.linearizable(h.store, true) }},
-	{id: "LINEAR-3", about: "with deletes and lost answers", needs: needs(events, fenceAfterDelete, repeatable), run: func(h *harness) { h.linearizable(&forgetful{Store: h.store}, true) }},
+	{id: "LINEAR-2", about: "concurrent appends, reads and deletes are linearizable", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.linearizable(h.store, true) }},
+	{id: "LINEAR-3", about: "the same when answers to appends get lost", needs: needs(events, fenceAfterDelete, repeatable), run: func(h *harness) { h.linearizable(&forgetful{Store: h.store}, true) }},
 	{id: "LINEAR-4", about: "concurrent writes and reads of a durable state are linearizable", needs: needs(states), run: func(h *harness) {
 		hi := newHistory()
 		h.writeStates(hi, []annals.PersistenceID{h.id()}, h.volume(40, 15))
@@ -18,7 +18,7 @@ var linearizableCases = []testCase{
 	}},
 }
 
-// clients is how many write a concurrent history.
+// clients is the number of clients in a concurrent history.
 const clients = 5
 
 func (h *harness) linearizable(s annals.Store, deletes bool) {
@@ -27,7 +27,7 @@ func (h *harness) linearizable(s annals.Store, deletes bool) {
 	hi.check(h, journalModel)
 }
 
-// writeJournals lets clients take steps on the same few entities of s at once, each from the last number it knows.
+// writeJournals lets clients work on the same few entities of s at the same time. Each client uses the last number that it knows as After.
 func (h *harness) writeJournals(hi *history, s annals.Store, ids []annals.PersistenceID, steps int, deletes bool) {
 	h.Helper()
 	errs := make([]error, clients)
@@ -44,7 +44,7 @@ func (h *harness) writeJournals(hi *history, s annals.Store, ids []annals.Persis
 	}
 }
 
-// client works on journals beside others.
+// client is one of several that work on the same journals.
 type client struct {
 	h       *harness
 	hi      *history
@@ -81,7 +81,7 @@ func (c *client) step(step int, id annals.PersistenceID) error {
 	}
 	if out.conflict || out.unknown {
 		n := annals.SeqNr(0)
-		err = c.h.retried(func() (err error) { n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err }) // not part of the history: reads only make it harder
+		err = c.h.retried(func() (err error) { n, err = c.s.Journal().LastSeqNr(c.h.ctx, id); return err }) // not recorded: it would make the check of the history slower
 		c.known[id] = n
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *client) step(step int, id annals.PersistenceID) error {
 	return nil
 }
 
-// commit is of one to three events whose values nobody else writes, now and then with a snapshot.
+// commit returns a commit of one to three events with unique values, in some cases with a snapshot.
 func (c *client) commit(step int, id annals.PersistenceID) annals.Commit {
 	commit := annals.Commit{ID: id, After: c.known[id], WriteID: annals.NewWriteID()}
 	for i := range c.h.batch(1 + (c.number+step)%3) {
@@ -145,7 +145,7 @@ func (c *client) replay(id annals.PersistenceID) error {
 	return err
 }
 
-// recover notes the snapshot of a recovery, the events behind it and where they end.
+// recover records the snapshot of a recovery, the events after it and the last number.
 func (c *client) recover(id annals.PersistenceID) error {
 	_, err := c.hi.do(c.number, action{op: "recover", id: id}, func() (out answer, err error) {
 		for {
@@ -176,7 +176,7 @@ func (c *client) recover(id annals.PersistenceID) error {
 	return err
 }
 
-// readAll replays until no delete cuts the read.
+// readAll replays all events, again while the error is ErrTruncated.
 func (h *harness) readAll(j annals.Journal, id annals.PersistenceID) (answer, error) {
 	for {
 		es, err := collect(j.Replay(h.ctx, id, 1, annals.MaxSeqNr))
@@ -189,7 +189,7 @@ func (h *harness) readAll(j annals.Journal, id annals.PersistenceID) (answer, er
 				out.n = e.SeqNr
 			}
 			if e.SeqNr != es[0].SeqNr+annals.SeqNr(i) {
-				return out, fmt.Errorf("got number %d behind %d", e.SeqNr, e.SeqNr-1)
+				return out, fmt.Errorf("got number %d after %d", e.SeqNr, e.SeqNr-1)
 			}
 			out.values += string(e.Data) + ","
 		}
@@ -197,7 +197,7 @@ func (h *harness) readAll(j annals.Journal, id annals.PersistenceID) (answer, er
 	}
 }
 
-// writeStates lets clients write and read the same few durable states at once.
+// writeStates lets clients write and read the same few durable states at the same time.
 func (h *harness) writeStates(hi *history, ids []annals.PersistenceID, steps int) {
 	h.Helper()
 	errs := make([]error, clients)

@@ -2,13 +2,13 @@ package storetest
 
 import "github.com/annals-go/annals"
 
-// lossCases are about events that are no longer there though nobody deleted them.
+// lossCases are about events that were lost, and not deleted by DeleteTo.
 var lossCases = []testCase{
 	{id: "LOSS-1", about: "a replay with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: replayOfALoss},
 	{id: "LOSS-2", about: "a recovery with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: recoveryOfALoss},
 }
 
-// lossy is an entity with the events 1 … last but for lost.
+// lossy is an entity with the events 1 … last without the event lost.
 func (h *harness) lossy(last, lost annals.SeqNr) annals.PersistenceID {
 	h.Helper()
 	id := h.id()
@@ -23,9 +23,9 @@ func replayOfALoss(h *harness) {
 	for _, lost := range []annals.SeqNr{2, 4, 6} {
 		id := h.lossy(7, lost)
 		es, err := collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
-		h.wantKind(err, annals.ErrCorrupt, "replay of 7 events without %d, behind %s", lost, span(es))
+		h.wantKind(err, annals.ErrCorrupt, "replay of 7 events without %d, after %s", lost, span(es))
 		if len(es) >= int(lost) {
-			h.Errorf("replay of 7 events without %d: got %s, want none behind the loss", lost, span(es))
+			h.Errorf("replay of 7 events without %d: got %s, want none after the loss", lost, span(es))
 		}
 		h.wantReplay(id, 1, lost-1, 1, lost-1)
 		h.wantReplay(id, lost+1, annals.MaxSeqNr, lost+1, 7)

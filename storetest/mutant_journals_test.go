@@ -82,7 +82,7 @@ func (s onePage) Journal() annals.Journal {
 	}}
 }
 
-// hastyTail looks whether there is a first event yet, and where there is none it reads on behind it.
+// hastyTail looks whether there is a first event. When there is none it reads on after it.
 type hastyTail struct{ annals.Store }
 
 func (s hastyTail) Journal() annals.Journal {
@@ -110,7 +110,7 @@ func (s noWriteIDs) Journal() annals.Journal {
 	}}
 }
 
-// reusing begins again with 1 when all events of an entity have been deleted: each time under another id inside.
+// reusing begins again with 1 when all events of an entity have been deleted: each time with another id in the inner store.
 type reusing struct {
 	annals.Store
 	mu    sync.Mutex
@@ -175,7 +175,7 @@ func (s *reusing) Journal() annals.Journal {
 	}
 }
 
-// freeing takes an append behind numbers that are deleted: their rows are gone, and so is the fence.
+// freeing accepts an append whose numbers have been deleted.
 type freeing struct {
 	annals.Store
 	mu      sync.Mutex
@@ -227,7 +227,7 @@ func (s halfBatches) Journal() annals.Journal {
 	}}
 }
 
-// silentPages reads page by page and takes an empty page, or one that begins later, as it comes.
+// silentPages reads page by page and does not notice that events are missing between pages.
 type silentPages struct{ annals.Store }
 
 func (s silentPages) Journal() annals.Journal {
@@ -319,7 +319,7 @@ func (s *silentLosses) Journal() annals.Journal {
 	}}
 }
 
-// ownClock shows events at the time of the clock of whoever wrote them; slowed tells that its clock is an hour behind.
+// ownClock gives events the time of their writer's clock. slowed marks events whose writer's clock is an hour behind.
 type ownClock struct{ annals.Store }
 
 type slowed struct{ annals.Store }

@@ -173,7 +173,7 @@ func (s hastyClose) Close() error {
 	return nil
 }
 
-// endless hands over a store that outlives its transaction: snapshots are read from the outer one.
+// endless has an inner store whose snapshots can be read when the transaction has ended.
 type endless struct{ *memstore.Store }
 
 func (s endless) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// forgetfulRecovery begins anew when numbers are missing, and does not ask whether a snapshot replaces what it handed over.
+// forgetfulRecovery begins again when numbers are missing, also when there is no snapshot to replace what it has passed on.
 type forgetfulRecovery struct{ *memstore.Store }
 
 func (s forgetfulRecovery) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// lightLimits counts the bytes of payloads and nothing that goes with them.
+// lightLimits counts only the data of payloads.
 type lightLimits struct{ *memstore.Store }
 
 func (s lightLimits) Capabilities() annals.Capabilities {
@@ -34,7 +34,7 @@ func (s lightLimits) Journal() annals.Journal {
 	}}
 }
 
-// longErrors names the id once more.
+// longErrors adds the whole id to the error.
 type longErrors struct{ *memstore.Store }
 
 func (s longErrors) Journal() annals.Journal {

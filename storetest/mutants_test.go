@@ -14,7 +14,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// The suite finds stores that break a promise. Each mutant must fail the cases named beside it; it may fail others.
+// The suite finds stores that break a promise. Each mutant must fail the cases in caught, and may fail others.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range []struct {
@@ -30,16 +30,16 @@ func TestMutants(t *testing.T) {
 			[]string{"RETRY-1", "RETRY-2", "RETRY-4", "RETRY-7"}},
 		{"takes the rest of a divided commit for the commit", func() annals.Store { return &halving{Store: memstore.New()} },
 			[]string{"RECEIPT-1"}},
-		{"reuses numbers behind a delete", func() annals.Store { return &reusing{Store: memstore.New()} },
+		{"reuses numbers after a delete", func() annals.Store { return &reusing{Store: memstore.New()} },
 			[]string{"J-14", "DELETE-1", "RACE-5", "RECOVER-2", "HISTORY-1", "LINEAR-2"}},
 		{"frees a deleted number to a stale writer", func() annals.Store { return &freeing{Store: memstore.New()} },
 			[]string{"RACE-3", "RACE-4"}},
 
 		{"stores the first event of a batch only", func() annals.Store { return halfBatches{memstore.New()} },
 			[]string{"J-01", "J-A1", "BATCH-3"}},
-		{"ends a replay in silence when its pages are deleted", func() annals.Store { return silentPages{memstore.New()} },
+		{"ends a replay without an error when its pages are deleted", func() annals.Store { return silentPages{memstore.New()} },
 			[]string{"TRUNCATE-1", "TRUNCATE-2", "TRUNCATE-6"}},
-		{"replays from behind what it has looked for", func() annals.Store { return hastyTail{memstore.New()} },
+		{"replays from after what it has looked for", func() annals.Store { return hastyTail{memstore.New()} },
 			[]string{"REPLAY-6"}},
 		{"gives each event of a commit a time of its own", func() annals.Store { return ownTimes{memstore.New()} },
 			[]string{"REPLAY-4"}},
@@ -55,13 +55,13 @@ func TestMutants(t *testing.T) {
 			[]string{"SNAPSHOT-9"}},
 		{"says conflict where it cannot know", func() annals.Store { return surePuts{memstore.New()} },
 			[]string{"STATE-22", "STATE-23"}},
-		{"forgets revisions behind a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
+		{"forgets revisions after a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
 			[]string{"D-04", "D-06", "STATE-1", "HISTORY-2"}},
 		{"cuts pages between events of one time", func() annals.Store { return tiesLost{memstore.New()} },
 			[]string{"QUERY-4"}},
 		{"ignores contexts", func() annals.Store { return deaf{memstore.New()} },
 			[]string{"CONTEXT-1"}},
-		{"leaves a goroutine behind every replay broken off", func() annals.Store { return leaking{memstore.New()} },
+		{"leaks a goroutine for every replay that breaks off", func() annals.Store { return leaking{memstore.New()} },
 			[]string{"REPLAY-1"}},
 		{"claims Metadata and drops them", func() annals.Store { return dropping{memstore.New()} },
 			[]string{"J-O4"}},
@@ -83,7 +83,7 @@ func TestMutants(t *testing.T) {
 			[]string{"ID-4"}},
 		{"commits when its function ends the goroutine", func() annals.Store { return exitCommits{memstore.New()} },
 			[]string{"TX-11"}},
-		{"refuses reads beside a transaction", func() annals.Store { return refusesOutside{memstore.New()} },
+		{"refuses reads of the outer store in a transaction", func() annals.Store { return refusesOutside{memstore.New()} },
 			[]string{"TX-12"}},
 		{"breaks a transaction by a call that fails", func() annals.Store { return breaksInside{memstore.New()} },
 			[]string{"TX-13"}},
@@ -109,7 +109,7 @@ func TestMutants(t *testing.T) {
 			}}
 		},
 			[]string{"FILTER-1"}},
-		{"leaves out the slices beside a limit", func() annals.Store {
+		{"ignores the slices when there is a limit", func() annals.Store {
 			return mutantQueries{Store: memstore.New(), filter: func(f *annals.Filter) {
 				if f.Limit > 0 {
 					f.Slices = annals.SliceRange{}
@@ -162,7 +162,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// wantCaught demands that the cases find the fault of c's stores.
+// wantCaught checks that the cases fail for the stores of c.
 func wantCaught(t *testing.T, cases []string, c Config) {
 	t.Helper()
 	p := c.probe(t)
@@ -174,8 +174,7 @@ func wantCaught(t *testing.T, cases []string, c Config) {
 	}
 }
 
-// fails reports whether tc finds the fault of p's store, which a case of random histories or schedules may do only in one
-// of several runs.
+// fails reports whether tc fails. A case of random histories or schedules may need several runs for that.
 func fails(t *testing.T, tc testCase, p probe) bool {
 	for range 30 {
 		if len(record(t, func(tb testing.TB) { tc.run(newHarness(tb, p)) })) > 0 {
@@ -194,7 +193,7 @@ func caseOf(t *testing.T, id string) testCase {
 	return all[i]
 }
 
-// hastyRecovery reads the snapshot, then the events, and takes both for one moment.
+// hastyRecovery reads the snapshot, then the events, as if nothing could be written in between.
 type hastyRecovery struct{ *memstore.Store }
 
 func (s hastyRecovery) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
@@ -221,8 +220,7 @@ func (s hastyRecovery) Recover(ctx context.Context, id annals.PersistenceID, sna
 	return s.Journal().LastSeqNr(ctx, id)
 }
 
-// pooled has a few connections. A recovery takes one, then another; where none is left it gives up at once, as it would
-// after its time-out.
+// pooled has a few connections. A recovery takes one, then another. When none is left it fails at once, instead of after a timeout.
 type pooled struct {
 	*memstore.Store
 	mu   sync.Mutex
@@ -306,7 +304,7 @@ func (s sureStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receip
 	return r, err
 }
 
-// freshStates removes a state for good: under another id inside, the next put begins with revision 1.
+// freshStates keeps no revision of a deleted state: the next put has another id in the inner store, and begins with revision 1.
 type freshStates struct {
 	annals.Store
 	lives sync.Map
@@ -413,7 +411,7 @@ func (s breaksInside) InTx(ctx context.Context, fn func(context.Context, memstor
 	})
 }
 
-// broken is a store that is of no use behind a call that failed.
+// broken is a store that fails all calls after one that failed.
 type broken struct {
 	annals.Store
 	err error

@@ -20,14 +20,14 @@ var observerCases = []testCase{
 	{id: "OBSERVE-6", about: "the Observer gets the contexts of all callers", needs: needs(fronted, events, openObserved), run: observedCallers},
 }
 
-// observer records calls. The context that Start returns tells End which call ends.
+// observer records calls. End finds the call in the context that Start returned.
 type observer struct {
 	mu     sync.Mutex
 	calls  []observation
 	faults []string
 }
 
-// observation is one call as the Observer was told.
+// observation is one call as an Observer sees it.
 type observation struct {
 	annals.Call
 	callers []context.Context
@@ -71,7 +71,7 @@ func (o *observer) open() (n int) {
 	return n
 }
 
-// take returns the calls so far, and begins anew.
+// take returns the calls since the last take. Each of them must have ended once.
 func (o *observer) take(h *harness) []observation {
 	h.Helper()
 	o.mu.Lock()
@@ -97,7 +97,7 @@ func (h *harness) openObserved(o annals.Observer) annals.Store {
 	return s
 }
 
-// wantObserved demands one call, with a Store and without an error.
+// wantObserved checks that there was one call, with a Store and without an error.
 func (h *harness) wantObserved(o *observer, want annals.Call, events, bytes int) {
 	h.Helper()
 	calls := o.take(h)
@@ -113,14 +113,6 @@ func (h *harness) wantObserved(o *observer, want annals.Call, events, bytes int)
 	if r := got.result; r.Err != nil || r.Events != events || r.Bytes != bytes || r.Duration < 0 {
 		h.Errorf("%s: got result %+v, want %d events, %d bytes, no error", want.Op, r, events, bytes)
 	}
-}
-
-// observedCall is a call with what its result must say.
-type observedCall struct {
-	call          annals.Call
-	events, bytes int
-	claimed       bool
-	run           func(ctx context.Context, s annals.Store) error
 }
 
 // dataBytes is what payloads take in Result.Bytes.
@@ -157,7 +149,7 @@ func observedOperations(h *harness) {
 		h.wantObserved(o, annals.Call{Op: "last number", ID: id}, 0, 0)
 		if h.caps.EventQueries {
 			h.queryEvents(annals.Filter{}, n)
-			calls := o.take(h) // a feed that lags is asked again
+			calls := o.take(h) // the query may have been repeated
 			if last := calls[len(calls)-1]; last.Op != "query events" || last.result.Events != n || last.result.Bytes != size {
 				h.Errorf("query events: got %+v, want %d events, %d bytes", last, n, size)
 			}
@@ -207,7 +199,7 @@ func observedOperations(h *harness) {
 	h.observedOnce(o)
 }
 
-// observedOnce runs every operation and demands one call for each.
+// observedOnce runs every operation and checks that each is one call.
 func (h *harness) observedOnce(o *observer) {
 	h.Helper()
 	id := h.id()
@@ -236,7 +228,7 @@ func observedLoops(h *harness) {
 	id := h.id()
 	h.write(id, 0, 3)
 	if h.caps.EventQueries {
-		h.queryEvents(annals.Filter{}, 3) // wait for a feed that lags
+		h.queryEvents(annals.Filter{}, 3) // wait until all are visible
 	}
 	if h.caps.States {
 		h.put(id, 0)
@@ -318,7 +310,7 @@ func observedRefusals(h *harness) {
 	refused(h.ctx, h.id(), "of a closed store")
 }
 
-// brokenObserver does its worst in both methods.
+// brokenObserver calls worst in both methods.
 type brokenObserver struct{ worst func() context.Context }
 
 func (o brokenObserver) Start(context.Context, annals.Call) context.Context { return o.worst() }

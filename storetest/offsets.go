@@ -10,20 +10,20 @@ import (
 
 var offsetCases = []testCase{
 	{id: "OFFSET-1", about: "nothing is known of a new projection", needs: needs(offsets), run: newProjection},
-	{id: "OFFSET-2", about: "what was saved is handled, entity by entity", needs: needs(offsets), run: handledByEntity},
-	{id: "OFFSET-3", about: "Load is the newest of each slice, with all that share their time", needs: needs(offsets), run: newestPerSlice},
-	{id: "OFFSET-4", about: "an offset behind the stored one is dropped", needs: needs(offsets), run: olderOffsetDropped},
+	{id: "OFFSET-2", about: "each entity has the offset that was saved for it", needs: needs(offsets), run: handledByEntity},
+	{id: "OFFSET-3", about: "Load returns the newest offset of each slice, with all others of the same time", needs: needs(offsets), run: newestPerSlice},
+	{id: "OFFSET-4", about: "an offset before the stored one is dropped", needs: needs(offsets), run: olderOffsetDropped},
 	{id: "OFFSET-5", about: "projections do not mix", needs: needs(offsets), run: projectionsDoNotMix},
-	{id: "OFFSET-6", about: "an older epoch is fenced, and nothing of its save is stored", needs: needs(offsets), run: olderEpochFenced},
-	{id: "OFFSET-7", about: "epochs are known slice by slice", needs: needs(offsets), run: epochsBySlice},
-	{id: "OFFSET-8", about: "Reset forgets everything", needs: needs(offsets), run: resetAll},
-	{id: "OFFSET-9", about: "Reset forgets what is at or behind an offset, in its slices", needs: needs(offsets), run: resetTo},
+	{id: "OFFSET-6", about: "a save with an older epoch is ErrFenced and stores nothing", needs: needs(offsets), run: olderEpochFenced},
+	{id: "OFFSET-7", about: "each slice has its own epoch", needs: needs(offsets), run: epochsBySlice},
+	{id: "OFFSET-8", about: "Reset to the zero Offset forgets everything", needs: needs(offsets), run: resetAll},
+	{id: "OFFSET-9", about: "Reset forgets the offsets at or after another one, in the slices given", needs: needs(offsets), run: resetTo},
 	{id: "OFFSET-10", about: "racing saves leave the newest offset", needs: needs(offsets), run: racingOffsets},
 	{id: "OFFSET-12", about: "wrong saves are ErrInvalid and nothing is stored", needs: needs(offsets), run: wrongProgress},
 	{id: "OFFSET-11", about: "many offsets in one save", needs: needs(offsets), run: manyOffsets},
 }
 
-// sameSlice are ids that fall into one slice.
+// sameSlice are ids of one slice.
 var sameSlice = []annals.PersistenceID{"p500", "p621", "p742", "p863", "p984"}
 
 func offsetAt(id annals.PersistenceID, n annals.SeqNr, seconds int) annals.Offset {
@@ -37,7 +37,7 @@ func (h *harness) saveOffsets(projection string, os ...annals.Offset) {
 	}
 }
 
-// wantHandled demands the stored offset of want's entity.
+// wantHandled checks that want is the stored offset of its entity.
 func (h *harness) wantHandled(projection string, want annals.Offset) {
 	h.Helper()
 	got, ok, err := h.store.Offsets().Handled(h.ctx, projection, want.ID)
@@ -53,7 +53,7 @@ func (h *harness) wantNotHandled(projection string, id annals.PersistenceID) {
 	}
 }
 
-// wantLoaded demands these offsets, in any order.
+// wantLoaded checks that Load returns these offsets, in any order.
 func (h *harness) wantLoaded(projection string, r annals.SliceRange, want ...annals.Offset) {
 	h.Helper()
 	got, err := h.store.Offsets().Load(h.ctx, projection, r)
@@ -133,18 +133,18 @@ func olderEpochFenced(h *harness) {
 			h.Fatalf("save with epoch %d: got error %v, want none", epoch, err)
 		}
 	}
-	h.wantKind(h.saveAs(2, all, offsetAt("Thing|a", 9, 90), b), annals.ErrFenced, "save with epoch 2 behind epoch 3")
+	h.wantKind(h.saveAs(2, all, offsetAt("Thing|a", 9, 90), b), annals.ErrFenced, "save with epoch 2 after epoch 3")
 	h.wantHandled("p", a)
 	h.wantNotHandled("p", b.ID)
 	if err := h.saveAs(4, all, b); err != nil {
-		h.Errorf("save with epoch 4 behind epoch 3: got error %v, want none", err)
+		h.Errorf("save with epoch 4 after epoch 3: got error %v, want none", err)
 	}
 	h.wantHandled("p", b)
 }
 
 func epochsBySlice(h *harness) {
 	half := annals.SliceRanges(2)
-	low, high := annals.PersistenceID("p92"), annals.PersistenceID("a") // replaced below by where they fall
+	low, high := annals.PersistenceID("p92"), annals.PersistenceID("a") // replaced below by ids of low and high slices
 	for _, id := range []annals.PersistenceID{"a", "p92", "p500", "p1"} {
 		if half[0].Contains(id.Slice()) {
 			low = id
@@ -156,7 +156,7 @@ func epochsBySlice(h *harness) {
 		h.Fatalf("save with epoch 5 for %s: got error %v, want none", half[0], err)
 	}
 	if err := h.saveAs(2, half[1], offsetAt(high, 1, 10)); err != nil {
-		h.Errorf("save with epoch 2 for %s behind epoch 5 for %s: got error %v, want none", half[1], half[0], err)
+		h.Errorf("save with epoch 2 for %s after epoch 5 for %s: got error %v, want none", half[1], half[0], err)
 	}
 	h.wantKind(h.saveAs(4, annals.SliceRange{From: 500, To: 600}, offsetAt(high, 2, 20)), annals.ErrFenced, "save with epoch 4 for slices that overlap those of epoch 5")
 	h.wantHandled("p", offsetAt(low, 1, 10))

@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// operationCases hold all operations to what is said of every one.
+// operationCases are about all operations.
 var operationCases = []testCase{
 	{id: "OPERATION-1", about: "an error names the operation and the entity", needs: needs(fronted), run: errorsNamed},
 }
@@ -169,7 +169,7 @@ func forEach[T any](seq iter.Seq2[T, error], body func() bool) error {
 	return nil
 }
 
-// wantNamed demands an *annals.Error of a kind that names op and its entity. A nil kind is any.
+// wantNamed checks that err is an *annals.Error of a kind that names op and its entity. A nil kind is any.
 func (h *harness) wantNamed(err, kind error, op operation, when string) {
 	h.Helper()
 	e := (*annals.Error)(nil)

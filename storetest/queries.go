@@ -13,27 +13,27 @@ import (
 var queryCases = []testCase{
 	{id: "Q-G15", about: "the ids of three entities, once each", needs: needs(events, eventQueries), run: idsOfThree},
 	{id: "Q-G17", about: "events by tag, with id, number and payload", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTag},
-	{id: "Q-G18", about: "events by tag strictly behind an offset", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTagBehind},
-	{id: "Q-G20", about: "a reader slower than the results loses none", needs: needs(events, eventQueries), run: slowReader},
+	{id: "Q-G18", about: "events by tag after an offset, exclusive", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTagBehind},
+	{id: "Q-G20", about: "a slow loop body loses no events", needs: needs(events, eventQueries), run: slowReader},
 	{id: "Q-P1", about: "the ids of 101 entities with six events each", needs: needs(events, eventQueries), run: idsOfMany},
-	{id: "Q-P2", about: "ids behind an id, in the store's order", needs: needs(events, eventQueries), run: idsBehind},
+	{id: "Q-P2", about: "ids after an id, in the store's order", needs: needs(events, eventQueries), run: idsBehind},
 	{id: "QUERY-1", about: "events of all entities in the order of Offset, each once", needs: needs(events, eventQueries), run: eventsInOrder},
-	{id: "QUERY-2", about: "by entity type", needs: needs(events, eventQueries), run: eventsByType},
-	{id: "QUERY-3", about: "by ranges of slices, which put together are all", needs: needs(events, eventQueries), run: eventsBySlices},
-	{id: "QUERY-4", about: "pages of any size, cut between events of the same time, lose nothing", needs: needs(events, eventQueries), run: pagesOfEvents},
-	{id: "QUERY-5", about: "what is younger than Behind is held back", needs: needs(events, eventQueries), run: heldBack},
-	{id: "QUERY-6", about: "KeysOnly has the same events", needs: needs(events, eventQueries), run: keysOnly},
-	{id: "QUERY-7", about: "the newest offset is the last event's", needs: needs(events, eventQueries), run: newestOffset},
-	{id: "QUERY-8", about: "deleted events are gone, the rest is there", needs: needs(events, eventQueries), run: queryBehindDelete},
+	{id: "QUERY-2", about: "events by entity type", needs: needs(events, eventQueries), run: eventsByType},
+	{id: "QUERY-3", about: "events by ranges of slices, which together are all events", needs: needs(events, eventQueries), run: eventsBySlices},
+	{id: "QUERY-4", about: "pages of any size that end between events of the same time lose nothing", needs: needs(events, eventQueries), run: pagesOfEvents},
+	{id: "QUERY-5", about: "events younger than Behind are left out", needs: needs(events, eventQueries), run: heldBack},
+	{id: "QUERY-6", about: "a query with KeysOnly has the same events", needs: needs(events, eventQueries), run: keysOnly},
+	{id: "QUERY-7", about: "Newest is the offset of the last event", needs: needs(events, eventQueries), run: newestOffset},
+	{id: "QUERY-8", about: "deleted events are not found, all others are", needs: needs(events, eventQueries), run: queryBehindDelete},
 	{id: "QUERY-9", about: "the body of a query may append, and break off", needs: needs(events, eventQueries), run: appendWithinQuery},
-	{id: "QUERY-10", about: "ids of entities that have a state only, deleted or not", needs: needs(events, states, eventQueries), run: idsOfStates},
+	{id: "QUERY-10", about: "ids of entities that have a state and no events, deleted or not", needs: needs(events, states, eventQueries), run: idsOfStates},
 	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries), run: newestStates},
-	{id: "QUERY-21", about: "states behind an offset, by type, slices and page", needs: needs(states, stateQueries), run: pagesOfStates},
+	{id: "QUERY-21", about: "states after an offset, by type, slices and page", needs: needs(states, stateQueries), run: pagesOfStates},
 	{id: "QUERY-22", about: "states by tag", needs: needs(states, stateQueries, tags, tagQueries), run: statesByTag},
 }
 
-// queryEvents reads what fits f. Where a feed may lag it reads again until want events are there, for a while; a
-// negative want takes what comes.
+// queryEvents queries events by f. Where events may become visible late it queries again until there are want events, for at most five seconds.
+// With a negative want it queries once.
 func (h *harness) queryEvents(f annals.Filter, want int) []annals.Event {
 	h.Helper()
 	return query(h, fmt.Sprintf("query events %+v", f), want, func() ([]annals.Event, error) { return collect(h.store.Query().Events(h.ctx, f)) })
@@ -46,7 +46,7 @@ func (h *harness) queryStates(f annals.Filter, want int) []annals.State {
 
 func (h *harness) queryIDs(entityType string, after annals.PersistenceID, want int) []annals.PersistenceID {
 	h.Helper()
-	return query(h, fmt.Sprintf("query ids of type %q behind %q", entityType, after), want, func() ([]annals.PersistenceID, error) {
+	return query(h, fmt.Sprintf("query ids of type %q after %q", entityType, after), want, func() ([]annals.PersistenceID, error) {
 		return collect(h.store.Query().IDs(h.ctx, entityType, after))
 	})
 }
@@ -64,7 +64,7 @@ func query[T any](h *harness, did string, want int, read func() ([]T, error)) []
 	}
 }
 
-// queryOf are the events of one entity, of want, found by query.
+// queryOf queries the events of one entity, of which there are want.
 func (h *harness) queryOf(id annals.PersistenceID, want int) []annals.Event {
 	h.Helper()
 	slice := annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}
@@ -81,8 +81,8 @@ func (h *harness) queryOf(id annals.PersistenceID, want int) []annals.Event {
 	})
 }
 
-// population writes events of several entities in turn, in commits of several sizes, and returns what a replay shows,
-// in the order of Offset.
+// population writes events of several entities in turn, in commits of several sizes. It returns the events as replays yield them, in the order
+// of Offset.
 func (h *harness) population(entityTypes []string, entities, rounds int) (all []annals.Event) {
 	h.Helper()
 	last := map[annals.PersistenceID]annals.SeqNr{}
@@ -102,7 +102,7 @@ func (h *harness) population(entityTypes []string, entities, rounds int) (all []
 	return all
 }
 
-// wantOffsets demands the same events in the same order.
+// wantOffsets checks that got has the events of want, in the same order.
 func (h *harness) wantOffsets(did string, got, want []annals.Event) {
 	h.Helper()
 	if len(got) != len(want) {
@@ -126,7 +126,7 @@ func idsOfThree(h *harness) {
 	h.wantIDs("", want)
 }
 
-// wantIDs demands these ids, once each, in any order.
+// wantIDs checks that a query yields these ids, once each, in any order.
 func (h *harness) wantIDs(entityType string, want []annals.PersistenceID) []annals.PersistenceID {
 	h.Helper()
 	got := h.queryIDs(entityType, "", len(want))
@@ -157,7 +157,7 @@ func idsBehind(h *harness) {
 	all := h.wantIDs("Thing", h.manyIDs("Thing", 120))
 	for _, i := range []int{0, 19, 118, 119} {
 		got := h.queryIDs("Thing", all[i], len(all)-i-1)
-		h.wantEqual(got, all[i+1:], "ids behind the one at place %d", i+1)
+		h.wantEqual(got, all[i+1:], "ids after the one at place %d", i+1)
 	}
 }
 
@@ -171,7 +171,7 @@ func idsOfStates(h *harness) {
 	h.wantIDs("", []annals.PersistenceID{a, b, c})
 }
 
-// tagged writes three entities whose events are green here and there, and returns the green ones.
+// tagged writes three entities, some of whose events have the tag "green", and returns those events.
 func (h *harness) tagged() (green []annals.Event) {
 	h.Helper()
 	for range 3 {
@@ -208,20 +208,20 @@ func eventsByTag(h *harness) {
 			h.Errorf("tags of a queried event: got %q, want %q", got[i].Tags, green[i].Tags)
 		}
 	}
-	h.wantOffsets("query events tagged as none is", h.queryEvents(annals.Filter{Tag: "blue"}, 0), nil)
+	h.wantOffsets("query events by a tag that no event has", h.queryEvents(annals.Filter{Tag: "blue"}, 0), nil)
 }
 
 func eventsByTagBehind(h *harness) {
 	green := h.tagged()
 	for i, e := range green {
 		got := h.queryEvents(annals.Filter{Tag: "green", After: e.Offset()}, len(green)-i-1)
-		h.wantOffsets(fmt.Sprintf("query events tagged green behind the one at place %d", i+1), got, green[i+1:])
+		h.wantOffsets(fmt.Sprintf("query events tagged green after the one at place %d", i+1), got, green[i+1:])
 	}
 }
 
 func slowReader(h *harness) {
 	all := h.population([]string{"Thing"}, 3, 20)
-	h.queryEvents(annals.Filter{}, len(all)) // wait for a feed that lags
+	h.queryEvents(annals.Filter{}, len(all)) // wait until all are visible
 	var got []annals.Event
 	for e, err := range h.store.Query().Events(h.ctx, annals.Filter{}) {
 		if err != nil {
@@ -263,7 +263,7 @@ func eventsBySlices(h *harness) {
 	}
 }
 
-// pagesOfEvents reads batches, whose events have the same time, in pages that end in their middle.
+// pagesOfEvents queries batches, whose events have the same time, in pages that end within a batch.
 func pagesOfEvents(h *harness) {
 	var all []annals.Event
 	for i := range 4 {
@@ -294,8 +294,8 @@ func pagesOfEvents(h *harness) {
 
 func heldBack(h *harness) {
 	all := h.population([]string{"Thing"}, 2, 2)
-	h.wantOffsets("query events held back for no time", h.queryEvents(annals.Filter{}, len(all)), all)
-	h.wantOffsets("query events held back for an hour", h.queryEvents(annals.Filter{Behind: time.Hour}, 0), nil)
+	h.wantOffsets("query events with Behind 0", h.queryEvents(annals.Filter{}, len(all)), all)
+	h.wantOffsets("query events with Behind of an hour", h.queryEvents(annals.Filter{Behind: time.Hour}, 0), nil)
 }
 
 func keysOnly(h *harness) {
@@ -350,8 +350,8 @@ func queryBehindDelete(h *harness) {
 	h.writeSizes(b, 0, 3)
 	h.deleteTo(a, 6) // within a commit
 	h.deleteTo(b, annals.MaxSeqNr)
-	h.wantEvents("query events behind deletes", h.queryEvents(annals.Filter{}, 2), a, 7, 8)
-	h.wantIDs("", []annals.PersistenceID{a, b}) // deleted events count
+	h.wantEvents("query events after deletes", h.queryEvents(annals.Filter{}, 2), a, 7, 8)
+	h.wantIDs("", []annals.PersistenceID{a, b}) // of entities with deleted events too
 }
 
 func appendWithinQuery(h *harness) {
@@ -372,7 +372,7 @@ func appendWithinQuery(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
 }
 
-// statePopulation writes states of several entities, several times, and deletes some; it returns the newest, in the
+// statePopulation writes the states of several entities, some of them several times, and deletes some. It returns the newest revisions in the
 // order of Offset.
 func (h *harness) statePopulation(entityTypes []string, entities int) (all []annals.State) {
 	h.Helper()
@@ -411,20 +411,20 @@ func (h *harness) wantStates(did string, got, want []annals.State) {
 func newestStates(h *harness) {
 	all := h.statePopulation([]string{"Thing", "Other"}, 25)
 	h.wantStates("query all states", h.queryStates(annals.Filter{}, len(all)), all)
-	h.put(all[0].ID, all[0].Revision) // moves towards the end
+	h.put(all[0].ID, all[0].Revision) // now its offset is the last
 	s, _, err := h.store.States().Get(h.ctx, all[0].ID)
 	if err != nil {
 		h.Fatalf("state of %q: got error %v, want none", all[0].ID, err)
 	}
 	all[0] = s
 	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
-	h.wantStates("query all states behind a write", h.queryStates(annals.Filter{}, len(all)), all)
+	h.wantStates("query all states after a write", h.queryStates(annals.Filter{}, len(all)), all)
 }
 
 func pagesOfStates(h *harness) {
 	all := h.statePopulation([]string{"Thing", "Other"}, 40)
 	for i, s := range all {
-		h.wantStates(fmt.Sprintf("query states behind place %d", i+1), h.queryStates(annals.Filter{After: s.Offset()}, len(all)-i-1), all[i+1:])
+		h.wantStates(fmt.Sprintf("query states after place %d", i+1), h.queryStates(annals.Filter{After: s.Offset()}, len(all)-i-1), all[i+1:])
 	}
 	of := func(keep func(s annals.State) bool) []annals.State {
 		return slices.DeleteFunc(slices.Clone(all), func(s annals.State) bool { return !keep(s) })

@@ -11,18 +11,18 @@ import (
 )
 
 var raceCases = []testCase{
-	{id: "RACE-1", about: "of eight writers with the same After one wins, number after number", needs: needs(events), run: oneWinner},
-	{id: "RACE-2", about: "writers that know old ends of commits get ErrConflict", needs: needs(events), run: staleWriters},
-	{id: "RACE-3", about: "a paused writer gets ErrConflict behind a snapshot and a delete", needs: needs(events, fenceAfterDelete), run: pausedWriter},
-	{id: "RACE-4", about: "first writers of an entity race, and meet the end of a deleted one", needs: needs(events, fenceAfterDelete), run: firstWriters},
-	{id: "RACE-5", about: "writers race with deletes, and no number is given twice", needs: needs(events, fenceAfterDelete), run: writersBesideDeletes},
-	{id: "RACE-6", about: "a loser's snapshot is not stored", needs: needs(events, commitSnapshot, snapshots), run: losersSnapshot},
-	{id: "RACE-7", about: "many entities at once on a fresh store recover, append and recover again", needs: needs(events), run: coldStart},
+	{id: "RACE-1", about: "of eight writers with the same After one wins, at every number", needs: needs(events), run: oneWinner},
+	{id: "RACE-2", about: "a writer whose After is the end of an older commit gets ErrConflict", needs: needs(events), run: staleWriters},
+	{id: "RACE-3", about: "a writer that was paused during a snapshot and a delete gets ErrConflict", needs: needs(events, fenceAfterDelete), run: pausedWriter},
+	{id: "RACE-4", about: "of eight first writers of an entity one wins, and none when its events were deleted", needs: needs(events, fenceAfterDelete), run: firstWriters},
+	{id: "RACE-5", about: "no number is given twice when writers and deletes race", needs: needs(events, fenceAfterDelete), run: writersBesideDeletes},
+	{id: "RACE-6", about: "the snapshot of a commit that is refused is not stored", needs: needs(events, commitSnapshot, snapshots), run: losersSnapshot},
+	{id: "RACE-7", about: "many entities at once recover, append and recover again", needs: needs(events), run: coldStart},
 }
 
 func isConflict(err error) bool { return errors.Is(err, annals.ErrConflict) }
 
-// named is a commit whose events tell who wrote them.
+// named is a commit whose events name their writer in the manifest.
 func (h *harness) named(id annals.PersistenceID, after annals.SeqNr, n int, writer string) annals.Commit {
 	c := h.commit(id, after, n)
 	for i := range c.Events {
@@ -31,8 +31,7 @@ func (h *harness) named(id annals.PersistenceID, after annals.SeqNr, n int, writ
 	return c
 }
 
-// race lets n writers append behind after, and demands one winner: the others must be told that somebody else was
-// first.
+// race lets n writers append with the same After. One must win, and all others must get ErrConflict.
 func (h *harness) race(stores []annals.Store, id annals.PersistenceID, after annals.SeqNr, n int) (winner string) {
 	h.Helper()
 	errs := make([]error, n)
@@ -59,7 +58,7 @@ func oneWinner(h *harness) {
 	h.oneWinnerOf(h.store)
 }
 
-// oneWinnerOf races writers that use several stores on the same data.
+// oneWinnerOf lets writers race that use several stores on the same data.
 func (h *harness) oneWinnerOf(stores ...annals.Store) {
 	h.Helper()
 	const writers = 8
@@ -74,7 +73,7 @@ func (h *harness) oneWinnerOf(stores ...annals.Store) {
 	}
 	es := h.replay(id, 1, annals.MaxSeqNr)
 	if len(es) != len(winners) {
-		h.Fatalf("replay behind %d races: got %s, want %d events", len(winners), span(es), len(winners))
+		h.Fatalf("replay after %d races: got %s, want %d events", len(winners), span(es), len(winners))
 	}
 	for i, e := range es {
 		if e.SeqNr != annals.SeqNr(i+1) || e.Manifest != winners[i] {
@@ -90,12 +89,12 @@ func staleWriters(h *harness) {
 		ends = append(ends, h.append(h.commit(id, ends[len(ends)-1], h.batch(n))).SeqNr)
 	}
 	last := ends[len(ends)-1]
-	h.wantStale(id, ends[:len(ends)-1], "behind other commits")
+	h.wantStale(id, ends[:len(ends)-1], "after other commits")
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, last)
 	h.wantLast(id, last)
 }
 
-// wantStale demands ErrConflict for writers that know no more than one of ends.
+// wantStale checks that appends with After one of ends get ErrConflict.
 func (h *harness) wantStale(id annals.PersistenceID, ends []annals.SeqNr, when string) {
 	h.Helper()
 	for _, after := range ends {
@@ -109,8 +108,8 @@ func (h *harness) wantStale(id annals.PersistenceID, ends []annals.SeqNr, when s
 	}
 }
 
-// pausedWriter is about writers that knew an end of a commit and slept while others went on, saved a snapshot and
-// deleted what it covers.
+// pausedWriter is about writers that read the last number and were paused while others appended, saved a snapshot and deleted the events that it
+// covers.
 func pausedWriter(h *harness) {
 	id := h.id()
 	ends := []annals.SeqNr{0}
@@ -122,19 +121,19 @@ func pausedWriter(h *harness) {
 		h.saveSnapshot(snapshotOf(id, last))
 	}
 	h.deleteTo(id, ends[2])
-	h.wantStale(id, ends[:len(ends)-1], "behind a delete of the first numbers")
+	h.wantStale(id, ends[:len(ends)-1], "after a delete of the first numbers")
 	h.wantReplay(id, 1, annals.MaxSeqNr, ends[2]+1, last)
 	h.deleteTo(id, last-1) // perhaps within a commit
-	h.wantStale(id, ends[:len(ends)-1], "behind a delete of all numbers but the last")
+	h.wantStale(id, ends[:len(ends)-1], "after a delete of all numbers but the last")
 	h.wantReplay(id, 1, annals.MaxSeqNr, last, last)
 	h.deleteTo(id, annals.MaxSeqNr)
-	h.wantStale(id, ends[:len(ends)-1], "behind a delete of all numbers")
+	h.wantStale(id, ends[:len(ends)-1], "after a delete of all numbers")
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 	h.wantLast(id, last)
 
 	next := h.write(id, last, 1)
 	h.deleteTo(id, annals.MaxSeqNr)
-	h.wantStale(id, ends, "behind a second delete")
+	h.wantStale(id, ends, "after a second delete")
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 	h.wantLast(id, next)
 }
@@ -156,8 +155,8 @@ func firstWriters(h *harness) {
 	}
 }
 
-// writersBesideDeletes lets writers delete everything now and then, and counts the receipts for every number: one that
-// was deleted must not be given again to a writer that read the last number before.
+// writersBesideDeletes lets writers also delete all events from time to time, and counts the receipts for each number. A deleted number must not
+// be given again.
 func writersBesideDeletes(h *harness) {
 	const writers = 4
 	id, rounds := h.id(), h.volume(40, 10)
@@ -179,7 +178,7 @@ func writersBesideDeletes(h *harness) {
 				}
 			}
 			if err != nil && !isConflict(err) || try == mostTries {
-				errs[w] = fmt.Errorf("writer %d behind %d tries: %w", w, try, err)
+				errs[w] = fmt.Errorf("writer %d after %d tries: %w", w, try, err)
 				return
 			}
 		}
@@ -205,12 +204,12 @@ func losersSnapshot(h *harness) {
 	_, err := h.journal().Append(h.ctx, c)
 	h.wantKind(err, annals.ErrConflict, "append after 0 to an entity with three events, with a snapshot")
 	if got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{}); err != nil || ok && equal(got.Payload, s.Payload) {
-		h.Errorf("newest snapshot behind a lost race: got %v %s, error %v, want not the loser's", ok, show(got.Payload), err)
+		h.Errorf("newest snapshot after a lost race: got %v %s, error %v, want not the loser's", ok, show(got.Payload), err)
 	}
 }
 
-// coldStart is about stores whose calls hold one connection of a pool while they wait for another: with none left, all
-// wait for ever.
+// coldStart finds stores whose calls hold one connection of a pool while they wait for another: when no connection is left, all of them wait for
+// ever.
 func coldStart(h *harness) {
 	const entities = 64
 	ctx, cancel := context.WithTimeout(h.ctx, time.Minute)

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// record runs f with a testing.TB that keeps failures to itself and returns them.
+// record runs f with a testing.TB that records failures, and returns the failures.
 func record(tb testing.TB, f func(tb testing.TB)) []string {
 	r := &recorder{TB: tb}
 	done := make(chan struct{})
-	go func() { // of its own, since FailNow ends the goroutine
+	go func() { // because FailNow ends its goroutine
 		defer close(done)
 		f(r)
 	}()
@@ -23,7 +23,7 @@ func record(tb testing.TB, f func(tb testing.TB)) []string {
 	return slices.Clone(r.failures)
 }
 
-// recorder is a testing.TB whose failures are not those of the test behind it.
+// recorder is a testing.TB that records failures instead of failing the test.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex

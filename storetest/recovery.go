@@ -8,9 +8,9 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// recoveryCases run twice: as the store recovers, and through the fallback of annals.Recover.
+// recoveryCases run twice: with the store's Recoverer, and with the fallback of annals.Recover.
 var recoveryCases = bothWays([]recoveryCase{
-	{"J-E1", "sixteen singles, then the next number", needs(events), func(h *harness, s annals.Store) {
+	{"J-E1", "sixteen single events, then the next number", needs(events), func(h *harness, s annals.Store) {
 		id := h.id()
 		for n := range annals.SeqNr(16) {
 			h.append(h.commit(id, n, 1))
@@ -32,7 +32,7 @@ var recoveryCases = bothWays([]recoveryCase{
 	{"J-E3", "a batch of six", needs(events), recoverSizes(6)},
 	{"J-E4", "two batches of three", needs(events), recoverSizes(3, 3)},
 	{"J-E5", "a batch of four", needs(events), recoverSizes(4)},
-	{"J-E6", "six singles, five deleted", needs(events), func(h *harness, s annals.Store) {
+	{"J-E6", "six single events, five of them deleted", needs(events), func(h *harness, s annals.Store) {
 		id := h.id()
 		h.writeSizes(id, 0, 1, 1, 1, 1, 1, 1)
 		h.deleteTo(id, 5)
@@ -48,7 +48,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.deleteTo(id, annals.MaxSeqNr)
 		h.wantBehindDelete(s, id, 8, 7)
 	}},
-	{"RECOVER-3", "a snapshot and the events behind it", needs(events, snapshots), func(h *harness, s annals.Store) {
+	{"RECOVER-3", "a snapshot and the events after it", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		last := h.write(id, 0, 10)
 		for n := range annals.SeqNr(10) { // at every number, so also in the middle of commits
@@ -56,7 +56,7 @@ var recoveryCases = bothWays([]recoveryCase{
 			h.wantRecovered(s, id, last)
 		}
 	}},
-	{"RECOVER-4", "a snapshot in the middle of a commit: its later events count", needs(events, snapshots), func(h *harness, s annals.Store) {
+	{"RECOVER-4", "a snapshot in the middle of a commit, and the later events of the commit", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		last := h.writeSizes(id, 0, 2, 6, 1)
 		for _, n := range []annals.SeqNr{3, 5, 7} {
@@ -95,7 +95,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.saveSnapshot(snapshotOf(id, last-1))
 		h.wantRecovered(s, id, last)
 	}},
-	{"RECOVER-8", "events lost for good behind a snapshot: what is left is handed over", needs(events, snapshots), func(h *harness, s annals.Store) {
+	{"RECOVER-8", "events deleted after the newest snapshot: the snapshot and the remaining events", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		h.writeSizes(id, 0, 1, 8)
 		h.saveSnapshot(snapshotOf(id, 2))
@@ -104,7 +104,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.deleteTo(id, annals.MaxSeqNr)
 		h.wantPieces(s, id, 2, 10, 9)
 	}},
-	{"RECOVER-9", "an error of the caller's functions comes back unchanged", needs(events), func(h *harness, s annals.Store) {
+	{"RECOVER-9", "an error of the caller's event function is returned unchanged", needs(events), func(h *harness, s annals.Store) {
 		id := h.id()
 		h.write(id, 0, 5)
 		mine := errors.New("mine")
@@ -122,7 +122,7 @@ var recoveryCases = bothWays([]recoveryCase{
 			h.Errorf("recovery whose event function fails at the second event: got error %v after %d events, want %v after 2", err, seen, mine)
 		}
 	}},
-	{"RECOVER-10", "an error of the caller's snapshot function comes back unchanged", needs(events, snapshots), func(h *harness, s annals.Store) {
+	{"RECOVER-10", "an error of the caller's snapshot function is returned unchanged", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		h.write(id, 0, 5)
 		h.saveSnapshot(snapshotOf(id, 3))
@@ -148,7 +148,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.wantRecovered(s, id, last)
 		h.wantRecovered(s, id, h.write(id, last, 2))
 	}},
-	{"RECOVER-12", "all snapshots deleted: the events are enough", needs(events, snapshots), func(h *harness, s annals.Store) {
+	{"RECOVER-12", "all snapshots deleted, and all events left", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		last := h.write(id, 0, 6)
 		h.saveSnapshot(snapshotOf(id, 4))
@@ -163,7 +163,7 @@ type recoveryCase struct {
 	run       func(h *harness, s annals.Store)
 }
 
-// bothWays makes two cases of each.
+// bothWays makes two cases of each recoveryCase.
 func bothWays(cases []recoveryCase) (all []testCase) {
 	for _, rc := range cases {
 		all = append(all,
@@ -173,7 +173,7 @@ func bothWays(cases []recoveryCase) (all []testCase) {
 	return all
 }
 
-// withoutAbilities hides the optional abilities of a store, as a decorator does that knows none of them.
+// withoutAbilities hides the optional abilities of a store, as a decorator does.
 type withoutAbilities struct{ annals.Store }
 
 func recoverSizes(sizes ...int) func(h *harness, s annals.Store) {
@@ -183,22 +183,22 @@ func recoverSizes(sizes ...int) func(h *harness, s annals.Store) {
 	}
 }
 
-// unchanged is true when nothing has been wrapped around mine.
+// unchanged reports whether err is mine itself, not wrapped.
 func unchanged(err, mine error) bool { return errors.Is(err, mine) && err.Error() == mine.Error() }
 
 // recovered is an entity whose state is the sum of the numbers of its events.
 type recovered struct {
-	snapshot, first, seqNr annals.SeqNr // of the snapshot, of the first event, of the last thing handed over; 0 = none
+	snapshot, first, seqNr annals.SeqNr // of the snapshot, of the first event, of the last snapshot or event; 0 = none
 	sum                    int64
-	hole                   string // behind the first event
+	hole                   string // after the first event
 }
 
-// recover brings id back from s.
+// recover recovers id from s.
 func (h *harness) recover(s annals.Store, id annals.PersistenceID) (r recovered, last annals.SeqNr, err error) {
 	return h.recoverBeside(s, id, func() {})
 }
 
-// recoverBeside is recover with an owner that acts once the first snapshot has been handed over.
+// recoverBeside is recover. It calls owner when the first snapshot has been passed on.
 func (h *harness) recoverBeside(s annals.Store, id annals.PersistenceID, owner func()) (r recovered, last annals.SeqNr, err error) {
 	begun := false
 	last, err = annals.Recover(h.ctx, s, id, func(snap annals.Snapshot) error {
@@ -219,7 +219,7 @@ func (h *harness) recoverBeside(s annals.Store, id annals.PersistenceID, owner f
 		case r.first == 0:
 			r.first = e.SeqNr
 		case e.SeqNr != r.seqNr+1:
-			r.hole = fmt.Sprintf("event %d behind %d", e.SeqNr, r.seqNr)
+			r.hole = fmt.Sprintf("event %d after %d", e.SeqNr, r.seqNr)
 		}
 		r.seqNr, r.sum = e.SeqNr, r.sum+int64(e.SeqNr)
 		return nil
@@ -227,22 +227,22 @@ func (h *harness) recoverBeside(s annals.Store, id annals.PersistenceID, owner f
 	return r, last, err
 }
 
-// fault is what is wrong with r as a complete state behind number want.
+// fault says what is wrong with r as the complete state after number want; "" for nothing.
 func (r recovered) fault(want annals.SeqNr) string {
 	switch n := int64(want); {
 	case r.hole != "":
 		return "got " + r.hole
 	case r.seqNr != want:
-		return fmt.Sprintf("got a state behind %d, want %d", r.seqNr, want)
+		return fmt.Sprintf("got a state after %d, want %d", r.seqNr, want)
 	case r.first != 0 && r.first != r.snapshot+1:
-		return fmt.Sprintf("got event %d first behind snapshot %d", r.first, r.snapshot)
+		return fmt.Sprintf("got event %d first after snapshot %d", r.first, r.snapshot)
 	case r.sum != n*(n+1)/2:
-		return fmt.Sprintf("got state %d behind %d, want %d", r.sum, n, n*(n+1)/2)
+		return fmt.Sprintf("got state %d after %d, want %d", r.sum, n, n*(n+1)/2)
 	}
 	return ""
 }
 
-// wantRecovered demands the complete state behind number want.
+// wantRecovered checks that a recovery is the complete state after number want.
 func (h *harness) wantRecovered(s annals.Store, id annals.PersistenceID, want annals.SeqNr) {
 	h.Helper()
 	r, last, err := h.recover(s, id)
@@ -251,8 +251,8 @@ func (h *harness) wantRecovered(s annals.Store, id annals.PersistenceID, want an
 	}
 }
 
-// wantBehindDelete demands the events first … last, and nothing before them: an entity whose events were deleted
-// without a snapshot. Stores that demand one with the first commit have it.
+// wantBehindDelete checks that a recovery has the events first … last and no snapshot: the earlier events were deleted without one. Stores that
+// require a snapshot with the first commit have that one.
 func (h *harness) wantBehindDelete(s annals.Store, id annals.PersistenceID, first, last annals.SeqNr) {
 	h.Helper()
 	if h.caps.Limits.FirstSnapshot {
@@ -265,7 +265,7 @@ func (h *harness) wantBehindDelete(s annals.Store, id annals.PersistenceID, firs
 	h.wantPieces(s, id, 0, first, last)
 }
 
-// wantPieces demands a snapshot (0 = none) and the events first … last.
+// wantPieces checks that a recovery has a snapshot of a number (0 = none) and the events first … last.
 func (h *harness) wantPieces(s annals.Store, id annals.PersistenceID, snapshot, first, last annals.SeqNr) {
 	h.Helper()
 	r, got, err := h.recover(s, id)

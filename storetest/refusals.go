@@ -8,15 +8,15 @@ import (
 )
 
 var refusalCases = []testCase{
-	{id: "REFUSE-1", about: "wrong commits are ErrInvalid and nothing is written", needs: needs(events), run: wrongCommits},
-	{id: "REFUSE-2", about: "wrong snapshots are ErrInvalid and nothing is written", needs: needs(snapshots), run: wrongSnapshots},
-	{id: "REFUSE-3", about: "wrong state writes are ErrInvalid and nothing is written", needs: needs(states), run: wrongStateWrites},
-	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state behind its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
-	{id: "REFUSE-5", about: "errors are *annals.Error with the id", needs: needs(events), run: errorsCarryID},
+	{id: "REFUSE-1", about: "an invalid commit is ErrInvalid and nothing is written", needs: needs(events), run: wrongCommits},
+	{id: "REFUSE-2", about: "an invalid snapshot is ErrInvalid and nothing is written", needs: needs(snapshots), run: wrongSnapshots},
+	{id: "REFUSE-3", about: "an invalid state write is ErrInvalid and nothing is written", needs: needs(states), run: wrongStateWrites},
+	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state after its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
+	{id: "REFUSE-5", about: "errors are an *annals.Error with the id", needs: needs(events), run: errorsCarryID},
 	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
-	{id: "REFUSE-7", about: "what goes with a payload counts towards the limit", needs: needs(events, sizeLimit), run: largeBeside},
-	{id: "REFUSE-8", about: "errors about what is endless are short", needs: needs(events), run: shortErrors},
-	{id: "J-F6", about: "a commit that is too large is refused whole, its neighbours are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
+	{id: "REFUSE-7", about: "manifests, tags and metadata count for Limits.MaxBytes", needs: needs(events, sizeLimit), run: largeBeside},
+	{id: "REFUSE-8", about: "errors about long ids, tags and names are short", needs: needs(events), run: shortErrors},
+	{id: "J-F6", about: "a commit that is too large is refused whole, commits before and after it are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
 }
 
 func wrongCommits(h *harness) {
@@ -107,7 +107,7 @@ func wrongCommitSnapshot(h *harness) {
 	h.wantLast(id, 0)
 }
 
-// errorsCarryID looks at what a conflict tells: the entity and both numbers, the last one where the store knows it.
+// errorsCarryID checks the fields of a conflict: the entity and both numbers. The last number may be 0 for not known.
 func errorsCarryID(h *harness) {
 	id := h.id()
 	h.write(id, 0, 3)
@@ -174,7 +174,7 @@ func largeBeside(h *harness) {
 	}
 }
 
-// shortErrors has ids, tags and names of a megabyte, wrong ones so that no store takes them.
+// shortErrors uses invalid ids, tags and names of a megabyte.
 func shortErrors(h *harness) {
 	const most = 16 << 10
 	long := strings.Repeat("\x00", 1<<20)

@@ -5,12 +5,12 @@ import "github.com/annals-go/annals"
 var reopenCases = []testCase{
 	{id: "REOPEN-1", about: "a second store sees the events, numbers and deletes of the first at once", needs: needs(events, reopen), run: secondStoreSees},
 	{id: "REOPEN-2", about: "two stores race for the numbers of one entity: one winner each", needs: needs(events, reopen), run: func(h *harness) { h.oneWinnerOf(h.store, h.second()) }},
-	{id: "REOPEN-3", about: "a write of the first store sent again through the second is recognised", needs: needs(events, reopen, repeatable), run: sentAgainElsewhere},
+	{id: "REOPEN-3", about: "a write to the first store that is sent again to the second is recognised", needs: needs(events, reopen, repeatable), run: sentAgainElsewhere},
 	{id: "REOPEN-4", about: "a second store sees snapshots", needs: needs(snapshots, reopen), run: secondStoreSnapshots},
 	{id: "REOPEN-5", about: "two stores race for the revisions of one state: one winner each", needs: needs(states, reopen), run: func(h *harness) { h.oneStateWinnerOf(h.store, h.second()) }},
-	{id: "REOPEN-6", about: "a paused writer of the first store meets the second's deletes", needs: needs(events, reopen, fenceAfterDelete), run: pausedElsewhere},
+	{id: "REOPEN-6", about: "a paused writer of the first store gets ErrConflict after deletes by the second", needs: needs(events, reopen, fenceAfterDelete), run: pausedElsewhere},
 	{id: "REOPEN-7", about: "a second store sees offsets and epochs", needs: needs(offsets, reopen), run: secondStoreOffsets},
-	{id: "REOPEN-8", about: "a second store claims the same", needs: needs(reopen), run: func(h *harness) {
+	{id: "REOPEN-8", about: "a second store has the same capabilities", needs: needs(reopen), run: func(h *harness) {
 		h.wantEqual(h.second().Capabilities(), h.caps, "capabilities of a second store on the same data")
 	}},
 }
@@ -23,7 +23,7 @@ func (h *harness) second() annals.Store {
 	return s
 }
 
-// through makes h work on s.
+// through runs f with s in the place of h.store.
 func (h *harness) through(s annals.Store, f func()) {
 	h.Helper()
 	first := h.store
@@ -43,7 +43,7 @@ func secondStoreSees(h *harness) {
 	})
 	h.wantReplay(id, 1, annals.MaxSeqNr, 4, last)
 	h.wantLast(id, last)
-	h.wantStale(id, []annals.SeqNr{last - 1}, "behind a write of the second store")
+	h.wantStale(id, []annals.SeqNr{last - 1}, "after a write of the second store")
 }
 
 func sentAgainElsewhere(h *harness) {
@@ -54,7 +54,7 @@ func sentAgainElsewhere(h *harness) {
 		h.wantRepeated(c, r, "through a second store")
 		h.write(id, r.SeqNr, 1)
 	})
-	h.wantRepeated(c, r, "behind a write of the second store")
+	h.wantRepeated(c, r, "after a write of the second store")
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, r.SeqNr+1)
 }
 
@@ -76,7 +76,7 @@ func pausedElsewhere(h *harness) {
 		last = h.write(id, last, 5)
 		h.deleteTo(id, annals.MaxSeqNr)
 	})
-	h.wantStale(id, []annals.SeqNr{0, 2}, "behind writes and a delete of the second store")
+	h.wantStale(id, []annals.SeqNr{0, 2}, "after writes and a delete of the second store")
 	h.wantLast(id, last)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
 }
@@ -89,6 +89,6 @@ func secondStoreOffsets(h *harness) {
 	}
 	h.through(second, func() {
 		h.wantHandled("p", o)
-		h.wantKind(h.saveAs(6, annals.SliceRange{}, o), annals.ErrFenced, "save with epoch 6 through a second store behind epoch 7")
+		h.wantKind(h.saveAs(6, annals.SliceRange{}, o), annals.ErrFenced, "save with epoch 6 through a second store after epoch 7")
 	})
 }

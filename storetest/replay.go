@@ -16,23 +16,22 @@ import (
 )
 
 var replayCases = []testCase{
-	{id: "REPLAY-1", about: "breaking off early, many times, leaks nothing", needs: needs(events), run: breakOffEarly},
+	{id: "REPLAY-1", about: "breaking off early, many times, leaks no goroutines", needs: needs(events), run: breakOffEarly},
 	{id: "REPLAY-2", about: "the body of a replay may append to the same entity", needs: needs(events), run: appendWithinReplay},
 	{id: "REPLAY-3", about: "replays may be nested", needs: needs(events), run: nestedReplays},
 	{id: "REPLAY-4", about: "events have their id, and all events of a commit the time of its receipt, in UTC and microseconds", needs: needs(events), run: fieldsOfEvents},
-	{id: "REPLAY-5", about: "entities with alike ids do not mix", needs: needs(events), run: neighboursDoNotMix},
-	{id: "REPLAY-6", about: "a follower that replays from behind the last number it saw misses no event that is written meanwhile", needs: needs(events), run: tailBesideWriter},
-	{id: "PAGE-1", about: "more events than any page holds, the last one too", needs: needs(events), run: manyEvents},
-	{id: "PAGE-2", about: "more bytes than any page holds, the last one too", needs: needs(events), run: manyBytes},
-	{id: "PAGE-3", about: "windows of any size put together are the whole", needs: needs(events), run: windows},
-	{id: "PAGE-4", about: "more singles than any page holds, with a deleted beginning", needs: needs(events), run: manySinglesCut},
+	{id: "REPLAY-5", about: "entities with similar ids do not mix", needs: needs(events), run: neighboursDoNotMix},
+	{id: "REPLAY-6", about: "a follower that replays from the next number misses no event that is written at the same time", needs: needs(events), run: tailBesideWriter},
+	{id: "PAGE-1", about: "more events than a page holds are all replayed", needs: needs(events), run: manyEvents},
+	{id: "PAGE-2", about: "more bytes than a page holds are all replayed", needs: needs(events), run: manyBytes},
+	{id: "PAGE-3", about: "replays of consecutive ranges of any size are together the whole", needs: needs(events), run: windows},
+	{id: "PAGE-4", about: "more single events than a page holds, the first of them deleted", needs: needs(events), run: manySinglesCut},
 	{id: "Q-G1", about: "current events, two now and two later", needs: needs(events), run: twoAndTwo},
-	{id: "Q-G3", about: "an event written while a replay of the three before runs", needs: needs(events), run: writtenMeanwhile},
+	{id: "Q-G3", about: "an event that is written during a replay of the three before it", needs: needs(events), run: writtenMeanwhile},
 	{id: "Q-G10", about: "events have a time", needs: needs(events), run: eventsHaveTime},
 }
 
-// breakOffEarly counts the goroutines that replays, all broken off, leave behind. A few may belong to connections that were
-// opened meanwhile.
+// breakOffEarly counts the goroutines that are left after many replays that break off. A few may belong to connections that were opened meanwhile.
 func breakOffEarly(h *harness) {
 	const few = 50
 	id, rounds := h.id(), h.volume(200, 80)
@@ -56,11 +55,11 @@ func breakOffEarly(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, h.last(id))
 	h.write(id, h.last(id), 1)
 	if err := h.store.Close(); err != nil {
-		h.Errorf("Close behind replays that were broken off: got %v, want nil", err)
+		h.Errorf("Close after replays that were broken off: got %v, want nil", err)
 	}
 }
 
-// goroutines is the number of goroutines with a label, once it is at most limit, or after five seconds.
+// goroutines waits until at most limit goroutines have the label, for at most five seconds, and returns how many have it.
 func goroutines(label string, limit int) int {
 	for deadline := time.Now().Add(5 * time.Second); ; runtime.Gosched() {
 		if n := labelled(label); n <= limit || time.Now().After(deadline) {
@@ -69,7 +68,7 @@ func goroutines(label string, limit int) int {
 	}
 }
 
-// labelled reads the goroutine profile, whose records begin with a count and name their labels in the next line.
+// labelled counts the goroutines with the label in the goroutine profile. A record of the profile begins with a count; the next line has the labels.
 func labelled(label string) (n int) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
@@ -147,8 +146,8 @@ func fieldsOfEvents(h *harness) {
 	}
 }
 
-// tailBesideWriter lets one goroutine append while others follow the journal: each replay begins behind the last number that
-// the one before yielded. The writer appends when a follower that has seen everything begins its next replay.
+// tailBesideWriter lets one goroutine append while others follow the journal: each replay begins after the last number that the replay before
+// yielded. The writer appends when a follower that has seen all events begins its next replay.
 func tailBesideWriter(h *harness) {
 	const followers = 3
 	id, end := h.id(), annals.SeqNr(h.volume(400, 120))
@@ -172,7 +171,7 @@ func tailBesideWriter(h *harness) {
 				r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%3)))
 				acked.Store(int64(r.SeqNr))
 			}
-			acked.Store(int64(end)) // also when it failed: the others must not wait
+			acked.Store(int64(end)) // also after an error: the others must not wait
 			return
 		}
 		defer begin()
@@ -218,7 +217,7 @@ func manyEvents(h *harness) {
 	h.wantLast(id, last)
 }
 
-// manyBytes writes 3 MB in events of 4 KB: services cut their pages at 1 MB.
+// manyBytes writes 3 MB in events of 4 KB: pages of DynamoDB end at 1 MB.
 func manyBytes(h *harness) {
 	id, n, size := h.id(), h.volume(768, 300), 4096
 	if limit := h.caps.Limits.MaxBytes; limit > 0 {
@@ -293,7 +292,7 @@ func writtenMeanwhile(h *harness) {
 	got := h.steps(next, 2)
 	h.write(id, 3, 1)
 	got = append(got, h.steps(next, 10)...)
-	if len(got) != 4 { // the fourth may be seen
+	if len(got) != 4 { // the fourth event may be seen or not
 		h.wantEvents("replay with a fourth event written meanwhile", got, id, 1, 3)
 		return
 	}
@@ -305,7 +304,7 @@ func eventsHaveTime(h *harness) {
 	h.fixture(id)
 	for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
 		if !e.Time.After(time.Unix(0, 0)) {
-			h.Errorf("time of number %d: got %v, want a time behind 1970", e.SeqNr, e.Time)
+			h.Errorf("time of number %d: got %v, want a time after 1970", e.SeqNr, e.Time)
 		}
 	}
 }

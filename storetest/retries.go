@@ -9,20 +9,20 @@ import (
 )
 
 var retryCases = []testCase{
-	{id: "RETRY-1", about: "a write sent again is recognised, once stored", needs: needs(events, repeatable), run: sentAgain},
-	{id: "RETRY-2", about: "also after other writes followed", needs: needs(events, repeatable), run: sentAgainLater},
-	{id: "RETRY-3", about: "also after its events were deleted", needs: needs(events, repeatable, fenceAfterDelete), run: sentAgainAfterDelete},
-	{id: "RETRY-4", about: "duplicates in flight are one write", needs: needs(events, repeatable), run: duplicatesInFlight},
+	{id: "RETRY-1", about: "a commit that is sent again is recognised, and stored once", needs: needs(events, repeatable), run: sentAgain},
+	{id: "RETRY-2", about: "a commit that is sent again after other commits is recognised", needs: needs(events, repeatable), run: sentAgainLater},
+	{id: "RETRY-3", about: "a commit that is sent again after its events were deleted is recognised", needs: needs(events, repeatable, fenceAfterDelete), run: sentAgainAfterDelete},
+	{id: "RETRY-4", about: "duplicates at the same time are one write", needs: needs(events, repeatable), run: duplicatesInFlight},
 	{id: "RETRY-5", about: "the zero WriteID is never recognised", needs: needs(events), run: zeroWriteID},
-	{id: "RETRY-6", about: "a try that came too late stays a conflict, however often it is sent", needs: needs(events), run: lateTryStaysConflict},
-	{id: "RETRY-7", about: "writers whose answers get lost store every commit once", needs: needs(events, repeatable), run: lostAnswers},
+	{id: "RETRY-6", about: "a commit that was refused stays a conflict, however often it is sent", needs: needs(events), run: lateTryStaysConflict},
+	{id: "RETRY-7", about: "writers store each commit once when answers get lost", needs: needs(events, repeatable), run: lostAnswers},
 	{id: "RETRY-8", about: "a repeated commit with a snapshot is recognised", needs: needs(events, repeatable, commitSnapshot, snapshots), run: sentAgainWithSnapshot},
-	{id: "RETRY-9", about: "an answer lost between store and server", needs: needs(events, repeatable, loseAnswer), run: lostByServer},
-	{id: "RETRY-10", about: "a state write's answer lost between store and server", needs: needs(states, idempotentState, loseAnswer), run: stateLostByServer},
-	{id: "RETRY-11", about: "without Repeatable a commit sent again is never doubled", needs: needs(events), unless: needs(repeatable), run: neverDoubled},
+	{id: "RETRY-9", about: "the answer to a commit is lost between store and server", needs: needs(events, repeatable, loseAnswer), run: lostByServer},
+	{id: "RETRY-10", about: "the answer to a state write is lost between store and server", needs: needs(states, idempotentState, loseAnswer), run: stateLostByServer},
+	{id: "RETRY-11", about: "without Repeatable a commit that is sent again is never stored twice", needs: needs(events), unless: needs(repeatable), run: neverDoubled},
 }
 
-// wantRepeated demands that c, which landed with receipt first, is recognised when it is sent again.
+// wantRepeated checks that c, which was stored with receipt first, is recognised when it is sent again.
 func (h *harness) wantRepeated(c annals.Commit, first annals.Receipt, when string) {
 	h.Helper()
 	r, err := h.send(h.ctx, h.store, c)
@@ -59,14 +59,13 @@ func sentAgainLater(h *harness) {
 		after = receipts[i].SeqNr
 	}
 	for i, c := range commits {
-		h.wantRepeated(c, receipts[i], "behind later writes")
+		h.wantRepeated(c, receipts[i], "after later writes")
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, after)
 	h.wantLast(id, after)
 }
 
-// sentAgainAfterDelete holds stores that keep deleted numbers to keep their WriteIDs as well. Their times may become those of
-// the delete.
+// sentAgainAfterDelete checks that deletes keep the WriteIDs. The time in the receipt may become that of the delete.
 func sentAgainAfterDelete(h *harness) {
 	id := h.id()
 	var commits []annals.Commit
@@ -82,7 +81,7 @@ func sentAgainAfterDelete(h *harness) {
 		for i, c := range commits {
 			r, err := h.send(h.ctx, h.store, c)
 			if err != nil || !r.Repeated || r.SeqNr != c.After+annals.SeqNr(len(c.Events)) || r.Time.Before(receipts[i].Time) {
-				h.Errorf("append after %d sent again behind a delete to %d: got %+v, error %v, want Repeated, and no earlier than %+v", c.After, to, r, err, receipts[i])
+				h.Errorf("append with After %d sent again after a delete to %d: got %+v, error %v, want Repeated, and no earlier than %+v", c.After, to, r, err, receipts[i])
 			}
 		}
 		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, after)+1, after)
@@ -139,7 +138,7 @@ func lateTryStaysConflict(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 }
 
-// forgetful is a Store whose Append loses the answer of every third write that landed.
+// forgetful is a Store that loses the answer to every third append that was stored.
 type forgetful struct {
 	annals.Store
 	writes atomic.Int64
@@ -188,7 +187,7 @@ func lostAnswers(h *harness) {
 		h.Fatalf("%d writers whose answers get lost: got error %v, want none but conflicts", writers, err)
 	}
 	es := h.replay(id, 1, annals.MaxSeqNr)
-	h.wantEvents("replay behind lost answers", es, id, 1, annals.SeqNr(writers*rounds))
+	h.wantEvents("replay after lost answers", es, id, 1, annals.SeqNr(writers*rounds))
 	for w := range landed {
 		for n, writeID := range landed[w] {
 			if int(n) <= len(es) && !es[n-1].WriteID.IsZero() && es[n-1].WriteID != writeID {
@@ -207,12 +206,12 @@ func sentAgainWithSnapshot(h *harness) {
 	r := h.append(c)
 	h.wantRepeated(c, r, "with its snapshot")
 	h.write(id, last, 1)
-	h.wantRepeated(c, r, "with its snapshot, behind another write")
+	h.wantRepeated(c, r, "with its snapshot, after another write")
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, last+1)
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, last)
 }
 
-// lostByServer allows the store to say ErrUnknown or to find out by itself that its write landed.
+// lostByServer allows the store to answer ErrUnknown, or to find out by itself that its write was stored.
 func lostByServer(h *harness) {
 	id := h.id()
 	var after annals.SeqNr
@@ -248,7 +247,7 @@ func stateLostByServer(h *harness) {
 	h.wantState(id, 4)
 }
 
-// neverDoubled allows a store without Repeatable to recognise a write for a while.
+// neverDoubled allows a store without Repeatable to recognise a recent write.
 func neverDoubled(h *harness) {
 	id := h.id()
 	c := h.commit(id, 0, h.batch(2))

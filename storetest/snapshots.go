@@ -37,7 +37,7 @@ var snapshotCases = append(snapshotTable(), []testCase{
 	}},
 	{id: "S-10", about: "a second save of a number replaces the first", needs: needs(snapshots), run: replacedSnapshot},
 	{id: "S-11", about: "a snapshot of ten thousand characters", needs: needs(snapshots), run: longSnapshot},
-	{id: "S-O1", about: "serializer id, manifest and bytes come back unchanged", needs: needs(snapshots), run: func(h *harness) {
+	{id: "S-O1", about: "serializer id, manifest and bytes are kept", needs: needs(snapshots), run: func(h *harness) {
 		id := h.id()
 		h.snapshotFixture(id)
 		s := annals.Snapshot{ID: id, SeqNr: 100, Payload: annals.Payload{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")}}
@@ -47,7 +47,7 @@ var snapshotCases = append(snapshotTable(), []testCase{
 			h.Errorf("newest snapshot: got %v, %d of %q with %s, error %v, want 100 of %q with %s", ok, got.SeqNr, got.ID, show(got.Payload), err, id, show(s.Payload))
 		}
 	}},
-	{id: "S-O2", about: "metadata come back", needs: needs(snapshots, metadata), run: func(h *harness) {
+	{id: "S-O2", about: "metadata is kept", needs: needs(snapshots, metadata), run: func(h *harness) {
 		id := h.id()
 		s := snapshotOf(id, 100)
 		s.Metadata = annals.Payload{SerializerID: 3, Manifest: "m", Data: []byte("fictional metadata")}
@@ -59,17 +59,17 @@ var snapshotCases = append(snapshotTable(), []testCase{
 	}},
 	{id: "S-D1", about: "a snapshot above the limit is refused", needs: needs(snapshots, sizeLimit), run: largeSnapshot},
 	{id: "SNAPSHOT-1", about: "an older snapshot saved late does not become the newest", needs: needs(snapshots), run: olderSavedLate},
-	{id: "SNAPSHOT-2", about: "racing saves leave the highest number", needs: needs(snapshots), run: racingSaves},
-	{id: "SNAPSHOT-3", about: "the newest snapshot never goes back beside saves", needs: needs(snapshots), run: newestNeverGoesBack},
-	{id: "SNAPSHOT-4", about: "deletes are repeatable, of an unknown entity too", needs: needs(snapshots), run: repeatedSnapshotDeletes},
+	{id: "SNAPSHOT-2", about: "after concurrent saves the highest number is the newest", needs: needs(snapshots), run: racingSaves},
+	{id: "SNAPSHOT-3", about: "the newest snapshot never goes back during saves", needs: needs(snapshots), run: newestNeverGoesBack},
+	{id: "SNAPSHOT-4", about: "deletes can be repeated, of an unknown entity too", needs: needs(snapshots), run: repeatedSnapshotDeletes},
 	{id: "SNAPSHOT-5", about: "a save without a time gets the store's clock", needs: needs(snapshots), run: snapshotTime},
 	{id: "SNAPSHOT-6", about: "lower bounds of number and time are inclusive", needs: needs(snapshots, manySnapshots), run: lowerBounds},
 	{id: "SNAPSHOT-7", about: "entities do not mix", needs: needs(snapshots), run: snapshotsDoNotMix},
 	{id: "SNAPSHOT-8", about: "a delete up to a number below the newest keeps the newest", needs: needs(snapshots), run: pruneKeepsNewest},
-	{id: "SNAPSHOT-9", about: "there is always a snapshot beside saves and deletes of the one before", needs: needs(snapshots), run: alwaysOneSnapshot},
+	{id: "SNAPSHOT-9", about: "there is always a snapshot while new ones are saved and older ones deleted", needs: needs(snapshots), run: alwaysOneSnapshot},
 }...)
 
-// snapshotTable are the cases that only look for a snapshot of the fixture.
+// snapshotTable are the cases that only load a snapshot of the fixture.
 func snapshotTable() (all []testCase) {
 	for _, r := range []struct {
 		id, about string
@@ -77,7 +77,7 @@ func snapshotTable() (all []testCase) {
 		want      annals.SeqNr
 		needs     []need
 	}{
-		{"S-02", "none as old as that", annals.SnapshotCriteria{MaxTime: time.UnixMilli(100)}, 0, needs(snapshots)},
+		{"S-02", "none as old as the bound", annals.SnapshotCriteria{MaxTime: time.UnixMilli(100)}, 0, needs(snapshots)},
 		{"S-03", "none up to 7", annals.SnapshotCriteria{MaxSeqNr: 7}, 0, needs(snapshots)},
 		{"S-04", "the newest is 15", annals.SnapshotCriteria{}, 15, needs(snapshots)},
 		{"S-05", "the newest up to 13", annals.SnapshotCriteria{MaxSeqNr: 13}, 13, needs(snapshots, manySnapshots)},
@@ -93,7 +93,7 @@ func snapshotTable() (all []testCase) {
 	return all
 }
 
-// takenAt is the time of the snapshot of number n in the fixture: a minute apart, in the milliseconds that tables keep.
+// takenAt is the time of snapshot n of the fixture. The times are a minute apart and have milliseconds, as some tables keep no more.
 func takenAt(n annals.SeqNr) time.Time {
 	return time.Date(2024, 5, 1, 12, int(n), 0, 7_000_000, time.UTC)
 }
@@ -112,7 +112,7 @@ func (h *harness) snapshotFixture(id annals.PersistenceID) {
 	}
 }
 
-// wantSnapshot demands the snapshot of a number, with what the suite saves there; 0 is none.
+// wantSnapshot checks that the snapshot of number want is the newest that fits c; 0 means none.
 func (h *harness) wantSnapshot(id annals.PersistenceID, c annals.SnapshotCriteria, want annals.SeqNr) {
 	h.Helper()
 	s, ok, err := h.store.Snapshots().Latest(h.ctx, id, c)
@@ -141,7 +141,7 @@ func replacedSnapshot(h *harness) {
 	h.saveSnapshot(s)
 	got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: 15})
 	if err != nil || !ok || got.SeqNr != 15 || !equal(got.Payload, s.Payload) {
-		h.Errorf("newest snapshot behind a second save of 15: got %v, number %d with %s, error %v, want %s", ok, got.SeqNr, show(got.Payload), err, show(s.Payload))
+		h.Errorf("newest snapshot after a second save of 15: got %v, number %d with %s, error %v, want %s", ok, got.SeqNr, show(got.Payload), err, show(s.Payload))
 	}
 }
 
@@ -209,7 +209,7 @@ func newestNeverGoesBack(h *harness) {
 				}
 			}
 		case 1:
-			for n := annals.SeqNr(1); running(done) && errs[1] == nil; n = n%5 + 1 { // late ones
+			for n := annals.SeqNr(1); running(done) && errs[1] == nil; n = n%5 + 1 { // older ones
 				errs[1] = h.store.Snapshots().Save(h.ctx, snapshotOf(id, n))
 			}
 		case 2:
@@ -217,7 +217,7 @@ func newestNeverGoesBack(h *harness) {
 			for running(done) && errs[2] == nil {
 				s, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
 				if errs[2] = err; err == nil && s.SeqNr < seen {
-					errs[2] = fmt.Errorf("newest snapshot: got %d behind %d, want it never to go back", s.SeqNr, seen)
+					errs[2] = fmt.Errorf("newest snapshot: got %d after %d, want it never to go back", s.SeqNr, seen)
 				}
 				seen = s.SeqNr
 			}
@@ -228,7 +228,7 @@ func newestNeverGoesBack(h *harness) {
 	}
 }
 
-// alwaysOneSnapshot reads while each snapshot is deleted once the next one is saved.
+// alwaysOneSnapshot loads snapshots while each one is deleted after the next one is saved.
 func alwaysOneSnapshot(h *harness) {
 	const readers = 2
 	id, rounds := h.id(), h.volume(60, 20)
@@ -247,7 +247,7 @@ func alwaysOneSnapshot(h *harness) {
 		for round := 0; round < rounds && errs[i] == nil; round++ {
 			_, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
 			if errs[i] = err; err == nil && !ok {
-				errs[i] = errors.New("newest snapshot: got none, want one: each is deleted behind the save of the next")
+				errs[i] = errors.New("newest snapshot: got none, want one: each is deleted after the next is saved")
 			}
 		}
 	})

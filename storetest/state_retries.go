@@ -8,21 +8,21 @@ import (
 )
 
 var stateRetryCases = []testCase{
-	{id: "STATE-20", about: "a write sent again is recognised, put and delete", needs: needs(states, idempotentState), run: stateSentAgain},
-	{id: "STATE-21", about: "also behind up to three other writes", needs: needs(states, idempotentState), run: stateSentAgainLater},
-	{id: "STATE-22", about: "behind four other writes the outcome is unknown, never a conflict", needs: needs(states, idempotentState), run: stateForgotten},
-	{id: "STATE-23", about: "a write that never landed is a conflict within four revisions, unknown behind them", needs: needs(states, idempotentState), run: stateNeverLanded},
-	{id: "STATE-24", about: "duplicates in flight are one write", needs: needs(states, idempotentState), run: stateDuplicatesInFlight},
+	{id: "STATE-20", about: "a put or delete that is sent again is recognised", needs: needs(states, idempotentState), run: stateSentAgain},
+	{id: "STATE-21", about: "a write that is sent again after up to three others is recognised", needs: needs(states, idempotentState), run: stateSentAgainLater},
+	{id: "STATE-22", about: "a write that is sent again after four others is ErrUnknown, never a conflict", needs: needs(states, idempotentState), run: stateForgotten},
+	{id: "STATE-23", about: "a write that was never stored is a conflict within four revisions, and ErrUnknown after them", needs: needs(states, idempotentState), run: stateNeverLanded},
+	{id: "STATE-24", about: "duplicates at the same time are one write", needs: needs(states, idempotentState), run: stateDuplicatesInFlight},
 	{id: "STATE-25", about: "the zero WriteID is never recognised", needs: needs(states), run: stateZeroWriteID},
-	{id: "STATE-26", about: "a repeated write with an event does not double the event", needs: needs(states, idempotentState, stateEvents, events), run: stateEventSentAgain},
-	{id: "STATE-27", about: "without IdempotentState a write sent again is never doubled", needs: needs(states), unless: needs(idempotentState), run: stateNeverDoubled},
-	{id: "STATE-28", about: "a first try is a conflict however far behind, and never hides what landed", needs: needs(states, idempotentState), run: stateFirstTry},
+	{id: "STATE-26", about: "a repeated write with an event stores the event once", needs: needs(states, idempotentState, stateEvents, events), run: stateEventSentAgain},
+	{id: "STATE-27", about: "without IdempotentState a write that is sent again is never stored twice", needs: needs(states), unless: needs(idempotentState), run: stateNeverDoubled},
+	{id: "STATE-28", about: "with FirstTry an old write is always a conflict, and a stored one is recognised", needs: needs(states, idempotentState), run: stateFirstTry},
 }
 
-// write is Put or Delete.
+// writeState is Put or Delete.
 type writeState func(ctx context.Context, w annals.StateWrite) (annals.Receipt, error)
 
-// wantStateRepeated demands that w, which landed as revision After+1, is recognised when it is sent again.
+// wantStateRepeated checks that w, which was stored as revision After+1, is recognised when it is sent again.
 func (h *harness) wantStateRepeated(write writeState, w annals.StateWrite, when string) annals.Receipt {
 	h.Helper()
 	r, err := write(h.ctx, w)
@@ -47,11 +47,11 @@ func stateSentAgain(h *harness) {
 		h.Fatalf("delete state after 1: got %+v, error %v, want revision 2", r, err)
 	}
 	h.wantStateRepeated(s.Delete, d, "at once")
-	h.wantStateRepeated(s.Put, w, "behind a delete")
+	h.wantStateRepeated(s.Put, w, "after a delete")
 	h.wantNoState(id, 2)
 }
 
-// history writes n revisions, every third a delete, and returns the writes.
+// history writes n revisions, every third one a delete, and returns the writes.
 func (h *harness) history(id annals.PersistenceID, n int) (ws []annals.StateWrite, writes []writeState) {
 	h.Helper()
 	for after := range annals.SeqNr(n) {
@@ -72,11 +72,11 @@ func stateSentAgainLater(h *harness) {
 		id := h.id()
 		ws, writes := h.history(id, n)
 		for i := max(n-4, 0); i < n; i++ {
-			h.wantStateRepeated(writes[i], ws[i], "behind later writes")
+			h.wantStateRepeated(writes[i], ws[i], "after later writes")
 		}
 		s, _, err := h.store.States().Get(h.ctx, id)
 		if err != nil || s.Revision != annals.SeqNr(n) {
-			h.Errorf("state behind %d writes, four of them sent again: got revision %d, error %v, want %d", n, s.Revision, err, n)
+			h.Errorf("state after %d writes, four of them sent again: got revision %d, error %v, want %d", n, s.Revision, err, n)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func changesSeen[T any](t *typed[T]) {
 		t.Fatalf("a handler of four changes: got %d calls", len(seen))
 	}
 	for i, s := range seen {
-		// A handler may run before the write gets its time, and a receipt may tell no more than milliseconds.
+		// A handler may run before the write gets its time, and the time in a receipt may be in milliseconds.
 		if early := want[i].Time.Sub(s.Time); early < -time.Millisecond || early > time.Minute {
 			t.Errorf("time of change %d: got %v, want that of the receipt, %v, or one shortly before", i+1, s.Time, want[i].Time)
 		}
@@ -70,7 +70,7 @@ func changesRepeated[T any](t *typed[T]) {
 		t.Fatalf("delete state after 1: got error %v, want none", err)
 	}
 	for _, now = range []error{nil, mine} {
-		t.wantStateRepeated(t.store.States().Put, w, "behind a delete")
+		t.wantStateRepeated(t.store.States().Put, w, "after a delete")
 		t.wantStateRepeated(t.store.States().Delete, d, "at once")
 	}
 	t.wantCounted(2)
@@ -87,7 +87,7 @@ func handlerFails[T any](t *typed[T]) {
 	t.wantUndone(id, 1)
 }
 
-// wantOwnError demands the error of the caller's own function, in one of the store's without a kind.
+// wantOwnError checks that err is an *annals.Error without a Kind around the error of the caller's own function.
 func (t *typed[T]) wantOwnError(err, want error, did string) {
 	t.Helper()
 	e := (*annals.Error)(nil)
@@ -131,7 +131,7 @@ func handlerExits[T any](t *typed[T]) {
 	t.wantUndone(id, 3)
 }
 
-// returns is fn's error, once fn has returned; a fn that panics, or whose goroutine ends, fails the case.
+// returns runs fn on another goroutine and returns its error. The case fails when fn panics or ends its goroutine.
 func (h *harness) returns(did string, fn func() error) (err error) {
 	h.Helper()
 	returned, ended := false, make(chan struct{})
@@ -161,7 +161,7 @@ func handlerRefused[T any](t *typed[T]) {
 		_, err := t.store.States().Put(t.ctx, textState(id, 1, "refused"))
 		t.wantKind(err, annals.ErrConstraint, "put state when a rule of the caller's own refuses it")
 		if isConflict(err) || annals.SafeToRetry(err) {
-			t.Errorf("put state when a rule of the caller's own refuses it: got %v, want an error that nobody retries", err)
+			t.Errorf("put state when a rule of the caller's own refuses it: got %v, want an error that is not safe to retry", err)
 		}
 	}
 	t.wantUndone(id, 1)
@@ -174,7 +174,7 @@ func handlersTakeTurns[T any](t *typed[T]) {
 			t.Errorf("handlers of one entity: got %d at the same time, want one", n)
 		}
 		defer running.Add(-1)
-		for range 100 { // let others in
+		for range 100 { // let other goroutines run
 			runtime.Gosched()
 		}
 		return t.counts(ctx, tx)
@@ -224,7 +224,7 @@ func handlerInTx[T any](t *typed[T]) {
 	t.wantState(id, 1)
 	t.wantCounted(1)
 	err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
-		_, err := in.States().Put(ctx, stateWrite(id, 0)) // on some stores the conflict shows when the transaction ends
+		_, err := in.States().Put(ctx, stateWrite(id, 0)) // some stores find the conflict when the transaction ends
 		return err
 	})
 	t.wantKind(err, annals.ErrConflict, "transaction with a put after 0 at revision 1")
@@ -334,7 +334,7 @@ func changesRace[T any](t *typed[T]) {
 		}
 		revisions += s.Revision
 	}
-	t.wantEqual(revisions, annals.SeqNr(accepted.Load()), "revisions of all entities behind the race")
+	t.wantEqual(revisions, annals.SeqNr(accepted.Load()), "revisions of all entities after the race")
 }
 
 func handlerFailsWithEvent[T any](t *typed[T]) {

@@ -23,13 +23,13 @@ var stateCases = []testCase{
 		h.put(id, 1)
 		h.wantState(id, 2)
 	}},
-	{id: "D-04", about: "a deleted state is gone, its revision is known", needs: needs(states), run: func(h *harness) {
+	{id: "D-04", about: "a deleted state is not found, its revision is kept", needs: needs(states), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		h.deleteState(id, 1)
 		h.wantNoState(id, 2)
 	}},
-	{id: "D-05", about: "entities with alike ids do not mix", needs: needs(states), run: func(h *harness) {
+	{id: "D-05", about: "entities with similar ids do not mix", needs: needs(states), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		h.put(id+"-2", 0)
@@ -37,7 +37,7 @@ var stateCases = []testCase{
 		h.wantState(id, 1)
 		h.wantState(id+"-2", 2)
 	}},
-	{id: "D-06", about: "a put behind a delete is the next revision", needs: needs(states), run: func(h *harness) {
+	{id: "D-06", about: "a put after a delete is the next revision", needs: needs(states), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		h.deleteState(id, 1)
@@ -64,7 +64,7 @@ var stateCases = []testCase{
 		_, err := h.store.States().Put(h.ctx, stateWrite(h.id(), 1))
 		h.wantKind(err, annals.ErrConflict, "put state after 1 of an entity never written")
 	}},
-	{id: "D-O3", about: "serializer id, manifest and bytes come back unchanged", needs: needs(states), run: func(h *harness) {
+	{id: "D-O3", about: "serializer id, manifest and bytes are kept", needs: needs(states), run: func(h *harness) {
 		for _, p := range []annals.Payload{
 			{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")},
 			{SerializerID: -3, Manifest: "日本 😀", Data: []byte(strings.Repeat("x", 10_000))},
@@ -82,7 +82,7 @@ var stateCases = []testCase{
 			}
 		}
 	}},
-	{id: "D-O4", about: "a delete after the revision that Get tells, whatever is there", needs: needs(states), run: func(h *harness) {
+	{id: "D-O4", about: "a delete with the revision of Get as After, of nothing, a state or a tombstone", needs: needs(states), run: func(h *harness) {
 		id := h.id()
 		for revision := range annals.SeqNr(4) { // of nothing, a tombstone, a state, another tombstone
 			s, _, err := h.store.States().Get(h.ctx, id)
@@ -97,19 +97,19 @@ var stateCases = []testCase{
 			h.wantNoState(id, revision+1)
 		}
 	}},
-	{id: "STATE-1", about: "revisions go on behind deletes and never repeat", needs: needs(states), run: revisionsGoOn},
+	{id: "STATE-1", about: "revisions continue after deletes and never repeat", needs: needs(states), run: revisionsGoOn},
 	{id: "STATE-2", about: "a delete of an entity never written leaves a tombstone", needs: needs(states), run: tombstoneOfUnknown},
-	{id: "STATE-3", about: "of eight writers with the same After one wins, revision after revision", needs: needs(states), run: oneStateWinner},
-	{id: "STATE-4", about: "a writer behind a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
-	{id: "STATE-5", about: "tags come back", needs: needs(states, tags), run: stateTags},
-	{id: "STATE-10", about: "metadata come back, also those of a delete", needs: needs(states, stateMetadata), run: stateMetadataComeBack},
-	{id: "STATE-6", about: "an event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
+	{id: "STATE-3", about: "of eight writers with the same After one wins, at every revision", needs: needs(states), run: oneStateWinner},
+	{id: "STATE-4", about: "a writer that was paused during a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
+	{id: "STATE-5", about: "tags are kept", needs: needs(states, tags), run: stateTags},
+	{id: "STATE-10", about: "metadata is kept, also that of a delete", needs: needs(states, stateMetadata), run: stateMetadataComeBack},
+	{id: "STATE-6", about: "the event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
 	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
-	{id: "STATE-9", about: "an event whose number the journal does not wait for is refused", needs: needs(states, stateEvents, events), run: eventOutOfStep},
-	{id: "STATE-8", about: "racing writes with events: one event for every revision", needs: needs(states, stateEvents, events), run: racingStateEvents},
+	{id: "STATE-9", about: "a write with an event is ErrInvalid when the journal's last number is not After", needs: needs(states, stateEvents, events), run: eventOutOfStep},
+	{id: "STATE-8", about: "concurrent writes with events store one event for each revision", needs: needs(states, stateEvents, events), run: racingStateEvents},
 }
 
-// stateWrite is a write of the state behind revision after+1, with an id of its own.
+// stateWrite is a write of revision after+1 with a new WriteID.
 func stateWrite(id annals.PersistenceID, after annals.SeqNr) annals.StateWrite {
 	return annals.StateWrite{ID: id, After: after, Payload: statePayload(after + 1), WriteID: annals.NewWriteID()}
 }
@@ -136,7 +136,7 @@ func (h *harness) deleteState(id annals.PersistenceID, after annals.SeqNr) {
 	}
 }
 
-// wantState demands the state that put wrote as revision want.
+// wantState checks that the state is revision want, as put writes it.
 func (h *harness) wantState(id annals.PersistenceID, want annals.SeqNr) {
 	h.Helper()
 	s, ok, err := h.store.States().Get(h.ctx, id)
@@ -146,7 +146,7 @@ func (h *harness) wantState(id annals.PersistenceID, want annals.SeqNr) {
 	}
 }
 
-// wantNoState demands no state; revision is that of the tombstone, 0 where there never was a state.
+// wantNoState checks that there is no state. revision is that of the tombstone, 0 for a state never written.
 func (h *harness) wantNoState(id annals.PersistenceID, revision annals.SeqNr) {
 	h.Helper()
 	s, ok, err := h.store.States().Get(h.ctx, id)
@@ -167,9 +167,9 @@ func revisionsGoOn(h *harness) {
 		h.wantNoState(id, after+3)
 		after += 3
 		w := stateWrite(id, 0)
-		w.WriteID = annals.WriteID{} // with one, the outcome of so old a write would be unknown
+		w.WriteID = annals.WriteID{} // with one, so old a write would be ErrUnknown
 		_, err := h.store.States().Put(h.ctx, w)
-		h.wantKind(err, annals.ErrConflict, "put state after 0 behind the delete of revision %d", after)
+		h.wantKind(err, annals.ErrConflict, "put state with After 0 after the delete of revision %d", after)
 	}
 }
 
@@ -209,7 +209,7 @@ func (h *harness) oneStateWinnerOf(stores ...annals.Store) {
 		}
 		s, ok, err := h.store.States().Get(h.ctx, id)
 		if want := string(rune('a' + winner)); winner < 0 || err != nil || !ok || s.Revision != after+1 || s.Manifest != want {
-			h.Fatalf("state behind %d racing writers after %d, won by %d: got %v, revision %d by %q, error %v", writers, after, winner, ok, s.Revision, s.Manifest, err)
+			h.Fatalf("state after %d racing writers with After %d, won by %d: got %v, revision %d by %q, error %v", writers, after, winner, ok, s.Revision, s.Manifest, err)
 		}
 	}
 }
@@ -221,9 +221,9 @@ func pausedStateWriter(h *harness) {
 	h.deleteState(id, 2)
 	for after := range annals.SeqNr(3) {
 		_, err := h.store.States().Put(h.ctx, stateWrite(id, after))
-		h.wantKind(err, annals.ErrConflict, "put state after %d behind a delete that left revision 3", after)
+		h.wantKind(err, annals.ErrConflict, "put state with After %d after a delete that left revision 3", after)
 		_, err = h.store.States().Delete(h.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
-		h.wantKind(err, annals.ErrConflict, "delete state after %d behind a delete that left revision 3", after)
+		h.wantKind(err, annals.ErrConflict, "delete state with After %d after a delete that left revision 3", after)
 	}
 	h.wantNoState(id, 3)
 }
@@ -242,7 +242,7 @@ func stateTags(h *harness) {
 	}
 }
 
-// withMetadata is w with metadata that tell its revision.
+// withMetadata is w with metadata that name the revision.
 func withMetadata(w annals.StateWrite) annals.StateWrite {
 	w.Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: fmt.Appendf(nil, "metadata of %d", w.After+1)}
 	return w
@@ -283,7 +283,7 @@ func stateMetadataComeBack(h *harness) {
 	want(annals.Payload{}, false)
 }
 
-// withEvent is w with an event that tells its revision.
+// withEvent is w with the event of its revision.
 func withEvent(w annals.StateWrite) annals.StateWrite {
 	w.Event = &annals.NewEvent{Payload: payload(w.After + 1)}
 	return w
@@ -318,7 +318,7 @@ func noEventOfConflict(h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
 }
 
-// eventOutOfStep is about states that were written without an event before, and entities with events of their own.
+// eventOutOfStep puts states with events where the last number of the journal is not the last revision.
 func eventOutOfStep(h *harness) {
 	id := h.id()
 	h.put(id, 0)

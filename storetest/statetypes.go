@@ -12,19 +12,18 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// StateTypes tells RunStateTypes how to get at a store with state types, whose transaction is T. All functions are required.
+// StateTypes tells RunStateTypes how to open a store with state types, whose transaction is T. All functions are required.
 type StateTypes[T any] struct {
-	// Open returns an empty store, which the suite closes, with t as the state type "Thing". t has no Table: whether it
-	// gets one is Open's. It has two columns, which Open makes findable: name, a text, and points, a whole number. Both
-	// may be NULL, neither is unique.
+	// Open returns an empty store, which the suite closes, with t as the state type "Thing". t has no Table; Open may
+	// set one. It has two columns, which must be searchable: name, a text, and points, a whole number. Both may be NULL, and neither is unique.
 	Open func(tb testing.TB, t annals.StateType[T]) annals.Store
 
-	// Count adds 1 to a counter of the caller's own in a transaction, Counted reads it. A counter begins at 0.
+	// Count adds 1 to a counter in a table of the caller's own, in a transaction. Counted reads the counter. A counter begins at 0.
 	Count   func(ctx context.Context, tx T, counter string) error
 	Counted func(tb testing.TB, s annals.Store, counter string) int
 
-	// Refuse writes to a transaction what a rule of the caller's own does not allow. That shows in its error or when the
-	// transaction is written.
+	// Refuse writes something in a transaction that violates a constraint of the caller's own. The error is that of Refuse, or of the end of
+	// the transaction.
 	Refuse func(ctx context.Context, tx T) error
 
 	// Short and Except are as in Config.
@@ -32,15 +31,15 @@ type StateTypes[T any] struct {
 	Except map[string]string
 }
 
-// RunStateTypes holds a store to what annals.StateType promises: columns, how they are found by, and change handlers. The store
-// is an annals.StateFinder and an annals.Transactor[T].
+// RunStateTypes checks what annals.StateType promises: columns, searches by column, and change handlers. The store is an annals.StateFinder and an
+// annals.Transactor[T].
 func RunStateTypes[T any](t *testing.T, c StateTypes[T]) {
 	t.Helper()
 	config, cases := c.suite()
 	run(t, config, cases)
 }
 
-// suite is c as the other parts of the suite know it: each store has hooks of its own.
+// suite makes the Config and the cases. Each store has its own hooks.
 func (c StateTypes[T]) suite() (Config, []testCase) {
 	hooks := &sync.Map{} // by store
 	open := func(tb testing.TB) annals.Store {
@@ -55,14 +54,14 @@ func (c StateTypes[T]) suite() (Config, []testCase) {
 	})
 }
 
-// typed is a case about state types at work.
+// typed runs one case about state types.
 type typed[T any] struct {
 	*harness
 	types StateTypes[T]
 	*hooksOf[T]
 }
 
-// hooksOf are what a case wants its state type to do; set before its writes. nil does nothing.
+// hooksOf are the functions of the state type, set by the case before it writes. nil does nothing.
 type hooksOf[T any] struct {
 	bind     func(s annals.State) (annals.Columns, error)
 	onChange func(ctx context.Context, tx T, s annals.State) error
@@ -87,29 +86,29 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		return testCase{id: id, about: about, needs: append(needs(states), n...), run: func(h *harness) { run(begin(h)) }}
 	}
 	return []testCase{
-		c("COLUMN-1", "a column takes a value, keeps it when left out, loses it by nil", columnsBound[T]),
-		c("COLUMN-2", "a deleted state is not found by its columns, one put again is", columnsOfDeleted[T]),
-		c("COLUMN-3", "what Bind must not return is refused, and its own error and panic come back", columnsRefused[T]),
+		c("COLUMN-1", "a column gets a value, keeps it when the key is absent, and loses it by nil", columnsBound[T]),
+		c("COLUMN-2", "a deleted state is not found by its columns, and is found again after a put", columnsOfDeleted[T]),
+		c("COLUMN-3", "wrong columns of Bind are refused, and its error or panic is returned", columnsRefused[T]),
 		c("COLUMN-4", "many states are found, all of them and no others", columnsOfMany[T]),
 		c("COLUMN-5", "columns that the type does not have cannot be searched", columnsUnknown[T]),
 		c("COLUMN-6", "states of other types are not found", columnsOfOthers[T]),
-		c("COLUMN-7", "beside columns that stay, the state is replaced as a whole", columnsBesideStates[T], tags),
-		c("COLUMN-8", "a closed store finds nothing, and a search that it is closed in ends with ErrClosed", columnsOfClosed[T], fronted),
-		c("CHANGE-1", "the handler sees each change as it is stored", changesSeen[T]),
-		c("CHANGE-2", "what it writes is written once for each change, and never for a conflict", changesCounted[T]),
-		c("CHANGE-3", "a write sent again is recognised, whatever the handler would say now", changesRepeated[T], idempotentState),
-		c("CHANGE-4", "its error comes back and undoes the change", handlerFails[T]),
-		c("CHANGE-5", "a panic in it is ErrPanic and undoes the change", handlerPanics[T]),
-		c("CHANGE-6", "a change whose time is over is undone, whether the handler notices or not", handlerOverTime[T]),
-		c("CHANGE-7", "what a rule of the caller's own refuses is ErrConstraint", handlerRefused[T]),
+		c("COLUMN-7", "when columns are kept, the rest of the state is replaced as a whole", columnsBesideStates[T], tags),
+		c("COLUMN-8", "a search of a closed store, or one whose body closes the store, ends with ErrClosed", columnsOfClosed[T], fronted),
+		c("CHANGE-1", "the handler is given each change as it is stored", changesSeen[T]),
+		c("CHANGE-2", "writes of the handler are done once for each change, and never for a conflict", changesCounted[T]),
+		c("CHANGE-3", "a write that is sent again is recognised without the handler", changesRepeated[T], idempotentState),
+		c("CHANGE-4", "an error of the handler is returned and undoes the change", handlerFails[T]),
+		c("CHANGE-5", "a panic in the handler is ErrPanic and undoes the change", handlerPanics[T]),
+		c("CHANGE-6", "a change whose context ends in the handler is undone, whether the handler returns an error or not", handlerOverTime[T]),
+		c("CHANGE-7", "a violated constraint of the caller's own is ErrConstraint", handlerRefused[T]),
 		c("CHANGE-8", "changes of one entity are handled one at a time", handlersTakeTurns[T]),
 		c("CHANGE-9", "a write to the outer store from a handler is ErrInvalid", handlerOutside[T], events),
-		c("CHANGE-10", "within a transaction the handler belongs to it", handlerInTx[T]),
-		c("CHANGE-11", "a handler that fails within a transaction undoes its change alone", handlerFailsInTx[T]),
-		c("CHANGE-12", "wrong writes reach no handler", handlerSpared[T]),
-		c("CHANGE-13", "many writers, few entities: every change is counted once", changesRace[T]),
+		c("CHANGE-10", "within a transaction the handler writes in that transaction", handlerInTx[T]),
+		c("CHANGE-11", "a handler that fails within a transaction undoes only its change", handlerFailsInTx[T]),
+		c("CHANGE-12", "an invalid write does not call the handler", handlerSpared[T]),
+		c("CHANGE-13", "many writers on few entities: each change calls the handler once", changesRace[T]),
 		c("CHANGE-14", "a change that is undone leaves no event", handlerFailsWithEvent[T], stateEvents, events),
-		c("CHANGE-15", "runtime.Goexit in it, or in Bind, is ErrPanic and undoes the change", handlerExits[T]),
+		c("CHANGE-15", "runtime.Goexit in the handler or in Bind is ErrPanic and undoes the change", handlerExits[T]),
 	}
 }
 
@@ -139,7 +138,7 @@ func columnsOfClosed[T any](t *typed[T]) {
 	t.wantNamed(find(func() bool { return true }), annals.ErrClosed, op, "of a closed store")
 }
 
-// set puts a state whose payload is text behind after; it must work.
+// set puts a state whose payload is text. The case ends when that fails.
 func (t *typed[T]) set(id annals.PersistenceID, after annals.SeqNr, text string) annals.Receipt {
 	t.Helper()
 	return t.putState(textState(id, after, text))
@@ -169,7 +168,7 @@ func (t *typed[T]) find(column string, value any) ([]annals.State, error) {
 	return collect(f.FindStates(t.ctx, "Thing", column, value))
 }
 
-// wantFound demands the states that a search finds, by their payloads, in any order.
+// wantFound checks that a search finds the states with these payloads, in any order.
 func (t *typed[T]) wantFound(column string, value any, want ...string) {
 	t.Helper()
 	found, err := t.find(column, value)
@@ -188,19 +187,19 @@ func (t *typed[T]) wantFound(column string, value any, want ...string) {
 	}
 }
 
-// wantUndone demands that a change after 1 at revision 1 did nothing, and that the next one works.
+// wantUndone checks that the state is still revision 1, and that the next change is stored.
 func (t *typed[T]) wantUndone(id annals.PersistenceID, counted int) {
 	t.Helper()
 	s, ok, err := t.store.States().Get(t.ctx, id)
 	if err != nil || !ok || s.Revision != 1 || string(s.Data) != "fine" {
-		t.Errorf("state behind a change that failed: got %v, revision %d with %s, error %v, want revision 1 as it was", ok, s.Revision, show(s.Payload), err)
+		t.Errorf("state after a change that failed: got %v, revision %d with %s, error %v, want revision 1 as it was", ok, s.Revision, show(s.Payload), err)
 	}
 	t.wantCounted(counted)
 	t.set(id, 1, "fine")
 	t.wantCounted(counted + 1)
 }
 
-// failing counts, and then fails by fail unless the state is "fine".
+// failing makes the handler count, and then call fail unless the state is "fine".
 func (t *typed[T]) failing(fail func(ctx context.Context, tx T) error) {
 	t.onChange = func(ctx context.Context, tx T, s annals.State) error {
 		if err := t.counts(ctx, tx); err != nil {
@@ -348,7 +347,7 @@ func columnsBesideStates[T any](t *typed[T]) {
 	t.wantFound("name", "ann", "")
 }
 
-// handlerOverTime gives changes less time than their handlers take.
+// handlerOverTime gives changes a deadline that ends in the handler.
 func handlerOverTime[T any](t *typed[T]) {
 	id := t.thing()
 	var over error

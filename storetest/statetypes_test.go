@@ -116,7 +116,7 @@ type typedStore struct {
 	columns map[annals.PersistenceID]annals.Columns
 }
 
-// typedTx is what is to be done when a transaction has been committed.
+// typedTx collects what is to be done when the transaction commits.
 type typedTx struct {
 	s    *typedStore
 	todo []func(s *typedStore)
@@ -204,7 +204,7 @@ func (v typedStates) write(ctx context.Context, op string, w annals.StateWrite, 
 	return r, err
 }
 
-// change handles a write within a transaction before it stores it, so that it can leave it.
+// change calls the handler before it stores the write, so that the write can be left out.
 func (v typedStates) change(ctx context.Context, op string, w annals.StateWrite, store storeState) (annals.Receipt, error) {
 	deleted := op == "delete state"
 	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: time.Now(), Payload: w.Payload, Tags: w.Tags, Deleted: deleted}
@@ -217,7 +217,7 @@ func (v typedStates) change(ctx context.Context, op string, w annals.StateWrite,
 		if last, _, err := v.Get(ctx, w.ID); err != nil || last.Revision == w.After {
 			return annals.Receipt{}, failed
 		}
-		failed = nil // the write is refused, or has been done: the handler should not have been asked
+		failed = nil // the write is a conflict or repeated: the handler's answer does not count
 	}
 	r, err := store(v.StateStore, ctx, w)
 	if err == nil && (!r.Repeated || v.s.wrong == countsAgain) {

@@ -18,35 +18,35 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Config tells the suite how to get at a store. Open is required.
+// Config tells the suite how to open a store. Open is required.
 type Config struct {
 	// Open returns an empty store, which the suite closes. It is called for every case, from parallel subtests, and once
 	// before them to ask for the capabilities.
 	Open func(tb testing.TB) annals.Store
 
-	// OpenObserved is Open for a store that reports its calls to o. nil: the cases that need it are listed as left out.
+	// OpenObserved is Open for a store with the Observer o. nil: the cases that need it are left out and listed.
 	OpenObserved func(tb testing.TB, o annals.Observer) annals.Store
 
 	// Reopen returns another annals.Store on the data of s, as a second process would. s is still open, or has been
-	// closed. nil: the cases that need it are listed as left out.
+	// closed. nil: the cases that need it are left out and listed.
 	Reopen func(tb testing.TB, s annals.Store) annals.Store
 
 	// SlowClock is Reopen for a process whose clock is an hour behind that of s. nil: as above.
 	SlowClock func(tb testing.TB, s annals.Store) annals.Store
 
-	// LoseAnswer makes the next write of s reach the server and its answer get lost on the way back, so that the store's
-	// own retries are tested too. nil: as above. Answers lost above the store are always tested.
+	// LoseAnswer loses the answer of the server to the next write of s, which the server stores. It tests the retries of the store itself.
+	// nil: as above.
 	LoseAnswer func(tb testing.TB, s annals.Store)
 
-	// Undo makes the server of s undo the next write at its very end, behind what looks like success, as a constraint that is
-	// checked at COMMIT does, and take the one after it. nil: as above.
+	// Undo makes the server of s undo the next write at its end, as a constraint does that is checked at COMMIT, and accept the write after
+	// that. nil: as above.
 	Undo func(tb testing.TB, s annals.Store)
 
-	// LoseEvent removes the commit whose one event is number n of id from where s keeps it, behind the back of s, as a fault
-	// of a disk or an operator does. nil: as above.
+	// LoseEvent removes the commit whose one event is number n of id from the tables of s, without s, as a broken disk or an operator does.
+	// nil: as above.
 	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
 
-	// Short cuts volumes, rounds and random histories down, for stores on slow servers.
+	// Short makes the cases write less and run fewer rounds, for stores on slow servers.
 	Short bool
 
 	// Only limits the suite to the cases that need no other parts of the store than these, and those that need none. nil runs
@@ -72,7 +72,7 @@ const (
 
 var parts = []Part{Journal, Snapshots, States, Queries, Offsets}
 
-// Run holds a store to the contracts of package annals and to its Capabilities.
+// Run checks that a store keeps the contracts of package annals and its Capabilities.
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	run(t, c, cases())

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// Stores that fail on purpose must not leave files of failing histories behind, nor take long to shrink them.
+// Stores that fail on purpose must not write files of failing histories, nor take long to shrink the histories.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "0s"} {
 		if err := flag.Set(name, value); err != nil {
@@ -39,7 +39,7 @@ func TestMemstore(t *testing.T) {
 	RunTransactor[memstore.Tx](t, c)
 }
 
-// A store whose limits are low, and that demands a snapshot with the first commit.
+// A store with low limits that requires a snapshot with the first commit.
 func TestLimitedStore(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store {
@@ -47,13 +47,13 @@ func TestLimitedStore(t *testing.T) {
 	}})
 }
 
-// A store that keeps as little as the contracts allow.
+// A store that claims as little as possible.
 func TestModestStore(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store { return modest{Store: memstore.New()} }})
 }
 
-// A journal and nothing else, as somebody outside this repository may write it.
+// A journal and nothing else.
 type journalOnly struct {
 	annals.Unsupported
 	mem *memstore.Store
@@ -79,8 +79,8 @@ func TestListing(t *testing.T) {
 	}
 	for _, want := range []string{
 		"not claimed: S-04 the newest is 15 (needs Snapshots)",
-		"not claimed: D-06 a put behind a delete is the next revision (needs States)",
-		"not claimed: J-O4 metadata come back (needs Metadata)",
+		"not claimed: D-06 a put after a delete is the next revision (needs States)",
+		"not claimed: J-O4 metadata is kept (needs Metadata)",
 		"not claimed: REOPEN-1 a second store sees the events, numbers and deletes of the first at once (needs Config.Reopen)",
 		"=== RUN   TestJournalOnly/J-12_delete_to_3,_replay_all",
 		"=== RUN   TestJournalOnly/CLAIM-1_what_is_not_claimed_is_refused_with_ErrUnsupported",

@@ -10,11 +10,11 @@ import (
 
 var timeCases = []testCase{
 	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events), run: timesNeverGoDown},
-	{id: "TIME-2", about: "the writer's time of an event is kept", needs: needs(events, eventTimes), run: writersTime},
+	{id: "TIME-2", about: "NewEvent.Time is kept, and an event without one has the store's clock", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
 	{id: "TIME-6", about: "imported times are kept in microseconds, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
-	{id: "TIME-7", about: "queries have imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
-	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives its own no earlier time", needs: needs(events, slowClock), run: slowClockOfEvents},
+	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
+	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, slowClock), run: slowClockOfEvents},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 
@@ -57,11 +57,11 @@ func writersTime(h *harness) {
 	}
 	h.append(h.commit(id, after, 1))
 	if es := h.replay(id, after+1, annals.MaxSeqNr); len(es) != 1 || !es[0].Time.After(want[len(want)-1]) {
-		h.Errorf("an event written without a time behind those: got %s, want one with the store's clock", span(es))
+		h.Errorf("an event written without a time after those: got %s, want one with the store's clock", span(es))
 	}
 }
 
-// imported appends events with times, one for each.
+// imported appends one event for each time.
 func (h *harness) imported(id annals.PersistenceID, after annals.SeqNr, times ...time.Time) annals.Receipt {
 	h.Helper()
 	c := h.commit(id, after, len(times))
@@ -114,7 +114,7 @@ func importedFeed(h *harness) {
 	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
 	h.wantOffsets("query imported events", h.queryEvents(annals.Filter{}, len(all)), all)
 	for i, e := range all {
-		h.wantOffsets(fmt.Sprintf("query imported events behind place %d", i+1), h.queryEvents(annals.Filter{After: e.Offset()}, len(all)-i-1), all[i+1:])
+		h.wantOffsets(fmt.Sprintf("query imported events after place %d", i+1), h.queryEvents(annals.Filter{After: e.Offset()}, len(all)-i-1), all[i+1:])
 	}
 }
 
@@ -163,7 +163,7 @@ func slowClockOfEvents(h *harness) {
 		var before annals.Event
 		for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
 			if e.Time.Before(before.Time) {
-				h.Errorf("time of number %d, written behind a %s: got %v, want it not before that of %d, %v", e.SeqNr, what, e.Time, before.SeqNr, before.Time)
+				h.Errorf("time of number %d, written after a %s: got %v, want it not before that of %d, %v", e.SeqNr, what, e.Time, before.SeqNr, before.Time)
 			}
 			before = e
 		}

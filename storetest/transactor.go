@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// RunTransactor holds a store that is an annals.Transactor[T] to that contract; Config.Open returns such stores.
-// What the caller writes through the transaction T itself is tested by the store's own package.
+// RunTransactor checks a store that is an annals.Transactor[T]. Writes of the caller through the transaction T itself are tested by the store's own
+// package.
 func RunTransactor[T any](t *testing.T, c Config) {
 	t.Helper()
 	run(t, c, transactorCases[T]())
@@ -20,17 +20,17 @@ func RunTransactor[T any](t *testing.T, c Config) {
 
 func transactorCases[T any]() []testCase {
 	return []testCase{
-		{id: "TX-1", about: "what fn wrote is stored when it returns nil", needs: needs(events), run: txCommits[T]},
-		{id: "TX-2", about: "an error of fn undoes everything and comes back", needs: needs(events), run: txRollsBack[T]},
+		{id: "TX-1", about: "writes of fn are stored when it returns nil", needs: needs(events), run: txCommits[T]},
+		{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack[T]},
 		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
-		{id: "TX-4", about: "a conflict undoes what else was written", needs: needs(events), run: txConflicts[T]},
+		{id: "TX-4", about: "a conflict undoes all writes of the transaction", needs: needs(events), run: txConflicts[T]},
 		{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(fronted, events), run: txEnds[T]},
 		{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore[T]},
 		{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace[T]},
 		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
-		{id: "TX-9", about: "a context that ends in fn: all or nothing", needs: needs(events), run: txCancelled[T]},
-		{id: "TX-10", about: "states and offsets are part of it", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
-		{id: "TX-12", about: "the outer store is read with fn's context as it was before", needs: needs(events, snapshots), run: txReadsOutside[T]},
+		{id: "TX-9", about: "when the context ends in fn, all writes are stored or none", needs: needs(events), run: txCancelled[T]},
+		{id: "TX-10", about: "states and offsets are part of the transaction", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
+		{id: "TX-12", about: "reads of the outer store with fn's context see the data before the transaction", needs: needs(events, snapshots), run: txReadsOutside[T]},
 		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
 		{id: "TX-14", about: "Close waits for a transaction", needs: needs(fronted, events), run: txCloseWaits[T]},
 		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(fronted, events, openObserved), run: txObserved[T]},
@@ -118,7 +118,7 @@ func txPanics[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
-// txExits may find that InTx does not return, or an error.
+// txExits allows that InTx returns an error or does not return.
 func txExits[T any](h *harness) {
 	id := h.id()
 	h.write(id, 0, 2)
@@ -144,7 +144,7 @@ func txExits[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
-// txConflicts lets the conflict show at once or when InTx returns.
+// txConflicts allows that the conflict is found at once or when InTx returns.
 func txConflicts[T any](h *harness) {
 	id, other := h.id(), h.id()
 	h.write(id, 0, 2)
@@ -184,7 +184,7 @@ func txEnds[T any](h *harness) {
 	h.wantLast(id, 0)
 }
 
-// txCloseWaits lets the function of a transaction wait until Close has begun, which reads of the outer store show.
+// txCloseWaits lets the function of a transaction wait until Close has begun: then reads of the outer store are ErrClosed.
 func txCloseWaits[T any](h *harness) {
 	id := h.id()
 	h.write(id, 0, 1)
@@ -244,7 +244,7 @@ func txOuterStore[T any](h *harness) {
 		return err
 	})
 	if err != nil {
-		h.Errorf("transaction behind a refused write to the outer store: got error %v, want none", err)
+		h.Errorf("transaction after a refused write to the outer store: got error %v, want none", err)
 	}
 	h.wantLast(outer, 0)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
@@ -276,12 +276,12 @@ func txReadsOutside[T any](h *harness) {
 		return nil
 	})
 	if err != nil {
-		h.Errorf("transaction behind reads of the outer store: got error %v, want none", err)
+		h.Errorf("transaction after reads of the outer store: got error %v, want none", err)
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
-// stuck is far more than a call takes that waits for nobody.
+// stuck is far more than a call takes that need not wait.
 const stuck = 5 * time.Second
 
 func txGoesOn[T any](h *harness) {
@@ -291,9 +291,9 @@ func txGoesOn[T any](h *harness) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := in.Journal().LastSeqNr(ended, id)
-		h.wantKind(err, annals.ErrUnavailable, "last number in a transaction, with a context that has ended")
+		h.wantKind(err, annals.ErrUnavailable, "last number in a transaction, with an ended context")
 		if _, err := in.Journal().Append(ended, h.commit(id, 1, 1)); err == nil {
-			h.Errorf("append in a transaction, with a context that has ended: got no error")
+			h.Errorf("append in a transaction, with an ended context: got no error")
 		}
 		_, err = in.Journal().Append(ctx, annals.Commit{ID: id, After: 1})
 		h.wantKind(err, annals.ErrInvalid, "append of nothing in a transaction")
@@ -305,7 +305,7 @@ func txGoesOn[T any](h *harness) {
 		return errors.Join(errFirst, errSecond)
 	})
 	if err != nil {
-		h.Fatalf("transaction that went on behind calls that failed: got error %v, want none", err)
+		h.Fatalf("transaction that went on after calls that failed: got error %v, want none", err)
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 1)

@@ -9,16 +9,16 @@ import (
 )
 
 var truncationCases = []testCase{
-	{id: "TRUNCATE-1", about: "a delete of all in the body of a replay: complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr)},
-	{id: "TRUNCATE-2", about: "a delete of the middle in the body of a replay: complete, or ErrTruncated", needs: needs(events), run: deleteInBody(0)},
+	{id: "TRUNCATE-1", about: "a delete of all events in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr)},
+	{id: "TRUNCATE-2", about: "a delete to the middle in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(0)},
 	{id: "TRUNCATE-3", about: "a delete of all but the last event in the body of a replay", needs: needs(events), run: deleteInBody(-1)},
-	{id: "TRUNCATE-4", about: "replays beside appends and deletes never end early in silence", needs: needs(events), run: replaysBesideDeletes},
-	{id: "TRUNCATE-5", about: "a delete of what a replay has passed does not disturb it", needs: needs(events), run: deleteBehindReader},
-	{id: "TRUNCATE-6", about: "a delete beyond the bound of a replay, in its body: complete, or ErrTruncated", needs: needs(events), run: deleteBeyondBound},
+	{id: "TRUNCATE-4", about: "replays during appends and deletes never end early without an error", needs: needs(events), run: replaysBesideDeletes},
+	{id: "TRUNCATE-5", about: "a delete of events that a replay has yielded does not disturb it", needs: needs(events), run: deleteBehindReader},
+	{id: "TRUNCATE-6", about: "a delete of all events in the body of a bounded replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteBeyondBound},
 }
 
-// deleteInBody deletes once the first event is there: to a number, to the middle (0) or to the last but one (-1). A
-// store that reads from one moment goes on; a store that reads pages must notice.
+// deleteInBody deletes at the first event of a replay: to a number, to the middle (0) or to the last event but one (-1). The replay of a store that
+// reads as of one moment is complete. A store that reads page by page must find that events are missing.
 func deleteInBody(to annals.SeqNr) func(h *harness) {
 	return func(h *harness) {
 		id := h.id()
@@ -44,14 +44,14 @@ func deleteInBody(to annals.SeqNr) func(h *harness) {
 		if end == nil {
 			h.wantEvents(did, got, id, 1, last)
 		} else {
-			h.wantKind(end, annals.ErrTruncated, "%s, behind %d events", did, len(got))
+			h.wantKind(end, annals.ErrTruncated, "%s, after %d events", did, len(got))
 			h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
 		}
 		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, last)+1, last)
 	}
 }
 
-// deleteBeyondBound deletes everything once the first event of a bounded replay is there: no later event can tell it.
+// deleteBeyondBound deletes all events at the first event of a bounded replay: no later event shows that some are missing.
 func deleteBeyondBound(h *harness) {
 	id := h.id()
 	last := h.write(id, 0, h.volume(2_500, 1_100))
@@ -71,12 +71,12 @@ func deleteBeyondBound(h *harness) {
 		h.wantEvents(did, got, id, 1, bound)
 		return
 	}
-	h.wantKind(end, annals.ErrTruncated, "%s, behind %d events", did, len(got))
+	h.wantKind(end, annals.ErrTruncated, "%s, after %d events", did, len(got))
 	h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
 }
 
-// replaysBesideDeletes lets one goroutine append, one delete most of what is there, and two replay. A replay without
-// an error must have everything that was acknowledged before it began and not deleted before it ended.
+// replaysBesideDeletes lets one goroutine append, one delete most events, and two replay. A replay without an error must have all events that were
+// acknowledged before it began and not deleted before it ended.
 func replaysBesideDeletes(h *harness) {
 	const readers = 2
 	id, rounds := h.id(), h.volume(150, 40)
@@ -117,10 +117,10 @@ func (h *harness) replayBesideDelete(id annals.PersistenceID, acked, deleting *a
 	if err != nil && !errors.Is(err, annals.ErrTruncated) {
 		return err
 	}
-	gone := annals.SeqNr(deleting.Load())
+	deleted := annals.SeqNr(deleting.Load())
 	if len(es) == 0 {
-		if err == nil && gone < before {
-			return fmt.Errorf("got no events, want those up to %d: deletes went to %d only", before, gone)
+		if err == nil && deleted < before {
+			return fmt.Errorf("got no events, want those up to %d: deletes went to %d only", before, deleted)
 		}
 		return nil
 	}
@@ -128,8 +128,8 @@ func (h *harness) replayBesideDelete(id annals.PersistenceID, acked, deleting *a
 	if fault := eventsFault(es, id, first, last); fault != "" {
 		return fmt.Errorf("got %s, want no hole: %s", span(es), fault)
 	}
-	if err == nil && (first > gone+1 || last < before) {
-		return fmt.Errorf("got %s without an error, want at least %d to %d", span(es), gone+1, before)
+	if err == nil && (first > deleted+1 || last < before) {
+		return fmt.Errorf("got %s without an error, want at least %d to %d", span(es), deleted+1, before)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func deleteBehindReader(h *harness) {
 	var got []annals.Event
 	for e, err := range h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr) {
 		if err != nil {
-			h.Fatalf("replay whose body deletes what it has seen: got error %v behind %d events, want none", err, len(got))
+			h.Fatalf("replay whose body deletes what it has seen: got error %v after %d events, want none", err, len(got))
 		}
 		if got = append(got, e); e.SeqNr%200 == 0 {
 			h.deleteTo(id, e.SeqNr)
