@@ -10,13 +10,13 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksums are the CRC-32C of rows, kept in their column crc32c: NULL in a row that was written without. Nothing else
-// tells a payload in which a bit has flipped from the one that was written: SQLite looks at its own structures only.
+// checksums computes the CRC-32C of rows for the column crc32c, which is NULL in rows that were written without checksums. SQLite
+// checks its own structures only, so without a checksum a payload with a flipped bit is read as if it had been written so.
 type checksums struct {
-	head []byte // everything but the payloads; used again for the next row
+	head []byte // everything except the payloads; reused for the next row
 }
 
-// of is the checksum of what is stored of e. A snapshot or a state is an event of which some fields are empty.
+// of returns the checksum of e as it is stored. Snapshots and states are passed as events in which some fields are empty.
 func (c *checksums) of(e *annals.Event) int64 {
 	c.head = c.head[:0]
 	c.text(string(e.ID))
@@ -53,7 +53,7 @@ func (c *checksums) arg(e *annals.Event) any {
 	return c.of(e)
 }
 
-// verify reads the column, if it is set. The row is e, or something deleted, which has no checksum.
+// verify reads the column and compares it with the checksum of e, unless it is NULL. A deleted row has no checksum.
 func (c *checksums) verify(v *values, e *annals.Event, deleted bool) {
 	const column = "crc32c"
 	if v.row[v.next] == nil {
@@ -65,6 +65,6 @@ func (c *checksums) verify(v *values, e *annals.Event, deleted bool) {
 	case deleted:
 		v.fault(column, "a checksum, though the row is deleted")
 	case sum != c.of(e):
-		v.fault(column, "the checksum of another row than this")
+		v.fault(column, "a checksum that does not fit the row")
 	}
 }

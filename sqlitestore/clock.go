@@ -8,27 +8,28 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// maxAhead is how far NewEvent.Time may be ahead of the clock. The events that follow have later times, so an imported time far in
-// the future would falsify theirs.
+// maxAhead is how far NewEvent.Time may be ahead of the clock. All events stored later get later times, so an imported time that is
+// far in the future would make their times wrong.
 const maxAhead = time.Minute
 
-// clock is the newest date given, in microseconds. It belongs to whoever holds the writing connection.
+// clock gives each write a time, in microseconds, that is later than all times in the file. Only the holder of the writing connection
+// uses it.
 type clock struct {
-	last    int64
-	version int64  // of the file, as this connection saw it when last was right
-	newest  string // the query for the newest date in the file
+	last    int64  // the latest time that is known
+	version int64  // the data_version of the file when last was read
+	newest  string // the query for the latest time in the file
 }
 
-// newClock reads the dates of events and states. Where the newest events have been deleted, the table annals knows.
+// newClock returns a clock that has not read the file yet. The table annals holds a time that is not before that of any deleted event.
 func newClock(stateTables []string) clock {
-	newest := `SELECT max(clock, ifnull((SELECT max(db_timestamp) FROM event_journal WHERE deleted = 0), 0)`
+	newest := `SELECT max(clock, (SELECT ifnull(max(db_timestamp), 0) FROM event_journal WHERE deleted = 0)`
 	for _, table := range stateTables {
-		newest += `, ifnull((SELECT max(db_timestamp) FROM ` + table + `), 0)`
+		newest += `, (SELECT ifnull(max(db_timestamp), 0) FROM ` + table + `)`
 	}
 	return clock{newest: newest + `) FROM annals`}
 }
 
-// catchUp reads the newest date again when another connection has written since. SQLite counts that.
+// catchUp reads the latest time when another connection has written since the last call, which SQLite reports as a new data_version.
 func (c *clock) catchUp(ctx context.Context, q *statements) error {
 	var version, newest int64
 	read := func(v *values) { version = v.any64("data_version") }
@@ -42,7 +43,7 @@ func (c *clock) catchUp(ctx context.Context, q *statements) error {
 	return nil
 }
 
-// keepClock stores the newest date, for when the events that have it are deleted.
+// keepClock stores the time of the clock. It is called before events are deleted, because theirs may be the latest times in the file.
 func (t *transaction) keepClock(ctx context.Context) error {
 	now, err := t.date(ctx)
 	if err != nil {
@@ -52,7 +53,7 @@ func (t *transaction) keepClock(ctx context.Context) error {
 	return err
 }
 
-// pass makes later dates be above micros.
+// pass makes the times that follow later than micros.
 func (c *clock) pass(micros int64) { c.last = max(c.last, micros) }
 
 // eventTime is the time of e in a commit at the time now, in microseconds.

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// openFault is err of Open as an *annals.Error. A file that is no database, or cannot be written, is the caller's mistake.
+// openFault returns err, an error of Open, as an *annals.Error. ErrInvalid says that the file is no database or cannot be written.
 func openFault(err error) error {
 	kind := kindOf(err)
 	switch code(err) & 0xff {
@@ -28,7 +28,7 @@ func openFault(err error) error {
 	return &annals.Error{Op: "open", Kind: kind, Err: err}
 }
 
-// cannotWrite reports whether err says that a right is missing, or something else that somebody has to change.
+// cannotWrite reports whether err says that the file or its folder cannot be used until somebody changes it or its rights.
 func cannotWrite(err error) bool {
 	switch c := code(err); c & 0xff {
 	case lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_AUTH:
@@ -37,6 +37,8 @@ func cannotWrite(err error) bool {
 	return unusable(err)
 }
 
+// kindOf is the Kind of an error of SQLite, database/sql or the file system. Except for a COMMIT, see uncertain, such an error means
+// that nothing was written.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -54,7 +56,7 @@ func kindOf(err error) error {
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		return annals.ErrCorrupt
 	case lib.SQLITE_ERROR:
-		if strings.Contains(err.Error(), "malformed JSON") { // tags; there is no code for it
+		if strings.Contains(err.Error(), "malformed JSON") { // in the column tags; SQLite has no code for it
 			return annals.ErrCorrupt
 		}
 	case lib.SQLITE_TOOBIG:
@@ -63,13 +65,13 @@ func kindOf(err error) error {
 	return annals.ErrUnavailable
 }
 
-// uncertain reports whether a COMMIT that failed with err may have reached the disk all the same: the frames of a
-// failed write or sync can be found whole by the recovery after a crash.
+// uncertain reports whether a COMMIT that failed with err may still be on the disk: after a failed write or sync of the log, the
+// recovery after a crash may find all of its frames.
 func uncertain(err error) bool {
 	switch code(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_CONSTRAINT:
 		return false
-	case lib.SQLITE_ERROR: // there is no transaction any more
+	case lib.SQLITE_ERROR: // SQLite has rolled the transaction back already
 		return false
 	}
 	return true
@@ -84,7 +86,7 @@ func busy(err error) bool {
 	return false
 }
 
-// breaksRule reports whether err says that a rule of a table does not allow what was written.
+// breaksRule reports whether err says that a constraint of a table refused the write.
 func breaksRule(err error) bool {
 	switch code(err) & 0xff {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
@@ -103,6 +105,7 @@ func code(err error) int {
 	return 0
 }
 
+// withdrawn is the error of a call whose context ended before anything was written.
 func withdrawn(ctx context.Context) error {
 	return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// findFile runs open, which opens the database file at path; it must exist.
+// findFile calls open, which opens the database file at path. The file must exist.
 func findFile(path string, open func(modeof ...string) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -24,9 +24,9 @@ func findFile(path string, open func(modeof ...string) error) error {
 	return open()
 }
 
-// createFile runs open, which opens the database file at path and makes it when it is missing: then nobody but its owner may
-// read it, whatever the process's umask. SQLite gives a new file the mode of another one ("modeof"), and -wal and -shm
-// that of the database.
+// createFile calls open, which opens the database file at path and creates it when it is missing. Only the owner may read and write a
+// new file, whatever the umask of the process is: SQLite gives it the mode of the file that the parameter "modeof" names, and the
+// files -wal and -shm get the mode of the database.
 func createFile(path string, open func(modeof ...string) error) error {
 	err := findFile(path, open)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func unusable(err error) bool {
 	return false
 }
 
-// files are the database's files as the store opened them. SQLite goes on with them when somebody has deleted or replaced
+// files are the files of the database as the store opened them. SQLite continues to use them after somebody has deleted or replaced
 // them: what it writes then is lost, and other processes do not see it.
 type files []file
 
@@ -62,7 +62,7 @@ type file struct {
 	info fs.FileInfo
 }
 
-// openFiles are those of the database at path, which is open: they stay the same for as long as it is.
+// openFiles returns the files of the database at path, which must be open. As long as it is open, SQLite does not replace them.
 func openFiles(path string) (files, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {

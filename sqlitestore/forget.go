@@ -19,7 +19,7 @@ func (v view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err e
 		})
 		return done, err
 	}
-	var forgotten bool // for the writer, which may go on when ctx has ended
+	var forgotten bool // the writer may set it when Forget has returned
 	err = v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		there, old, err := t.forgettable(ctx, f, table)
 		if forgotten = old; err != nil || !there || !old {
@@ -33,10 +33,10 @@ func (v view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err e
 	return forgotten, nil
 }
 
-// forgettable reports whether anything is left of an entity, and whether all of it was deleted long enough ago. An
-// event, a snapshot or a state is a conflict.
+// forgettable reports whether the entity has any rows, and whether all of them were deleted long enough ago. An event, a snapshot or a
+// state that is not deleted is ErrConflict.
 func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table string) (there, old bool, err error) {
-	// The newest row of the journal goes last, so it tells when the last event was deleted.
+	// Events are deleted in ascending order, so the newest row says when the last event was deleted.
 	query := `SELECT
 			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
 			ifnull((SELECT deleted FROM event_journal WHERE persistence_id = ?1 ORDER BY seq_nr DESC LIMIT 1), 0),
@@ -46,14 +46,14 @@ func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table
 			ifnull((SELECT db_timestamp FROM ` + table + ` WHERE persistence_id = ?1), 0)`
 	var (
 		last, revision annals.SeqNr
-		emptied        int64
+		eventsDeleted  int64
 		snapshot       bool
-		serial         int32
-		buried         int64
+		serializer     int32
+		stateWritten   int64
 	)
 	_, err = s.row(ctx, query, []any{string(f.ID)}, func(v *values) {
-		last, emptied, snapshot = v.seqNr("seq_nr", 0), v.integer("deleted", 0, math.MaxInt64), v.integer("snapshot", 0, 1) == 1
-		revision, serial, buried = v.seqNr("revision", 0), v.serializerID("state_ser_id"), v.micros("db_timestamp")
+		last, eventsDeleted, snapshot = v.seqNr("seq_nr", 0), v.integer("deleted", 0, math.MaxInt64), v.integer("snapshot", 0, 1) == 1
+		revision, serializer, stateWritten = v.seqNr("revision", 0), v.serializerID("state_ser_id"), v.micros("db_timestamp")
 	})
 	if err != nil {
 		return false, false, err
@@ -62,18 +62,18 @@ func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table
 		return true, false, &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
 	}
 	switch {
-	case last > 0 && emptied == 0:
+	case last > 0 && eventsDeleted == 0:
 		return refuse(last, "there are events")
 	case snapshot:
 		return refuse(last, "there is a snapshot")
-	case revision > 0 && serial != 0:
+	case revision > 0 && serializer != 0:
 		return refuse(revision, "there is a state")
 	}
 	there = last > 0 || revision > 0
-	return there, !there || max(emptied, buried) <= time.Now().Add(-f.Age).UnixMicro(), nil
+	return there, !there || max(eventsDeleted, stateWritten) <= time.Now().Add(-f.Age).UnixMicro(), nil
 }
 
-// forget removes the rows of an entity. Their times outlive them.
+// forget removes the rows of an entity.
 func (t *transaction) forget(ctx context.Context, id annals.PersistenceID, table string) error {
 	if err := t.keepClock(ctx); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// healthPatience is how long CheckHealth waits for the write lock, and for whatever else is in front of it.
+// healthPatience bounds how long CheckHealth waits for a connection to read, for other writes, and for the write lock.
 const healthPatience = 5 * time.Second
 
 // CheckHealth is annals.HealthChecker.
@@ -44,7 +44,7 @@ func (v view) CheckHealth(ctx context.Context) error {
 	return err
 }
 
-// lockOnce waits for the caller's turn at the writing connection, and probes it.
+// lockOnce waits until no write uses the writing connection, and calls probeFile.
 func (b *backend) lockOnce(ctx context.Context) error {
 	once(ctx)
 	release, err := b.writer.exclusive(ctx)
@@ -55,8 +55,8 @@ func (b *backend) lockOnce(ctx context.Context) error {
 	return b.probeFile(ctx)
 }
 
-// probeFile writes to the file in a transaction that it rolls back. SQLite would notice only in a write that a file may not be
-// written: BEGIN IMMEDIATE then begins a transaction for reading.
+// probeFile takes the write lock and writes in a transaction that it rolls back, so that nothing reaches the file. BEGIN IMMEDIATE alone
+// does not show that the file is read-only: SQLite then begins a transaction for reading.
 func (b *backend) probeFile(ctx context.Context) error {
 	tx, err := b.begin(ctx)
 	if err != nil {
@@ -67,7 +67,8 @@ func (b *backend) probeFile(ctx context.Context) error {
 	return err
 }
 
-// probeFolder creates a file beside path, writes to it and removes it. SQLite would notice only in a COMMIT that there is no space.
+// probeFolder creates a file beside path, writes to it and removes it. It fails when the disk is full or the folder is read-only, which
+// SQLite would report only for a COMMIT.
 func probeFolder(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-health-*")
 	if err != nil {

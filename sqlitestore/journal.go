@@ -27,7 +27,7 @@ const (
 )
 
 // Append is annals.Journal. Appends that wait at the same time share one transaction.
-func (j journal) Append(ctx context.Context, c annals.Commit) (receipt annals.Receipt, err error) {
+func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	c.Events = slices.Clone(c.Events) // a caller whose context ends may use its slice again while the write goes on
 	if c.Snapshot != nil {
 		snapshot := *c.Snapshot
@@ -37,7 +37,8 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (receipt annals.Re
 	for i := range c.Events {
 		bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
 	}
-	err = j.write(ctx, &write{bytes: bytes, plain: true, apply: func(ctx context.Context, t *transaction) (err error) {
+	var receipt annals.Receipt // the writer may set it when Append has returned
+	err := j.write(ctx, &write{bytes: bytes, plain: true, apply: func(ctx context.Context, t *transaction) (err error) {
 		receipt, err = t.append(ctx, &c)
 		return err
 	}})

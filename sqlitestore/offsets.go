@@ -95,7 +95,7 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 	return nil
 }
 
-// Reset is annals.OffsetStore: it forgets what is not in front of to.
+// Reset is annals.OffsetStore: it deletes the offsets that are not before to.
 func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?
 		AND (timestamp_offset, seq_nr, persistence_id) >= (?, ?, ?)`

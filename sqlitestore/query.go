@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// query is the annals.Query of a view. Times rise with every commit, so a follower that goes on behind the last
-// offset it saw misses nothing.
+// query is the annals.Query of a view. Each commit gets a later time than all commits before, so that a follower that continues after
+// the last offset that it has read misses nothing.
 type query struct{ view }
 
 // Events is annals.Query.
@@ -53,7 +53,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
-// stateQuery reads one page from all tables, each in order.
+// stateQuery is the statement that reads one page of states from all tables, with its arguments.
 func stateQuery(f annals.Filter, until int64, tables []string) (text string, args []any) {
 	columns := stateColumns
 	if f.KeysOnly {
@@ -70,8 +70,8 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 
 // IDs is annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	// No id contains the byte 0xff, which is greater than every text: here it stands behind the last "Type{…" and before the first
-	// "Type|".
+	// No id contains the byte 0xff, so it is greater than every id. Type+"{\xff" is behind all ids "Type{…" and before all ids "Type|…",
+	// because { is the character before |.
 	from, to := string(after), "\xff"
 	if entityType != "" {
 		from, to = max(from, entityType+"{\xff"), entityType+"|\xff"
@@ -91,18 +91,18 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 	})
 }
 
-// idQuery seeks one id after the other, however many events lie between.
+// idQuery is the statement that reads up to ?3 ids between ?1 and ?2. It seeks the next id in the index of each table, so its cost does
+// not depend on the number of events.
 func idQuery(stateTables []string) string {
-	behind := func(id string) string {
-		next := `SELECT min(persistence_id) AS id FROM event_journal WHERE persistence_id > ` + id + ` AND persistence_id < ?2`
-		for _, table := range stateTables {
-			next += ` UNION ALL SELECT min(persistence_id) FROM ` + table + ` WHERE persistence_id > ` + id + ` AND persistence_id < ?2`
-		}
-		return `(SELECT min(id) FROM (` + next + `))`
+	next := `SELECT min(persistence_id) AS id FROM event_journal WHERE persistence_id > ids.id AND persistence_id < ?2`
+	for _, table := range stateTables {
+		next += `
+			UNION ALL SELECT min(persistence_id) FROM ` + table + ` WHERE persistence_id > ids.id AND persistence_id < ?2`
 	}
 	return `WITH RECURSIVE ids (id) AS (
-			SELECT ` + behind(`?1`) + ` UNION ALL SELECT ` + behind(`ids.id`) + ` FROM ids WHERE ids.id IS NOT NULL
-		) SELECT id FROM ids WHERE id IS NOT NULL LIMIT ?3`
+			SELECT ?1
+			UNION ALL SELECT (SELECT min(id) FROM (` + next + `)) FROM ids WHERE ids.id IS NOT NULL
+		) SELECT id FROM ids WHERE id > ?1 LIMIT ?3`
 }
 
 // Newest is annals.Query.
@@ -119,7 +119,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	return newest, err
 }
 
-// heldBack is the first time that f.Behind holds back.
+// heldBack is the time from which on events are left out because of f.Behind, in microseconds.
 func heldBack(f annals.Filter) int64 { return time.Now().Add(-f.Behind).UnixMicro() }
 
 func filterEvents(f annals.Filter, until int64) (where string, args []any) {
@@ -127,12 +127,12 @@ func filterEvents(f annals.Filter, until int64) (where string, args []any) {
 	return `deleted = 0 AND ` + where, args
 }
 
-// filter is f as conditions on a table whose numbers are in column number.
+// filter returns the conditions for f on a table whose numbers are in the column number, and their arguments.
 func filter(f annals.Filter, until int64, number string) (where string, args []any) {
 	after := f.After
 	micros := after.Time.UnixMicro()
 	if ceil := ceilMicros(after.Time); ceil != micros {
-		micros, after = ceil, annals.Offset{} // between two microseconds: everything at the later one is behind it
+		micros, after = ceil, annals.Offset{} // the time is between two microseconds: all rows of the later one are behind it
 	}
 	where = `(db_timestamp, ` + number + `, persistence_id) > (?, ?, ?)`
 	args = []any{micros, int64(after.SeqNr), string(after.ID)}

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// readers are the connections for reading. A read has one of them to itself, with statements prepared on that one, so it
-// never holds a connection while it waits for another.
+// readers are the connections for reading. A read uses one of them alone, with statements prepared on that connection, so that it never
+// holds one connection while it waits for another.
 type readers struct {
 	db    *sql.DB
 	files files
@@ -23,7 +23,7 @@ type readers struct {
 type reader struct {
 	*statements
 	conn   *sql.Conn
-	broken bool // nobody else may use it
+	broken bool // a transaction may be open on it: it must not be used again
 }
 
 // newReaders opens connections when they are needed, at most limit.
@@ -39,7 +39,7 @@ func (p *readers) read(ctx context.Context, fn func(context.Context, *statements
 // readTx is read within a transaction, so that all statements of fn see the same moment.
 func (p *readers) readTx(ctx context.Context, fn func(context.Context, *statements) error) error {
 	return p.use(ctx, func(r *reader) error {
-		// Without a way to be interrupted: the transaction must not outlive this call.
+		// Without ctx: the BEGIN and the ROLLBACK must not be interrupted, or the transaction would stay open after this call.
 		uninterrupted := context.WithoutCancel(ctx)
 		if _, err := r.exec(uninterrupted, `BEGIN`); err != nil {
 			r.broken = true
@@ -66,7 +66,7 @@ func (p *readers) use(ctx context.Context, fn func(*reader) error) error {
 	}
 	err = fn(r)
 	if e := (*annals.Error)(nil); r.broken || err != nil && ctx.Err() == nil && !errors.As(err, &e) {
-		_ = r.close() // the fault may be the connection's
+		_ = r.close() // the connection may be broken
 	} else {
 		p.put(r)
 	}
@@ -83,7 +83,7 @@ func (p *readers) take(ctx context.Context) (*reader, error) {
 	}
 	p.mu.Unlock()
 	conn, err := p.db.Conn(ctx)
-	if missed := p.files.check(); missed != nil { // it may be a connection to another file
+	if missed := p.files.check(); missed != nil { // the connection may be to another file
 		if err == nil {
 			_ = conn.Close()
 		}

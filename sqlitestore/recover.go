@@ -37,7 +37,7 @@ func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot fun
 			if err := snapshot(newest); err != nil {
 				return 0, err
 			}
-		case again: // without a snapshot nothing replaces the events that were handed over
+		case again: // without a snapshot the caller cannot discard the events that it was given before
 			return 0, s.truncated()
 		}
 		var stop error // of the caller

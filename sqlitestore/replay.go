@@ -19,7 +19,8 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 	}
 }
 
-// replay yields the page that s has read, and what follows. Pages behind the first are read in a transaction, see stream.page.
+// replay yields the events of the page that s has read last, and of the pages that follow. Pages after the first are read in a
+// transaction, see stream.page.
 func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bool) error {
 	for {
 		for i := range s.events {
@@ -40,19 +41,19 @@ func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bo
 	}
 }
 
-// stream reads the events of one entity page by page.
+// stream reads the events of one entity in pages.
 type stream struct {
 	id       annals.PersistenceID
 	from, to annals.SeqNr
-	anchor   annals.SeqNr   // the last event of the pages before, 0 = none yet
+	anchor   annals.SeqNr   // the number of the last event that was read; 0 before the first
 	events   []annals.Event // of the page read last
 	bytes    int
 	ended    bool
 }
 
-// page reads the next page into s.events. A page behind the first begins with the event handed over last: since events
-// are deleted in ascending order, nothing behind it is gone as long as it is there. Where it has gone, the next number
-// tells; where that is missing as well, it was deleted meanwhile.
+// page reads the next page into s.events. A page after the first begins with the anchor, the event that was read last. Events are
+// deleted in ascending order: as long as the anchor is there, no event behind it has been deleted. When the anchor is missing, the next
+// number must be there; when that is missing, too, events were deleted since the last page, and the error is ErrTruncated.
 func (s *stream) page(ctx context.Context, q *statements) error {
 	const text = `SELECT ` + eventColumns + ` FROM event_journal
 		WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? ORDER BY seq_nr LIMIT ?`
@@ -81,9 +82,9 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 			next = row.SeqNr + 1
 			return true, nil
 		case row.deleted:
-			return false, row.corrupt(errors.New("it is deleted, the one before it is not"))
+			return false, row.corrupt(errors.New("the event is deleted, but the event before it is not"))
 		case row.SeqNr != next && begun:
-			return false, row.corrupt(errors.New("the one before it is missing"))
+			return false, row.corrupt(errors.New("the event before it is missing"))
 		}
 		s.events = append(s.events, row.Event)
 		s.bytes += len(row.Data) + len(row.Metadata.Data)
@@ -99,7 +100,7 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 		if err != nil {
 			return err
 		}
-		if last != s.anchor { // below: it has been forgotten
+		if last != s.anchor { // when it is less, the entity has been forgotten
 			return s.truncated()
 		}
 	}

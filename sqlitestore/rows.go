@@ -11,13 +11,13 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// How values lie in columns: times as microseconds since 1970, UTC; tags as a JSON array, NULL for none; metadata in
-// three columns that are all NULL or all set; writers as UUID text.
+// Times are stored as microseconds since 1970 in UTC, tags as a JSON array or NULL for none, metadata in three columns that are all NULL
+// or all set, and WriteIDs as the text of a UUID.
 
 const eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
 	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
 
-// eventRow is one row of eventColumns. It can be used again for the next.
+// eventRow decodes rows of eventColumns, one after the other.
 type eventRow struct {
 	annals.Event
 	deleted bool
@@ -27,7 +27,7 @@ type eventRow struct {
 	checksums checksums
 }
 
-// read decodes eventColumns; persistence_id has been read. A deleted event is a number only.
+// read decodes eventColumns. The caller has set ID. Only the number of a deleted event has a meaning.
 func (r *eventRow) read(v *values) error {
 	id := r.ID
 	r.Event = annals.Event{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.micros("db_timestamp"))}
@@ -57,7 +57,7 @@ func (r *eventRow) corrupt(err error) error {
 	return &annals.Error{ID: r.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", r.SeqNr, err)}
 }
 
-// metadataArgs are the values of the three columns.
+// metadataArgs are the values of the three columns of metadata.
 func metadataArgs(p annals.Payload) (serializerID, manifest, data any) {
 	if p.SerializerID == 0 {
 		return nil, nil, nil
@@ -65,7 +65,7 @@ func metadataArgs(p annals.Payload) (serializerID, manifest, data any) {
 	return int64(p.SerializerID), p.Manifest, blob(p.Data)
 }
 
-// blob keeps nil from becoming NULL.
+// blob returns data, and an empty slice for nil, which would be stored as NULL.
 func blob(data []byte) []byte {
 	if data == nil {
 		return []byte{}
@@ -77,7 +77,7 @@ func tagsArg(tags []string) any {
 	if len(tags) == 0 {
 		return nil
 	}
-	text, _ := json.Marshal(tags) // of valid UTF-8, checked before
+	text, _ := json.Marshal(tags) // cannot fail
 	return string(text)
 }
 
@@ -93,7 +93,7 @@ func parseTags(text string) (tags []string, err error) {
 
 func fromMicros(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// ceilMicros is the first microsecond that is not before t.
+// ceilMicros is the first microsecond at or after t.
 func ceilMicros(t time.Time) int64 {
 	micros := t.UnixMicro()
 	if t.Nanosecond()%1000 != 0 {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/sqlrow"
 )
 
 // SkipTo is annals.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
@@ -46,8 +45,6 @@ func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals
 		if err != nil {
 			return err
 		}
-		s := annals.State{ID: id, Revision: n, Time: fromMicros(micros), Deleted: true}
-		writes := sqlrow.Writes{{Revision: n, Time: s.Time, WriteID: annals.NewWriteID()}}
-		return st.store(ctx, t, s, true, writes.String(), nil, nil)
+		return st.store(ctx, t, annals.State{ID: id, Revision: n, Time: fromMicros(micros), Deleted: true}, true, "", nil, nil)
 	}})
 }

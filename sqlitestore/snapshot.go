@@ -49,7 +49,7 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 	}})
 }
 
-// saveSnapshot keeps the newest snapshot; now is when it was taken, where it does not say.
+// saveSnapshot stores s, unless there is a snapshot with a greater number. The time of a snapshot without one is now.
 func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now time.Time) error {
 	const upsert = `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, db_timestamp, write_timestamp,
 			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
@@ -74,7 +74,7 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now 
 	return err
 }
 
-// summedSnapshot is s as its checksum sees it.
+// summedSnapshot is s in the form of which the checksum is computed.
 func summedSnapshot(s *annals.Snapshot) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.SeqNr, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
@@ -88,7 +88,7 @@ func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals
 	}})
 }
 
-// criteria are the conditions that c stands for.
+// criteria returns the conditions for c, and their arguments.
 func criteria(id annals.PersistenceID, c annals.SnapshotCriteria) (where string, args []any) {
 	where, args = `persistence_id = ?`, []any{string(id)}
 	if c.MinSeqNr != 0 {

@@ -31,7 +31,7 @@ func readState(v *values) (annals.State, error) {
 	return s, nil
 }
 
-// summedState is s as its checksum sees it.
+// summedState is s in the form of which the checksum is computed.
 func summedState(s *annals.State) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
@@ -61,12 +61,16 @@ func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt
 	return s.change(ctx, w)
 }
 
-func (s states) change(ctx context.Context, w annals.StateWrite) (receipt annals.Receipt, err error) {
+func (s states) change(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	if w.Event != nil {
 		event := *w.Event // the caller may change it when ctx ends before the write
 		w.Event = &event
 	}
 	change := stateChange{StateWrite: w, t: s.b.types.of(w.ID.Type())}
+	var (
+		receipt annals.Receipt // the writer may set it when change has returned
+		err     error
+	)
 	apply := func(ctx context.Context, t *transaction) (err error) {
 		receipt, err = change.apply(ctx, t)
 		return err
@@ -88,7 +92,7 @@ type stateChange struct {
 	t *stateType
 }
 
-// apply checks everything, then writes the event, the row, and what the change handler writes.
+// apply checks the write, then stores the event and the state, and runs the change handler.
 func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt, error) {
 	last, text, err := c.t.revision(ctx, t, c.ID)
 	if err != nil {
@@ -136,7 +140,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	if c.t.OnChange != nil {
 		err := contained(func() error { return c.t.OnChange(ctx, t.tx, state) })
 		if ctx.Err() != nil && !errors.Is(err, annals.ErrPanic) {
-			err = withdrawn(ctx) // whatever the handler makes of it
+			err = withdrawn(ctx) // whatever the handler returned
 		}
 		if err != nil {
 			return annals.Receipt{}, err
@@ -145,15 +149,15 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	return annals.Receipt{SeqNr: state.Revision, Time: state.Time}, nil
 }
 
-// revision is the last revision of a state, 0 where there is none, and the column writes.
+// revision returns the last revision of a state, 0 where there is none, and the value of the column writes.
 func (t *stateType) revision(ctx context.Context, tx *transaction, id annals.PersistenceID) (last annals.SeqNr, writes string, err error) {
 	find := `SELECT revision, writes FROM ` + t.table + ` WHERE persistence_id = ?`
 	_, err = tx.row(ctx, find, []any{string(id)}, func(v *values) { last, writes = v.seqNr("revision", 1), v.optionalText("writes") })
 	return last, writes, err
 }
 
-// store writes the row of s, the first one of its entity or the next one. A column that is not named keeps its value; a tombstone
-// names none.
+// store writes s, the first revision of its entity or a later one. Additional columns that are not in columns keep their values, as all
+// do in a delete.
 func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, first bool, writes string, columns []string, values []any) error {
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
 	args := []any{string(s.ID), int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags),
@@ -179,7 +183,7 @@ func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, 
 	return err
 }
 
-// checkJournal refuses an event that would not be the next of the entity's journal.
+// checkJournal is ErrInvalid when the event of the write would not be the next one in the journal of the entity.
 func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
 	last, err := t.lastSeqNr(ctx, c.ID)
 	if err != nil {

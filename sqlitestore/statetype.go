@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// stateType is an annals.StateType with what its statements need.
+// stateType is an annals.StateType with the quoted name of its table.
 type stateType struct {
 	annals.StateType[*sql.Tx]
 	entityType string
@@ -27,7 +27,7 @@ const commonTable = "durable_state"
 
 var common = &stateType{table: quote(commonTable)}
 
-// compileTypes says everything that can be said without looking at the tables.
+// compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
 	var faults []error
 	compiled, own := stateTypes{}, stateTable("").names()
@@ -104,7 +104,7 @@ func (ts stateTypes) of(entityType string) *stateType {
 	return common
 }
 
-// tables are all tables that may hold states of entityType, "" for any.
+// tables are the quoted names of all tables that may hold states of entityType, "" for any type.
 func (ts stateTypes) tables(entityType string) []string {
 	if entityType != "" {
 		return []string{ts.of(entityType).table}
@@ -117,7 +117,7 @@ func (ts stateTypes) tables(entityType string) []string {
 	return slices.Compact(tables)
 }
 
-// bind asks the user's function for the additional columns of s, in the order of t.Columns.
+// bind calls StateType.Bind for s and returns the quoted names and the values of additional columns, in the order of t.Columns.
 func (t *stateType) bind(s annals.State) (columns []string, values []any, err error) {
 	if t.Bind == nil || s.Deleted {
 		return nil, nil, nil
@@ -149,7 +149,7 @@ func (t *stateType) bind(s annals.State) (columns []string, values []any, err er
 	return columns, values, nil
 }
 
-// columnArg is a column's value as SQLite keeps it: a time is microseconds, a bool 0 or 1.
+// columnArg is the value of an additional column as it is stored: a time in microseconds, a bool as 0 or 1.
 func columnArg(value any) (any, error) {
 	switch v := value.(type) {
 	case nil, string, int64, float64, bool:
@@ -162,7 +162,7 @@ func columnArg(value any) (any, error) {
 	return nil, fmt.Errorf("a value of type %T cannot be stored: string, int64, float64, bool, []byte and time.Time can", value)
 }
 
-// fold makes names equal that SQLite takes for the same: it ignores the case of ASCII letters, and of no others.
+// fold converts the ASCII letters of name to lower case: SQLite ignores the case of these letters, and of no others.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -11,29 +11,29 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Limits of every Store. A group of writes is one transaction, so they are set where one write would hold up the others.
+// Limits of every Store. Writes that are greater would delay all others for too long.
 const (
 	MaxEvents  = 10_000
 	MaxBytes   = 64 << 20
 	MaxIDBytes = 1024
 )
 
-// Options of a Store; the zero Options work.
+// Options of a Store. The zero Options work.
 type Options struct {
-	// StateTypes says what is special about the durable states of an entity type. Their tables and columns must be
-	// there when Init has run.
+	// StateTypes says what is special about the durable states of an entity type. Init creates their tables and additional columns;
+	// it need not do so where they exist. Columns of the store that an older StateTable did not have are added.
 	StateTypes map[string]annals.StateType[*sql.Tx]
-	// Init runs each time the store opens, in the transaction that creates the store's tables when they are missing:
-	// the place for tables, columns and indexes of the user's own. It must bear repetition. An error undoes all of it.
+	// Init creates tables, columns and indexes of the program's own. It runs each time the store opens, in the transaction that creates
+	// or upgrades the tables of the store, so it must change nothing when it runs again. An error undoes the transaction.
 	Init func(ctx context.Context, tx *sql.Tx) error
-	// NoMigration forbids Open to create the file, to create or change tables, and to run Init: Migrate does this as a step of its
-	// own, or somebody runs the script that Schema returns. Open is then ErrInvalid where something is missing, and says what.
+	// NoMigration forbids Open to create the file, to create or upgrade tables, and to run Init. Then Migrate has to do this, or
+	// somebody has to run the script that Schema returns. Open is ErrInvalid when something is missing, and the error says what.
 	NoMigration bool
-	// Checksums writes a checksum beside each event, snapshot and state, so that a flipped bit in one is ErrCorrupt and not
-	// another payload. What was written with a checksum is compared with it by every read, whatever this says. Additional
-	// columns of states are left out.
+	// Checksums stores a checksum with each event, snapshot and state, so that reading one with a flipped bit is ErrCorrupt. Rows that
+	// have a checksum are compared with it whenever they are read, also without this option. Additional columns of states are not
+	// included.
 	Checksums bool
-	// Observer is told of every call; nil is nobody.
+	// Observer is told of every call. It may be nil.
 	Observer annals.Observer
 }
 
@@ -56,10 +56,12 @@ var (
 	_ annals.HealthChecker       = (*Store)(nil)
 )
 
-// Open opens the database file at path and creates it when it is missing, for its owner alone; its folder must exist.
-// Errors are ErrInvalid (no usable path, no right to write, no database file, StateTypes that the tables do not fit),
-// ErrCorrupt (the store's own tables are not as they have to be), ErrUnsupported (a newer release wrote the file) and
-// ErrUnavailable; an error of Options.Init comes without a Kind.
+// Open opens the database file at path. When the file is missing, Open creates it, and only its owner may read and write it; the folder
+// must exist. Open upgrades the tables of an older release. Options.NoMigration forbids both.
+//
+// Errors are ErrInvalid (the path cannot be used, a right to write is missing, the file is no database, the tables do not fit the
+// StateTypes, or NoMigration and there is something to migrate), ErrCorrupt (a table of the store has been changed), ErrUnsupported (a
+// newer release wrote the file) and ErrUnavailable. An error of Options.Init has no Kind.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
 		return nil, openFault(invalid("the path must name a file; for a store in memory there is memstore"))
@@ -83,17 +85,17 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for the calls under way, and for writes whose callers no longer wait for them. Later calls answer ErrClosed. It must
-// not be called within InTx.
+// Close waits for the calls that are running, and for writes that are still executed after the contexts of their callers have ended.
+// Calls after Close return ErrClosed. Close must not be called within InTx.
 func (s *Store) Close() error { return s.Store.Close() }
 
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
 func (s *Store) DB() *sql.DB { return s.backend.userDB }
 
-// abilities are what a Store, and a store inside a transaction, can do beside the contracts of annals.Store.
+// abilities are the optional abilities of a Store that a store inside a transaction has, too.
 type abilities struct{ *driver.Store }
 
-// Recover is annals.Recoverer. The snapshot, the first page of events and the last number are of one moment.
+// Recover is annals.Recoverer. The snapshot, the first page of events and the last number are read in one transaction.
 func (a abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, a.Store, id, snapshot, event)
 }
@@ -113,20 +115,20 @@ func (a abilities) FindStates(ctx context.Context, entityType, column string, va
 	return driver.FindStates(ctx, a.Store, entityType, column, value)
 }
 
-// Forget is annals.Forgetter, in one transaction. The rows that DeleteTo has emptied are removed with the entity: where they are many,
-// a second DeleteTo removes them beforehand, in batches.
+// Forget is annals.Forgetter. It removes all rows of the entity in one transaction. When there are many, a second DeleteTo, fifteen
+// minutes after the first, removes most of them beforehand in small transactions.
 func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 	return driver.Forget(ctx, a.Store, f)
 }
 
-// Watch is annals.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, those
-// of another process within a tenth of a second; the filter is not looked at.
+// Watch is annals.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, commits
+// of other processes within a tenth of a second. The filter is ignored.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
 
-// CheckHealth is annals.HealthChecker. It reads the file, looks whether the files are the ones that were opened, writes a few bytes
-// into a new file beside the database, which it removes again, and takes and releases the write lock. It is ErrUnavailable when the
-// disk is full or the lock has not been free for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when
-// the file or its folder cannot be written, or within a transaction.
+// CheckHealth is annals.HealthChecker. It reads from the file, checks that its files have not been deleted or replaced, creates a small
+// file in the same folder and removes it, and takes and releases the write lock. The error is ErrUnavailable when the disk is full or
+// the lock was not free for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder
+// cannot be written. Within InTx it is ErrInvalid.
 func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }

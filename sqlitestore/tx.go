@@ -11,16 +11,16 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// transaction is an open write transaction: statements that run in it, and the clock for what they write.
+// transaction is an open write transaction.
 type transaction struct {
 	*statements
 	clock     *clock
 	checksums *checksums // nil where none are written
-	tx        *sql.Tx    // nil in a group
-	dated     bool       // the clock has seen what other processes wrote
+	tx        *sql.Tx    // nil when the transaction is a group of writes
+	dated     bool       // the clock has read the times of other processes
 }
 
-// date is the time of one write in microseconds: above every date that this file has seen, by any process.
+// date is the time of one write, in microseconds. It is later than all times that any process has written to the file.
 func (t *transaction) date(ctx context.Context) (int64, error) {
 	if !t.dated {
 		if err := t.clock.catchUp(ctx, t.statements); err != nil {
@@ -35,10 +35,10 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 // inTx is a store inside a transaction.
 type inTx = abilities
 
-// InTx is annals.Transactor. It runs fn in one transaction of the writing connection, which nobody else can use meanwhile: keep it
-// short. tx is for the user's own tables in the same file; fn must not commit it or roll it back. The errors are those of fn, in an
-// *annals.Error without a Kind, ErrUnavailable when ctx ended before everything was written, ErrConstraint when the user's own tables
-// refuse at the COMMIT, and ErrUnknown when the COMMIT failed in the file system.
+// InTx is annals.Transactor. No other write is executed while fn runs, so fn should be short. tx is for tables of the program's own in
+// the same file; fn must not commit it or roll it back. An error of fn is returned within an *annals.Error without a Kind. Other errors
+// are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's own tables failed at the COMMIT) and
+// ErrUnknown (the COMMIT failed in the file system).
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
 	c := annals.Call{Op: "transaction"}
 	return s.Write(ctx, c, func(ctx context.Context) error {
@@ -62,7 +62,7 @@ type txSession struct {
 	mu    sync.Mutex
 	t     *transaction
 	ended bool
-	err   error // a failure that undid more than its own write: the transaction must not be committed
+	err   error // a failure after which the transaction must not be committed
 }
 
 func (s *txSession) end() {
@@ -77,7 +77,7 @@ func (s *txSession) broken() error {
 	return s.err
 }
 
-// usable is an error when the transaction has ended, also while the call waited for another one, or has failed.
+// usable is an error when the transaction has ended or failed, possibly while the call waited for s.mu.
 func (s *txSession) usable(ctx context.Context) error {
 	once(ctx)
 	switch {
@@ -104,15 +104,14 @@ func (s *txSession) readTx(ctx context.Context, fn func(context.Context, *statem
 
 func (s *txSession) write(ctx context.Context, w *write) error { return s.alone(ctx, w.apply) }
 
-// alone runs fn in the transaction that is there. It undoes with a savepoint what a failed fn has written, so that the user's function
-// may go on without it.
+// alone runs fn in the transaction. When fn fails, a savepoint undoes what it has written, and the user's function may continue.
 func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	// Without a way to be interrupted: SQLite rolls the whole transaction back when a write is interrupted.
+	// Without ctx: SQLite rolls the whole transaction back when a write is interrupted.
 	uninterrupted := annals.ContextWithTx(context.WithoutCancel(ctx), s.self)
 	if s.err = s.stillOpen(uninterrupted); s.err != nil {
 		return s.err
@@ -132,9 +131,9 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 	return err
 }
 
-// stillOpen is an error when SQLite has rolled the transaction back because of a statement of the user's function, which ignored the
-// error. A savepoint would then be a transaction by itself, which is committed whatever the function returns. The only way to ask is a
-// BEGIN, which SQLite refuses in a transaction.
+// stillOpen is an error when the transaction is no longer open: SQLite has rolled it back after an error that the user's function
+// ignored. A savepoint would then begin a transaction of its own, and releasing it would commit. The only way to ask SQLite is a BEGIN,
+// which fails in a transaction.
 func (s *txSession) stillOpen(ctx context.Context) error {
 	if _, err := s.t.exec(ctx, `BEGIN`); err != nil {
 		return nil
@@ -145,7 +144,7 @@ func (s *txSession) stillOpen(ctx context.Context) error {
 
 var errRolledBack = errors.New("an earlier statement failed, and SQLite rolled the transaction back")
 
-// contained runs the user's fn and makes a panic in it an error.
+// contained runs a function of the user's and turns a panic into an error.
 func contained(fn func() error) error {
 	return panics.Contain("", "", func() error {
 		err := fn()

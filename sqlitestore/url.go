@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/internal/storeurl"
 )
 
-// OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. It takes no host; its
+// OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. The URL must not have a host. Its
 // parameters are checksums and no_migration.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	path, o, err := o.fromURL(u)

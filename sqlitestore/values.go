@@ -10,15 +10,15 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// values decodes the columns of one row from left to right, and remembers the first that cannot be right. Its errors do not hold the
-// values. A []byte belongs to whoever decodes it: the driver makes a new one for each row.
+// values decodes the columns of one row from left to right, and keeps the error of the first column that is wrong. The error does not
+// contain the value. The driver allocates each []byte anew, so it need not be copied.
 type values struct {
 	row  []sqldriver.Value // int64, float64, string, []byte or nil
 	next int
 	err  error
 }
 
-// corrupt is an ErrCorrupt for the first column that could not be right, nil when all were.
+// corrupt is ErrCorrupt for the first column that is wrong, nil when there is none.
 func (v *values) corrupt() error {
 	if v.err == nil {
 		return nil
@@ -38,7 +38,7 @@ func (v *values) fault(column, what string) {
 	}
 }
 
-// mismatch is a fault that tells the type of value, and nothing else of it.
+// mismatch is a fault that names the type of value.
 func (v *values) mismatch(column string, value any) {
 	switch value.(type) {
 	case nil:
@@ -54,7 +54,7 @@ func (v *values) mismatch(column string, value any) {
 	}
 }
 
-// integer is between least and most.
+// integer decodes a number between least and most.
 func (v *values) integer(column string, least, most int64) int64 {
 	value := v.take()
 	n, ok := value.(int64)
@@ -69,13 +69,13 @@ func (v *values) integer(column string, least, most int64) int64 {
 	return least
 }
 
-// lastMicros is the last microsecond of the year 9999; later times have no text form.
+// lastMicros is the last microsecond of the year 9999. Later times cannot be written as text in RFC 3339.
 const lastMicros = 253402300799_999999
 
 func (v *values) any64(column string) int64  { return v.integer(column, math.MinInt64, math.MaxInt64) }
 func (v *values) micros(column string) int64 { return v.integer(column, 0, lastMicros) }
 
-// seqNr is a number of an event, or a revision; least is 0 where nothing may be there.
+// seqNr decodes the number of an event, or a revision. least is 0 when there may be none.
 func (v *values) seqNr(column string, least annals.SeqNr) annals.SeqNr {
 	return annals.SeqNr(v.integer(column, int64(least), int64(annals.MaxSeqNr)))
 }
@@ -98,7 +98,7 @@ func (v *values) text(column string) string {
 	return ""
 }
 
-// optionalText is "" for NULL.
+// optionalText decodes a text, "" for NULL.
 func (v *values) optionalText(column string) string {
 	if v.row[v.next] == nil {
 		v.next++
@@ -124,7 +124,7 @@ func (v *values) blob(column string) []byte {
 	return data
 }
 
-// tags are a JSON array; NULL is none.
+// tags decodes a JSON array, no tags for NULL.
 func (v *values) tags(column string) []string {
 	text := v.optionalText(column)
 	if text == "" {
@@ -137,7 +137,7 @@ func (v *values) tags(column string) []string {
 	return tags
 }
 
-// metadata are three columns, all NULL or all set.
+// metadata decodes three columns, which are all NULL or all set.
 func (v *values) metadata() annals.Payload {
 	const serializerID, manifest, data = "meta_ser_id", "meta_ser_manifest", "meta_payload"
 	if v.row[v.next] == nil {

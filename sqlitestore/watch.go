@@ -9,16 +9,17 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// watchers are woken behind every commit of this Store, and when another process has written.
+// watchers are the channels that Watch has returned. They get a signal after each commit of this Store, and when another process has
+// written.
 type watchers struct {
 	mu  sync.Mutex
 	all map[chan struct{}]struct{}
 
-	stopPolling context.CancelFunc // nil while there is nobody to wake
+	stopPolling context.CancelFunc // nil while there are no channels
 	polling     sync.WaitGroup
 }
 
-// pollInterval is how late a watcher may hear of another process: SQLite does not tell of its commits, one has to look.
+// pollInterval bounds the delay of signals for commits of other processes. SQLite does not report them, so they must be polled for.
 const pollInterval = 100 * time.Millisecond
 
 // Watch is annals.Watcher.
@@ -40,9 +41,10 @@ func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, erro
 	return ch, nil
 }
 
-// poll wakes everybody when another connection has committed; this Store's writer is one of them, which does no harm.
+// poll signals to all channels when another connection has committed. The writing connection of this Store is such a connection, too,
+// so its commits are signalled twice, which is allowed.
 func (w *watchers) poll(ctx context.Context, db *sql.DB) {
-	var conn *sql.Conn // one sees the versions of all others
+	var conn *sql.Conn // PRAGMA data_version changes when another connection than this one commits
 	defer func() {
 		if conn != nil {
 			_ = conn.Close()
@@ -53,7 +55,7 @@ func (w *watchers) poll(ctx context.Context, db *sql.DB) {
 	for seen := int64(0); ; {
 		version := seen
 		if conn == nil {
-			conn, _ = db.Conn(ctx) // if that fails, it is tried again with the next tick
+			conn, _ = db.Conn(ctx) // after an error it is tried again at the next tick
 		}
 		if conn == nil || conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version) != nil || version != seen {
 			w.wake()
@@ -92,7 +94,7 @@ func (w *watchers) wake() {
 	}
 }
 
-// stop closes every channel: nothing more will come.
+// stop closes all channels.
 func (w *watchers) stop() {
 	w.mu.Lock()
 	for ch := range w.all {

@@ -12,57 +12,57 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// A group is bounded so that the first of it does not wait for ever, and the log does not grow by leaps.
+// A group is bounded so that its first write does not wait for long, and the log does not grow by much at once.
 const (
 	maxGroupWrites = 512
 	maxGroupBytes  = 8 << 20
 )
 
-// writer owns the one connection that writes. One at a time serves the queue: takes whatever waits and commits it as one
-// transaction; each write is answered when COMMIT has returned. A write that finds nobody is served by its own caller, so
-// that a lone writer waits for no other goroutine; what comes meanwhile gets a goroutine.
+// writer owns the connection that writes. One goroutine at a time serves the queue: it takes the writes that wait, executes them in one
+// transaction, and answers them when COMMIT has returned. A write that finds the queue unserved is served by its own caller, so that a
+// single writer does not wait for another goroutine. Writes that arrive meanwhile are served by a new goroutine.
 type writer struct {
 	conn       *sql.Conn
 	statements *statements
 	files      files
 	clock      clock
 	checksums  *checksums // nil where none are written
-	committed  func()     // called behind every COMMIT
+	committed  func()     // called after each COMMIT
 
 	mu      sync.Mutex
 	queue   []*write
-	serving bool // somebody serves the queue
+	serving bool // a goroutine serves the queue
 	closing bool
-	wanted  int // signal gathered when so many wait
+	wanted  int // length of the queue at which enqueue signals gathered
 
-	// These belong to whoever serves.
+	// Only the goroutine that serves the queue uses these.
 	lastGroup  int // writes in the group just committed
 	lastCommit time.Duration
 
 	gathered chan struct{}
-	stopped  chan struct{} // closed when closing and nobody serves any more
+	stopped  chan struct{} // closed when the queue is no longer served after close
 
 	commits, grouped atomic.Int64 // COMMITs of groups, and the writes in them
 }
 
 // write is one entry of the queue.
 type write struct {
-	// apply checks, then writes. An *annals.Error says that it refused before it wrote anything; any other error is
-	// the driver's and undoes the whole group.
+	// apply checks the write, then executes it. An *annals.Error means that nothing was written. Any other error is one of the driver,
+	// and the whole group is rolled back.
 	apply func(ctx context.Context, t *transaction) error
 	bytes int
-	plain bool // it runs no code of the user, so it is over soon and its caller may do it
+	plain bool // it runs no code of the user, so its caller may serve it
 
-	alone bool // it was in a group that failed
+	alone bool // it was in a group that failed, and is now executed in a transaction of its own
 	state atomic.Int32
 	done  chan error // buffered
 
-	granted, released chan struct{} // not nil where the caller wants the connection to itself; closed by writer and caller
+	granted, released chan struct{} // not nil when the caller wants to use the connection alone; closed by the writer and by the caller
 }
 
 const (
 	waiting int32 = iota
-	taken         // by the writer, or by its caller's end
+	taken         // by the writer, or withdrawn by its caller
 )
 
 func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
@@ -70,8 +70,8 @@ func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
 		statements: &statements{conn: conn}}
 }
 
-// submit queues j and waits for its outcome. When ctx ends first, a write that still waits is withdrawn; one that is
-// being written goes on. A plain one may be written by its caller, who then stays until it is.
+// submit adds j to the queue and waits until it has been executed. When ctx ends first, a write that still waits is withdrawn, and one
+// that is being executed continues. A caller that serves its own write stays until it has been executed.
 func (w *writer) submit(ctx context.Context, j *write) error {
 	if ctx.Err() != nil {
 		return withdrawn(ctx)
@@ -99,7 +99,7 @@ func (w *writer) submit(ctx context.Context, j *write) error {
 	}
 }
 
-// exclusive waits until the connection is the caller's alone; release gives it back.
+// exclusive waits until the caller may use the connection alone, until it calls release.
 func (w *writer) exclusive(ctx context.Context) (release func(), err error) {
 	j := &write{granted: make(chan struct{}), released: make(chan struct{})}
 	if w.enqueue(j) {
@@ -129,7 +129,7 @@ func (w *writer) close() {
 	}
 }
 
-// enqueue reports whether j is the first: then it is for the caller to serve the queue.
+// enqueue adds j to the queue, and reports whether the caller has to serve the queue.
 func (w *writer) enqueue(j *write) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *writer) enqueue(j *write) (first bool) {
 	return first
 }
 
-// lead serves the caller's own write, and what has joined it.
+// lead serves one group, with the caller's own write in it. If writes are left in the queue, a new goroutine serves them.
 func (w *writer) lead(ctx context.Context) {
 	defer func() {
 		if w.head() != nil || !w.rest() {
@@ -155,7 +155,7 @@ func (w *writer) lead(ctx context.Context) {
 	w.turn(ctx, true)
 }
 
-// serve works until nothing waits.
+// serve serves the queue until it is empty.
 func (w *writer) serve() {
 	for {
 		switch head := w.head(); {
@@ -171,7 +171,7 @@ func (w *writer) serve() {
 	}
 }
 
-// rest ends the serving, unless something waits.
+// rest stops serving, unless there are writes in the queue. It reports whether it did.
 func (w *writer) rest() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *writer) rest() bool {
 	return true
 }
 
-// head is the first write that still waits; it drops those withdrawn before it.
+// head is the first write that still waits. It removes withdrawn writes before it.
 func (w *writer) head() *write {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +205,7 @@ func (w *writer) pop() *write {
 	return j
 }
 
-// grant hands the connection to the caller at the head of the queue until it gives it back.
+// grant lets the caller at the head of the queue use the connection until it calls release.
 func (w *writer) grant() {
 	w.mu.Lock()
 	j := w.pop()
@@ -216,9 +216,8 @@ func (w *writer) grant() {
 	}
 }
 
-// turn commits one group. Writes are taken when the transaction has begun: until then they can be withdrawn. It waits for
-// another process's lock until wait ends; what is taken is written whatever becomes of the callers. A caller's turn takes
-// plain writes only.
+// turn executes one group. It takes the writes when the transaction has begun; until then they can be withdrawn. While another process
+// has the write lock, turn waits until the context wait ends. plain is true in the goroutine of a caller, which takes plain writes only.
 func (w *writer) turn(wait context.Context, plain bool) {
 	ctx := context.Background()
 	begun, err := w.begin(func() bool { return wait.Err() == nil && w.head() != nil })
@@ -277,12 +276,12 @@ type group struct {
 	full     bool
 	plain    bool          // takes plain writes only
 	expected int           // writes in the group before
-	patience time.Duration // how long to wait for as many
+	patience time.Duration // how long to wait for this number
 }
 
-// gather lets those who were answered with the group before come back with their next write, or groups would halve: one
-// fsync for the first to come, one for all others. It waits for as many as there were, and at most half as long as their
-// COMMIT took. Where one was alone it does not wait.
+// gather waits for the callers of the group before, which often write again at once. Without it, the first of them would make a group of
+// its own, and all others would wait for that fsync and the next. It waits for as many writes as the group before had, and at most half
+// as long as its COMMIT took. After a group of one write it does not wait.
 func (w *writer) gather(g *group) bool {
 	if len(g.writes) == 0 || len(g.writes) >= g.expected || g.full || g.patience <= 0 {
 		return false
@@ -291,7 +290,7 @@ func (w *writer) gather(g *group) bool {
 	w.wanted = g.expected - len(g.writes)
 	complete := len(w.queue) >= w.wanted
 	select {
-	case <-w.gathered: // left over from the last time
+	case <-w.gathered: // a signal of an earlier call
 	default:
 	}
 	w.mu.Unlock()
@@ -307,7 +306,7 @@ func (w *writer) gather(g *group) bool {
 	return w.take(g)
 }
 
-// refused reports whether err, from apply, leaves the transaction as it was before.
+// refused reports whether err, a result of apply, means that the transaction is as it was before. It is true for nil.
 func refused(err error) bool {
 	if err == nil {
 		return true
@@ -316,8 +315,8 @@ func refused(err error) bool {
 	return errors.As(err, &e)
 }
 
-// undone answers a group that was rolled back because of err. When the fault may be one member's, they all go again,
-// each alone.
+// undone handles a group that was rolled back because of err. A group of several writes goes back to the queue, and each is executed in
+// a transaction of its own, because one of them may be the cause. When the outcome of the COMMIT is uncertain, all get ErrUnknown.
 func (w *writer) undone(group []*write, err error, uncertain bool) {
 	if uncertain {
 		err = &annals.Error{Kind: annals.ErrUnknown, Err: err}
@@ -339,7 +338,7 @@ func (w *writer) undone(group []*write, err error, uncertain bool) {
 	w.queue = append(again, w.queue...)
 }
 
-// take moves from the queue into g what goes into one group, and reports whether that was anything.
+// take moves writes from the queue into g as long as g has space, and reports whether it moved any.
 func (w *writer) take(g *group) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,8 +359,8 @@ func (w *writer) take(g *group) bool {
 	return len(g.writes) > before
 }
 
-// begin takes the file's write lock. While another process holds it, it tries again for as long as wanted says so;
-// false without an error when that ended.
+// begin takes the write lock of the file. While another process has it, begin tries again, as long as wanted returns true. It returns
+// false without an error when wanted returned false.
 func (w *writer) begin(wanted func() bool) (bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		_, err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
@@ -384,8 +383,8 @@ func (w *writer) begin(wanted func() bool) (bool, error) {
 
 func (w *writer) rollback() { _, _ = w.statements.exec(context.Background(), `ROLLBACK`) }
 
-// Pauses between two tries for a lock that another process holds. They stay short: the other one gives the lock up
-// for a moment only, between two of its groups.
+// Pauses between two tries for the write lock while another process has it. They are short, because the other process releases the lock
+// only for a moment between two of its groups.
 const (
 	firstPause = 100 * time.Microsecond
 	lastPause  = 2 * time.Millisecond
