@@ -140,7 +140,7 @@ func (r *Runtime[C, S, R]) deliver(id string, c *command[C, S, R]) error {
 	work := r.wake(e, c)
 	r.mu.Unlock()
 	if work {
-		go e.work()
+		e.begin()
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (r *Runtime[C, S, R]) freeBatch(b *batch[C, S, R]) {
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
 	e.current, e.next = b, nil
-	if b.views {
+	if b.views && b.finish == nil {
 		b.show(e.state)
 	}
 	b.err = e.state.Seal(&b.write, snapshot)
@@ -111,7 +111,7 @@ func (e *entity[C, S, R]) send() bool {
 	e.mu.Lock()
 	e.writing, e.turn = true, false
 	if e.takeTurn() {
-		go e.work()
+		e.begin()
 	}
 	e.mu.Unlock()
 	e.current.err = e.runtime.send(e.current)
@@ -190,6 +190,9 @@ func (e *entity[C, S, R]) finish(b *batch[C, S, R]) {
 	if c.result.Reply, c.err = b.finish.run(e.runtime.writes.context(), &b.write, b.finish.receipt); c.err != nil {
 		c.result = behavior.Result[R]{}
 		e.loaded = false
+	}
+	if b.views {
+		b.show(e.state)
 	}
 }
 

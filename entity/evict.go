@@ -52,7 +52,7 @@ func (e *entity[C, S, R]) release() {
 	e.mu.Unlock()
 	e.unload()
 	if !e.runtime.retire(e) {
-		go e.work()
+		e.begin()
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *Runtime[C, S, R]) admit() {
 		r.queue.Remove(front)
 		a.command.place = nil
 		if r.wake(e, a.command) {
-			go e.work()
+			e.begin()
 		}
 	}
 }
