@@ -61,7 +61,7 @@ func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	found, _ := b.proxies.Load(s)
 	p := found.(*postgres.FaultProxy)
 	var mu sync.Mutex
-	happened := map[string]int{"cut while connecting": 0, "cut before the server": 0, "answer lost": 0, "answer cut at its first row": 0, "cut while the server writes": 0, "terminated": 0, "late": 0}
+	happened := map[string]int{"cut before the server": 0, "answer lost": 0, "answer cut at its first row": 0, "cut while the server writes": 0, "terminated": 0, "late": 0}
 	fault := func(name string, f postgres.Fault) postgres.Fault {
 		happened[name]++
 		return f
@@ -69,11 +69,8 @@ func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p.SetRule(func(r postgres.Request) postgres.Fault {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Kind == postgres.Prepare || strings.Contains(r.SQL, "transaction_read_only") { // a new connection
-			if r.Number%50 == 25 {
-				return fault("cut while connecting", postgres.Fault{Refuse: true})
-			}
-			return postgres.Fault{}
+		if r.Kind == postgres.Prepare || strings.Contains(r.SQL, "transaction_read_only") {
+			return postgres.Fault{} // part of connecting: while that fails, calls fail at once
 		}
 		switch at := r.Number % 30; {
 		case at == 3:
