@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// postgresOutbox is the table of the program's own. It is in the schema of the store.
+const postgresOutbox = `CREATE TABLE IF NOT EXISTS outbox (order_id TEXT, seq_nr BIGINT, text TEXT NOT NULL, PRIMARY KEY (order_id, seq_nr))`
+
+// schemaOfPostgres is for administrators who create tables by hand.
+func schemaOfPostgres() (string, error) {
+	store, err := pgstore.Schema(pgstore.Options{})
+	return store + postgresOutbox + ";\n", err
+}
+
+// migratePostgres creates what is missing. It needs the right to create tables, which the service itself does not.
+func migratePostgres(ctx context.Context, u *url.URL) error {
+	pool, err := pgxpool.New(ctx, u.String())
+	if err != nil {
+		return errors.New("the URL of the store cannot be used") // the error of pgxpool may repeat the password
+	}
+	defer pool.Close()
+	if _, err := pgstore.Migrate(ctx, pool, pgstore.Options{}); err != nil {
+		return err
+	}
+	_, err = pool.Exec(ctx, postgresOutbox)
+	return err
+}
+
+func openPostgres(ctx context.Context, u *url.URL, o annals.Observer) (*backend, error) {
+	opened, err := pgstore.Options{Observer: o}.OpenURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	s := opened.(*pgstore.Store)
+	return &backend{
+		store: s,
+		inTx: func(ctx context.Context, fn func(context.Context, annals.Store, func(message) error) error) error {
+			return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+				return fn(ctx, in, func(m message) error {
+					_, err := tx.Exec(ctx, `INSERT INTO outbox VALUES ($1, $2, $3)`, m.Order, m.SeqNr, m.Text)
+					return err
+				})
+			})
+		},
+		outbox: func(ctx context.Context) (all []message, err error) {
+			err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
+				rows, err := tx.Query(ctx, `SELECT order_id, seq_nr, text FROM outbox`)
+				if err != nil {
+					return err
+				}
+				all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[message])
+				return err
+			})
+			return all, err
+		},
+	}, nil
+}

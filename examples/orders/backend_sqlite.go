@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// sqliteOutbox is the table of the program's own, in the same file.
+const sqliteOutbox = `CREATE TABLE IF NOT EXISTS outbox (order_id TEXT, seq_nr INTEGER, text TEXT NOT NULL, PRIMARY KEY (order_id, seq_nr))`
+
+var inSQLite = sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, sqliteOutbox)
+	return err
+}}
+
+// schemaOfSQLite is for those who create the file by hand.
+func schemaOfSQLite() (string, error) {
+	return sqlitestore.Schema(inSQLite) + sqliteOutbox + ";\n", nil
+}
+
+// migrateSQLite opens the file without NoMigration: Open creates or upgrades the tables then, and runs Init.
+func migrateSQLite(ctx context.Context, u *url.URL) error {
+	s, err := inSQLite.OpenURL(ctx, u)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func openSQLite(ctx context.Context, u *url.URL, o annals.Observer) (*backend, error) {
+	options := inSQLite
+	options.Observer, options.NoMigration = o, true
+	opened, err := options.OpenURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	s := opened.(*sqlitestore.Store)
+	return &backend{
+		store: s,
+		inTx: func(ctx context.Context, fn func(context.Context, annals.Store, func(message) error) error) error {
+			return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
+				return fn(ctx, in, func(m message) error {
+					_, err := tx.ExecContext(ctx, `INSERT INTO outbox VALUES (?, ?, ?)`, m.Order, m.SeqNr, m.Text)
+					return err
+				})
+			})
+		},
+		outbox: func(ctx context.Context) (all []message, err error) {
+			rows, err := s.DB().QueryContext(ctx, `SELECT order_id, seq_nr, text FROM outbox`)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = rows.Close() }()
+			for rows.Next() {
+				var m message
+				if err := rows.Scan(&m.Order, &m.SeqNr, &m.Text); err != nil {
+					return nil, err
+				}
+				all = append(all, m)
+			}
+			return all, rows.Err()
+		},
+	}, nil
+}

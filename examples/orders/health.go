@@ -1,0 +1,23 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/annals-go/annals"
+)
+
+// check asks whether the store can be read and written now. A service answers its health requests with this.
+func (s *shop) check(ctx context.Context, out io.Writer) error {
+	h, ok := s.store.(annals.HealthChecker)
+	if !ok {
+		fmt.Fprintln(out, "the store has no health check")
+		return nil
+	}
+	if err := h.CheckHealth(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the store can be read and written")
+	return nil
+}
