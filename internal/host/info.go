@@ -64,7 +64,7 @@ func (e *sourced[C, E, S, R]) finish(c C, events []E, metadata any) func(context
 			var none R
 			return none, unfinished(w, err)
 		}
-		if w.snapshot {
+		if w.snapshot && !annals.ContextInTx(ctx, nil) { // in a transaction the event may get a later time than its receipt has
 			w.Snapshot = e.due()
 		}
 		return reply, nil

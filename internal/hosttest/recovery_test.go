@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -38,6 +39,30 @@ func TestRecoveryFindsMutants(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Guards the ContextInTx in sourced.finish: within a transaction a receipt may say another time than the events get.
+func TestNoSnapshotOfAReceiptWithinATransaction(t *testing.T) {
+	t.Parallel()
+	s, b := memstore.New(), ledger
+	b.SnapshotEvery = 1
+	err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+		r, err := aggregate.New(lateReceipts{in}, b, aggregate.Options{})
+		if err != nil {
+			return err
+		}
+		_, err = r.Ask(ctx, "a", 1)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Snapshots().Latest(t.Context(), "Ledger|a", annals.SnapshotCriteria{}); ok || err != nil {
+		t.Errorf("there is a snapshot: %v, %v", ok, err)
+	}
+	if last, err := s.Journal().LastSeqNr(t.Context(), "Ledger|a"); last != 1 || err != nil {
+		t.Errorf("the last number is %d, %v, want 1", last, err)
 	}
 }
 
