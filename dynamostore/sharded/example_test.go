@@ -16,7 +16,7 @@ func openProduction(ctx context.Context, client dynamostore.Client, options dyna
 	layout := sharded.Layout{
 		Journal:  sharded.Journal{Table: "prod-journal", ShardCount: 64},
 		Snapshot: sharded.Snapshot{Table: "prod-snapshot"},
-		State:    sharded.State{Off: true}, // there is no such table
+		State:    sharded.State{Off: true}, // there is no state table
 	}
 	store, err := dynamostore.Open(ctx, client, layout, options)
 	return store, err
