@@ -150,7 +150,13 @@ func infoOfEvents(ctx context.Context, s annals.Store) error {
 			return fmt.Errorf("entry %d is %v", i+1, e)
 		}
 	}
-	return repository.Wait(ctx)
+	if err := repository.Wait(ctx); err != nil || !caps.Snapshots {
+		return err
+	}
+	if _, ok, err := s.Snapshots().Latest(ctx, "Ledger|a", annals.SnapshotCriteria{}); !ok || err != nil {
+		return fmt.Errorf("there is no snapshot of %d events, error %w", last, err)
+	}
+	return nil
 }
 
 // replies asks for 0 to 2 changes again and again, from several goroutines, and last for none.
