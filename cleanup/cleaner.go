@@ -11,42 +11,42 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 )
 
-// Options of a Cleaner; the zero Options work.
+// Options are the options of a Cleaner. The zero Options are valid.
 type Options struct {
-	Concurrency int  // entities at the same time; 0: 4
-	PerSecond   int  // so many entities are begun in a second at most; 0: no bound
-	DryRun      bool // count what would be done, write nothing
-	MaxFailures int  // so many failed entities end a run; 0: 100
+	Concurrency int  // number of entities that are processed at the same time; 0: 4
+	PerSecond   int  // largest number of entities that are begun in a second; 0: no limit
+	DryRun      bool // count what would be done, and write nothing
+	MaxFailures int  // number of failed entities that ends a run; 0: 100
 
-	KeepSnapshots int           // of DeleteBeforeSnapshot: the newest; 0: 1
-	Age           time.Duration // what was deleted later is not forgotten yet; 0: annals.ForgetAge
-	AtOnce        bool          // forget whatever the age: only where nobody can write any more
+	KeepSnapshots int           // number of newest snapshots that DeleteBeforeSnapshot keeps; 0: 1
+	Age           time.Duration // an entity is forgotten when this time has passed since the last delete of it; 0: annals.ForgetAge
+	AtOnce        bool          // forget entities of any age: only when no program can write to them any more
 
-	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not
-	// handled: the entity fails with annals.ErrUnavailable instead.
+	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not handled: the
+	// entity fails with annals.ErrUnavailable instead.
 	Projections []string
 
-	// Readable says what is wrong with a snapshot, as the Decode of its codec does. DeleteBeforeSnapshot deletes nothing that is
-	// covered by one it fails for: the entity fails with annals.ErrCorrupt. nil: snapshots are not checked.
+	// Readable returns an error when a snapshot cannot be decoded; the Decode of its codec will do. Then DeleteBeforeSnapshot deletes no
+	// event that the snapshot covers, and the entity fails with annals.ErrCorrupt. nil: snapshots are not checked.
 	Readable func(annals.Snapshot) error
 
-	// Progress is called for each entity, in the order of the ids and one call at a time, with the report so far.
+	// Progress is called for each entity, in the order of the ids and one call at a time, with the report so far. May be nil.
 	Progress func(Result, Report)
 }
 
 // Cleaner deletes from one store. It may be used from many goroutines at once.
 //
-// The methods take ids as annals.Query.IDs yields them; IDs makes such a sequence of a list. Each entity is dealt with
-// for itself, none is tried twice, and every step can be repeated: after a failure run again. The error of a run is an
-// *Error.
+// The methods take ids as annals.Query.IDs yields them; IDs makes such a sequence of a list. Each entity is processed independently of
+// the others and once only. Every step can be repeated: after a failure, run again. The error of a run is an *Error.
 type Cleaner struct {
 	store     annals.Store
-	forgetter annals.Forgetter // nil: the store cannot
+	forgetter annals.Forgetter // nil: the store cannot forget
 	caps      annals.Capabilities
 	o         Options
 }
 
-// New reports all faults of o at once, as annals.ErrInvalid.
+// New returns a Cleaner of store. All faults of o are in one error, which is annals.ErrInvalid. It is annals.ErrUnsupported when o names
+// projections and the store has no offsets.
 func New(store annals.Store, o Options) (*Cleaner, error) {
 	faults := []error{
 		negative("Concurrency", o.Concurrency), negative("PerSecond", o.PerSecond), negative("MaxFailures", o.MaxFailures),
@@ -87,15 +87,16 @@ func (c *Cleaner) DeleteEvents(ctx context.Context, ids iter.Seq2[annals.Persist
 	})
 }
 
-// DeleteSnapshots deletes all snapshots. What only they still hold is lost: see DeleteBeforeSnapshot for the opposite.
+// DeleteSnapshots deletes all snapshots. An entity whose events are deleted loses its state by that. DeleteBeforeSnapshot does not delete the
+// newest snapshots.
 func (c *Cleaner) DeleteSnapshots(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	return c.run(ctx, "delete snapshots", c.caps.Snapshots, ids, func(ctx context.Context, w *work) error {
 		return w.deleteSnapshots(ctx)
 	})
 }
 
-// DeleteBeforeSnapshot deletes the events that the oldest kept snapshot covers, and the snapshots older than it. An
-// entity without a snapshot keeps everything. Entities may be at work meanwhile.
+// DeleteBeforeSnapshot deletes the events that the oldest kept snapshot covers, and the snapshots older than it. Of an entity without a
+// snapshot nothing is deleted. Entities may be written during the run.
 func (c *Cleaner) DeleteBeforeSnapshot(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	able := c.caps.Events && c.caps.Snapshots
 	return c.run(ctx, "delete before snapshot", able, ids, func(ctx context.Context, w *work) error {
@@ -103,7 +104,7 @@ func (c *Cleaner) DeleteBeforeSnapshot(ctx context.Context, ids iter.Seq2[annals
 	})
 }
 
-// DeleteEntities deletes all events and snapshots and the state. The numbers stay, so the ids may be used again at once.
+// DeleteEntities deletes all events, all snapshots and the state. The store keeps the last numbers, so the ids may be used again at once.
 func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	able := c.caps.Events || c.caps.States
 	return c.run(ctx, "delete entities", able, ids, func(ctx context.Context, w *work) error {
@@ -111,9 +112,9 @@ func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 	})
 }
 
-// ForgetEntities deletes entities and forgets those that were deleted long enough ago, so it takes two runs: what the
-// first one deletes is Waiting, and the second one, Options.Age later, also removes the snapshots that came late. The
-// package says what forgetting ends.
+// ForgetEntities deletes entities, and forgets those whose last delete is older than Options.Age. So two runs are needed: an entity that the
+// first run deletes is Waiting. The second run, Options.Age later, forgets it, and deletes snapshots that arrived after the first run.
+// The package comment explains the consequences.
 func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	able := c.forgetter != nil && (c.caps.Events || c.caps.States)
 	return c.run(ctx, "forget entities", able, ids, func(ctx context.Context, w *work) error {
@@ -124,8 +125,8 @@ func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 	})
 }
 
-// ForgetDeleted forgets the entities of which everything was deleted long enough ago, by whomever, and leaves all others
-// alone: those are Kept or Waiting.
+// ForgetDeleted forgets the entities of which everything is deleted and whose last delete is older than Options.Age. It changes no other
+// entity: those are Kept or Waiting.
 func (c *Cleaner) ForgetDeleted(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	return c.run(ctx, "forget deleted", c.forgetter != nil, ids, func(ctx context.Context, w *work) error {
 		err := w.forget(ctx)
@@ -136,7 +137,7 @@ func (c *Cleaner) ForgetDeleted(ctx context.Context, ids iter.Seq2[annals.Persis
 	})
 }
 
-// IDs is a list as the methods of a Cleaner take it.
+// IDs makes a sequence, as the methods of a Cleaner take it, of a list.
 func IDs(ids ...annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
 		for _, id := range ids {

@@ -8,31 +8,31 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Result is what was done, or in a dry run would be, to one entity.
+// Result says what was done to one entity, or in a dry run what would be done.
 type Result struct {
 	ID        annals.PersistenceID
-	Events    annals.SeqNr // so many were deleted
+	Events    annals.SeqNr // number of deleted events
 	Snapshots bool         // its snapshots were deleted, all or the older ones
 	State     bool         // its state was deleted
-	Forgotten bool         // nothing is left of it
-	Waiting   bool         // it can be forgotten later
-	Kept      bool         // something of it is still there, so ForgetDeleted left it alone
-	Err       error        // an *annals.Error whose Op is the step that failed; what the other fields say was done before
+	Forgotten bool         // the store has nothing of it any more
+	Waiting   bool         // it is deleted and can be forgotten later
+	Kept      bool         // it is not deleted completely, so ForgetDeleted did not change it
+	Err       error        // an *annals.Error whose Op is the step that failed; the other fields say what was done before
 }
 
-// Report counts what a run did, or in a dry run would do.
+// Report counts what a run did, or in a dry run what it would do.
 type Report struct {
-	Entities  int          // dealt with, those that failed included
-	Failed    int          // entities
-	Events    annals.SeqNr // deleted
+	Entities  int          // processed entities, with those that failed
+	Failed    int          // entities that failed
+	Events    annals.SeqNr // deleted events
 	Snapshots int          // entities whose snapshots were deleted, all or the older ones
-	States    int          // deleted
-	Forgotten int          // entities of which nothing is left
-	Waiting   int          // entities to forget later
-	Kept      int          // entities that ForgetDeleted left alone
+	States    int          // deleted states
+	Forgotten int          // entities of which the store has nothing any more
+	Waiting   int          // entities that can be forgotten later
+	Kept      int          // entities that ForgetDeleted did not change
 
-	// Last is the last id dealt with: it and all in front of it are done or failed. A later run goes on behind it, with
-	// Query.IDs(ctx, entityType, Last); those that failed are in Error.Failed. "" when there was none.
+	// Last is the last id that was processed: it and all ids before it are done or have failed. A later run continues after it, with
+	// Query.IDs(ctx, entityType, Last). Those that failed are in Error.Failed. "": none was processed.
 	Last annals.PersistenceID
 }
 
@@ -56,12 +56,12 @@ func (r *Report) add(done Result) {
 // ErrFailures ends a run in which Options.MaxFailures entities failed.
 var ErrFailures = errors.New("too many entities failed")
 
-// Error says what of a run was not done. errors.Is and As find the errors of the entities and Err.
+// Error is the error of a run. errors.Is and errors.As find the errors of the entities, and Err.
 type Error struct {
 	Op     string // "delete events", …
 	Report Report
-	Failed []Result // each entity that failed: at most Options.MaxFailures and those that were under way at the time
-	Err    error    // what ended the run behind Report.Last: the context's error, that of the ids, or ErrFailures; nil: nothing
+	Failed []Result // the entities that failed
+	Err    error    // why the run ended after Report.Last: the error of the context or of the ids, or ErrFailures; nil: it did not end early
 }
 
 // Error names the first of the entities that failed.
@@ -72,7 +72,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %d of %d entities failed, the first with: %v", len(e.Failed), e.Report.Entities, e.Failed[0].Err)
 	}
 	if e.Err != nil && e.Report.Last != "" {
-		fmt.Fprintf(&b, ": ended behind %s", annals.Quote(string(e.Report.Last)))
+		fmt.Fprintf(&b, ": ended after %s", annals.Quote(string(e.Report.Last)))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
@@ -80,7 +80,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap are the errors of the entities, and Err.
+// Unwrap returns the errors of the entities, and Err.
 func (e *Error) Unwrap() []error {
 	var all []error
 	for _, f := range e.Failed {

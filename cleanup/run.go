@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// run is one run over ids: a goroutine begins entities, each gets one of its own, and the caller's takes the results in
-// the order of the ids, so that Last means that everything in front of it is done.
+// run calls each for all ids. One goroutine begins entities, each entity is processed by a goroutine of its own, and the caller's goroutine
+// takes the results in the order of the ids, so that all ids before Report.Last have been processed.
 func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[annals.PersistenceID, error],
 	each func(ctx context.Context, w *work) error,
 ) (Report, error) {
@@ -23,13 +23,13 @@ func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[a
 		fed     error
 		failure = Error{Op: op}
 		report  = &failure.Report
-		// One result is in the caller's hands, the others under way wait here: together they are Concurrency.
+		// The caller's goroutine waits for one result, the others are in this channel: together they are Concurrency.
 		results      = make(chan chan Result, c.o.Concurrency-1)
 		feeding, end = context.WithCancel(ctx)
 	)
 	wg.Go(func() {
 		defer close(results)
-		fed = panics.Contain(op, "", func() error { // ids may be the user's code
+		fed = panics.Contain(op, "", func() error { // ids may be code of the user
 			return c.feed(feeding, ids, results, func(id annals.PersistenceID, result chan<- Result) {
 				wg.Go(func() {
 					w := work{Cleaner: c, Result: Result{ID: id}}
@@ -41,7 +41,7 @@ func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[a
 	})
 	finish := func() {
 		end()
-		for range results { // let go of those that are not waited for
+		for range results { // results that are not reported, so that feed ends
 			continue
 		}
 		wg.Wait()
@@ -51,7 +51,7 @@ func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[a
 	for result := range results {
 		done := <-result
 		if done.Err != nil && ctx.Err() != nil {
-			break // it was called off: not done
+			break // cancelled: the entity is not done
 		}
 		report.add(done)
 		if done.Err != nil {
@@ -78,7 +78,7 @@ func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[a
 	return *report, nil
 }
 
-// feed begins one entity after the other, until the ids or ctx end.
+// feed begins one entity after another until the ids or ctx end.
 func (c *Cleaner) feed(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], results chan<- chan Result,
 	begin func(id annals.PersistenceID, result chan<- Result),
 ) error {
@@ -104,7 +104,7 @@ func (c *Cleaner) feed(ctx context.Context, ids iter.Seq2[annals.PersistenceID, 
 	return nil
 }
 
-// pace keeps a distance between beginnings; the zero pace keeps none.
+// pace limits how many entities are begun in a second. The zero pace does not limit.
 type pace struct {
 	every time.Duration
 	next  time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 )
 
-// work is what is done to one entity. Its steps fill the Result as they go.
+// work processes one entity. Its methods are the steps; they fill the Result.
 type work struct {
 	*Cleaner
 	Result
@@ -25,8 +25,8 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 			return err
 		}
 	}
-	// Also where nothing is there: a store may have more to remove by now. Never above last: no one has looked at an event that
-	// came later.
+	// Delete also when there is no event: a store may be able to remove more than at an earlier delete. Never delete above last: whether
+	// later events are handled has not been checked.
 	if !w.o.DryRun && last > 0 {
 		if err := w.store.Journal().DeleteTo(ctx, w.ID, last); err != nil {
 			return err
@@ -38,7 +38,7 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 	return nil
 }
 
-// extent is the first event up to to, 0 where there is none, and the last number up to to that was given out.
+// extent returns the number of the first event up to to, 0 when there is none, and the entity's last number, or to if that is less.
 func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.SeqNr, err error) {
 	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, to) {
 		if err != nil {
@@ -51,12 +51,12 @@ func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.
 	return first, min(last, to), err
 }
 
-// handled fails where a projection has not come to event last.
+// handled returns an error when a projection has not handled event last.
 func (w *work) handled(ctx context.Context, last annals.SeqNr) error {
 	n, name, err := progress.Handled(ctx, w.store.Offsets(), w.o.Projections, w.ID)
 	if err == nil && n < last {
 		err = &annals.Error{Op: "delete events", ID: w.ID, Kind: annals.ErrUnavailable,
-			Err: fmt.Errorf("projection %s has come to event %d, not to %d", annals.Quote(name), n, last)}
+			Err: fmt.Errorf("projection %s has handled the events up to %d, not up to %d", annals.Quote(name), n, last)}
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (w *work) deleteSnapshots(ctx context.Context) error {
 	return w.deleteSnapshotsTo(ctx, annals.MaxSeqNr)
 }
 
-// deleteSnapshotsTo leaves what is above to.
+// deleteSnapshotsTo deletes the snapshots with numbers up to to.
 func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
 	if to == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	var covering annals.Snapshot
 	for range w.o.KeepSnapshots {
 		if oldest == 1 {
-			break // below it there is nothing
+			break // there is no lower number
 		}
 		s, there, err := w.store.Snapshots().Latest(ctx, w.ID, annals.SnapshotCriteria{MaxSeqNr: max(oldest-1, 0)})
 		if err != nil {
@@ -114,8 +114,7 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	return w.deleteSnapshotsTo(ctx, oldest-1)
 }
 
-// deleteEntity deletes the events first: left without the snapshot that they follow, they would be taken for the whole
-// entity.
+// deleteEntity deletes the events before the snapshots: events without the snapshot before them would be read as the whole entity.
 func (w *work) deleteEntity(ctx context.Context) error {
 	if w.caps.Events {
 		if err := w.deleteEvents(ctx, annals.MaxSeqNr); err != nil {
@@ -150,7 +149,7 @@ func (w *work) deleteState(ctx context.Context) error {
 
 func (w *work) forget(ctx context.Context) error {
 	if w.o.DryRun && (w.Events > 0 || w.Snapshots || w.State) {
-		w.Forgotten, w.Waiting = w.o.AtOnce, !w.o.AtOnce // it would be deleted by now
+		w.Forgotten, w.Waiting = w.o.AtOnce, !w.o.AtOnce // it would be deleted now
 		return nil
 	}
 	done, err := w.forgetter.Forget(ctx, annals.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Fault is an error that repeats nothing of a value or payload: "broken JSON at byte 7". The functions that Of and WasOf take
-// return one where its text is to be seen. Of any other error only the type is: what a decoder complains about is often the
-// input. errors.Is and errors.As find it all the same.
+// Fault is an error whose text repeats nothing of a value or payload, for example "broken JSON at byte 7". The functions given to Of and
+// WasOf return a Fault when its text may be shown. Of any other error only the Go type is shown, because decoders often repeat their
+// input in errors. errors.Is and errors.As find every error.
 type Fault string
 
 func (f Fault) Error() string { return string(f) }
 
-// safeText says what err is about without repeating any of a payload.
+// safeText is a text for err that repeats nothing of a payload.
 func safeText(err error) string {
 	switch e := err.(type) { //nolint:errorlint // what wraps one of these has a text of its own
 	case Fault:
@@ -25,8 +25,8 @@ func safeText(err error) string {
 	return fmt.Sprintf("it failed with a %T", err)
 }
 
-// opError is an error of a Type. Only errors.Is and errors.As get at the cause: who prints a chain of errors must not print a
-// payload.
+// opError is an error of a Type. It has no Unwrap, so that a program that prints a chain of errors does not print a payload. errors.Is and
+// errors.As find the cause.
 type opError struct {
 	text  string
 	cause error

@@ -17,9 +17,9 @@ import (
 // JSONSerializer is the serializer id of JSON payloads: Akka's Jackson JSON (akka-serialization-jackson, reference.conf).
 const JSONSerializer = 31
 
-// JSON is a Type through encoding/json. Encode refuses what would not be read back, or as something else: strings that are not
-// valid UTF-8, an interface that says nothing of what is in it, integers in an any that are no float64. Decode also reads what
-// Jackson on the JVM has compressed with gzip, up to 64 MiB.
+// JSON returns a Type that uses encoding/json. Encode refuses a value that Decode would refuse or change: strings that are not valid UTF-8,
+// values in an interface whose type is not stored, integers in an any that are no float64. Decode also reads payloads that Jackson
+// on the JVM has compressed with gzip, up to 64 MiB.
 func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 	check := jsonFormat.Of(reflect.TypeFor[T]())
 	marshal := func(v T) ([]byte, error) {
@@ -41,7 +41,7 @@ func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 	return Of(JSONSerializer, manifest, marshal, fromJSON[T], former...)
 }
 
-// Was reads JSON that was stored under a former manifest as an O and lifts it to today's T, whatever T's format is.
+// Was reads JSON payloads with a former manifest as an O, and lift makes a T of the O. The current format of T may be another one.
 func Was[O, T any](manifest string, lift func(O) (T, error)) Former[T] {
 	return WasOf(JSONSerializer, manifest, fromJSON[O], lift)
 }
@@ -66,7 +66,7 @@ func fromJSON[T any](data []byte) (T, error) {
 	return v, nil
 }
 
-// jsonFault says what is wrong without repeating any of a value or text, as the errors of encoding/json do.
+// jsonFault is err without any part of a value or text. The errors of encoding/json repeat some.
 func jsonFault(err error) error {
 	var (
 		syntax      *json.SyntaxError
@@ -79,7 +79,7 @@ func jsonFault(err error) error {
 	case errors.As(err, &syntax):
 		return Fault(fmt.Sprintf("broken JSON at byte %d", syntax.Offset))
 	case errors.As(err, &mismatch):
-		// Not the field: with encoding/json/v2 the path to it has the keys of maps.
+		// The field is not named: with encoding/json/v2 its path contains the keys of maps.
 		return Fault(fmt.Sprintf("JSON at byte %d does not fit type %v", mismatch.Offset, mismatch.Type))
 	case errors.As(err, &marshaler):
 		return Fault(fmt.Sprintf("the marshaler of %v failed with a %T", marshaler.Type, marshaler.Err))
@@ -96,22 +96,22 @@ var jsonFormat = readback.Format{Floats: true, Marshalers: []reflect.Type{
 	reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }}
 
-// replaced stands for each byte of a string that is not valid UTF-8. What contains it may still be right: a json.RawMessage, or
-// a string with these very letters behind a backslash.
+// replaced is what encoding/json writes for each byte of a string that is not valid UTF-8. Valid text can contain it too: a
+// json.RawMessage, or a string with a backslash and these letters.
 var replaced = []byte(`\ufffd`)
 
-// tooDeep reports whether encoding/json does not decode data, which it has encoded: it stops at 10,000 levels.
+// tooDeep reports whether data, which encoding/json has encoded, has more than the 10,000 levels that it decodes.
 func tooDeep(data []byte) bool {
 	const levels = 10_000
 	return len(data) > levels && bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > levels && !json.Valid(data)
 }
 
-// sameJSON reports whether two texts hold the same in any order.
+// sameJSON reports whether two texts have the same tokens, in any order.
 func sameJSON(a, b []byte) bool {
 	return bytes.Count(a, replaced) == bytes.Count(b, replaced) && slices.Equal(tokens(a), tokens(b))
 }
 
-// tokens are what a valid text is made of, sorted.
+// tokens are the tokens of a valid text, sorted.
 func tokens(data []byte) (all []string) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// ReadBack is marshal for Of, refusing what unmarshal does not read back: it decodes what it has encoded and encodes that once
-// more. Bytes in another order are no difference, for sets may be written in any.
+// ReadBack returns a marshal for Of that refuses values which unmarshal does not read back. It encodes a value, decodes the result, encodes
+// that again, and compares the bytes of both encodings. Bytes in another order count as equal, because sets may be written in any order.
 //
-// JSON, cborcodec and protocodec do so, but only for the types and values that need it.
+// JSON, cborcodec and protocodec do the same, but only for the types and values that need it.
 func ReadBack[T any](marshal func(T) ([]byte, error), unmarshal func([]byte) (T, error)) func(T) ([]byte, error) {
 	return func(v T) ([]byte, error) {
 		data, err := marshal(v)
@@ -24,7 +24,7 @@ func ReadBack[T any](marshal func(T) ([]byte, error), unmarshal func([]byte) (T,
 	}
 }
 
-// readBack says what is wrong with data, which marshal made: it is not read back, or as something that is encoded otherwise.
+// readBack returns an error when data, which marshal made, cannot be decoded, or is decoded as a value with another encoding.
 func readBack[T any](data []byte, marshal func(T) ([]byte, error), unmarshal func([]byte) (T, error), same func(a, b []byte) bool) error {
 	back, err := unmarshal(data)
 	if err != nil {

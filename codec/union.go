@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Member is a Type of a Union.
+// Member is a type of a Union. *Type implements it.
 type Member interface {
 	Validate() error
 	goType() reflect.Type
@@ -31,16 +31,16 @@ func (c *Type[T]) keys() []key {
 func (c *Type[T]) encodeAny(v any) (annals.Payload, error) { return c.Encode(v.(T)) }
 func (c *Type[T]) decodeAny(p annals.Payload) (any, error) { return c.Decode(p) }
 
-// UnionCodec is the codec of an interface type: its members tell each other apart by Go type when they are written, by
-// serializer id and manifest when they are read. It is safe for concurrent use.
+// UnionCodec is the codec of an interface type with several members. Encode finds the member by the Go type of the value, Decode by the
+// serializer id and the manifest. It is safe for concurrent use.
 type UnionCodec[E any] struct {
 	byType map[reflect.Type]Member
 	byKey  map[key]Member
 	faults []error
 }
 
-// Union is the codec of an E that is an interface. Faults come out of Validate, which entity.New and aggregate.New
-// call, so that a Union can be a package variable.
+// Union returns the codec of E, which must be an interface, any included. Validate returns the faults of the members; entity.New and
+// aggregate.New call it. So a Union can be a package variable.
 func Union[E any](members ...Member) *UnionCodec[E] {
 	u := &UnionCodec[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
 	for _, m := range members {
@@ -76,8 +76,8 @@ func (u *UnionCodec[E]) fault(format string, args ...any) {
 	u.faults = append(u.faults, fmt.Errorf("codec: "+format, args...))
 }
 
-// Validate reports everything that is wrong with the members: one that is no E, a Go type twice, a pair of serializer id
-// and manifest twice.
+// Validate returns all faults in one error: an E that is no interface, a member that is no E, a Go type that occurs twice, a pair of
+// serializer id and manifest that occurs twice.
 func (u *UnionCodec[E]) Validate() error {
 	faults := u.faults
 	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {
@@ -86,7 +86,7 @@ func (u *UnionCodec[E]) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Encode is e by the member of its Go type.
+// Encode encodes e by the member that has the Go type of e. It is an error when there is none.
 func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
 	m, ok := u.byType[reflect.TypeOf(any(e))]
 	if !ok {
@@ -95,7 +95,7 @@ func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
 	return m.encodeAny(e)
 }
 
-// Decode reads p by the member that knows its serializer id and manifest; an *UnknownManifestError when none does.
+// Decode decodes p by the member that knows its serializer id and manifest. The error is an *UnknownManifestError when there is none.
 func (u *UnionCodec[E]) Decode(p annals.Payload) (E, error) {
 	var zero E
 	m, ok := u.byKey[keyOf(p)]
@@ -107,7 +107,7 @@ func (u *UnionCodec[E]) Decode(p annals.Payload) (E, error) {
 		return zero, err
 	}
 	e, ok := v.(E)
-	if !ok { // only in a union whose Validate was not heeded
+	if !ok { // only in a union for which Validate returns an error
 		return zero, fmt.Errorf("codec: %T is no %v", v, reflect.TypeFor[E]())
 	}
 	return e, nil

@@ -1,5 +1,5 @@
-// Package cborcodec is codec for CBOR (RFC 8949), as Akka's Jackson CBOR reads and writes it. It is a package of its own
-// so that programs without CBOR do not link it.
+// Package cborcodec has codecs for CBOR (RFC 8949), in the form that Akka's Jackson CBOR reads and writes. Of is the codec of one type. It is a
+// package of its own so that programs without CBOR do not link the library.
 package cborcodec
 
 import (
@@ -20,10 +20,10 @@ import (
 // Serializer is the serializer id of CBOR payloads: Akka's Jackson CBOR (akka-serialization-jackson, reference.conf).
 const Serializer = 33
 
-// Of is the codec of one type. Fields are named by their cbor tag, else their json tag, else as in Go; map keys are
-// sorted, times are RFC 3339 text. Encode refuses what would not be read back, or as something else: text that is not valid
-// UTF-8, more than 1,000 levels, an interface that says nothing of what is in it. Decode also reads what Jackson on the JVM
-// has compressed with gzip, up to 64 MiB.
+// Of is the codec of one type. A field has the name in its cbor tag, else the one in its json tag, else its Go name. Map keys are sorted,
+// times are RFC 3339 text. Encode refuses a value that Decode would refuse or change: text that is not valid UTF-8, more than 1,000
+// levels, a value in an interface whose type is not stored. Decode also reads payloads that Jackson on the JVM has compressed with
+// gzip, up to 64 MiB.
 func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	check := format.Of(reflect.TypeFor[T]())
 	encode := func(v T) ([]byte, error) {
@@ -42,7 +42,7 @@ func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	return codec.Of(Serializer, manifest, encode, unmarshal[T], former...)
 }
 
-// Was reads CBOR that was stored under a former manifest as an O and lifts it to today's T, whatever T's format is.
+// Was reads CBOR payloads with a former manifest as an O, and lift makes a T of the O. The current format of T may be another one.
 func Was[O, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
 	return codec.WasOf(Serializer, manifest, unmarshal[O], lift)
 }
@@ -61,7 +61,7 @@ func mustModes() (cbor.EncMode, cbor.DecMode) {
 	if err != nil {
 		panic(err) // the options are constants
 	}
-	// The elements need no bound of their own: the library counts them before it makes room for them.
+	// The number of elements needs no bound: the library compares it with the length of the data before it allocates memory.
 	decMode, err := cbor.DecOptions{MaxNestedLevels: 1000, MaxArrayElements: math.MaxInt32, MaxMapPairs: math.MaxInt32}.DecMode()
 	if err != nil {
 		panic(err)
@@ -95,7 +95,7 @@ func unmarshal[T any](data []byte) (v T, err error) {
 	return v, nil
 }
 
-// fault shows those of the library's errors that repeat nothing of a payload.
+// fault makes a codec.Fault of those errors of the library that repeat nothing of a payload.
 func fault(err error) error {
 	switch e := err.(type) { //nolint:errorlint // what wraps one of these has a text of its own
 	case *cbor.SyntaxError, *cbor.SemanticError, *cbor.MaxNestedLevelError, *cbor.MaxArrayElementsError, *cbor.MaxMapPairsError,

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// validTexts reports whether all text in data, which is well-formed, is valid UTF-8. A decoder refuses other text; the encoder
-// writes whatever bytes a string has.
+// validTexts reports whether all text in data, which is well-formed CBOR, is valid UTF-8. The encoder writes any bytes of a string, and the
+// decoder refuses text that is not valid.
 func validTexts(data []byte) bool {
 	const (
 		bytesType = 2
 		textType  = 3
 	)
-	for len(data) > 0 { // heads follow each other, however deep they lie; only strings have something else behind them
+	for len(data) > 0 { // data is a sequence of heads, at all levels; only after the head of a string other bytes follow
 		major, n, size := data[0]>>5, uint64(data[0]&0x1f), 1
 		switch n {
 		case 24:

@@ -44,7 +44,7 @@ func Map[T any, M proto.Message](manifest string, toMessage func(T) (M, error), 
 	return codec.Of(Serializer, manifest, codec.ReadBack(encode, decode), decode, former...)
 }
 
-// Was reads a message that was stored under a former manifest and lifts it to today's T, whatever the format of T is now.
+// Was reads payloads with a former manifest as a message O, and lift makes a T of it. The current format of T may be another one.
 func Was[O proto.Message, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
 	return codec.WasOf(Serializer, manifest, unmarshal[O], lift)
 }

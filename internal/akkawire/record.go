@@ -1,5 +1,5 @@
-// Package akkawire reads and writes the bytes of Akka's and Pekko's persistence serializers: the record around an event and
-// the header in front of a snapshot.
+// Package akkawire reads and writes the formats of Akka's and Pekko's persistence serializers: the record that contains an event, and the
+// header of a snapshot.
 package akkawire
 
 import (
@@ -10,15 +10,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Record is what Akka's serializer 7 stores for an event, the message PersistentRepr.
+// Record is the message PersistentRepr, in which Akka's serializer 7 stores an event.
 type Record struct {
 	Payload   annals.Payload
 	SeqNr     annals.SeqNr
 	ID        annals.PersistenceID
-	Deleted   bool   // only very old writers set it
-	Adapter   string // the manifest that an event adapter gave
+	Deleted   bool   // set only by very old writers
+	Adapter   string // manifest of an event adapter
 	Writer    string // UUID of the writer; "" after an update in place
-	Timestamp int64  // milliseconds since 1970; 0 = none
+	Timestamp int64  // milliseconds since 1970; 0: none
 	Metadata  annals.Payload
 }
 
@@ -38,7 +38,7 @@ const (
 	fieldManifest   = 3
 )
 
-// The wire types of the fields. A known number of another type is an unknown field, as in every protobuf parser.
+// The wire types of the fields. A field with a known number and another wire type is an unknown field, as in every protobuf parser.
 var (
 	recordTypes = map[protowire.Number]protowire.Type{
 		fieldPayload: protowire.BytesType, fieldSeqNr: protowire.VarintType, fieldID: protowire.BytesType,
@@ -50,8 +50,8 @@ var (
 	}
 )
 
-// Append appends the bytes of r to b, fields in ascending order as the JVM writes them. Sender, Timestamp and Deleted are
-// never written.
+// Append appends the bytes of r to b. The fields are in ascending order, as the JVM writes them. Sender, Timestamp and Deleted are never
+// written.
 func (r Record) Append(b []byte) []byte {
 	b = appendMessage(b, fieldPayload, r.Payload)
 	b = protowire.AppendTag(b, fieldSeqNr, protowire.VarintType)
@@ -73,7 +73,7 @@ func appendText(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }
 
-// appendMessage writes the data also when it is empty: the JVM refuses a payload without.
+// appendMessage writes the field of the data also when the data is empty: the JVM refuses a payload without that field.
 func appendMessage(b []byte, field protowire.Number, p annals.Payload) []byte {
 	var m []byte
 	m = protowire.AppendTag(m, fieldSerializer, protowire.VarintType)
@@ -86,7 +86,8 @@ func appendMessage(b []byte, field protowire.Number, p annals.Payload) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
 }
 
-// ParseRecord reads what Append or a JVM wrote: fields in any order, unknown ones skipped. The payload's data is part of b.
+// ParseRecord reads a record that Append or the JVM wrote. Fields may be in any order; unknown ones are skipped. The data of the payload
+// shares memory with b.
 func ParseRecord(b []byte) (r Record, err error) {
 	err = fields(b, recordTypes, func(number protowire.Number, v value) (err error) {
 		switch number {
@@ -131,13 +132,13 @@ func parsePayload(b []byte) (p annals.Payload, err error) {
 	return p, err
 }
 
-// value is a field's content: bytes, or a number.
+// value is the content of a field: bytes or a number.
 type value struct {
 	bytes  []byte
 	number uint64
 }
 
-// fields calls each for the fields of b that types names.
+// fields calls each for those fields of b that are in types.
 func fields(b []byte, types map[protowire.Number]protowire.Type, each func(protowire.Number, value) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

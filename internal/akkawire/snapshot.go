@@ -7,8 +7,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// AppendSnapshot appends what Akka's serializer 8 stores for a snapshot: the length of the header, the serializer's id, the
-// manifest, then the data; numbers little-endian.
+// AppendSnapshot appends a snapshot in the format of Akka's serializer 8: the length of the header, the serializer id, the manifest, the data.
+// Numbers are little-endian.
 func AppendSnapshot(b []byte, p annals.Payload) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(4+len(p.Manifest)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(p.SerializerID))
@@ -16,7 +16,7 @@ func AppendSnapshot(b []byte, p annals.Payload) []byte {
 	return append(b, p.Data...)
 }
 
-// ParseSnapshot reads what AppendSnapshot or a JVM wrote. The payload's data is part of b.
+// ParseSnapshot reads a snapshot that AppendSnapshot or the JVM wrote. The data of the payload shares memory with b.
 func ParseSnapshot(b []byte) (annals.Payload, error) {
 	if len(b) < 8 {
 		return annals.Payload{}, errors.New("the snapshot is shorter than its header")

@@ -1,4 +1,4 @@
-// Package progress says how far projections have come with one entity, for those who delete its events.
+// Package progress finds out which events of an entity the projections have handled, before the events are deleted.
 package progress
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Handled is the number up to which all of projections have handled the events of id, and the one that is furthest behind. It is
-// annals.MaxSeqNr where there are no projections.
+// Handled returns the number n up to which all projections have handled the events of id, and the name of the projection that has handled the
+// fewest. Without projections n is annals.MaxSeqNr.
 func Handled(ctx context.Context, s annals.OffsetStore, projections []string, id annals.PersistenceID) (n annals.SeqNr, behind string, err error) {
 	n = annals.MaxSeqNr
 	for _, name := range projections {
@@ -25,7 +25,7 @@ func Handled(ctx context.Context, s annals.OffsetStore, projections []string, id
 	return n, behind, nil
 }
 
-// Fault is what is wrong with the names of projections.
+// Fault returns what is wrong with the names of projections, or nil.
 func Fault(projections []string) error {
 	if slices.Contains(projections, "") {
 		return errors.New("a projection without a name")

@@ -1,4 +1,4 @@
-// Package sqlrow holds what the SQL stores keep alike inside a column.
+// Package sqlrow has the formats of columns that the SQL stores share.
 package sqlrow
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// RememberedWrites is how many writes of a durable state are recognised when they are sent again.
+// RememberedWrites is the number of writes that a durable state remembers, to recognise one that is sent again.
 const RememberedWrites = 4
 
 // Write is one write of a durable state.
@@ -20,11 +20,11 @@ type Write struct {
 	WriteID  annals.WriteID
 }
 
-// Writes are the last writes of a durable state, oldest first. Their text is "revision/microseconds/uuid", joined by
+// Writes are the last writes of a durable state, oldest first. Their text form is a list of "revision/microseconds/uuid", separated by
 // blanks.
 type Writes []Write
 
-// ParseWrites reads the text form; "" is none. Its errors hold nothing of the text.
+// ParseWrites reads the text form; "" is an empty list. Its errors repeat nothing of the text.
 func ParseWrites(text string) (Writes, error) {
 	fields := strings.Fields(text)
 	ws := make(Writes, len(fields))
@@ -48,12 +48,12 @@ func ParseWrites(text string) (Writes, error) {
 	return ws, nil
 }
 
-// With is ws with w behind it, cut to the newest RememberedWrites.
+// With returns the newest RememberedWrites of ws followed by w.
 func (ws Writes) With(w Write) Writes {
 	return append(ws[max(0, len(ws)-RememberedWrites+1):len(ws):len(ws)], w)
 }
 
-// String is the text form.
+// String returns the text form.
 func (ws Writes) String() string {
 	var b strings.Builder
 	for i, w := range ws {
@@ -69,9 +69,9 @@ func (ws Writes) String() string {
 	return b.String()
 }
 
-// Check decides about a write of id after revision after, when the state stands at revision last. It returns the
-// earlier write when w is a repetition of it, nil when the write may go on, else ErrConflict, or ErrUnknown where an
-// earlier try may have landed and been forgotten.
+// Check decides whether w may be stored when the last revision of the state is last. It returns nil when it may, and the earlier write when w
+// repeats it. Otherwise the error is ErrConflict, or ErrUnknown when an earlier try of w may have been stored and is no longer
+// remembered.
 func (ws Writes) Check(op string, w annals.StateWrite, last annals.SeqNr) (*Write, error) {
 	if w.After == last {
 		return nil, nil

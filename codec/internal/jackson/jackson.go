@@ -1,4 +1,4 @@
-// Package jackson reads what Akka's Jackson serializers put around their payloads.
+// Package jackson decompresses payloads of Akka's Jackson serializers.
 package jackson
 
 import (
@@ -8,12 +8,13 @@ import (
 	"io"
 )
 
-// MaxInflated bounds an inflated payload: gzip makes up to a thousand bytes of one, and stored bytes may be hostile.
+// MaxInflated is the largest payload, in bytes, after decompression: gzip can make a thousand bytes of one, and stored bytes may come from
+// an attacker.
 const MaxInflated = 64 << 20
 
-// Inflate is data as it was before the serializer compressed it; what is not compressed stays as it is. The serializer for JSON
-// compresses with gzip above 32 KiB unless its configuration says otherwise. Neither JSON nor CBOR begins like gzip. A fault
-// says what is wrong.
+// Inflate returns data as it was before the serializer compressed it, and data itself when it is not compressed. The serializer for JSON
+// compresses payloads above 32 KiB with gzip unless its configuration says otherwise. Neither JSON nor CBOR begins like gzip. When
+// data cannot be decompressed, fault is the reason.
 func Inflate(data []byte) (inflated []byte, fault string) { return inflate(data, MaxInflated) }
 
 func inflate(data []byte, limit int) (inflated []byte, fault string) {

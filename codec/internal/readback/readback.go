@@ -1,4 +1,4 @@
-// Package readback finds what a format encodes and does not decode, or as something else.
+// Package readback finds values that a format encodes and does not decode to the same value.
 package readback
 
 import (
@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Format is what a format does with Go values.
+// Format says how a format treats Go values.
 type Format struct {
-	Marshalers []reflect.Type // interfaces that it asks a type for
+	Marshalers []reflect.Type // interfaces by which a type can encode itself
 	Floats     bool           // an integer in an interface is decoded as a float64
 }
 
-// Check is what a format must do before it can say that a value of one type will be read back. The zero Check is nothing: the
-// value is read back as its kind is.
+// Check says how to find out that a value of one type will be read back. The zero Check needs nothing: all values of the type are read back.
 type Check struct {
-	Decode bool // nothing but decoding shows it
-	walk   bool // there may be times, or interfaces
+	Decode bool // the encoded value must be decoded
+	walk   bool // the value must be searched for times and values in interfaces: see Fault
 	format *Format
 }
 
-// Of is the Check for t.
+// Of returns the Check for t.
 func (f *Format) Of(t reflect.Type) Check {
 	c := Check{format: f}
 	c.add(t, map[reflect.Type]bool{})
@@ -32,7 +31,7 @@ func (f *Format) Of(t reflect.Type) Check {
 
 var (
 	timeType = reflect.TypeFor[time.Time]()
-	// sound have marshalers that read back what they have written.
+	// sound are types whose marshalers read back what they write.
 	sound = []reflect.Type{timeType, reflect.TypeFor[big.Int](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix]()}
 )
 
@@ -46,12 +45,12 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 		return
 	}
 	if c.format.marshals(t) {
-		c.Decode = true // the marshaler does as it likes
+		c.Decode = true // what the marshaler writes is not known
 		return
 	}
 	switch t.Kind() {
 	case reflect.Interface:
-		c.Decode, c.walk = true, true // who knows what is in it
+		c.Decode, c.walk = true, true // the type of the value is not known
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		c.add(t.Elem(), seen)
 	case reflect.Map:
@@ -68,7 +67,7 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// encoded reports whether f is one of the fields that formats look at.
+// encoded reports whether formats encode the field f.
 func encoded(f *reflect.StructField) bool {
 	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("cbor") != "-"
 }
@@ -89,7 +88,7 @@ func (f *Format) implements(t reflect.Type) bool {
 	return false
 }
 
-// Fault says what is wrong with v, which the format has encoded, or "".
+// Fault is the reason why v, which the format has encoded, would not be read back; "" if there is none that decoding does not find.
 func Fault[T any](c Check, v T) string {
 	if !c.walk {
 		return ""
@@ -97,7 +96,7 @@ func Fault[T any](c Check, v T) string {
 	return walk(c.format, v)
 }
 
-func walk[T any](f *Format, v T) string { // apart, since v moves to the heap here
+func walk[T any](f *Format, v T) string { // a function of its own, because v is moved to the heap here
 	return f.fault(reflect.ValueOf(&v).Elem(), false)
 }
 
@@ -143,7 +142,7 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 	return fault
 }
 
-// inexact is not for decoding to find out: as text an integer may look like the float64 beside it.
+// inexact is a fault that decoding does not find: the text of an integer can be equal to that of a float64 near it.
 const inexact = "an integer in an interface is no float64, as which it would be read back"
 
 func (f *Format) elem(v reflect.Value, within bool) string {
@@ -153,7 +152,7 @@ func (f *Format) elem(v reflect.Value, within bool) string {
 	return f.fault(v.Elem(), within)
 }
 
-// timeFault is about RFC 3339: four digits are a year, and zones have no seconds.
+// timeFault is the reason why RFC 3339 cannot express the time v: a year has four digits, and the offset of a zone has no seconds.
 func timeFault(v reflect.Value) string {
 	var t time.Time
 	switch {
