@@ -34,13 +34,13 @@ type process = func(x plan.Executor) error
 func everyOrder(t *testing.T, o plantest.Orders, prepare func(e *entity, x plan.Executor) error, processes func(e *entity) []process, end func(e *entity, x plan.Executor) error) {
 	t.Helper()
 	t.Parallel()
-	plantest.EveryOrder(t, o, func(s *plantest.Stage) plantest.Play {
+	plantest.EveryOrder(t, o, func(s *plantest.Run) plantest.Scenario {
 		offer, err := commit.Plan(commit.Layout{}, smallBytes, func(save []byte) { binary.BigEndian.PutUint64(save, s.Unique()) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := &entity{ctx: t.Context(), offer: offer, id: id}
-		p := plantest.Play{Tables: plantest.New(offer.Tables)}
+		p := plantest.Scenario{Tables: plantest.New(offer.Tables)}
 		if err := prepare(e, p.Tables); err != nil {
 			t.Fatal(err)
 		}

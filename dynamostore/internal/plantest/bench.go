@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Bench is a layout at work on tables in memory. Its methods call the layout about one entity and note what came of it.
+// Bench calls a layout on tables in memory. Its methods make calls about one entity and record the results.
 type Bench struct {
 	testing.TB
 	*Executor
@@ -18,8 +18,8 @@ type Bench struct {
 	ID    annals.PersistenceID
 }
 
-// Requests compares the requests of do, on tables that prepare may fill first, with the golden file of that name. Random
-// numbers are the same every time, so cases do not run in parallel.
+// Requests compares the requests of do with the golden file of that name. prepare, which may be nil, fills the tables before. Random
+// numbers are the same in each run, so cases do not run in parallel.
 func Requests(t *testing.T, name string, layout plan.Layout, prepare, do func(b *Bench)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -38,18 +38,18 @@ func Requests(t *testing.T, name string, layout plan.Layout, prepare, do func(b 
 	})
 }
 
-// Event is an event of data.
+// Event returns an event with data.
 func Event(data string) annals.NewEvent {
 	return annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "chat.posted", Data: []byte(data)}}
 }
 
-// WriteID is one that ends in n.
+// WriteID returns the WriteID that ends with n.
 func WriteID(n byte) (w annals.WriteID) {
 	w[15] = n
 	return w
 }
 
-// Told notes what a call came to, and the kind of its error.
+// Told records the result of a call, and the kind of its error.
 func (b *Bench) Told(what string, err error) {
 	b.Helper()
 	kind := ""
@@ -61,7 +61,7 @@ func (b *Bench) Told(what string, err error) {
 	b.Note("%s%s", what, kind)
 }
 
-// Append stores one event for each of data behind after, under the WriteID after+1.
+// Append stores one event for each of data after the number after, with the WriteID after+1.
 func (b *Bench) Append(after annals.SeqNr, data ...string) {
 	b.Helper()
 	c := annals.Commit{ID: b.ID, After: after, WriteID: WriteID(byte(after) + 1)}
@@ -78,7 +78,7 @@ func (b *Bench) Commit(c annals.Commit) {
 	b.Told(fmt.Sprintf("append after %d: %d, repeated %v", c.After, r.SeqNr, r.Repeated), err)
 }
 
-// Replay reads from to to.
+// Replay reads the events from … to.
 func (b *Bench) Replay(from, to annals.SeqNr) {
 	b.Helper()
 	var numbers []annals.SeqNr
@@ -91,7 +91,7 @@ func (b *Bench) Replay(from, to annals.SeqNr) {
 	b.Told(fmt.Sprintf("replay from %d to %d: %v", from, to, numbers), failed)
 }
 
-// Last asks for the last number.
+// Last reads the last number.
 func (b *Bench) Last() {
 	b.Helper()
 	last, err := b.Offer.Journal.LastSeqNr(b.Context(), b, b.ID)
@@ -111,20 +111,20 @@ func (b *Bench) Save(n annals.SeqNr, data []byte) {
 	b.Told(fmt.Sprintf("save snapshot %d", n), b.Offer.Snapshots.Save(b.Context(), b, s))
 }
 
-// Latest asks for the newest snapshot that fits.
+// Latest reads the newest snapshot that fits c.
 func (b *Bench) Latest(c annals.SnapshotCriteria) {
 	b.Helper()
 	s, ok, err := b.Offer.Snapshots.Latest(b.Context(), b, b.ID, c)
 	b.Told(fmt.Sprintf("latest snapshot %d, %v", s.SeqNr, ok), err)
 }
 
-// Prune deletes the snapshots that fit.
+// Prune deletes the snapshots that fit c.
 func (b *Bench) Prune(c annals.SnapshotCriteria) {
 	b.Helper()
 	b.Told(fmt.Sprintf("delete snapshots %d to %d", c.MinSeqNr, c.MaxSeqNr), b.Offer.Snapshots.Delete(b.Context(), b, b.ID, c))
 }
 
-// Put writes the state behind revision after; change, which may be nil, alters the write.
+// Put writes the state after revision after. change, which may be nil, changes the write before.
 func (b *Bench) Put(after annals.SeqNr, change func(*plan.StateWrite)) {
 	b.Helper()
 	w := plan.StateWrite{StateWrite: annals.StateWrite{ID: b.ID, After: after, WriteID: WriteID(byte(after) + 1),

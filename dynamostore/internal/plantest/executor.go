@@ -1,5 +1,5 @@
-// Package plantest tests layouts without a server: an executor that writes down every request it is given and answers from
-// tables in memory, and golden files to compare the requests with.
+// Package plantest tests layouts without a server. It has an executor that records each request and answers it from tables in memory, and
+// golden files with which the requests are compared.
 package plantest
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Executor is a plan.Executor without a server. It does what the engine does beside sending: it refuses items that are too
-// large, asks Ours and Refused about conditions that fail, and yields in the order of the range key.
+// Executor is a plan.Executor without a server. Like the engine it refuses items that are too large, calls Ours and Refused when conditions
+// fail, and yields items in the order of the range key.
 type Executor struct {
-	Time time.Time // of Now; it goes on by a second with every call
+	Time time.Time // the next time that Now returns, less a second
 
-	// Meanwhile, when not nil, is called once, behind the next request: what another process does.
+	// Meanwhile, when not nil, is called once, after the next request. It does what another process would do.
 	Meanwhile func()
 
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ type Executor struct {
 	requests int
 }
 
-// maxRequests is more than a test makes of one Executor. A layout that repeats a request without end fails by it.
+// maxRequests is more than a test makes. A layout that repeats a request forever fails by it.
 const maxRequests = 100_000
 
 type memory struct {
@@ -39,7 +39,7 @@ type memory struct {
 	items []plan.Item
 }
 
-// New is an Executor with empty tables.
+// New returns an Executor with empty tables.
 func New(tables []plan.Table) *Executor {
 	e := &Executor{Time: time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC), tables: map[string]*memory{}}
 	for _, t := range tables {
@@ -48,15 +48,15 @@ func New(tables []plan.Table) *Executor {
 	return e
 }
 
-// Note writes a line of the test's own between the requests.
+// Note records a line of the test between the requests.
 func (e *Executor) Note(format string, args ...any) {
 	e.print("# "+format+"\n", args...)
 }
 
-// Items are those of a table, in the order of their keys.
+// Items returns the items of a table, in the order of their keys.
 func (e *Executor) Items(table string) []plan.Item { return slices.Clone(e.tables[table].items) }
 
-// Clone is an Executor with the same items in its tables.
+// Clone returns an Executor with the same items.
 func (e *Executor) Clone() *Executor {
 	c := &Executor{Time: e.Time, tables: map[string]*memory{}}
 	for name, t := range e.tables {
@@ -65,7 +65,7 @@ func (e *Executor) Clone() *Executor {
 	return c
 }
 
-// Log is every request since the last call, with its answer.
+// Log returns the requests since the last call of Log, with their answers.
 func (e *Executor) Log() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -325,7 +325,7 @@ func value(k plan.Key, text string) types.AttributeValue {
 	return plan.S(text)
 }
 
-// compare orders the values of a key, or any two for equality.
+// compare returns the order of two values of a key. For other values only 0, for equal ones, has a meaning.
 func compare(a, b types.AttributeValue) int {
 	if x, ok := a.(*types.AttributeValueMemberN); ok {
 		if y, ok := b.(*types.AttributeValueMemberN); ok {

@@ -14,14 +14,14 @@ import (
 var tokens = regexp.MustCompile(`attribute_exists|attribute_not_exists|AND|OR|[()]|[=<>]+|[#:][A-Za-z0-9_]+`)
 
 // holds reports whether an item, nil where there is none, meets a condition made of attribute_exists, attribute_not_exists,
-// =, <, <=, AND, OR and brackets. Anything else panics: the test has to learn it first.
+// =, <, <=, AND, OR and brackets. It panics for anything else, which has to be added here first.
 func holds(condition string, names map[string]string, values plan.Item, it plan.Item) bool {
 	if condition == "" {
 		return true
 	}
 	c := expression{words: tokens.FindAllString(condition, -1), names: names, values: values, item: it}
 	if strings.Join(c.words, "") != strings.ReplaceAll(condition, " ", "") {
-		panic("what is " + condition)
+		panic("unknown condition " + condition)
 	}
 	return c.any()
 }
@@ -87,7 +87,7 @@ func (c *expression) one() bool {
 		case "<":
 			return compare(have, want) < 0
 		}
-		panic("what is " + operator)
+		panic("unknown operator " + operator)
 	}
 }
 
@@ -107,8 +107,8 @@ func (c *expression) value(placeholder string) types.AttributeValue {
 	return v
 }
 
-// updated is what an update of the form SET a = b, … REMOVE c, … makes of the item that stands. b is a value or
-// if_not_exists(name, value). Another form is ADD a b, for a set of strings.
+// updated returns the item stands after an update of the form SET a = b, … REMOVE c, …, where b is a value or if_not_exists(name, value), or
+// of the form ADD a b for a set of strings.
 func updated(op plan.Op, stands plan.Item) plan.Item {
 	c := expression{names: op.Names, values: op.Values, item: stands}
 	it := maps.Clone(op.Key)
@@ -129,7 +129,7 @@ func updated(op plan.Op, stands plan.Item) plan.Item {
 		}
 	}
 	if n := strings.Count(sets, " = "); n == 0 || n != len(regexp.MustCompile(`#\w+ = `).FindAllString(sets, -1)) {
-		panic(fmt.Sprintf("what is %q", op.Update))
+		panic(fmt.Sprintf("unknown update %q", op.Update))
 	}
 	if removes != "" {
 		for name := range strings.SplitSeq(removes, ", ") {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files of requests anew")
+var update = flag.Bool("update", false, "rewrite the golden files of requests")
 
 // Golden compares text with the file testdata/requests/name.txt; go test -update writes it.
 func Golden(t testing.TB, name, text string) {

@@ -18,72 +18,72 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Play is what EveryOrder plays: processes that use the same tables at the same time.
-type Play struct {
-	Tables    *Executor                     // with what is there before the processes begin
-	Processes []func(x plan.Executor) error // an error says what is wrong with what the process was answered
-	End       func(x plan.Executor) error   // is called behind the end of all processes; nil: nothing to check
+// Scenario is processes that use the same tables at the same time.
+type Scenario struct {
+	Tables    *Executor                     // with the items that exist before the processes begin
+	Processes []func(x plan.Executor) error // an error says what is wrong with the answers that the process got
+	End       func(x plan.Executor) error   // called after the end of all processes; nil: nothing to check
 }
 
-// Orders says how EveryOrder plays.
+// Orders are the options of EveryOrder.
 type Orders struct {
-	Page int  // items in a page of a query; other requests may come between two pages. 0 = all items in one
-	Late bool // one write lands a second time, at any later moment: a request that was sent twice because its answer was lost
+	Page int  // items in a page of a query; other requests may come between two pages. 0 is all items in one page
+	Late bool // one write is executed a second time, at any later moment: a request that was sent twice because its answer was lost
 }
 
-// EveryOrder plays once for each order in which the requests of the processes can reach the tables, and stops at the first
-// error. begin makes a new Play each time; it must make the same each time. A moment that was reached before, with the same
-// items and with processes that were answered the same, is not played on from a second time.
-func EveryOrder(t testing.TB, o Orders, begin func(s *Stage) Play) {
+// EveryOrder runs a scenario once for each order in which the requests of the processes can reach the tables, and stops at the first
+// error. begin makes a new Scenario for each run; all must be equal. When a run reaches a state that an earlier run has reached, with
+// the same items and the same answers to the processes, it ends.
+func EveryOrder(t testing.TB, o Orders, begin func(s *Run) Scenario) {
 	t.Helper()
 	seen := map[uint64]bool{}
-	plays := 0
-	for choices := []int{}; choices != nil; plays++ {
-		s := &Stage{Orders: o, choices: choices, seen: seen}
-		if err := s.play(begin(s)); err != nil {
+	runs := 0
+	for choices := []int{}; choices != nil; runs++ {
+		s := &Run{Orders: o, choices: choices, seen: seen}
+		if err := s.run(begin(s)); err != nil {
 			t.Fatalf("%v\nin the order\n%s", err, s.tables.Log())
 		}
 		choices = s.next()
 	}
-	t.Logf("%d moments in %d plays", len(seen), plays)
+	t.Logf("%d states in %d runs", len(seen), runs)
 }
 
-// Stage is one play at work.
-type Stage struct {
+// Run is one run of a scenario.
+type Run struct {
 	Orders
-	tables  *Executor
-	actors  []*actor
-	playing *actor // whose request it is; nil before the first
-	writes  []late
-	twice   bool // a write has landed a second time
+	tables    *Executor
+	processes []*process
+	active    *process // the one whose request is executed; nil before the first request
+	writes    []write
+	twice     bool // a write has been executed a second time
 
-	prepared uint64 // unique numbers given before the play
+	prepared uint64 // unique numbers given before the run
 
-	choices []int // what to choose first: beyond them always the first
+	choices []int // the first choices to make; later ones take the first possibility
 	chosen  []choice
 	seen    map[uint64]bool
 }
 
 type choice struct{ taken, of int }
 
-// late is a write that was done and may land again.
-type late struct {
+// write is a write that was executed, and may be executed again.
+type write struct {
 	text string
 	do   func()
 }
 
-// Unique is a number that no other call in this play returns. Which process asks first makes no difference.
-func (s *Stage) Unique() uint64 {
-	if s.playing == nil {
+// Unique returns a number that no other call in this run returns. It does not depend on the order in which processes call it.
+func (s *Run) Unique() uint64 {
+	if s.active == nil {
 		s.prepared++
 		return s.prepared
 	}
-	s.playing.numbers++
-	return uint64(s.playing.place+1)<<32 + s.playing.numbers
+	s.active.numbers++
+	return uint64(s.active.place+1)<<32 + s.active.numbers
 }
 
-// next are the choices of the next play, nil behind the last: one more at the last place where there is one.
-func (s *Stage) next() []int {
+// next returns the choices of the next run: the next possibility at the last choice that has one. It returns nil after the last run.
+func (s *Run) next() []int {
 	for at, c := range slices.Backward(s.chosen) {
 		if c.taken+1 < c.of {
 			next := make([]int, 0, at+1)
@@ -96,36 +96,36 @@ func (s *Stage) next() []int {
 	return nil
 }
 
-func (s *Stage) play(p Play) error {
+func (s *Run) run(p Scenario) error {
 	s.tables = p.Tables
 	s.tables.Log()
 	var ends sync.WaitGroup
 	defer ends.Wait()
-	for i, process := range p.Processes {
-		a := &actor{Executor: s.tables, s: s, place: i, turn: make(chan bool), parked: make(chan bool), clock: s.tables.Time}
-		s.actors = append(s.actors, a)
+	for i, do := range p.Processes {
+		a := &process{Executor: s.tables, s: s, place: i, turn: make(chan bool), parked: make(chan bool), clock: s.tables.Time}
+		s.processes = append(s.processes, a)
 		ends.Go(func() {
 			defer func() { a.ended = true; close(a.parked) }()
 			if <-a.turn {
-				a.err = process(a)
+				a.err = do(a)
 			}
 		})
 	}
 	defer func() {
-		for _, a := range s.actors {
+		for _, a := range s.processes {
 			if !a.ended {
 				close(a.turn)
 			}
 		}
 	}()
-	for _, a := range s.actors { // up to the first request
+	for _, a := range s.processes { // up to the first request
 		if err := s.advance(a); err != nil {
 			return err
 		}
 	}
 	for {
 		var may []func() error
-		for _, a := range s.actors {
+		for _, a := range s.processes {
 			if !a.ended {
 				may = append(may, func() error { return s.advance(a) })
 			}
@@ -157,30 +157,30 @@ func (s *Stage) play(p Play) error {
 	return p.End(s.tables)
 }
 
-// advance lets a's process go on to its next request, or to its end.
-func (s *Stage) advance(a *actor) error {
-	s.playing = a
+// advance lets a process continue to its next request, or to its end.
+func (s *Run) advance(a *process) error {
+	s.active = a
 	a.turn <- true
 	<-a.parked
 	return a.err
 }
 
-// again lets a write land that has landed before.
-func (s *Stage) again(w late) {
+// again executes a write a second time.
+func (s *Run) again(w write) {
 	s.twice, s.writes = true, nil
 	s.tables.Note("late, and a second time:")
 	w.do()
 }
 
-// before reports whether this moment was reached before.
-func (s *Stage) before() bool {
+// before reports whether an earlier run has reached this state.
+func (s *Run) before() bool {
 	sum := fnv.New64a()
 	for _, name := range slices.Sorted(maps.Keys(s.tables.tables)) {
 		for _, it := range s.tables.tables[name].items {
 			_, _ = sum.Write([]byte(showItem(it)))
 		}
 	}
-	for _, a := range s.actors {
+	for _, a := range s.processes {
 		_, _ = fmt.Fprint(sum, "\nprocess ", a.ended, a.heard)
 	}
 	_, _ = fmt.Fprint(sum, "\nlate ", s.twice)
@@ -196,22 +196,22 @@ func (s *Stage) before() bool {
 	return known
 }
 
-// actor is the executor of one process. It stops before each request until it is that request's turn.
-type actor struct {
+// process is the executor of one process. It waits before each request until the request may be executed.
+type process struct {
 	*Executor
-	s       *Stage
+	s       *Run
 	place   int
-	turn    chan bool // closed: the play has ended
+	turn    chan bool // closed when the run has ended
 	parked  chan bool
 	ended   bool
 	err     error
-	heard   uint64 // what it asked, and was answered
+	heard   uint64 // a hash of its requests and their answers
 	numbers uint64
 	clock   time.Time
 }
 
-// request waits for its turn and does what is asked.
-func (a *actor) request(do func()) {
+// request waits until the request may be executed, and executes it.
+func (a *process) request(do func()) {
 	a.parked <- true
 	if !<-a.turn {
 		runtime.Goexit()
@@ -224,27 +224,27 @@ func (a *actor) request(do func()) {
 	a.hear(a.log.String()[begin:])
 }
 
-func (a *actor) hear(text string) {
+func (a *process) hear(text string) {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, a.heard, text)
 	a.heard = sum.Sum64()
 }
 
-// Now is plan.Executor: a clock of the process's own, so that it shows no order.
-func (a *actor) Now() time.Time {
+// Now is plan.Executor. Each process has its own clock, so that times do not depend on the order of requests.
+func (a *process) Now() time.Time {
 	a.clock = a.clock.Add(time.Second)
 	return a.clock
 }
 
 // Get is plan.Executor.
-func (a *actor) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, err error) {
+func (a *process) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, err error) {
 	a.request(func() { it, ok, err = a.Executor.Get(ctx, g) })
 	a.hear(showItem(it))
 	return it, ok, err
 }
 
 // GetAll is plan.Executor.
-func (a *actor) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, err error) {
+func (a *process) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, err error) {
 	a.request(func() { found, err = a.Executor.GetAll(ctx, g) })
 	for _, it := range found {
 		a.hear(showItem(it))
@@ -253,7 +253,7 @@ func (a *actor) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, e
 }
 
 // Query is plan.Executor, page by page.
-func (a *actor) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		for p := (pages{query: q}); ; {
 			var page []plan.Item
@@ -308,7 +308,7 @@ func (p *pages) next(e *Executor, size int) ([]plan.Item, error) {
 	if size == 0 || len(found) <= size {
 		p.ended = true
 	} else {
-		found = found[:max(size, 2)] // a page that begins with an anchor has at least one item more
+		found = found[:max(size, 2)] // a page that begins with an anchor has at least one more item
 		p.last, p.anchor = found[len(found)-1], nil
 		for i, it := range slices.Backward(found) {
 			if p.query.Anchor != nil && p.query.Anchor(it) && (i > 0 || !again) {
@@ -326,7 +326,7 @@ func (p *pages) next(e *Executor, size int) ([]plan.Item, error) {
 }
 
 // Merge is plan.Executor: one request.
-func (a *actor) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+func (a *process) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		var found []plan.Item
 		var failed error
@@ -350,13 +350,13 @@ func (a *actor) Merge(ctx context.Context, queries []plan.Query, order string) i
 }
 
 // Scan is plan.Executor.
-func (a *actor) Scan(ctx context.Context, table string, limit int) (items []plan.Item, err error) {
+func (a *process) Scan(ctx context.Context, table string, limit int) (items []plan.Item, err error) {
 	a.request(func() { items, err = a.Executor.Scan(ctx, table, limit) })
 	return items, err
 }
 
 // ScanAll is plan.Executor: one request.
-func (a *actor) ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+func (a *process) ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		var found []plan.Item
 		var failed error
@@ -369,8 +369,8 @@ func (a *actor) ScanAll(ctx context.Context, table string, fields []string) iter
 	}
 }
 
-// Write is plan.Executor. A transaction does not land twice: the service knows it by its token.
-func (a *actor) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err error) {
+// Write is plan.Executor. A transaction is not executed twice: the service recognises its token.
+func (a *process) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err error) {
 	a.request(func() {
 		begin := a.log.Len()
 		out, err = a.Executor.Write(ctx, w)
@@ -379,8 +379,8 @@ func (a *actor) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err 
 		}
 		if len(w.Ops) == 1 && !w.Token {
 			again := plan.Write{Ops: slices.Clone(w.Ops)}
-			again.Ops[0].Stamp = nil // it has the time of its first sending
-			a.mayLandAgain(a.log.String()[begin:], func() { _, _ = a.Executor.Write(ctx, again) })
+			again.Ops[0].Stamp = nil // the repeated request has the time of the first
+			a.mayRepeat(a.log.String()[begin:], func() { _, _ = a.Executor.Write(ctx, again) })
 		}
 	})
 	for _, it := range out.Old {
@@ -390,17 +390,17 @@ func (a *actor) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err 
 }
 
 // DeleteAll is plan.Executor.
-func (a *actor) DeleteAll(ctx context.Context, table string, keys []plan.Item) (err error) {
+func (a *process) DeleteAll(ctx context.Context, table string, keys []plan.Item) (err error) {
 	a.request(func() {
 		begin := a.log.Len()
 		err = a.Executor.DeleteAll(ctx, table, keys)
-		a.mayLandAgain(a.log.String()[begin:], func() { _ = a.Executor.DeleteAll(ctx, table, keys) })
+		a.mayRepeat(a.log.String()[begin:], func() { _ = a.Executor.DeleteAll(ctx, table, keys) })
 	})
 	return err
 }
 
-func (a *actor) mayLandAgain(text string, do func()) {
+func (a *process) mayRepeat(text string, do func()) {
 	if !a.s.twice {
-		a.s.writes = append(a.s.writes, late{text, do})
+		a.s.writes = append(a.s.writes, write{text, do})
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// shown is how much of a long text or of bytes is shown.
+// shown is half the length above which texts and bytes are shortened.
 const shown = 48
 
-// show is a value as a person reads it: S "text", N 1, B 0102, SS ["a" "b"], L [...], M {...}.
+// show returns a value in readable form: S "text", N 1, B 0102, SS ["a" "b"], L [...], M {...}.
 func show(v types.AttributeValue) string {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -140,7 +140,7 @@ func showQuery(q plan.Query, partitions []string) string {
 	return b.String()
 }
 
-// showNames leaves out the names that their placeholders repeat.
+// showNames leaves out names that are equal to their placeholders.
 func showNames(names map[string]string, values plan.Item) string {
 	var b strings.Builder
 	for _, placeholder := range slices.Sorted(maps.Keys(names)) {
