@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/url"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
@@ -25,7 +26,7 @@ func openMemory(_ context.Context, _ *url.URL, o annals.Observer) (*backend, err
 			return s.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
 				return fn(ctx, in, func(m message) error {
 					sent, _ := tx.Value(outboxKey).([]message)
-					tx.SetValue(outboxKey, append(sent[:len(sent):len(sent)], m))
+					tx.SetValue(outboxKey, append(slices.Clip(sent), m))
 					return nil
 				})
 			})

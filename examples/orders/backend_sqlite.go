@@ -12,6 +12,7 @@ import (
 // sqliteOutbox is the table of the program's own, in the same file.
 const sqliteOutbox = `CREATE TABLE IF NOT EXISTS outbox (order_id TEXT, seq_nr INTEGER, text TEXT NOT NULL, PRIMARY KEY (order_id, seq_nr))`
 
+// inSQLite creates the outbox when the tables of the store are created.
 var inSQLite = sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, sqliteOutbox)
 	return err

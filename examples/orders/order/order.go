@@ -13,13 +13,15 @@ import (
 // Command is a Place, a Pay or a Cancel.
 type Command interface{ command() }
 
-// The commands.
 type (
+	// Place places an order. An order is placed once.
 	Place struct {
 		Customer, Item string
 		Pieces         int
 	}
-	Pay    struct{}
+	// Pay pays for an order.
+	Pay struct{}
+	// Cancel cancels an order that was placed a short time ago.
 	Cancel struct {
 		Reason string
 		Now    time.Time // by the clock of the caller
@@ -34,13 +36,15 @@ func (Cancel) command() {}
 // names the user.
 type Event interface{ event() }
 
-// The events.
 type (
+	// Placed is the first event of an order.
 	Placed struct {
 		Customer, Item string
 		Pieces         int
 	}
-	Paid      struct{}
+	// Paid is the last event of an order that was paid.
+	Paid struct{}
+	// Cancelled is the last event of an order that was cancelled.
 	Cancelled struct{ Reason string }
 )
 
