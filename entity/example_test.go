@@ -132,6 +132,69 @@ func ExampleRuntime_Fresh() {
 	// 15 <nil>
 }
 
+// View shows the state without a command. Its number is an ETag: DoAt does nothing to an entity that has changed since.
+func ExampleRuntime_View() {
+	ctx := context.Background()
+	counters, err := entity.New(memstore.New(), counter, entity.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	added, err := counters.Do(ctx, "c-1", 5)
+	fmt.Println(added.Reply, added.SeqNr, err)
+
+	var etag annals.SeqNr
+	err = counters.View(ctx, "c-1", func(total int, number annals.SeqNr) error {
+		etag = number
+		_, err := fmt.Printf("total %d, number %d\n", total, number)
+		return err
+	})
+	fmt.Println(err)
+
+	_, err = counters.DoAt(ctx, "c-1", etag, 2)
+	fmt.Println(err)
+	_, err = counters.DoAt(ctx, "c-1", etag, 2)
+	fmt.Println(errors.Is(err, annals.ErrConflict))
+	// Output:
+	// 5 1 <nil>
+	// total 5, number 1
+	// <nil>
+	// <nil>
+	// true
+}
+
+// requestLog prints each operation with the requests that it was done for.
+type requestLog struct{}
+
+type requestKey struct{}
+
+func (requestLog) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (requestLog) End(ctx context.Context, c annals.Call, r annals.Result) {
+	callers := annals.Callers(ctx)
+	if callers == nil {
+		callers = []context.Context{ctx} // one caller: its values are those of ctx
+	}
+	for _, caller := range callers {
+		fmt.Println(c.Store, c.Op, c.ID, r.Events, "events for request", caller.Value(requestKey{}))
+	}
+}
+
+func ExampleOptions_observer() {
+	counters, err := entity.New(memstore.New(), counter, entity.Options{Observer: requestLog{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.WithValue(context.Background(), requestKey{}, "r-1")
+	total, err := counters.Ask(ctx, "c-1", 5)
+	fmt.Println(total, err)
+	// Output:
+	// entity load Counter|c-1 0 events for request r-1
+	// entity write Counter|c-1 1 events for request r-1
+	// 5 <nil>
+}
+
 // Of a wallet the store keeps two snapshots and the events behind the older one.
 func ExampleOptions() {
 	wallets, err := entity.New(memstore.New(), wallet, entity.Options{

@@ -1,0 +1,75 @@
+package aggregate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+)
+
+// recorder is an Observer that writes down what it is told.
+type recorder struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+type callerKey struct{}
+
+func (r *recorder) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (r *recorder) End(ctx context.Context, c annals.Call, res annals.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf("%s %s %s for %v: %d %d events, %d bytes, %d retries, %t", c.Store, c.Op, c.ID, ctx.Value(callerKey{}),
+		c.Events, res.Events, res.Bytes, res.Retries, res.Err != nil))
+}
+
+// The Observer is told once of each operation, with its counts and the caller's values.
+func TestObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, r := newFlaky(), &recorder{}
+		b := account
+		b.SnapshotEvery = 2
+		accounts, err := aggregate.New(s, b, aggregate.Options{Observer: r, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.WithValue(t.Context(), callerKey{}, "ann")
+		tries := 0
+		s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			if tries++; tries == 1 {
+				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+			}
+			return next()
+		}
+		for _, amount := range []int{50, 5} {
+			if _, err := accounts.Ask(ctx, "a", amount); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := accounts.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := accounts.Ask(ctx, "a", -100); !errors.Is(err, errPoor) {
+			t.Error(err)
+		}
+		want := []string{
+			"aggregate load Account|a for ann: 0 0 events, 0 bytes, 0 retries, false",
+			"aggregate write Account|a for ann: 1 1 events, 2 bytes, 1 retries, false",
+			"aggregate load Account|a for ann: 0 1 events, 2 bytes, 0 retries, false",
+			"aggregate write Account|a for ann: 1 1 events, 1 bytes, 0 retries, false",
+			"aggregate snapshot Account|a for ann: 0 0 events, 2 bytes, 0 retries, false",
+			"aggregate load Account|a for ann: 0 0 events, 2 bytes, 0 retries, false",
+		}
+		if !slices.Equal(r.calls, want) {
+			t.Errorf("told %q, want %q", r.calls, want)
+		}
+	})
+}
