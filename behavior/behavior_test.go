@@ -11,7 +11,7 @@ import (
 
 type event interface{ event() }
 
-// broken is a codec that knows what is wrong with it.
+// broken is a codec whose Validate returns an error.
 type broken[T any] struct{ behavior.Codec[T] }
 
 var errBroken = errors.New("broken codec")

@@ -98,7 +98,7 @@ func put(t *testing.T, s annals.Store, id annals.PersistenceID, after annals.Seq
 	}
 }
 
-// shape is what a store holds of an entity.
+// shape is what a store has of an entity.
 type shape struct {
 	first, last annals.SeqNr // first event, last number
 	snapshot    annals.SeqNr
@@ -133,7 +133,7 @@ func wantShape(t *testing.T, s annals.Store, id annals.PersistenceID, want shape
 	}
 }
 
-// An operation reports when dry what it does when not, and dry it changes nothing.
+// A dry run reports what a real run does, and changes nothing.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	const (
@@ -260,7 +260,7 @@ func TestKeepSnapshots(t *testing.T) {
 	}
 }
 
-// Everything of a type, from the store's own list, which changes meanwhile.
+// A run over all ids of a type, which the store lists while they change.
 func TestQueryIDs(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, s annals.Store) {
@@ -288,7 +288,7 @@ func TestQueryIDs(t *testing.T) {
 	})
 }
 
-// No event goes that a projection has not handled.
+// No event is deleted that a projection has not handled.
 func TestProjections(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, s annals.Store) {
@@ -323,7 +323,7 @@ func TestProjections(t *testing.T) {
 	})
 }
 
-// An event that comes between the look and the delete is not deleted: no projection was asked for it.
+// An event that is written between the look and the delete is not deleted: the projections have not been asked about it.
 func TestDeletesOnlyWhatItLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{0, 5} { // also behind events that are deleted already
@@ -344,7 +344,7 @@ func TestDeletesOnlyWhatItLookedAt(t *testing.T) {
 	}
 }
 
-// What a snapshot covers stays when the snapshot cannot be read.
+// Events are not deleted when the snapshot that covers them cannot be read.
 func TestReadable(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
@@ -400,7 +400,7 @@ func TestNewRefuses(t *testing.T) {
 // plain is a store without a Forgetter.
 type plain struct{ annals.Store }
 
-// What a store cannot do is refused before anything is deleted.
+// What a store does not support is refused before anything is deleted.
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()

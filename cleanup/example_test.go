@@ -30,7 +30,7 @@ func threads(ctx context.Context) annals.Store {
 	return store
 }
 
-// First dry, then in earnest: the events that nobody needs to recover.
+// Deletes the events that no recovery needs: first a dry run, then a real one.
 func ExampleCleaner_DeleteBeforeSnapshot() {
 	ctx := context.Background()
 	store := threads(ctx)
@@ -52,7 +52,7 @@ func ExampleCleaner_DeleteBeforeSnapshot() {
 	// dry false: 6 events of 3 threads
 }
 
-// A run that was called off goes on behind the last entity that it had dealt with.
+// A run that was cancelled is continued after the last entity that it had processed.
 func ExampleReport_resume() {
 	ctx := context.Background()
 	store := threads(ctx)
@@ -104,7 +104,7 @@ func ExampleError() {
 	// 3 dealt with, 1 failed
 }
 
-// The first run deletes, a second one at least a quarter of an hour later forgets.
+// The first run deletes. A second run, at least a quarter of an hour later, forgets.
 func ExampleCleaner_ForgetEntities() {
 	ctx := context.Background()
 	store := threads(ctx)

@@ -17,7 +17,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// watched is a store whose DeleteTo does what the test says beforehand.
+// watched is a store whose DeleteTo first calls a function of the test.
 type watched struct {
 	*memstore.Store
 	deleting func(ctx context.Context, id annals.PersistenceID) error
@@ -37,7 +37,7 @@ func (j watchedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, t
 	return j.Journal.DeleteTo(ctx, id, to)
 }
 
-// LastSeqNr lets each entity have been written at least once.
+// LastSeqNr is at least 1: each entity looks as if it had been written.
 func (j watchedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	n, err := j.Journal.LastSeqNr(ctx, id)
 	return max(n, 1), err
@@ -50,7 +50,7 @@ func many(n int) (ids []annals.PersistenceID) {
 	return ids
 }
 
-// As many entities as allowed are under way, never more, and the results come in the order of the ids.
+// At most Concurrency entities are processed at the same time, and that many are; the results come in the order of the ids.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -83,7 +83,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// So many entities begin in each second, from the first one on.
+// PerSecond entities begin in each second, also in the first one.
 func TestPerSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestPerSecond(t *testing.T) {
 	})
 }
 
-// What fails is listed, the others are done, and no payload is in the error.
+// Entities that fail are listed, the others are processed, and the error contains no payload.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	mine := errors.New("mine")
@@ -142,7 +142,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Too many failures end a run; behind its Last another goes on.
+// Too many failures end a run. Another run continues after its Last.
 func TestMaxFailures(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -181,7 +181,7 @@ func TestMaxFailures(t *testing.T) {
 	}
 }
 
-// A context that ends leaves nothing behind that Last says is done, and no goroutine.
+// When the context ends, all entities up to Last have been processed, and no goroutine is left.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A pause between two entities ends with the context, too.
+// The pause between two entities ends when the context ends.
 func TestCancelPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestCancelPace(t *testing.T) {
 	})
 }
 
-// An error of the ids ends the run behind what they gave.
+// An error of the ids ends the run after the ids before it.
 func TestIDsFail(t *testing.T) {
 	t.Parallel()
 	mine := errors.New("mine")
@@ -236,7 +236,7 @@ func TestIDsFail(t *testing.T) {
 	}
 }
 
-// A Progress that panics is not held up, and nothing stays behind.
+// A panic in Progress reaches the caller, and no goroutine is left.
 func TestProgressPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestProgressPanics(t *testing.T) {
 	})
 }
 
-// An entity is forgotten in two runs, and a snapshot that came late does not save it.
+// An entity is forgotten in two runs, also when a snapshot arrives between them.
 func TestForgetInTwoRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestForgetInTwoRuns(t *testing.T) {
 	})
 }
 
-// What is written between the steps is not forgotten.
+// An entity that is written between the steps is not forgotten.
 func TestWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
@@ -297,7 +297,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	wantShape(t, s, "T|1", shape{first: 4, last: 4})
 }
 
-// meddled is a store in which something happens just before an entity is forgotten.
+// meddled is a store that calls a function of the test just before an entity is forgotten.
 type meddled struct {
 	*memstore.Store
 	before func()

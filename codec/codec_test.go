@@ -28,7 +28,7 @@ func lift(v namedV1) (named, error) {
 
 var names = codec.JSON("person.named#2", codec.Was("person.named", lift))
 
-// Every codec is what a behavior wants.
+// Every codec implements behavior.Codec.
 var _ behavior.Codec[named] = names
 var _ behavior.Codec[event] = codec.Union[event]()
 
@@ -58,7 +58,7 @@ func TestTypeReadsFormerVersions(t *testing.T) {
 	}
 }
 
-// A former version carries its own format: JSON was first, another format is today's.
+// A former version can have another format than the current one.
 func TestFormerVersionInAnotherFormat(t *testing.T) {
 	t.Parallel()
 	toCSV := func(n named) ([]byte, error) { return []byte(n.First + "," + n.Last), nil }
@@ -95,7 +95,7 @@ func TestUnknownManifest(t *testing.T) {
 	}
 }
 
-// What the errors of encoding/json repeat of their input must not reach a log.
+// The errors of encoding/json repeat parts of their input, which must not reach a log.
 func TestErrorsCarryNoPayload(t *testing.T) {
 	t.Parallel()
 	type person struct {

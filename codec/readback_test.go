@@ -38,7 +38,7 @@ type plain struct {
 	Kids   []plain
 }
 
-// anyText is mostly valid.
+// anyText is a text, in most cases valid UTF-8.
 var anyText = rapid.OneOf(rapid.String(), rapid.Custom(func(t *rapid.T) string {
 	return string(rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "bytes"))
 }), rapid.Just(`\ufffd`), rapid.Just("\uFFFD"))
@@ -112,7 +112,7 @@ func TestJSONReadsBackAny(t *testing.T) {
 	}
 }
 
-// numbers replaces what JSON has one kind of by its exact value as text.
+// numbers replaces numbers, of which JSON has one kind only, by their exact values as text.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case int64:
@@ -212,7 +212,7 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 	}
 }
 
-// A codec of the user's own can be made as careful.
+// Guards ReadBack for a codec of the user's own.
 func TestReadBack(t *testing.T) {
 	t.Parallel()
 	marshal := func(n int) ([]byte, error) { return []byte{byte(n)}, nil }
@@ -267,7 +267,7 @@ func TestJSONReadsWhatJacksonCompressed(t *testing.T) {
 	}
 }
 
-// secret is a text that a decoder does not take, and says so.
+// secret is a text that a decoder refuses with an error that repeats it.
 type secret struct{}
 
 func (s secret) MarshalText() ([]byte, error) { return nil, errors.New("4711 is secret") }
@@ -277,7 +277,7 @@ func (s *secret) UnmarshalText(text []byte) error {
 
 var errSecret = errors.New("secret")
 
-// What a type's own marshalers say must not reach a log; it can be matched.
+// The text of an error of a type's own marshaler must not reach a log; errors.Is finds the error.
 func TestErrorsOfUsersTypesCarryNoPayload(t *testing.T) {
 	t.Parallel()
 	type all struct {
@@ -311,7 +311,7 @@ func TestErrorsOfUsersTypesCarryNoPayload(t *testing.T) {
 	silent(t, "json.Number", err)
 }
 
-// silent demands an error that repeats no payload, all down the chain.
+// silent demands an error that repeats no payload, and whose causes do not either.
 func silent(t *testing.T, name string, err error) {
 	t.Helper()
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 
 var errEmpty, errOther = errors.New("empty"), errors.New("other")
 
-// cart adds words; "" is rejected, "sneak" changes the state in Decide.
+// cart counts words. "" is rejected; "sneak" changes the state in Decide, which is a fault.
 var cart = behavior.EventSourced[string, string, map[string]int, int]{
 	Type: "Cart",
 	Init: func(string) map[string]int { return map[string]int{} },
@@ -51,7 +51,7 @@ func TestScenario(t *testing.T) {
 		})
 }
 
-// note is a text; "delete" deletes it, "same" leaves it alone, "" is rejected.
+// note is a text. "delete" deletes it, "same" does not change it, "" is rejected.
 var note = behavior.DurableState[string, string, int]{
 	Type: "Note",
 	Init: func(id string) string { return "new " + id },
@@ -134,7 +134,7 @@ func TestInfo(t *testing.T) {
 		When("c").Reply(change{4, noon, "ann"})
 }
 
-// failing is a testing.TB that keeps the failure to itself.
+// failing is a testing.TB that records a failure instead of reporting it.
 type failing struct {
 	testing.TB
 	text string
@@ -151,7 +151,7 @@ func (f *failing) end(text string) {
 	runtime.Goexit()
 }
 
-// A test tool that cannot fail proves nothing.
+// Each demand fails when it is not met.
 func TestUnmetDemandsFail(t *testing.T) {
 	t.Parallel()
 	unreadable := cart

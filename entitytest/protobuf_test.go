@@ -14,7 +14,7 @@ import (
 
 type text = *wrapperspb.StringValue
 
-// Messages remember their size once they were encoded, so equal ones differ as Go values.
+// A message keeps its size after it was encoded, so equal messages can differ as Go values.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	sized := func(s string) text {
@@ -55,7 +55,7 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// What is restored behind a store is there in a scenario as well.
+// Restore is called in a scenario as after a load.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	type named struct {

@@ -140,7 +140,7 @@ func TestReadsWhatJacksonCompressed(t *testing.T) {
 	}
 }
 
-// secret is a text that a decoder does not take, and says so.
+// secret is a text that a decoder refuses with an error that repeats it.
 type secret struct{}
 
 func (*secret) UnmarshalCBOR(data []byte) error { return errors.New("not a secret: " + string(data)) }

@@ -52,7 +52,7 @@ func TestEncodingIsDeterministic(t *testing.T) {
 	}
 }
 
-// JSON was first, protobuf is today's; and protobuf was first, another message is today's.
+// Former versions can be JSON or another message.
 func TestFormerVersions(t *testing.T) {
 	t.Parallel()
 	type v1 struct{ Name string }

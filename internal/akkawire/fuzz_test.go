@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Whatever is read as a record is written and read again as the same, but for what is never written.
+// A record that is read, written and read again is the same, except for the fields that are never written.
 func FuzzParseRecord(f *testing.F) {
 	full := Record{Payload: annals.Payload{SerializerID: 33, Manifest: "m", Data: []byte{1}}, SeqNr: 7, ID: id, Adapter: "a", Writer: writer,
 		Metadata: annals.Payload{SerializerID: 4, Data: []byte{}}}
@@ -31,7 +31,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// Whatever is read as a snapshot is written as the same bytes.
+// A snapshot that is read is written as the same bytes.
 func FuzzParseSnapshot(f *testing.F) {
 	f.Add(AppendSnapshot(nil, annals.Payload{SerializerID: 33, Manifest: "m", Data: []byte{1}}))
 	f.Add([]byte{4, 0, 0, 0, 1, 0, 0, 0})

@@ -8,13 +8,14 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 )
 
-// pruneReach is how many snapshots back SaveSnapshot looks for superfluous ones. A store whose snapshots lie between the events
-// reads, and bills, the events there too: a look at all of them would cost more with every snapshot. What lies further back was
-// deleted behind an earlier snapshot; where that failed, package cleanup finds it.
+// pruneReach bounds the numbers below the oldest kept snapshot in which SaveSnapshot deletes snapshots, in multiples of the distance between
+// two snapshots. A store that keeps snapshots between the events also reads the events in that range, and DynamoDB charges for them. So
+// without a bound each snapshot would cost more than the one before. Older snapshots were deleted when earlier snapshots were saved; where
+// that failed, package cleanup deletes them.
 const pruneReach = 4
 
-// SaveSnapshot implements Model. Nothing is saved that cannot be decoded, and nothing deleted when the save fails. Events go up
-// to the oldest snapshot kept, or to where all projections have come, once that snapshot was read back from the store.
+// SaveSnapshot implements Model. It saves no snapshot that cannot be decoded, and deletes nothing when the save fails. It deletes the events
+// that the oldest kept snapshot covers and all projections have handled, after it has read that snapshot back from the store.
 func (m *Sourced[C, E, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) error {
 	if err := m.readable(s.Snapshot); err != nil {
 		return err
@@ -46,10 +47,10 @@ func (m *Sourced[C, E, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) e
 	return nil
 }
 
-// deleteEvents deletes what the snapshot of number n covers. It reports false where that is there no more: another owner has a
-// newer one, and cleans up behind it.
+// deleteEvents deletes the events that the snapshot of number n covers. It reports false when that snapshot is not stored any more: then
+// another owner has saved a newer one, and deletes what that one covers.
 func (m *Sourced[C, E, S, R]) deleteEvents(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (bool, error) {
-	var which annals.SnapshotCriteria // a store that keeps one snapshot has this one or a newer one
+	var which annals.SnapshotCriteria // a store that keeps only one snapshot has this or a newer one
 	if m.caps.ManySnapshots {
 		which = annals.SnapshotCriteria{MinSeqNr: n, MaxSeqNr: n}
 	}
@@ -70,7 +71,7 @@ func (m *Sourced[C, E, S, R]) deleteEvents(ctx context.Context, id annals.Persis
 	return err == nil, err
 }
 
-// readable says what is wrong with the payload of s.
+// readable returns an error when the payload of s cannot be decoded.
 func (m *Sourced[C, E, S, R]) readable(s annals.Snapshot) error {
 	return m.contain("read back snapshot", s.ID, func() error {
 		if _, err := m.b.States.Decode(s.Payload); err != nil {

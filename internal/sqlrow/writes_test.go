@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Whatever is read as writes is written and read again as the same.
+// Writes that are read, written and read again are the same.
 func FuzzParseWrites(f *testing.F) {
 	w := Write{Revision: 3, Time: time.UnixMicro(1785240000000001).UTC(), WriteID: annals.WriteID{1, 2, 3}}
 	f.Add(Writes{w, w}.String())

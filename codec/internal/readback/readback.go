@@ -143,7 +143,7 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 }
 
 // inexact is a fault that decoding does not find: the text of an integer can be equal to that of a float64 near it.
-const inexact = "an integer in an interface is no float64, as which it would be read back"
+const inexact = "an integer in an interface would be read back as a float64 with another value"
 
 func (f *Format) elem(v reflect.Value, within bool) string {
 	if v.IsNil() {
