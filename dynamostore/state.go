@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -75,11 +76,8 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 // handle runs the change handler.
 func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
 	ctx = annals.ContextWithTx(ctx, c.s)
-	err := contained(func() error { return c.t.OnChange(ctx, tx, st) })
+	err := driver.Handle(ctx, func() error { return c.t.OnChange(ctx, tx, st) }, nil)
 	tx.end()
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) {
-		return stopped(ended) // whatever error the handler has returned
-	}
 	return err
 }
 

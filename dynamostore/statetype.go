@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/panics"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -33,26 +32,15 @@ type stateType struct {
 func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
 	s.common = &stateType{stored: plan.StateTable{States: s.offer.States, SkipTo: s.offer.SkipStateTo}}
-	var faults []error
+	own := func(column string) bool { return slices.Contains(s.offer.Reserved, column) }
+	faults := []error{driver.TypeFaults(o.StateTypes, own, func(column string) string { return column })}
 	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
 		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], stored: s.common.stored}
 		s.types[name] = t
 		about := func(text string, args ...any) {
 			faults = append(faults, fmt.Errorf("state type %q: %w", name, fmt.Errorf(text, args...)))
 		}
-		if strings.Contains(name, "|") {
-			about("the name of a type has no |")
-		}
-		if (len(t.Columns) > 0) != (t.Bind != nil) {
-			about("Columns and Bind go together")
-		}
-		for i, column := range t.Columns {
-			if column == "" || slices.Contains(s.offer.Reserved, column) {
-				about("the layout uses the attribute %q itself", column)
-			}
-			if slices.Contains(t.Columns[:i], column) {
-				about("the column %q is named twice", column)
-			}
+		for _, column := range t.Columns {
 			if s.offer.Additional != nil {
 				s.offer.Additional(column)
 			}
@@ -188,25 +176,19 @@ func (t *stateType) bind(s annals.State) (columns annals.Columns, err error) {
 		}
 		return columns, nil
 	}
-	if err := contained(func() (err error) { columns, err = t.Bind(s); return err }); err != nil {
+	names, values, err := driver.Bind(t.StateType, s, func(name string, value any) (any, error) {
+		v, err := plan.Column(value)
+		if key, ok := t.keys[name]; ok && v != nil && err == nil {
+			err = keyFits(v, key)
+		}
+		return value, err
+	})
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
-		if !slices.Contains(t.Columns, name) {
-			return nil, invalid("Bind returned the column %q, which StateType.Columns does not name", name)
-		}
-		v, err := plan.Column(columns[name])
-		if err != nil {
-			return nil, invalid("column %q: %w", name, err)
-		}
-		if key, ok := t.keys[name]; ok && v != nil {
-			if err := keyFits(v, key); err != nil {
-				return nil, invalid("column %q: %w", name, err)
-			}
-		}
-	}
-	if columns == nil {
-		columns = annals.Columns{}
+	columns = annals.Columns{}
+	for i, name := range names {
+		columns[name] = values[i]
 	}
 	return columns, nil
 }
@@ -237,14 +219,4 @@ func keyFits(v types.AttributeValue, key types.ScalarAttributeType) error {
 
 func invalid(format string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(format, args...)}
-}
-
-// contained runs the user's fn. A panic becomes an error of kind ErrPanic, an error becomes an *annals.Error without a kind.
-func contained(fn func() error) error {
-	return panics.Contain("", "", func() error {
-		if err := fn(); err != nil {
-			return &annals.Error{Err: err}
-		}
-		return nil
-	})
 }

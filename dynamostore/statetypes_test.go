@@ -184,17 +184,17 @@ func TestOpenChecksStateTypes(t *testing.T) {
 		st       annals.StateType[*dynamostore.Tx]
 		findable []dynamostore.Findable
 	}{
-		`table "nowhere" does not exist`:                {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "nowhere"}},
-		`has the hash key "what (S)", not "pid (S)"`:    {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: o.table}},
-		`the layout uses the attribute "rev" itself`:    {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"rev"}, Bind: bind}},
-		`the column "title" is named twice`:             {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"title", "title"}, Bind: bind}},
-		`Columns and Bind go together`:                  {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns}},
-		`Columns does not name it`:                      {name: "T", findable: []dynamostore.Findable{{Column: "title"}}},
-		`no index with the hash key "title"`:            {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns, Bind: bind}, findable: []dynamostore.Findable{{Column: "title"}}},
-		`a type has no |`:                               {name: "T|x"},
-		`the layout keeps no states`:                    {layout: sharded.Layout{State: sharded.State{Off: true}}, name: "T"},
-		`the table "Journal" has another use`:           {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "Journal"}},
-		`layout uses the attribute "persistence-id" it`: {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"persistence-id"}, Bind: bind}},
+		`table "nowhere" does not exist`:             {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "nowhere"}},
+		`has the hash key "what (S)", not "pid (S)"`: {name: "T", st: annals.StateType[*dynamostore.Tx]{Table: o.table}},
+		`column "rev" is the store's own`:            {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"rev"}, Bind: bind}},
+		`column "title" is named twice`:              {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"title", "title"}, Bind: bind}},
+		`Columns and Bind go together`:               {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns}},
+		`Columns does not name it`:                   {name: "T", findable: []dynamostore.Findable{{Column: "title"}}},
+		`no index with the hash key "title"`:         {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns, Bind: bind}, findable: []dynamostore.Findable{{Column: "title"}}},
+		`a type has no |`:                            {name: "T|x"},
+		`the layout keeps no states`:                 {layout: sharded.Layout{State: sharded.State{Off: true}}, name: "T"},
+		`the table "Journal" has another use`:        {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "Journal"}},
+		`column "persistence-id" is the store's own`: {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"persistence-id"}, Bind: bind}},
 	} {
 		if c.layout == nil {
 			c.layout = commit.Layout{Table: table}

@@ -45,7 +45,8 @@ func New() *Store {
 
 // Open returns an empty store. ErrInvalid says what is wrong with the StateTypes.
 func Open(o Options) (*Store, error) {
-	if err := validTypes(o.StateTypes); err != nil {
+	own, name := func(string) bool { return false }, func(column string) string { return column }
+	if err := driver.TypeFaults(o.StateTypes, own, name); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	s := &Store{backend: &backend{types: o.StateTypes}}
@@ -92,7 +93,7 @@ type backend struct {
 	mu       sync.Mutex
 	data     data
 	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before. It is never changed.
-	watchers watchers
+	watchers driver.Watchers
 }
 
 // data is all that is stored. Its slices are replaced or appended to, never written in place: readers and transactions keep what they
@@ -150,7 +151,7 @@ func (view) Fault(err error) error { return &annals.Error{Err: err} }
 
 // Close is driver.Driver.
 func (v view) Close() error {
-	v.watchers.close()
+	v.watchers.Close()
 	return nil
 }
 
@@ -176,7 +177,7 @@ func (v view) write() (d *data, unlock func()) {
 	}
 	return d, func() {
 		release()
-		v.watchers.wake()
+		v.watchers.Wake()
 	}
 }
 

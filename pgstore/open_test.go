@@ -33,7 +33,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"another key":          {"ALTER TABLE durable_state DROP CONSTRAINT durable_state_pkey, ADD PRIMARY KEY (slice, persistence_id)", pgstore.Options{}, []string{`primary key (slice, persistence_id)`}},
 		"no custom table":      {"", pgstore.Options{StateTypes: states{"X": {Table: "elsewhere"}}}, []string{`no table "elsewhere"`}},
 		"no additional column": {"", pgstore.Options{StateTypes: states{"X": {Columns: []string{"title"}, Bind: nil0}}}, []string{`state type "X": table "durable_state" has no column "title"`}},
-		"columns and no Bind":  {"", pgstore.Options{StateTypes: states{"X": {Columns: []string{"slice"}}}}, []string{"no Bind", `column "slice" is the store's own`}},
+		"columns and no Bind":  {"", pgstore.Options{StateTypes: states{"X": {Columns: []string{"slice"}}}}, []string{"Columns and Bind go together", `column "slice" is the store's own`}},
 		"bad names":            {"", pgstore.Options{Tables: pgstore.Tables{Journal: "snapshot", State: strings.Repeat("x", 64), Schema: "a\x00b"}}, []string{"named twice", "more than 63 bytes", "U+0000"}},
 		"bad time-out":         {"", pgstore.Options{WriteTimeout: time.Hour}, []string{"WriteTimeout is 1h0m0s"}},
 	} {

@@ -12,7 +12,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
@@ -56,10 +55,11 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 	}
 	driver.Count(ctx, annals.Result{Requests: 1})
 	var err error
-	if !deleted {
-		if p.names, p.values, err = p.t.bind(&v.s.types, p.state()); err != nil {
-			return annals.Receipt{}, p.about(err)
-		}
+	p.names, p.values, err = driver.Bind(p.t.StateType, p.state(), func(name string, value any) (any, error) {
+		return value, v.s.types.takes(p.t.columns[name], value)
+	})
+	if err != nil {
+		return annals.Receipt{}, err
 	}
 	var o outcome
 	if v.tx != nil {
@@ -87,15 +87,6 @@ type statePut struct {
 // state is what the write makes of the entity, but for its time.
 func (p *statePut) state() annals.State {
 	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.deleted}
-}
-
-// about makes err, of the user's own function, an error of this write.
-func (p *statePut) about(err error) *annals.Error {
-	e := &annals.Error{Err: err}
-	if own := (*annals.Error)(nil); errors.As(err, &own) && own.Op == "" {
-		e.Kind, e.Err = own.Kind, own.Err
-	}
-	return e
 }
 
 // resolveState attempts to write p until its outcome is known, or for resolveFor.
@@ -200,18 +191,7 @@ func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Ti
 	state.Time = at.UTC()
 	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s.self), s.options.WriteTimeout)
 	defer cancel()
-	err := panics.Contain("", "", func() error { return p.t.OnChange(ctx, callersTx{tx}, state) })
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, annals.ErrPanic) { // whatever the handler makes of it
-		return &annals.Error{Kind: annals.ErrUnavailable, Err: ended}
-	}
-	if err != nil {
-		e := p.about(err)
-		if e.Kind == nil && constraint(err) {
-			e.Kind = annals.ErrConstraint
-		}
-		return e
-	}
-	return nil
+	return driver.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
 }
 
 // lookUp answers a write that did not win: it may have been written by an earlier try.

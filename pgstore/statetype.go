@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/driver"
 )
 
 // writeIDs is the optional column for the last writes of a state, in the text form of sqlrow.Writes. Akka and Pekko do not
@@ -64,32 +64,23 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 
 // validateStateTypes says what can be said without the database.
 func (s *backend) validateStateTypes() error {
-	var faults []error
+	own := func(column string) bool {
+		_, ours := stateShape.columns[column]
+		_, optional := stateShape.optional[column]
+		return ours || optional
+	}
+	faults := []error{driver.TypeFaults(s.options.StateTypes, own, func(column string) string { return column })}
 	for _, entityType := range slices.Sorted(maps.Keys(s.options.StateTypes)) {
 		st := s.options.StateTypes[entityType]
-		about := func(err error) {
-			if err != nil {
-				faults = append(faults, fmt.Errorf("state type %q: %w", entityType, err))
-			}
-		}
-		if entityType == "" {
-			about(errors.New("it has no name"))
-		}
+		var wrong []error
 		if st.Table != "" {
-			about(validName("table", st.Table))
+			wrong = append(wrong, validName("table", st.Table))
 		}
-		for i, name := range st.Columns {
-			about(validName("column", name))
-			if slices.Contains(st.Columns[:i], name) {
-				about(fmt.Errorf("column %q is named twice", name))
-			}
-			_, ours := stateShape.columns[name]
-			if _, optional := stateShape.optional[name]; ours || optional {
-				about(fmt.Errorf("column %q is the store's own", name))
-			}
+		for _, name := range st.Columns {
+			wrong = append(wrong, validName("column", name))
 		}
-		if len(st.Columns) > 0 && st.Bind == nil {
-			about(errors.New("there are columns and no Bind"))
+		if err := errors.Join(wrong...); err != nil {
+			faults = append(faults, fmt.Errorf("state type %q: %w", entityType, err))
 		}
 	}
 	return errors.Join(faults...)
@@ -115,27 +106,6 @@ func (s *backend) verifyStates(look func(name string) *table) error {
 		s.states[entityType] = &stateTable{table: t, StateType: st}
 	}
 	return errors.Join(faults...)
-}
-
-// bind asks for the additional columns of a state and checks them.
-func (t *stateTable) bind(types *typeMap, s annals.State) (names []string, values []any, err error) {
-	if t.Bind == nil {
-		return nil, nil, nil
-	}
-	var columns annals.Columns
-	if err := panics.Contain("", "", func() (err error) { columns, err = t.Bind(s); return err }); err != nil {
-		return nil, nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(columns)) {
-		if !slices.Contains(t.Columns, name) {
-			return nil, nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the value for column %q was not announced in StateType.Columns", name)}
-		}
-		if err := types.takes(t.columns[name], columns[name]); err != nil {
-			return nil, nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("column %q: %w", name, err)}
-		}
-		names, values = append(names, name), append(values, columns[name])
-	}
-	return names, values, nil
 }
 
 // typeMap knows which Go values the server's types take.

@@ -160,7 +160,7 @@ type backend struct {
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
 	notifier   notifier
-	listener   listener
+	watchers   driver.Watchers
 }
 
 // newBackend is a backend that has not asked the server yet.
@@ -208,7 +208,7 @@ func (s *backend) start(ctx context.Context) error {
 	s.prepare()
 	s.groups.write = s.writeGroup
 	s.notifier.start(s)
-	s.listener.start(s)
+	s.watchers.Follow = s.listenForWrites
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (v *view) Offsets() annals.OffsetStore     { return offsets{v} }
 func (v *view) Close() error {
 	s := v.s
 	s.background.Wait()
-	s.listener.close()
+	s.watchers.Close()
 	s.notifier.close()
 	s.disconnect()
 	if s.own {

@@ -24,7 +24,7 @@ func (s *backend) channel() string {
 
 // wrote tells watchers, here and in other processes, that something was committed.
 func (s *backend) wrote() {
-	s.listener.wake()
+	s.watchers.Wake()
 	select {
 	case s.notifier.dirty <- struct{}{}:
 	default: // a notification is due already
@@ -80,84 +80,16 @@ func (s *backend) notify() {
 	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, '')", pgx.QueryExecModeSimpleProtocol, s.channel())
 }
 
-// listener wakes the watches of this store, with one connection for all of them, held while there are any.
-type listener struct {
-	s       *backend
-	mu      sync.Mutex
-	watches map[chan struct{}]bool
-	stop    context.CancelFunc // of the connection; nil when there is none
-	ended   sync.WaitGroup
-}
-
-func (l *listener) start(s *backend) {
-	l.s = s
-	l.watches = map[chan struct{}]bool{}
-}
-
-// Watch implements annals.Watcher.
+// Watch is annals.Watcher.
 func (v *view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	return v.s.listener.watch(ctx), nil
+	return v.s.watchers.Watch(ctx), nil
 }
 
-func (l *listener) watch(ctx context.Context) <-chan struct{} {
-	ch := make(chan struct{}, 1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watches[ch] = true
-	if l.stop == nil {
-		listen, stop := context.WithCancel(context.Background())
-		l.stop = stop
-		l.ended.Go(func() { l.run(listen) })
-	}
-	context.AfterFunc(ctx, func() { l.end(ch) })
-	return ch
-}
-
-// end closes one watch, and the connection with the last.
-func (l *listener) end(ch chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.watches[ch] {
-		return
-	}
-	delete(l.watches, ch)
-	close(ch)
-	if len(l.watches) == 0 && l.stop != nil {
-		l.stop()
-		l.stop = nil
-	}
-}
-
-// wake signals every watch that has no signal waiting.
-func (l *listener) wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for ch := range l.watches {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (l *listener) close() {
-	l.mu.Lock()
-	for ch := range l.watches {
-		delete(l.watches, ch)
-		close(ch)
-	}
-	if l.stop != nil {
-		l.stop()
-		l.stop = nil
-	}
-	l.mu.Unlock()
-	l.ended.Wait()
-}
-
-// run listens until ctx ends, on a new connection whenever one is lost.
-func (l *listener) run(ctx context.Context) {
+// listenForWrites wakes the watches for what other processes write, with one connection for all watches. It takes a new connection whenever one is
+// lost, until ctx ends.
+func (s *backend) listenForWrites(ctx context.Context) {
 	for n := 0; ; n++ {
-		if l.listen(ctx) {
+		if s.listen(ctx) {
 			n = 0
 		}
 		if backoff.Wait(ctx, n+3) != nil {
@@ -167,17 +99,17 @@ func (l *listener) run(ctx context.Context) {
 }
 
 // listen listens until the connection is lost. It returns false when there was none.
-func (l *listener) listen(ctx context.Context) bool {
-	conn, err := dial(ctx, l.s.config())
+func (s *backend) listen(ctx context.Context) bool {
+	conn, err := dial(ctx, s.config())
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+quote(l.s.channel())); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
 		return false
 	}
 	for {
-		l.wake() // at first for what was written while nobody listened
+		s.watchers.Wake() // at first for what was written while nobody listened
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return true
 		}

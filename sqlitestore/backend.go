@@ -28,7 +28,7 @@ type backend struct {
 	readers  *readers
 	userDB   *sql.DB
 	writer   *writer
-	watchers watchers
+	watchers driver.Watchers
 }
 
 func (b *backend) open(ctx context.Context, o Options) (err error) {
@@ -58,7 +58,8 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	b.readers = newReaders(b.readerDB, b.files, max(4, 2*runtime.GOMAXPROCS(0)))
-	b.writer = newWriter(b.conn, b.files, newClock(b.types.tables("")), b.watchers.wake)
+	b.watchers.Follow = b.poll
+	b.writer = newWriter(b.conn, b.files, newClock(b.types.tables("")), b.watchers.Wake)
 	if o.Checksums {
 		b.writer.checksums = &checksums{}
 	}
@@ -122,7 +123,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 // close waits for the writes whose callers have gone on without an answer. No call is under way.
 func (b *backend) close() error {
 	b.writer.close()
-	b.watchers.stop()
+	b.watchers.Close()
 	return errors.Join(b.writer.statements.close(), b.release())
 }
 
@@ -191,7 +192,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 	if err := b.files.check(); err != nil {
 		return err
 	}
-	b.watchers.wake()
+	b.watchers.Wake()
 	return nil
 }
 

@@ -2,11 +2,11 @@ package sqlitestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
@@ -122,7 +122,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	state.Time = fromMicros(micros)
-	columns, values, err := c.t.bind(state)
+	columns, values, err := driver.Bind(c.t.StateType, state, func(_ string, value any) (any, error) { return columnArg(value) })
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -138,11 +138,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
-		err := contained(func() error { return c.t.OnChange(ctx, t.tx, state) })
-		if ctx.Err() != nil && !errors.Is(err, annals.ErrPanic) {
-			err = withdrawn(ctx) // whatever the handler returned
-		}
-		if err != nil {
+		if err := driver.Handle(ctx, func() error { return c.t.OnChange(ctx, t.tx, state) }, breaksRule); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -168,14 +164,14 @@ func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, 
 		text.WriteString(`INSERT INTO ` + t.table + ` (persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags,
 			meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c, slice, entity_type`)
 		for _, column := range columns {
-			text.WriteString(`, ` + column)
+			text.WriteString(`, ` + quote(column))
 		}
 		text.WriteString(`) VALUES (?` + strings.Repeat(`, ?`, len(args)+len(columns)-1) + `)`)
 	} else {
 		text.WriteString(`UPDATE ` + t.table + ` SET revision = ?2, db_timestamp = ?3, state_ser_id = ?4, state_ser_manifest = ?5, state_payload = ?6,
 			tags = ?7, meta_ser_id = ?8, meta_ser_manifest = ?9, meta_payload = ?10, writes = ?11, crc32c = ?12`)
 		for _, column := range columns {
-			text.WriteString(`, ` + column + ` = ?`)
+			text.WriteString(`, ` + quote(column) + ` = ?`)
 		}
 		text.WriteString(` WHERE persistence_id = ?1`)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // stateType is an annals.StateType with the quoted name of its table.
@@ -29,26 +30,13 @@ var common = &stateType{table: quote(commonTable)}
 
 // compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
-	var faults []error
-	compiled, own := stateTypes{}, stateTable("").names()
+	own := stateTable("").names()
+	faults := []error{driver.TypeFaults(types, func(column string) bool { return slices.Contains(own, column) }, fold)}
+	compiled := stateTypes{}
 	for _, entityType := range slices.Sorted(maps.Keys(types)) {
 		t := types[entityType]
-		if strings.ContainsRune(t.Table, 0) || strings.ContainsRune(entityType, '|') {
-			faults = append(faults, fmt.Errorf("state type %q: the type or its table has a character that it cannot have", entityType))
-		}
-		if (len(t.Columns) > 0) != (t.Bind != nil) {
-			faults = append(faults, fmt.Errorf("state type %q: Columns and Bind go together", entityType))
-		}
-		named := map[string]bool{}
-		for _, column := range t.Columns {
-			switch name := fold(column); {
-			case slices.Contains(own, name) || name == "":
-				faults = append(faults, fmt.Errorf("state type %q: column %q is the store's own", entityType, column))
-			case named[name]:
-				faults = append(faults, fmt.Errorf("state type %q: column %q is named twice", entityType, column))
-			default:
-				named[name] = true
-			}
+		if strings.ContainsRune(t.Table, 0) {
+			faults = append(faults, fmt.Errorf("state type %q: the name of its table has U+0000", entityType))
 		}
 		if t.Table = fold(t.Table); t.Table == "" {
 			t.Table = commonTable
@@ -115,38 +103,6 @@ func (ts stateTypes) tables(entityType string) []string {
 	}
 	slices.Sort(tables)
 	return slices.Compact(tables)
-}
-
-// bind calls StateType.Bind for s and returns the quoted names and the values of additional columns, in the order of t.Columns.
-func (t *stateType) bind(s annals.State) (columns []string, values []any, err error) {
-	if t.Bind == nil || s.Deleted {
-		return nil, nil, nil
-	}
-	var bound annals.Columns
-	err = contained(func() (err error) {
-		bound, err = t.Bind(s)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for name := range bound {
-		if !slices.Contains(t.Columns, name) {
-			return nil, nil, invalid(fmt.Sprintf("Bind returned column %q, which StateType.Columns does not name", name))
-		}
-	}
-	for _, name := range t.Columns {
-		value, there := bound[name]
-		if !there {
-			continue
-		}
-		arg, err := columnArg(value)
-		if err != nil {
-			return nil, nil, invalid(fmt.Sprintf("column %q: %v", name, err))
-		}
-		columns, values = append(columns, quote(name)), append(values, arg)
-	}
-	return columns, values, nil
 }
 
 // columnArg is the value of an additional column as it is stored: a time in microseconds, a bool as 0 or 1.

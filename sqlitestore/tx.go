@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/panics"
 )
 
 // transaction is an open write transaction.
@@ -143,18 +142,3 @@ func (s *txSession) stillOpen(ctx context.Context) error {
 }
 
 var errRolledBack = errors.New("an earlier statement failed, and SQLite rolled the transaction back")
-
-// contained runs a function of the user's and turns a panic into an error.
-func contained(fn func() error) error {
-	return panics.Contain("", "", func() error {
-		err := fn()
-		if err == nil {
-			return nil
-		}
-		e := &annals.Error{Err: err}
-		if breaksRule(err) {
-			e.Kind = annals.ErrConstraint
-		}
-		return e
-	})
-}

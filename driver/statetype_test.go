@@ -1,0 +1,104 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+)
+
+func TestTypeFaults(t *testing.T) {
+	t.Parallel()
+	bind := func(annals.State) (annals.Columns, error) { return nil, nil }
+	own := func(column string) bool { return column == "revision" }
+	for fault, c := range map[string]struct {
+		name string
+		t    annals.StateType[int]
+	}{
+		"":                                 {"T", annals.StateType[int]{Columns: []string{"Colour"}, Bind: bind}},
+		`state type "": a type has a name`: {"", annals.StateType[int]{}},
+		"the name of a type has no |":      {"T|1", annals.StateType[int]{}},
+		"Columns and Bind go together":     {"T", annals.StateType[int]{Columns: []string{"colour"}}},
+		`column "Revision" is the store's`: {"T", annals.StateType[int]{Columns: []string{"Revision"}, Bind: bind}},
+		`column "" is the store's own`:     {"T", annals.StateType[int]{Columns: []string{""}, Bind: bind}},
+		`column "Colour" is named twice`:   {"T", annals.StateType[int]{Columns: []string{"colour", "Colour"}, Bind: bind}},
+	} {
+		err := driver.TypeFaults(map[string]annals.StateType[int]{c.name: c.t}, own, strings.ToLower)
+		if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+			t.Errorf("got %v, want %q", err, fault)
+		}
+	}
+}
+
+func TestHandle(t *testing.T) {
+	t.Parallel()
+	mine, rule := errors.New("mine"), errors.New("rule")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		fn     func() error
+		kind   error
+		causes error
+	}{
+		"fine":              {t.Context(), func() error { return nil }, nil, nil},
+		"its own error":     {t.Context(), func() error { return mine }, nil, mine},
+		"a constraint":      {t.Context(), func() error { return rule }, annals.ErrConstraint, rule},
+		"an annals error":   {t.Context(), func() error { return &annals.Error{Kind: annals.ErrConstraint, Err: mine} }, annals.ErrConstraint, mine},
+		"a panic":           {ended, func() error { panic("of the test") }, annals.ErrPanic, nil},
+		"too late":          {ended, func() error { return nil }, annals.ErrUnavailable, context.Canceled},
+		"too late and more": {ended, func() error { return mine }, annals.ErrUnavailable, context.Canceled},
+	} {
+		err := driver.Handle(c.ctx, c.fn, func(err error) bool { return errors.Is(err, rule) })
+		e := (*annals.Error)(nil)
+		if errors.As(err, &e) != (c.kind != nil || c.causes != nil) || e != nil && e.Kind != c.kind || c.causes != nil && !errors.Is(err, c.causes) {
+			t.Errorf("%s: got %#v", name, err)
+		}
+	}
+}
+
+// Follow runs while there are watches, and no longer.
+func TestWatchers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var did []string
+		w := &driver.Watchers{Follow: func(ctx context.Context) {
+			did = append(did, "begin")
+			<-ctx.Done()
+			did = append(did, "end")
+		}}
+		first, cancelFirst := context.WithCancel(t.Context())
+		second, cancelSecond := context.WithCancel(t.Context())
+		a, b := w.Watch(first), w.Watch(second)
+		w.Wake()
+		w.Wake()
+		<-a
+		<-b
+		select {
+		case <-a:
+			t.Error("two signals for writes between two receives")
+		default:
+		}
+		cancelFirst()
+		synctest.Wait()
+		if _, open := <-a; open || !slices.Equal(did, []string{"begin"}) {
+			t.Errorf("behind the end of one of two watches: %q", did)
+		}
+		cancelSecond()
+		synctest.Wait()
+		if _, open := <-b; open || !slices.Equal(did, []string{"begin", "end"}) {
+			t.Errorf("without watches: %q", did)
+		}
+		c := w.Watch(t.Context())
+		synctest.Wait()
+		w.Close()
+		if _, open := <-c; open || !slices.Equal(did, []string{"begin", "end", "begin", "end"}) {
+			t.Errorf("behind close: %q", did)
+		}
+	})
+}
