@@ -2,13 +2,17 @@ package dynamostore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/entity"
 )
 
@@ -194,5 +198,46 @@ func TestAggregateSnapshotInTx(t *testing.T) {
 	}
 	if n := s.own.count(t, "stock pen"); n != 1 {
 		t.Errorf("%d pens are left, want 1", n)
+	}
+}
+
+// With an index the events of a transaction get their time when it is sent, which is after EvolveStored has run. So no snapshot is made of
+// what EvolveStored returned: its times would not be those of the events.
+func TestAggregateTimesInTx(t *testing.T) {
+	t.Parallel()
+	s, err := dynamostore.Open(t.Context(), client(t), commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	dated := behavior.EventSourced[Place, Placed, time.Time, struct{}]{
+		Type:          orderBehavior.Type,
+		Decide:        func(_ time.Time, c Place) ([]Placed, error) { return []Placed{Placed(c)}, nil },
+		EvolveStored:  func(_ time.Time, _ Placed, info behavior.Info) time.Time { return info.Time },
+		SnapshotEvery: 1,
+	}
+	err = s.InTx(t.Context(), func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
+		orders, err := aggregate.New(in, dated, aggregate.Options{})
+		if err != nil {
+			return err
+		}
+		_, err = orders.Do(ctx, "o-1", Place{Item: "pen"})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, err := aggregate.New(s, dated, aggregate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _, err := orders.Load(t.Context(), "o-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range s.Journal().Replay(t.Context(), orderBehavior.ID("o-1"), 1, 1) {
+		if err != nil || !e.Time.Equal(at) {
+			t.Errorf("the state has the time %v, its event %v (%v)", at, e.Time, err)
+		}
 	}
 }
