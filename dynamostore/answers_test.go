@@ -19,7 +19,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// openPipes opens a store on a service of pipes.
+// openPipes opens a store whose service is a pipes.
 func openPipes(t *testing.T, change func(*dynamodb.Options)) (*dynamostore.Store, *pipes) {
 	t.Helper()
 	p := &pipes{rule: opening}
@@ -30,7 +30,7 @@ func openPipes(t *testing.T, change func(*dynamodb.Options)) (*dynamostore.Store
 	return s, p
 }
 
-// An answer that stops in the middle of its body holds a call up for a bounded time; then the request goes out again.
+// A call waits for a bounded time for an answer that stops in the middle of its body. Then the request is sent again.
 func TestBodyThatStalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestBodyThatStalls(t *testing.T) {
 	})
 }
 
-// calls are one of each kind of request.
+// calls returns one call for each kind of request.
 func calls(ctx context.Context, s *dynamostore.Store) map[string]func() error {
 	return map[string]func() error{
 		"read": func() error { _, err := s.Journal().LastSeqNr(ctx, "Thing|1"); return err },
@@ -160,7 +160,7 @@ func TestNothingWasSent(t *testing.T) {
 	}
 }
 
-// oddAnswers lack something, or hold what they should not.
+// oddAnswers are answers with missing or unexpected content.
 var oddAnswers = []string{
 	`{}`, `null`, `{"Items":[{}],"Item":{}}`, `{"Items":[null]}`, `{"Items":[{"seq":{"S":"x"},"pid":{"N":"1"}}]}`,
 	`{"Item":{"seq":{"N":"x"},"rev":{"B":"AA=="}}}`, `{"LastEvaluatedKey":{},"Items":[]}`, `{"Responses":{"annals":[{}]},"UnprocessedKeys":{"annals":{}}}`,
@@ -170,7 +170,7 @@ var oddAnswers = []string{
 	`{"__type":"TransactionCanceledException"}`, `{"__type":"ConditionalCheckFailedException","Item":{"w":{"S":"x"}}}`, `{"__type":"ConditionalCheckFailedException"}`,
 }
 
-// Answers that lack everything, or hold what they should not, end in errors at worst.
+// Answers with missing or unexpected content result in errors at worst.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	for _, body := range oddAnswers {
@@ -191,7 +191,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// A store that wants its tables created and finds them needs no right to create any.
+// With CreateTables, existing tables need no right to create tables.
 func TestCreateTablesThatExist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestCreateTablesThatExist(t *testing.T) {
 	})
 }
 
-// An error that a function of the caller's returns stays the caller's: it may be shared, and is returned as it is where the
+// An error that a function of the caller's returns is not changed, because the caller may share it, and is returned as it is where the
 // contract says so.
 func TestErrorsOfTheCaller(t *testing.T) {
 	t.Parallel()

@@ -22,9 +22,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The SDK's own client closes a request's body when the head of the answer is there. When net/http comes to look for the end
-// of the body only after that, it kills the connection, and the SDK applies the update a second time. The connections of
-// this test arrange for that order; with our wrapper around the body it does no harm.
+// The SDK's client closes the body of a request when the head of the answer has arrived. If net/http looks for the end of the body after
+// that, it closes the connection, and the SDK sends the update a second time. The connections of this test enforce that order. With the
+// wrapper of this package around the body the update is executed once.
 func TestRequestBodyIsWrapped(t *testing.T) {
 	t.Parallel()
 	table := "t" + rand.Text()
@@ -81,7 +81,7 @@ func count(t *testing.T, table, id string, wrap func(http.RoundTripper) aws.HTTP
 	return n
 }
 
-// retryOnce is the SDK's habit of sending again what failed on the way, without its waits.
+// retryOnce repeats failed requests once, like the SDK but without waiting.
 type retryOnce struct{ aws.NopRetryer }
 
 func (retryOnce) MaxAttempts() int                             { return 2 }
@@ -90,7 +90,7 @@ func (retryOnce) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
 
 type exchangeKey struct{}
 
-// exchange orders what happens to one request.
+// exchange orders the events of one request.
 type exchange struct {
 	bodyClosed chan struct{} // by the SDK
 	wrote      chan struct{} // net/http is done with the request
@@ -98,7 +98,7 @@ type exchange struct {
 	once       sync.Once
 }
 
-// watched gives every request an exchange and keeps the type of bodies visible that can WriteTo.
+// watched gives each request an exchange. Bodies that implement io.WriterTo still do.
 type watched struct{ aws.HTTPClient }
 
 func (w watched) Do(r *http.Request) (*http.Response, error) {
@@ -130,8 +130,8 @@ func (b *watchedBody) Close() error {
 	return err
 }
 
-// lateConn returns from the last write of a body only when the SDK has closed that body, and hands over the rest of the
-// answer only when net/http has looked at the body once more.
+// lateConn returns from the last write of a body when the SDK has closed that body, and returns the rest of the answer when net/http has read
+// the body once more.
 type lateConn struct {
 	net.Conn
 	x      *exchange

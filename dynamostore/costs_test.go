@@ -95,7 +95,7 @@ func TestCommitCosts(t *testing.T) {
 	cost("replay of 1,000 events of 2 KB", 3, 600, 0)
 }
 
-// fill appends n events of size bytes in commits of batch.
+// fill appends n events of size bytes, batch events in each commit.
 func fill(ctx context.Context, t testing.TB, s annals.Store, id annals.PersistenceID, n, batch, size int) annals.SeqNr {
 	t.Helper()
 	last, err := s.Journal().LastSeqNr(ctx, id)

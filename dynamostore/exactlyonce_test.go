@@ -23,15 +23,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// The test binary plays another process when this names a server, a table and a table of counters: it changes tasks until it is
-// killed, and acknowledges every change on its output.
+// With this environment variable, which names a server, a table and a table of counters, the test binary is another process: it changes
+// tasks until it is killed, and writes a line for each change that was stored.
 const playChild = "ANNALS_TEST_CHILD"
 
-// changes is what fits into a run of all tests; make soak has 10,000.
+// changes is for runs of all tests; make soak has 10,000.
 var changes = flag.Int64("changes", 1000, "how many changes are to be counted once")
 
-// tasks are states whose payload is a status. A handler counts the tasks of each status, and all changes: what it takes away it
-// knows from the state before.
+// Tasks are states whose payload is a status. A change handler counts the tasks of each status, and all changes. From Tx.Before it knows the
+// status whose count decreases.
 const taskIDs = 12
 
 var taskStatuses = []string{"open", "done"}
@@ -57,7 +57,7 @@ func (o own) countTask(ctx context.Context, tx *dynamostore.Tx, s annals.State) 
 	return nil
 }
 
-// changeTask writes some task's next revision. A conflict is somebody else's revision and false.
+// changeTask writes the next revision of a random task. It returns false after a conflict.
 func changeTask(ctx context.Context, s annals.Store) (bool, error) {
 	id := annals.NewPersistenceID("Task", fmt.Sprint(mathrand.IntN(taskIDs)))
 	last, ok, err := s.States().Get(ctx, id)
@@ -76,8 +76,8 @@ func changeTask(ctx context.Context, s annals.Store) (bool, error) {
 	return err == nil, err
 }
 
-// wantTasks demands that the counts are those of the states. It reads again while changes still come in: those of a process that
-// was killed may be under way in the server.
+// wantTasks checks that the counts fit the states. It reads again while there are changes: requests of a killed process may still be under
+// way in the server.
 func (o own) wantTasks(t *testing.T, s annals.Store) (changes int) {
 	t.Helper()
 	for {
@@ -116,8 +116,7 @@ func (o own) taskFaults(t *testing.T, s annals.Store) (faults []string) {
 	return faults
 }
 
-// Writers of two stores, which are two processes to each other, race for few tasks while answers get lost. Each change that was
-// accepted is counted once, no other is.
+// Writers of two stores race for few tasks while answers are lost. Each change that was stored is counted once, and no other is.
 func TestChangesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("commit", func(t *testing.T) {
@@ -174,7 +173,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 	}
 }
 
-// Processes are killed in the middle of their changes while another changes the same tasks, in bad weather.
+// Processes are killed in the middle of their changes while another process changes the same tasks, and requests fail.
 func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	t.Parallel()
 	rounds, changes := 4, 250
@@ -225,7 +224,7 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	}
 }
 
-// playTasks is the child.
+// playTasks is the main function of the other process.
 func playTasks(ctx context.Context, args string) error {
 	var endpoint, table string
 	var o own
@@ -258,8 +257,8 @@ func playTasks(ctx context.Context, args string) error {
 	return <-failed
 }
 
-// A state that moves on while its handler is at work takes nothing of the handler along: neither what was added before, nor
-// what a handler adds that does not care what Before says.
+// When a state is written while a change handler runs, nothing that the handler has added is stored, even if the handler ignores the error of
+// Before.
 func TestHandlerOfConflict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -317,7 +316,7 @@ func TestHandlerOfConflict(t *testing.T) {
 	}
 }
 
-// Before answers within a transaction, too, and nowhere but in a handler.
+// Before works within a transaction, too, but only in a handler.
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Post is a blog post. The zero Post is none.
+// Post is a blog post. The zero Post stands for no post.
 type Post struct {
 	Title     string
 	Published bool
@@ -24,7 +24,7 @@ type Post struct {
 
 var blogPosts = codec.JSON[Post]("post")
 
-// blog saves the post that it is asked to, and deletes it for the zero Post.
+// blog saves the given post, and deletes the post when given the zero Post.
 var blog = behavior.DurableState[Post, Post, Post]{
 	Type:   "BlogPost",
 	States: blogPosts,
@@ -52,7 +52,7 @@ func blogOptions(items string) dynamostore.Options {
 	}
 }
 
-// blogItems is a table of our own with the hash key "what": an item for each title, and one that counts.
+// blogItems is a table of the program with the hash key "what". It has an item for each title, and one that counts posts.
 type blogItems string
 
 func (table blogItems) change(ctx context.Context, tx *dynamostore.Tx, c codec.Change[Post]) error {
@@ -89,7 +89,7 @@ func what(name string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"what": &types.AttributeValueMemberS{Value: name}}
 }
 
-// Blog posts as durable states: found by their title, which no two have, and counted in the transaction of each change.
+// Blog posts are durable states. They are found by their titles, which are unique, and counted in the transaction of each change.
 func TestBlog(t *testing.T) {
 	t.Parallel()
 	ctx, o := t.Context(), newOwn(t)

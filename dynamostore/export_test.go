@@ -7,13 +7,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// Steady shows the request-body wrapper to the tests.
+// Steady returns c with the wrapper of request bodies.
 func Steady(c aws.HTTPClient) aws.HTTPClient { return steady{c} }
 
-// FromURL shows to the tests what a URL says.
+// FromURL returns the settings of a URL.
 func FromURL(o Options, u *url.URL) (any, error) { return o.fromURL(u) }
 
-// OptionsOf are the Options in what FromURL has returned.
+// OptionsOf returns the Options in the settings that FromURL has returned.
 func OptionsOf(s any) Options { return s.(settings).store }
 
 // SetBack sets the clock of s back.

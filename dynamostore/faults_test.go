@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// newProxy is a fault proxy in front of the tests' server.
+// newProxy starts a fault proxy in front of the shared server.
 func newProxy(t *testing.T) *dynamo.FaultProxy {
 	t.Helper()
 	p := dynamo.NewFaultProxy(dynamo.Endpoint(t))
@@ -26,7 +26,7 @@ func newProxy(t *testing.T) *dynamo.FaultProxy {
 	return p
 }
 
-// clientBehindProxy is a client of a new fault proxy.
+// clientBehindProxy returns a client of a new fault proxy.
 func clientBehindProxy(t *testing.T) (*dynamodb.Client, *dynamo.FaultProxy) {
 	t.Helper()
 	p := newProxy(t)
@@ -44,7 +44,7 @@ func behindProxy(t *testing.T, o dynamostore.Options) (*dynamostore.Store, *dyna
 	return openCommit(t, c, o), p
 }
 
-// badWeather makes three of fourteen writes fail: one loses its answer, one is answered by a 500 after it landed, and one meets
+// badWeather makes three of fourteen writes fail: one loses its answer, one is answered by a 500 after it was executed, and one meets
 // refused before it reaches the server.
 func badWeather(refused dynamo.Fault) func(dynamo.Request) dynamo.Fault {
 	var n atomic.Int64
@@ -64,7 +64,7 @@ func badWeather(refused dynamo.Fault) func(dynamo.Request) dynamo.Fault {
 	}
 }
 
-// Naive writers report 6 to 7 % false conflicts under these faults.
+// A writer that takes every failed condition for a conflict reports 6 to 7 % false conflicts with these faults.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -119,7 +119,7 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// Every shape in which the service says no: a single call, a transaction, a batch that is left over.
+// All ways in which the service throttles: a single request, a transaction, and unprocessed parts of a batch.
 func TestThrottling(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -196,7 +196,7 @@ func TestMaxInFlight(t *testing.T) {
 
 const secret = "hunter2-payload"
 
-// What went wrong may be printed anywhere; what was to be stored, or stands in the table, may not.
+// Errors may be printed anywhere, so they must not contain what was to be stored or what is stored.
 func TestErrorsCarryNoPayloads(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -265,7 +265,7 @@ func chain(err error) func(yield func(error) bool) {
 	}
 }
 
-// recorder is an Observer that keeps everything.
+// recorder is an Observer that keeps all results.
 type recorder struct {
 	mu    sync.Mutex
 	ended []observed
@@ -289,7 +289,7 @@ func (r *recorder) results() []observed {
 	return append([]observed(nil), r.ended...)
 }
 
-// last is the result of the last call.
+// last returns the result of the last call.
 func (r *recorder) last() observed {
 	all := r.results()
 	return all[len(all)-1]

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tableWithIndex is what a table is that got its index behind its creation.
+// tableWithIndex makes a table as it is when the index was added after its creation.
 func tableWithIndex(t *testing.T, c *dynamodb.Client) string {
 	t.Helper()
 	name := "f" + rand.Text()
@@ -35,8 +35,8 @@ func tableWithIndex(t *testing.T, c *dynamodb.Client) string {
 	return name
 }
 
-// An index that comes later is filled with all that is there. Broken off, that goes on with the next try, and nobody takes the
-// index for complete meanwhile.
+// An index that is added later is filled with all stored items. After an interruption the next Open continues, and meanwhile a store without
+// FillIndex cannot open the table.
 func TestFillIndex(t *testing.T) {
 	t.Parallel()
 	ctx, direct := t.Context(), client(t)

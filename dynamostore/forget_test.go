@@ -19,8 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// pair is two stores on one table: slow goes through the proxy, beside does not, so that it can act while a request of the
-// other waits.
+// pair is two stores on one table. slow uses the proxy and beside does not, so that beside can act while a request of slow waits.
 type pair struct {
 	*testing.T
 	proxy        *dynamo.FaultProxy
@@ -41,7 +40,7 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// before calls do when the nth request of an operation from now on is about to reach the server.
+// before calls do before the nth request of an operation from now on reaches the server.
 func (p *pair) before(operation string, nth int, do func()) {
 	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 		if r.Operation == operation {
@@ -74,7 +73,7 @@ func (p *pair) deleteAll(id annals.PersistenceID) {
 	}
 }
 
-// gone is the trace of n commits, deleted.
+// gone stores n commits and deletes them.
 func (p *pair) gone(id annals.PersistenceID, n int) {
 	p.Helper()
 	for i := range n {
@@ -97,7 +96,7 @@ func (p *pair) last(id annals.PersistenceID, want annals.SeqNr) {
 	}
 }
 
-// items counts what the table holds of an entity.
+// items counts the items of an entity.
 func (p *pair) items(id annals.PersistenceID) int {
 	p.Helper()
 	n := 0
@@ -112,7 +111,7 @@ func (p *pair) items(id annals.PersistenceID) int {
 	return n
 }
 
-// More tombstones than a transaction holds, at each size around its edges.
+// Numbers of tombstones around the limits of one transaction and of two.
 func TestForgetManyTombstones(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -130,7 +129,7 @@ func TestForgetManyTombstones(t *testing.T) {
 	}
 }
 
-// Broken off between its transactions, a forgetting has changed nothing that a writer or a reader sees.
+// A Forget that is interrupted between its transactions has changed nothing that writers or readers notice.
 func TestForgetBrokenOff(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -169,7 +168,7 @@ func TestForgetBrokenOff(t *testing.T) {
 	}
 }
 
-// A write between any two steps is a conflict, and what it stored stays.
+// After a write between any two requests Forget returns ErrConflict, and the write stays.
 func TestForgetBesideWrites(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 150, 250} {
@@ -234,7 +233,7 @@ func TestForgetBesideWrites(t *testing.T) {
 	})
 }
 
-// A delete that slept through a forgetting leaves the entity's new life alone.
+// A delete that began before a Forget does not delete events that were stored after it.
 func TestDeleteBehindForget(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -260,7 +259,7 @@ func TestDeleteBehindForget(t *testing.T) {
 	}
 }
 
-// Readers that were forgotten between two pages do not take what they have for the whole.
+// When an entity is forgotten between two pages of a read, the read does not end as if it were complete.
 func TestReadersBesideForget(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -308,7 +307,7 @@ func TestReadersBesideForget(t *testing.T) {
 	}
 }
 
-// A replay over many pages, with snapshots at their edges, shows every event once.
+// A replay of many pages, with snapshots at their edges, yields each event once.
 func TestPagesBeginAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -332,7 +331,7 @@ func TestPagesBeginAgain(t *testing.T) {
 	}
 }
 
-// What a snapshot that was never finished has left goes as well.
+// Forget also removes parts of a snapshot whose save was interrupted.
 func TestForgetUnfinishedSnapshot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -361,7 +360,7 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 	}
 }
 
-// The settings lie under an id that an entity may have.
+// An entity may have the id of the settings item.
 func TestForgetTheTablesName(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -378,7 +377,7 @@ func TestForgetTheTablesName(t *testing.T) {
 	}
 }
 
-// The sharded tables do not say when a row was deleted.
+// The rows of the sharded layout do not have the time of their delete.
 func TestForgetIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// script is a service that opens a table and then gives one answer to everything.
+// script is a service that lets a store open a table and then answers each request with the same answer.
 type script struct {
 	opened bool
 	answer answer
@@ -37,7 +37,7 @@ func (s *script) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
 }
 
-// Whatever the service answers, every call ends, and none panics.
+// Whatever the service answers, each call ends, and none panics.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range oddAnswers {
 		f.Add(body, !strings.Contains(body, "__type"))
@@ -68,7 +68,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// askEverything makes one call of each kind, and gives each a tenth of a second.
+// askEverything makes one call of each kind, each for at most a tenth of a second.
 func askEverything(ctx context.Context, s *dynamostore.Store) {
 	bounded := func(call func(ctx context.Context)) {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)

@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// What the service would refuse is refused without a request.
+// Ids that the service would refuse are refused without a request.
 func TestItemSize(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -34,7 +34,7 @@ func TestItemSize(t *testing.T) {
 	if p.Counts()["PutItem"] != before || p.Counts()["UpdateItem"] != 0 {
 		t.Errorf("requests were sent: %v", p.Counts())
 	}
-	// To the byte: the largest commit goes out, as a put and within a transaction; one byte more does not.
+	// The largest commit is sent, as a put and within a transaction. With one more byte it is not.
 	for first, snapshot := range map[rune]bool{'a': false, 'n': true} {
 		for name := first; !largestItem(t, s, p, annals.NewPersistenceID("Thing", string(name)), snapshot); name++ {
 			t.Log("an item was smaller: the number of its microseconds ends in zeros")
@@ -42,8 +42,8 @@ func TestItemSize(t *testing.T) {
 	}
 }
 
-// largestItem stores the largest commit there can be, and tries one that has a byte more. It returns false when that one's time takes a
-// byte less than others do.
+// largestItem stores the largest possible commit, and tries one with one more byte. It returns false when the time of the latter takes one byte
+// less than usual.
 func largestItem(t *testing.T, s *dynamostore.Store, p *dynamo.FaultProxy, id annals.PersistenceID, snapshot bool) bool {
 	t.Helper()
 	const frame = 86 // what the commit's item has beside its data
@@ -64,7 +64,7 @@ func largestItem(t *testing.T, s *dynamostore.Store, p *dynamo.FaultProxy, id an
 	return true
 }
 
-// The arithmetic is the service's: an item of exactly the limit is taken, whatever it is made of.
+// Sizes are computed as the service computes them: it accepts items of exactly the limit, whatever attributes they have.
 func TestSizeArithmetic(t *testing.T) {
 	t.Parallel()
 	table := "t" + rand.Text()
@@ -114,7 +114,7 @@ func TestNoRequestForIDsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A large snapshot lies in parts, and none is left when it has been replaced or deleted.
+// A large snapshot has parts, and no part is left when it has been replaced or deleted.
 func TestSnapshotParts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

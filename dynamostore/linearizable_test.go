@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Whatever happens to requests, histories are linearizable: no false conflict, no write lost, none doubled.
+// Whatever faults requests meet, histories are linearizable: there is no false conflict, and no write is lost or doubled.
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -59,8 +59,7 @@ func TestFaultsFindNaiveWriters(t *testing.T) {
 	}
 }
 
-// fail is storetest.Faults. Every fault comes back after so many requests of an operation, with waits between those that
-// make the store slow down.
+// fail is storetest.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.
 func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p := bs.of(s).proxy
 	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 behind a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}
@@ -104,8 +103,7 @@ func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	}
 }
 
-// naive is a client for which a failed condition says nothing about the item that stands, and a transaction sent again is
-// another one.
+// naive is a client that does not return the items of failed conditions, and that sends a repeated transaction with a new token.
 type naive struct{ dynamostore.Client }
 
 func (n naive) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	dynamo.Main(m)
 }
 
-// connect makes a client for a test server.
+// connect returns a client for a test server.
 func connect(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	return dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})

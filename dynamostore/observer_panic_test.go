@@ -8,13 +8,13 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 )
 
-// brokenObserver panics whatever it is told.
+// brokenObserver panics in all methods.
 type brokenObserver struct{}
 
 func (brokenObserver) Start(context.Context, annals.Call) context.Context { panic("of the test") }
 func (brokenObserver) End(context.Context, annals.Call, annals.Result)    { panic("of the test") }
 
-// Guards the panics.Observer in Open.
+// A panic of the Observer does not disturb calls.
 func TestPanicInObserver(t *testing.T) {
 	t.Parallel()
 	s := openCommit(t, client(t), dynamostore.Options{Observer: brokenObserver{}})

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 )
 
-// ofGroup are n ids of the slices 64 to 127.
+// ofGroup returns n ids of the slices 64 to 127.
 func ofGroup(n int) (ids []annals.PersistenceID) {
 	for i := 0; len(ids) < n; i++ {
 		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); id.Slice()/64 == 1 {
@@ -30,7 +30,7 @@ func offsetsOf(ids []annals.PersistenceID, at time.Time, n annals.SeqNr) (all []
 	return all
 }
 
-// A save is one transaction: what does not fit into one is refused whole.
+// A save is one transaction. More than fits into one is refused as a whole.
 func TestLargestProgress(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -57,7 +57,7 @@ func TestLargestProgress(t *testing.T) {
 	}
 }
 
-// Reset removes more than a transaction holds, and what is left stays what Load and Handled say.
+// Reset can remove more than fits into one transaction. Load and Handled return what is left.
 func TestResetMany(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -85,7 +85,7 @@ func TestResetMany(t *testing.T) {
 	}
 }
 
-// A worker that was overtaken between its reading and its writing is fenced, and its newer rival's offsets stay.
+// A worker is fenced when a newer one writes between its read and its write. The offsets of the newer one stay.
 func TestOvertakenWorker(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

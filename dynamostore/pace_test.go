@@ -16,7 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A partition that takes 50 requests a second, asked by twenty at once: nearly all of it is used, and few are turned away.
+// Twenty goroutines send requests to a partition that takes 50 requests per second. Nearly all of its capacity is used, and few requests are
+// throttled.
 func TestPacerFindsTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestPacerFindsTheLimit(t *testing.T) {
 	})
 }
 
-// Other keys are not held up, and a key that has been left alone is free again.
+// Other keys do not wait, and a key that has not been throttled for some time has no limit again.
 func TestPacerLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestPacerLanes(t *testing.T) {
 	})
 }
 
-// throttledTable is a client whose table takes what admit allows, of writes alone.
+// throttledTable is a client for writes to a table that accepts those that admit allows.
 type throttledTable struct {
 	Client
 	mu    sync.Mutex
@@ -149,7 +150,7 @@ func (c *throttledTable) TransactWriteItems(context.Context, *dynamodb.TransactW
 	return &dynamodb.TransactWriteItemsOutput{}, c.answer()
 }
 
-// since returns how many requests went out since the last call.
+// since returns the number of requests since the last call of since.
 func (c *throttledTable) since() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +162,7 @@ func (c *throttledTable) engine() *engine {
 	return &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts}
 }
 
-// A table that takes nothing is not asked again and again by each of its keys, and one that takes something again is used
-// again soon.
+// A table that accepts nothing does not get repeated requests from each of its keys. When it accepts requests again, it is used again soon.
 func TestThrottledTable(t *testing.T) {
 	t.Parallel()
 	for _, writers := range []int{50, 400} {
@@ -205,7 +205,7 @@ func TestThrottledTable(t *testing.T) {
 	}
 }
 
-// A table below its demand, asked by many keys that ask seldom, is used, and mostly not asked in vain.
+// A table whose capacity is below the demand of many keys with few requests each is used, and most requests are accepted.
 func TestThrottledTableIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestThrottledTableIsUsed(t *testing.T) {
 	})
 }
 
-// A table that was just created, and of which no other part of the service knows yet, is asked for with growing waits.
+// A table that is being created is described again with growing waits.
 func TestTableThatIsBeingCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +279,7 @@ func (c *newTable) DescribeTable(context.Context, *dynamodb.DescribeTableInput, 
 	return nil, &types.ResourceNotFoundException{}
 }
 
-// A transaction of the caller's own items alone is sent again with growing waits, and so is one request of any kind.
+// A throttled transaction of the caller's own items is repeated with growing waits, and so is any throttled request.
 func TestThrottledRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

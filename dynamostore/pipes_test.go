@@ -15,22 +15,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// pipes is a service at the other end of pipes, so that a bubble's clock can run. rule says what it answers to an operation; it
-// is called for one request at a time.
+// pipes is a service that is connected by pipes, so that it works in a bubble of package synctest. rule returns the answer to an operation
+// and is called for one request at a time.
 type pipes struct {
 	mu   sync.Mutex
 	rule func(operation string) answer
 	sent int // requests
 }
 
-// answer is one of a service. The zero answer is {}.
+// answer is an answer of a service. The zero answer is {}.
 type answer struct {
 	status int // 0 is 200
 	body   string
 	cut    bool // the body stops coming in its middle
 }
 
-// refusal is the answer of an error.
+// refusal returns an answer with an error.
 func refusal(code string) answer {
 	return answer{status: http.StatusBadRequest, body: `{"__type":"` + code + `"}`}
 }
@@ -41,7 +41,7 @@ func (p *pipes) set(rule func(operation string) answer) {
 	p.rule, p.sent = rule, 0
 }
 
-// requests since the last set.
+// requests returns the number of requests since the last set.
 func (p *pipes) requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *pipes) serve(c net.Conn) {
 	_, _ = c.Read(make([]byte, 1)) // until the other end gives up
 }
 
-// opening answers what Open of the commit layout asks of a table that exists.
+// opening returns the answers to the requests that Open of the commit layout makes for an existing table.
 func opening(operation string) answer {
 	if operation == "DescribeTable" {
 		return answer{body: `{"Table":{"TableName":"annals","TableStatus":"ACTIVE",

@@ -10,8 +10,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 )
 
-// Deleting the snapshot before a new one reads what lies between them, and not the entity's whole history: snapshots lie
-// between the events.
+// Deleting the snapshot before a new one reads the events between the two, but not the entity's whole history.
 func TestPruningCosts(t *testing.T) {
 	t.Parallel()
 	seen := &recorder{}

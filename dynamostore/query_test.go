@@ -46,7 +46,7 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) (all []T) {
 	return all
 }
 
-// A commit of a known type takes one request, and the index one unit more.
+// A commit of a known type takes one request, and one more unit for the index.
 func TestIndexCosts(t *testing.T) {
 	t.Parallel()
 	ctx, c, seen := t.Context(), client(t), &recorder{}
@@ -88,7 +88,7 @@ func TestIndexCosts(t *testing.T) {
 	}
 }
 
-// Commits of one time lie in no order, in many partitions and on both sides of page edges.
+// Commits of the same time are in many partitions, on both sides of page edges, and in no order.
 func TestTies(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), client(t)
@@ -136,7 +136,7 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// Many types are many partitions: their pages are small, so that all of them together fit into memory.
+// With many types, and so many partitions, pages are small, so that all of them fit into memory.
 func TestManyTypes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -165,8 +165,8 @@ func TestManyTypes(t *testing.T) {
 	}
 }
 
-// However slow its reader, a query shows nothing that was written behind its call: else it would show some partitions' and
-// not the others'.
+// A query yields nothing that was written after its call, however slowly it is read. Otherwise it would yield such writes of some partitions
+// and not of others.
 func TestQueryEndsAtItsCall(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -207,8 +207,8 @@ func TestQueryEndsAtItsCall(t *testing.T) {
 	}
 }
 
-// An index that lags shows a later commit of one partition before an earlier one of another. Who goes on behind the last
-// offset misses the earlier one for good; who looks back by the lag finds it.
+// A lagging index can have a later commit of one partition before it has an earlier one of another. A follower that continues after the last
+// offset misses the earlier commit; one that looks back by the lag finds it.
 func TestFollowerOfALaggingIndex(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -249,7 +249,7 @@ func TestFollowerOfALaggingIndex(t *testing.T) {
 	}
 }
 
-// A write that throttling held up has the time at which it was stored.
+// A write that was delayed by throttling has the time at which it was stored.
 func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -314,7 +314,7 @@ func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	}
 }
 
-// The types of a transaction's writes are announced once, whatever becomes of it.
+// The entity types of a transaction's writes are added to the settings once, even if the transaction fails.
 func TestTypesInTransactions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -340,7 +340,7 @@ func TestTypesInTransactions(t *testing.T) {
 	}
 }
 
-// The longest id fits into the index's key.
+// The longest id fits into the key of the index.
 func TestLongestIndexedID(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -376,7 +376,7 @@ func TestWrongFilters(t *testing.T) {
 	}
 }
 
-// A table keeps the choice it was created with, and its index must be what the layout needs.
+// Open refuses a table that was created with another index, and an index that is not what the layout needs.
 func TestIndexIsChecked(t *testing.T) {
 	t.Parallel()
 	ctx, c := t.Context(), client(t)
@@ -422,7 +422,7 @@ func TestIndexIsChecked(t *testing.T) {
 	}
 }
 
-// The states of a type with a table of its own are found, listed and forgotten there.
+// States of a type that has its own table are found, listed and forgotten there.
 func TestStateTablesHaveTheIndex(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// pageByPage is what a replay costs by hand.
+// pageByPage returns the cost of a replay that is read page by page.
 func pageByPage(t *testing.T, c *dynamodb.Client, table string, id annals.PersistenceID) (units float64, pages int) {
 	t.Helper()
 	query := dynamodb.NewQueryPaginator(c, &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
@@ -37,7 +37,7 @@ func pageByPage(t *testing.T, c *dynamodb.Client, table string, id annals.Persis
 	return units, pages
 }
 
-// A long replay is read as ranges side by side, at the price of one that is read page by page.
+// A long replay is read as parallel ranges, at the cost of one that is read page by page.
 func TestLongReplay(t *testing.T) {
 	t.Parallel()
 	ctx, seen := t.Context(), &recorder{}
@@ -87,7 +87,7 @@ func TestLongReplay(t *testing.T) {
 	}
 }
 
-// What is broken off ends at once, with what was read ahead: a few pages.
+// A loop that ends early ends the reads at once; a few pages were read ahead.
 func TestLongReplayBrokenOff(t *testing.T) {
 	t.Parallel()
 	seen := &recorder{}
@@ -113,7 +113,7 @@ func TestLongReplayBrokenOff(t *testing.T) {
 			t.Errorf("broken off at %d: %d requests, want at most %d", n, r.Requests, most)
 		}
 	}
-	// Page one, the last page and the first range come; the other ranges would take a minute.
+	// The first page, the last page and the first range are answered at once; the other ranges would take a minute.
 	bound := regexp.MustCompile(`":from":\{"N":"(\d+)"`)
 	var first atomic.Int64 // where the first range begins: behind the commit from which on the last page is asked for
 	p.SetRule(func(r dynamo.Request) dynamo.Fault {
@@ -149,7 +149,7 @@ func TestLongReplayBrokenOff(t *testing.T) {
 	}
 }
 
-// What is deleted while a long replay goes on is a hole that it sees.
+// A long replay notices events that are deleted meanwhile.
 func TestLongReplayTruncated(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

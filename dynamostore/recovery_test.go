@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 )
 
-// One deep recovery does not change what those of other entities cost.
+// A recovery that reads many items does not change the cost of recoveries of other entities.
 func TestRecoveryBesideDeepOne(t *testing.T) {
 	t.Parallel()
 	ctx, seen := t.Context(), &recorder{}

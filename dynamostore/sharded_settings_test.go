@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// shardedTables are new tables of the plugin, of which settings can be tried.
+// shardedTables are new tables of the plugin that can be opened with different settings.
 type shardedTables struct {
 	*testing.T
 	client *dynamodb.Client
@@ -27,7 +27,7 @@ func newShardedTables(t *testing.T) shardedTables {
 	return shardedTables{t, client(t), sharded.Layout{Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: sharded.State{Table: prefix + "d"}}}
 }
 
-// with is the layout changed.
+// with returns the layout after change.
 func (s shardedTables) with(change func(l *sharded.Layout)) sharded.Layout {
 	l := s.layout
 	change(&l)
@@ -45,7 +45,7 @@ func (s shardedTables) open(l sharded.Layout, o dynamostore.Options) *dynamostor
 	return store
 }
 
-// wantMisfit demands a refusal that says what does not fit.
+// wantMisfit checks that err is ErrInvalid and says what does not fit.
 func (s shardedTables) wantMisfit(what string, err error, says string) {
 	s.Helper()
 	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), says) {
@@ -69,8 +69,8 @@ func recoverAll(s annals.Store, t *testing.T, id annals.PersistenceID) (numbers 
 	return numbers, last, err
 }
 
-// The plugin's upgrade to 1.12 left tables with old ids under SequenceNumberBased and new ones under the new default. Open sees that
-// in rows. These came after Open looked, as they would lie outside its sample.
+// After an upgrade of the plugin to version 1.12 a table has old ids with SequenceNumberBased and new ids with the new default. Open notices
+// this in the rows that it compares. The rows of this test were written after Open, like rows that Open does not compare.
 func TestShardedRowsOfAnotherSetting(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShardedTables(t), t.Context()
@@ -109,7 +109,7 @@ func TestShardedRowsOfAnotherSetting(t *testing.T) {
 	}
 }
 
-// Snapshots under another shard count are not seen by key: events that they cover are deleted.
+// Snapshots with another shard count are not found by key, and the events that they cover are deleted.
 func TestShardedSnapshotsOfAnotherSetting(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShardedTables(t), t.Context()
@@ -132,7 +132,7 @@ func TestShardedSnapshotsOfAnotherSetting(t *testing.T) {
 	s.wantMisfit("delete snapshots", now.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: 9}), string(id))
 }
 
-// What Open asks of rows: the key that the settings make, and every column in its type.
+// Open checks that rows have the key of the settings and columns of the right types.
 func TestShardedOpenChecksSettings(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShardedTables(t), t.Context()
@@ -188,7 +188,7 @@ func TestShardedOpenChecksSettings(t *testing.T) {
 	}
 }
 
-// Attributes that are neither the plugin's nor misnamed columns can be named.
+// OtherColumns names attributes that are not the plugin's.
 func TestShardedOtherColumns(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShardedTables(t), t.Context()
@@ -216,7 +216,7 @@ func TestShardedOtherColumns(t *testing.T) {
 	other.open(other.layout, types) // knows the columns of its types
 }
 
-// A page can be full of one entity: rows that do not fit are looked for in several places.
+// A page can be full of rows of one entity, so Open reads several parts of a table.
 func TestShardedOpenChecksManyPlaces(t *testing.T) {
 	t.Parallel()
 	s, ctx := newShardedTables(t), t.Context()
@@ -229,7 +229,7 @@ func TestShardedOpenChecksManyPlaces(t *testing.T) {
 	s.wantMisfit("20 of 340 rows under other keys", err, "Old-1")
 }
 
-// What it costs to be sure that an id is new: one request, once.
+// To find out that an id is new takes one request, once.
 func TestShardedAsksTheIndexOnce(t *testing.T) {
 	t.Parallel()
 	ctx, seen := t.Context(), &recorder{}

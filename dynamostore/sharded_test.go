@@ -62,7 +62,7 @@ func TestShardedLostAnswers(t *testing.T) {
 	writers.Wait()
 }
 
-// Where reads go through the index, what it does not show yet is there all the same.
+// Reads through the index also return rows that the index does not have yet.
 func TestShardedStaleIndex(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -114,7 +114,7 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 	}
 }
 
-// Many shards are read ahead by few rows each: a megabyte of each would be 400 here.
+// With many shards few rows of each are read ahead. A megabyte of each would be 400 MB here.
 func TestShardedReadAheadIsBounded(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -189,7 +189,7 @@ func TestShardedCosts(t *testing.T) {
 	}
 }
 
-// The JVM's replay filter drops events of a writer that comes back, so none may.
+// The JVM's replay filter drops events of a writer that appears again after another, so each commit has a new writer.
 func TestShardedWritersAreNew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -212,7 +212,7 @@ func TestShardedWritersAreNew(t *testing.T) {
 	}
 }
 
-// Under the plugin's default keys these ids share rows. The plugin overwrites one with the other.
+// With the plugin's default keys these ids share rows. The plugin would overwrite one with the other.
 func TestShardedCollision(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -229,7 +229,7 @@ func TestShardedCollision(t *testing.T) {
 	}
 }
 
-// Open looks whether rows fit the settings.
+// Open checks that rows fit the settings.
 func TestShardedOpenChecksRows(t *testing.T) {
 	t.Parallel()
 	ctx, c, prefix := t.Context(), client(t), "s"+rand.Text()

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
-// A copy of a state keeps its revision, its metadata and its tags, in the layout's own table and in one of its entity type.
+// A copied state keeps its revision and its metadata, in the layout's own table and in the table of its entity type.
 func TestCopiedState(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{"commit": newCommit(), "commit with an index": newIndexed(), "sharded": newSharded(sharded.Journal{}, false)()} {
@@ -54,7 +54,7 @@ func TestCopiedState(t *testing.T) {
 	}
 }
 
-// A skip whose answer was lost is recognised, and a later one is not taken for it.
+// A skip whose answer was lost is recognised. A skip to another revision is a conflict.
 func TestSkipWithLostAnswer(t *testing.T) {
 	t.Parallel()
 	bs := &benches{layout: newCommit}
@@ -75,7 +75,7 @@ func TestSkipWithLostAnswer(t *testing.T) {
 	}
 }
 
-// Without tombstones a table has no place for the revision of a state that is not there.
+// Without tombstones a table has no place for a revision without a state.
 func TestSkipWithoutTombstones(t *testing.T) {
 	t.Parallel()
 	prefix := "s" + rand.Text()
@@ -92,7 +92,7 @@ func TestSkipWithoutTombstones(t *testing.T) {
 	}
 }
 
-// Skipping announces the entity type to queries, as a write does.
+// Queries yield the tombstone of a skipped state, also when nothing else of its type was written.
 func TestSkippedStateIsQueried(t *testing.T) {
 	t.Parallel()
 	s, err := dynamostore.Open(t.Context(), client(t), commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true})

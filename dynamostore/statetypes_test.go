@@ -46,7 +46,7 @@ func (o own) add(counter string, n int) types.TransactWriteItem {
 		ExpressionAttributeValues: plan.Item{":n": plan.N(n)}}}
 }
 
-// present is refused where there is no such item.
+// present is a condition that fails when there is no such item.
 func (o own) present(what string) types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &o.table, Key: plan.Item{"what": plan.S(what)}, ConditionExpression: aws.String("attribute_exists(what)")}}
 }
@@ -68,7 +68,7 @@ func (o own) count(tb testing.TB, counter string) int {
 
 type ownKey struct{}
 
-// stateTypes is the suite's StateTypes for a layout, whose state type has the table that layout names.
+// stateTypes is the suite's StateTypes for a layout. The state type has the table that layout returns.
 func stateTypes(t *testing.T, layout func() (l dynamostore.Layout, table string)) storetest.StateTypes[*dynamostore.Tx] {
 	t.Helper()
 	counters := newOwn(t)
@@ -141,7 +141,7 @@ func shardedStates(s sharded.State) sharded.Layout {
 	return sharded.Layout{ShardCount: 1 << 40, Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: s}
 }
 
-// posts are states with a title that is to be found, in a table of their own.
+// posts is the state type of states with a findable title, in a table of their own.
 func posts(table string) dynamostore.Options {
 	return dynamostore.Options{CreateTables: true,
 		StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Post": {Table: table, Columns: []string{"title", "size", "raw", "open"}, Bind: bindPost}},
@@ -211,7 +211,7 @@ func TestOpenChecksStateTypes(t *testing.T) {
 	}
 }
 
-// A table of an entity type has settings of its own, and what is in it is checked like the main one.
+// The table of an entity type has its own settings and is checked like the main table.
 func TestOwnTable(t *testing.T) {
 	t.Parallel()
 	c, main, table := client(t), "t"+rand.Text(), "own"+rand.Text()
@@ -248,8 +248,8 @@ func TestOwnTable(t *testing.T) {
 	}
 }
 
-// An index of the table's own, of any name and with a range key that all states have, is used without being declared; a column without one is
-// ErrUnsupported, and no search ever scans.
+// An existing index with any name, and with a range key that all states have, is used without being declared. A column without an index is
+// ErrUnsupported, and no search scans the table.
 func TestFindStates(t *testing.T) {
 	t.Parallel()
 	c, p := clientBehindProxy(t)
@@ -300,7 +300,7 @@ func TestFindStates(t *testing.T) {
 			t.Errorf("%s = %v: %v, %v, want %d, %v", c.column, c.value, ids, err, c.want, c.kind)
 		}
 	}
-	// A value that no index takes is refused before it is sent.
+	// A value that an index cannot have is refused before it is sent.
 	before := p.Counts()
 	for what, data := range map[string]string{"empty": "", "large": strings.Repeat("x", 2049)} {
 		if err := putText(t, s, "Post|2", 0, data); !errors.Is(err, annals.ErrInvalid) {
@@ -312,7 +312,7 @@ func TestFindStates(t *testing.T) {
 	}
 }
 
-// What an index shows may be older than the state: the state decides.
+// The items of an index can be older than the states. The states count.
 func TestFindStatesBehindTheIndex(t *testing.T) {
 	t.Parallel()
 	c, p := clientBehindProxy(t)
@@ -352,7 +352,7 @@ func TestFindStatesBehindTheIndex(t *testing.T) {
 	}
 }
 
-// A number that DynamoDB does not have is refused.
+// A number that DynamoDB cannot store is refused.
 func TestNumbersOfColumns(t *testing.T) {
 	t.Parallel()
 	value := 0.0

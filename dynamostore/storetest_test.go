@@ -15,13 +15,13 @@ import (
 	"github.com/annals-go/annals/storetest"
 )
 
-// bench is a store under test with the proxy in front of its server.
+// bench is the layout of a store under test, and the proxy in front of its server.
 type bench struct {
 	proxy  *dynamo.FaultProxy
 	layout dynamostore.Layout
 }
 
-// benches opens stores of a layout for the suite, each behind a proxy of its own.
+// benches opens stores of a layout for the suite, each with its own proxy.
 type benches struct {
 	layout    func() dynamostore.Layout                   // on new tables
 	client    func(dynamostore.Client) dynamostore.Client // nil: as it is
@@ -83,7 +83,7 @@ func (bs *benches) of(s annals.Store) bench {
 	return b.(bench)
 }
 
-// soaking reports whether more random histories are asked for than a test run has: then volumes are larger too.
+// soaking reports whether more random histories than usual are to be run. Then volumes are larger, too.
 func soaking() bool {
 	f := flag.Lookup("rapid.checks")
 	return f.Value.String() != f.DefValue

@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
-// onLayouts runs test on layouts that differ in how a recovery reads them. open opens another store on the same tables.
+// onLayouts runs test with layouts whose recoveries differ. open opens another store on the same tables.
 func onLayouts(t *testing.T, test func(t *testing.T, open func() *dynamostore.Store)) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// counter is an item of the caller's own, in the store's table for simplicity.
+// counter is an item of the caller's own. It is in the store's table for simplicity.
 func counter(table string) plan.Item {
 	return plan.Item{"pid": plan.S("counter"), "seq": plan.N(-7)}
 }
@@ -141,7 +141,7 @@ func TestInTx(t *testing.T) {
 	if n, _ := plan.Number(out.Item, "hits"); err != nil || n != 1 {
 		t.Errorf("%d hits, %v", n, err)
 	}
-	// One write of two came earlier: the other must not be taken for done.
+	// One of two writes was stored before. The other must not be considered stored.
 	err = s.InTx(ctx, func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
 		if _, err := in.Journal().Append(ctx, annals.Commit{ID: a, Events: texts("a"), WriteID: w}); err != nil {
 			return err
@@ -154,7 +154,7 @@ func TestInTx(t *testing.T) {
 	}
 }
 
-// What the service would not take of a handler is refused, and nothing is written.
+// Items of a handler that the service would refuse are refused, and nothing is written.
 func TestItemsOfHandlers(t *testing.T) {
 	t.Parallel()
 	o, table := newOwn(t), "t"+rand.Text()

@@ -22,7 +22,7 @@ func TestURLParameters(t *testing.T) {
 	}
 }
 
-// The URL has the last word, and says it also where the program has said something.
+// Parameters of the URL replace fields of Options, also those that the program has set.
 func TestURLReplacesOptions(t *testing.T) {
 	t.Parallel()
 	for query, create := range map[string]bool{"create=true": true, "create=false": false, "attempts=3": true} {
@@ -62,7 +62,7 @@ func TestOpenURL(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// An error is not accompanied by a store, not even a nil one.
+	// With an error there is no store, not even a nil *Store.
 	u, err := url.Parse("dynamodb:?table=" + prefix + "missing" + server)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// ahead counts the items that queries have yielded since the last write: what a delete keeps in memory.
+// ahead counts the items that queries have yielded since the last write. A delete keeps them in memory.
 type ahead struct {
 	*plantest.Executor
 	now, most, queries int

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// furnished is a table with one item of each kind, and the keys of all.
+// furnished returns an entity, and tables that have an item of each kind.
 func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 	t.Helper()
 	saves := uint64(0)
@@ -57,7 +57,7 @@ func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 
 const projection = "list"
 
-// hostile are values that the layout never writes where they come to stand.
+// hostile are values for attributes for which the layout would not write them.
 var hostile = []types.AttributeValue{
 	nil, // the attribute is not there
 	number("-1"), number("0"), number("1"), number("2"), number("3"), number("4"), number("5"), number("6"), number("7"), number("8"), number("100"),
@@ -76,7 +76,7 @@ var hostile = []types.AttributeValue{
 	&types.AttributeValueMemberM{Value: plan.Item{"400": &types.AttributeValueMemberM{Value: plan.Item{"at": number("1"), "nr": &types.AttributeValueMemberM{Value: plan.Item{"Thread|42": plan.S("a")}}}}}},
 }
 
-// attributes are those of all items.
+// attributes are the attributes of all kinds of items.
 var attributes = []string{"seq", "v", "w", "at", "feed", "n", "from", "ev", "del", "s", "type", "data", "tags", "meta", "adapter", "save", "parts", "zip", "rev", "gone", "w1",
 	"layout", "index", "types", "filling", "entity", "nr", "newest", "epochs"}
 
@@ -106,7 +106,7 @@ func change(x *plantest.Executor, changes []byte) string {
 	return text
 }
 
-// Whatever stands in a table, each call ends with what can be read or with an error of a kind that says so.
+// Whatever items are in a table, each call returns what can be read or an error of a fitting kind.
 func FuzzHostileItems(f *testing.F) {
 	for item := range byte(24) {
 		for _, c := range []struct {
@@ -149,7 +149,7 @@ func legal(err error) bool {
 // secret is in the data of the furnished snapshots and events.
 const secret = "chat.posted"
 
-// calls are all that a layout can be asked.
+// calls returns one call for each function of a layout.
 func calls() map[string]func(e *entity, x plan.Executor) error {
 	none := func(annals.Snapshot) error { return nil }
 	replay := func(from, to annals.SeqNr) func(e *entity, x plan.Executor) error {
@@ -261,7 +261,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	}
 }
 
-// A few kilobytes can hold gigabytes.
+// A few kilobytes can decompress to gigabytes.
 func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	const most = 64 << 20
 	e, x := furnished(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// indexed is requests for a table with an index.
+// indexed is requests with an index.
 func indexed(t *testing.T, name string, prepare, do func(b *plantest.Bench)) {
 	t.Helper()
 	plantest.Requests(t, name, commit.Layout{Table: "annals", Index: "slices"}, func(b *plantest.Bench) {
@@ -23,7 +23,7 @@ func indexed(t *testing.T, name string, prepare, do func(b *plantest.Bench)) {
 	}, do)
 }
 
-// show notes what a query yields.
+// show records what a query yields.
 func show[T any](b *plantest.Bench, what string, seq iter.Seq2[T, error], one func(T) string) {
 	text := ""
 	var failed error

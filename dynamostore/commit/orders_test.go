@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// An entity on tables in memory, whose requests come in every order. Snapshots above smallBytes have parts.
+// entity is an entity in tables in memory, whose requests come in every order. Snapshots above smallBytes have parts.
 type entity struct {
 	ctx   context.Context
 	offer plan.Offer
@@ -30,7 +30,7 @@ const smallBytes = 200
 
 type process = func(x plan.Executor) error
 
-// everyOrder plays with an entity that prepare writes first.
+// everyOrder runs processes in every order, on an entity that prepare writes before.
 func everyOrder(t *testing.T, o plantest.Orders, prepare func(e *entity, x plan.Executor) error, processes func(e *entity) []process, end func(e *entity, x plan.Executor) error) {
 	t.Helper()
 	t.Parallel()
@@ -62,7 +62,7 @@ func (e *entity) write(x plan.Executor, sizes ...int) error {
 	return nil
 }
 
-// append stores events that name the life of the entity in which they were written.
+// append stores events with a letter as their data. After the entity has been forgotten they have another letter.
 func (e *entity) append(x plan.Executor, after annals.SeqNr, size int, life byte) error {
 	c := annals.Commit{ID: e.id, After: after, WriteID: annals.WriteID{15: byte(after) + 1, 14: life}}
 	for range size {
@@ -75,7 +75,7 @@ func (e *entity) append(x plan.Executor, after annals.SeqNr, size int, life byte
 	return err
 }
 
-// state is what a snapshot of number n has: more than an item holds where large. version tells saves of one number.
+// state returns the data of a snapshot of number n; if large is set, more than fits into an item. version distinguishes saves of one number.
 func state(n annals.SeqNr, version int, large bool) []byte {
 	data := fmt.Appendf(nil, "%d.%d ", n, version)
 	if large {
@@ -99,7 +99,7 @@ func (e *entity) deleteTo(x plan.Executor, to annals.SeqNr) error {
 	return e.offer.Journal.DeleteTo(e.ctx, x, e.id, to)
 }
 
-// latest is the number and the version of the newest snapshot up to a number; 0 where there is none.
+// latest returns the number and the version of the newest snapshot up to a number; 0 when there is none.
 func (e *entity) latest(x plan.Executor, to annals.SeqNr) (n annals.SeqNr, version int, err error) {
 	s, ok, err := e.offer.Snapshots.Latest(e.ctx, x, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
 	if !ok || err != nil {
@@ -114,8 +114,8 @@ func (e *entity) latest(x plan.Executor, to annals.SeqNr) (n annals.SeqNr, versi
 	return n, version, nil
 }
 
-// recovers reads the entity back. What it builds must be whole: a snapshot or nothing, every event behind that, all of one
-// life. ErrTruncated asks to call again.
+// recovers recovers the entity. The result must be complete: a snapshot or none, and every event after it, all with the same letter. After
+// ErrTruncated it tries again.
 func (e *entity) recovers(x plan.Executor) (last annals.SeqNr, err error) {
 	for {
 		before := e.acked
@@ -144,8 +144,8 @@ func (e *entity) recovers(x plan.Executor) (last annals.SeqNr, err error) {
 	}
 }
 
-// replays reads events from a number on. They must follow each other, all of one life; whole says that they must begin with
-// that number, and have all that was acknowledged before.
+// replays reads events from a number on. They must be consecutive, with the same letter. If whole is set, they must begin with that number
+// and include all that were acknowledged before.
 func (e *entity) replays(x plan.Executor, from annals.SeqNr, whole bool) error {
 	before, life := e.acked, ""
 	next := annals.SeqNr(0)

@@ -32,7 +32,7 @@ func recoverEntity(b *plantest.Bench) {
 	b.Told(fmt.Sprintf("recover: last %d,%s", last, text), err)
 }
 
-// noise is data that does not compress.
+// noise returns data that cannot be compressed.
 func noise(n int) []byte {
 	data := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
@@ -112,7 +112,7 @@ func TestSnapshotRequests(t *testing.T) {
 	requests(t, "snapshot-small", nil, func(b *plantest.Bench) { b.Save(7, []byte(`{"name":"Go"}`)); b.Save(7, []byte(`{"name":"Go!"}`)) })
 	requests(t, "snapshot-compressed", nil, func(b *plantest.Bench) { b.Save(7, bytes.Repeat([]byte("text "), 100_000)) })
 	requests(t, "snapshot-parts", nil, func(b *plantest.Bench) { b.Save(7, noise(900_000)); b.Save(7, []byte("small again")) })
-	// An item holds exactly 409,600 bytes; one more and the data is compressed, which noise does not: it needs parts.
+	// An item has at most 409,600 bytes. With one more the data is compressed; noise does not become smaller, so it needs parts.
 	requests(t, "snapshot-at-the-limit", nil, func(b *plantest.Bench) {
 		b.Save(7, noise(plan.MaxItemBytes-snapshotFrame))
 		b.Save(8, noise(plan.MaxItemBytes-snapshotFrame+1))
@@ -132,7 +132,7 @@ func TestSnapshotRequests(t *testing.T) {
 	})
 }
 
-// snapshotFrame is what the item of a snapshot of id has beside its data.
+// snapshotFrame is the size of the item of a snapshot of id without its data.
 const snapshotFrame = 63
 
 func TestRecoveryRequests(t *testing.T) {
@@ -177,7 +177,7 @@ func TestRecoveryRequests(t *testing.T) {
 	}, recoverEntity)
 }
 
-// A tail that is not kept is read again from the snapshot on, not from the first event.
+// Events after a snapshot that are too large to keep are read again from the snapshot on, not from the first event.
 func TestLongTailRequests(t *testing.T) {
 	requests(t, "recover-more-than-it-keeps-behind-a-snapshot", func(b *plantest.Bench) {
 		for i := range annals.SeqNr(50) {

@@ -79,5 +79,5 @@ func TestStateRequests(t *testing.T) {
 	})
 }
 
-// stateFrame is what the item of a state of id has beside its data, with four writes remembered.
+// stateFrame is the size of the item of a state of id without its data, with four writes remembered.
 const stateFrame = 160

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// Clocks of processes differ, and go back: a process that has read or written what came before gives no time below its time.
+// The clocks of processes differ, and can go back. A process that has read or written a write gives no earlier time to the next one.
 func TestTimesNeverGoDown(t *testing.T) {
 	t.Parallel()
 	read := map[string]func(e *entity, x plan.Executor) error{

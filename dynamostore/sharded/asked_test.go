@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// What is remembered of ids is bounded, and holds the newest.
+// The set of ids is bounded, and has the newest ones.
 func TestAskedIsBounded(t *testing.T) {
 	t.Parallel()
 	a := newAsked()

@@ -27,7 +27,7 @@ type ValueAdded struct {
 	N int `json:"n"`
 }
 
-// Of version 1 Jackson's migration says that the field was called value.
+// According to Jackson's migration the field was called value in version 1.
 type valueAddedV1 struct {
 	Value int `json:"value"`
 }
@@ -44,7 +44,7 @@ var counters = behavior.EventSourced[int, ValueAdded, int, int]{
 	Reply:  func(sum, _ int, _ []ValueAdded) int { return sum },
 }
 
-// An entity of the JVM goes on in Go.
+// An entity of the JVM continues in Go.
 func TestEntityOfTheJVM(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { dynamo.Main(m) }
 
-// scenario is what the plugin was asked to do, left in its tables and said when it read them.
+// scenario is a sequence of calls of the plugin, the tables that the plugin wrote, and what the plugin then read.
 type scenario struct {
 	name     string
 	settings struct {
@@ -139,7 +139,7 @@ func scenarios(t *testing.T) map[string]*scenario {
 	}
 }
 
-// layout is our Layout for the scenario's settings, on tables whose names begin with prefix.
+// layout returns the Layout for the scenario's settings, with tables whose names begin with prefix.
 func (s *scenario) layout(prefix string, settings map[string]any) sharded.Layout {
 	text := func(key string) string {
 		v, _ := settings["j5ik2o.dynamo-db-"+key].(string)
@@ -226,14 +226,14 @@ func open(t *testing.T, c *dynamodb.Client, l sharded.Layout) *dynamostore.Store
 	return s
 }
 
-// filtered are the ids whose events the JVM's replay filter hides in part, or that the plugin could not read at all: the
-// numbers that are there, which we read.
+// filtered are the ids of which the JVM's replay filter drops events, or which the plugin could not read, with the numbers of the stored
+// events, which the layout reads.
 var filtered = map[string]map[annals.PersistenceID][]annals.SeqNr{
 	"update-in-place": {"upd-2": {1, 2, 3, 4}, "upd-3": {1, 2, 3, 4}},
 	"consistent-read": {"cart-1": {1, 2}},
 }
 
-// What the plugin left in its tables is read as it read it.
+// The layout reads from the plugin's tables what the plugin reads.
 func TestGoldenRead(t *testing.T) {
 	t.Parallel()
 	all := scenarios(t)

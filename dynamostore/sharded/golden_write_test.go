@@ -37,8 +37,8 @@ func ours(c criteria) annals.SnapshotCriteria {
 	return o
 }
 
-// refusals are the steps of a scenario that we refuse because the plugin overwrites or loses something there, and the ids
-// they are about, whose rows are then not compared.
+// refusals are the steps of a scenario that the layout refuses because the plugin overwrites or loses something, and their ids, whose rows are
+// not compared.
 var refusals = map[string]struct {
 	steps int
 	ids   string
@@ -56,7 +56,7 @@ var refusals = map[string]struct {
 	"state-prefix-tables": {1, "[nosuch-1]"},
 }
 
-// mended are the rows in which we differ because the plugin's delete fails or misses; in all other rows we do not.
+// mended are the rows that differ because the plugin's delete fails or misses rows. No other rows differ.
 var mended = map[string][]string{
 	"consistent-read": {"Journal: row cart-1 cart-0000000000000000000000000000000000000057 1 1-0000000000000000001: deleted is BOOL true, want BOOL false"},
 	"deletes-hard": {
@@ -72,8 +72,7 @@ var mended = map[string][]string{
 	},
 }
 
-// The plugin's steps, done by our writers, leave the plugin's rows, attribute by attribute: times aside, and where a writer id
-// was random that as well.
+// The calls of the plugin, made by the layout, write the plugin's rows, with equal attributes except times and random writer ids.
 func TestGoldenWrite(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios(t) {
@@ -198,7 +197,7 @@ func (w *writer) do(s step) {
 	}
 }
 
-// otherID is the id that a refusal names beside the writer's own.
+// otherID returns the other id that the error of a refusal names.
 func otherID(err error) (annals.PersistenceID, bool) {
 	_, rest, ok := strings.Cut(err.Error(), `and "`)
 	if !ok {
@@ -227,7 +226,7 @@ func (p payload) ours() annals.Payload {
 	return annals.Payload{SerializerID: p.SerializerID, Manifest: p.Manifest, Data: *p.Data}
 }
 
-// compare says in which rows a table differs, leaving out those of ids of which we refused something.
+// compare returns the rows in which a table differs, without those of ids that had a refusal.
 func (w *writer) compare(l sharded.Layout, prefix, table string, want []map[string]map[string]any) (differences []string) {
 	w.Helper()
 	name := prefix + table
@@ -277,7 +276,7 @@ func (w *writer) skip(l sharded.Layout, it map[string]types.AttributeValue) bool
 	return false
 }
 
-// key identifies a row whatever its key columns are called.
+// key identifies a row independently of the names of its key columns.
 func key(it map[string]types.AttributeValue) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(it)) {
@@ -299,7 +298,7 @@ func timed(name string) bool {
 	return slices.Contains([]string{"ordering", "ord", "created", "at"}, name)
 }
 
-// different says in what two rows differ, "" when in nothing but times and random writer ids.
+// different returns the difference of two rows; "" when only times and random writer ids differ.
 func different(got, want map[string]types.AttributeValue) string {
 	if g, w := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(g, w) {
 		return fmt.Sprintf("has the attributes %v, want %v", g, w)
@@ -323,7 +322,7 @@ func different(got, want map[string]types.AttributeValue) string {
 	return ""
 }
 
-// anonymous is a message without its writer, when that is none of the scenarios' own.
+// anonymous returns a message without its writer, unless the writer is from the scenario.
 func anonymous(b []byte) []byte {
 	r, err := akkawire.ParseRecord(b)
 	if err != nil || r.ID == "" || strings.HasPrefix(r.Writer, "00000000-0000-4000-8000-") {

@@ -17,8 +17,8 @@ var numbers = []string{"0", "1", "2", "3", "-1", "1.5", "31", "2147483648", "429
 
 const secret = "s3cret"
 
-// hostile replaces attributes of a row, those of names that script has a byte for: by one of another type, or by none. Text and
-// bytes of the new ones are text.
+// hostile replaces or removes the attributes names of a row. Each byte of script says what to do with one of them. New texts and bytes are
+// text.
 func hostile(row plan.Item, names []string, script, text []byte) plan.Item {
 	for i, name := range names {
 		if i >= len(script) {
@@ -55,8 +55,8 @@ var (
 	stateColumns    = []string{"payload", "serializer-id", "serializer-manifest", "revision-nr", "ordering", "tags", "deleted", "persistence-id", "annals-metadata", "annals-skipped"}
 )
 
-// FuzzRows puts rows into the tables that nobody should have written, and calls everything. Each call succeeds or says in its
-// error what is wrong, without payloads; none panics, or hands over what is out of order.
+// FuzzRows puts invalid rows into the tables and makes all calls. Each call succeeds or returns an error that says what is wrong, without
+// payloads. None panics, or returns events out of order.
 func FuzzRows(f *testing.F) {
 	for i := range 9 {
 		for n := range len(stateColumns) {

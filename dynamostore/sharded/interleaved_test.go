@@ -14,8 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
-// stepped is an executor whose requests are single steps: each shard of a merge is read for itself, page by page, as by the
-// engine. before is called before each.
+// stepped is an executor that reads each shard of a merge separately, page by page, as the engine does. before is called before each request.
 type stepped struct {
 	*plantest.Executor
 	page   int // rows
@@ -99,7 +98,7 @@ func (s stepped) Merge(ctx context.Context, queries []plan.Query, order string) 
 	}
 }
 
-// owner is an entity with the layout at work for it.
+// owner is an entity, and the layout and the tables that it is in.
 type owner struct {
 	*testing.T
 	offer plan.Offer
@@ -146,7 +145,7 @@ func (o owner) delete(to annals.SeqNr) {
 	}
 }
 
-// interleave runs read once for every way in which the steps of others, in their order, can lie between its first requests.
+// interleave runs read once for each way in which the steps of others, in their order, can come between its first requests.
 func interleave(t *testing.T, requests int, prepare func() (owner, []func()), read func(o owner, x plan.Executor)) {
 	t.Helper()
 	_, steps := prepare()
@@ -187,7 +186,7 @@ func byNumber() map[string]sharded.Layout {
 	}
 }
 
-// A snapshot is there at every moment: one is saved before the one before it is deleted.
+// There is a snapshot at each moment: a new one is saved before the old one is deleted.
 func TestLatestBesideSavesAndDeletes(t *testing.T) {
 	t.Parallel()
 	for name, l := range byNumber() {
@@ -207,7 +206,7 @@ func TestLatestBesideSavesAndDeletes(t *testing.T) {
 	}
 }
 
-// A recovery hands over a state that was: the events from 1 on, or a snapshot and the events behind it.
+// A recovery returns a state that has existed: the events from 1 on, or a snapshot and the events after it.
 func TestRecoverBesideAnOwner(t *testing.T) {
 	t.Parallel()
 	for name, l := range byNumber() {
@@ -253,7 +252,7 @@ func recoverWhole(o owner, x plan.Executor) {
 	}
 }
 
-// A shard that is read late shows a number far behind those that were read before: what was written in between is there.
+// A shard that is read late has a number far above those read before. Rows written in between are read, too.
 func TestReplayBesideAppendsToManyShards(t *testing.T) {
 	t.Parallel()
 	const shards, first, all = 600, 10, 1300
@@ -276,7 +275,7 @@ func TestReplayBesideAppendsToManyShards(t *testing.T) {
 	}
 }
 
-// Rows that a delete removed behind an event that was yielded are missed, also when no later row is asked for.
+// A replay notices that rows after a yielded event were deleted, also when it asks for no later row.
 func TestBoundedReplayBesideHardDelete(t *testing.T) {
 	t.Parallel()
 	for _, to := range []annals.SeqNr{8, 10, annals.MaxSeqNr} {
@@ -299,7 +298,7 @@ func TestBoundedReplayBesideHardDelete(t *testing.T) {
 	}
 }
 
-// A hole that was there before says nothing about a later one.
+// A gap that existed before does not hide a later one.
 func TestReplayPastAHoleBesideDelete(t *testing.T) {
 	t.Parallel()
 	o := newOwner(t, sharded.Layout{ShardCount: 2, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased}})
@@ -323,7 +322,7 @@ func TestReplayPastAHoleBesideDelete(t *testing.T) {
 	}
 }
 
-// A delete writes while it reads: it does not keep the keys of all rows.
+// A delete writes while it reads, so it does not keep the keys of all rows.
 func TestDeletesAreBounded(t *testing.T) {
 	t.Parallel()
 	o := newOwner(t, sharded.Layout{ShardCount: 2, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased}, Snapshot: sharded.Snapshot{PartitionKey: sharded.SequenceNumberBased}})

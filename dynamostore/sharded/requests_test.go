@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
-// The rows are compared with the plugin's elsewhere; these are the requests that write and read them.
+// The golden files have the requests that write and read rows. TestGoldenWrite compares the rows with the plugin's.
 func TestRequests(t *testing.T) {
 	byID := sharded.Layout{ShardCount: 4}
 	byNumber := sharded.Layout{ShardCount: 3, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased}}
@@ -19,7 +19,7 @@ func TestRequests(t *testing.T) {
 	legacy := sharded.Layout{ShardCount: 4, Snapshot: sharded.Snapshot{Legacy: true}}
 	through := sharded.Layout{ShardCount: 3, ReadThrough: sharded.Index}
 
-	// The plugin's default keys are made of the last piece of an id.
+	// The plugin's default keys contain the last part of an id.
 	named := func(do func(*plantest.Bench)) func(*plantest.Bench) {
 		return func(b *plantest.Bench) {
 			b.ID = "Thread-42"
@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 	}
 	requests("delete", byID, five, deletes)
 	requests("delete-hard", hard, five, deletes)
-	// Number 3 is missing. A rejected event of the JVM leaves such a hole, and so does a delete that goes on behind the read.
+	// Number 3 is missing. An event that the JVM has rejected leaves such a gap, and so does a delete during the read.
 	holed := func(b *plantest.Bench) {
 		five(b)
 		if err := b.DeleteAll(b.Context(), "Journal", []plan.Item{{"pkey": plan.S("Thread-42-0"), "skey": plan.S("42-0000000000000000003")}}); err != nil {
