@@ -12,7 +12,7 @@ import (
 var abilityCases = []testCase{
 	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skipper), run: skipTo},
 	{id: "SKIP-2", about: "an entity that has been written, deleted or not, cannot skip", needs: needs(events, skipper), run: skipWritten},
-	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(fronted, events, skipper), run: skipInvalid},
+	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skipper), run: skipInvalid},
 	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, stateSkipper), run: skipStateTo},
 	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, stateSkipper), run: skipWrittenState},
 	{id: "SKIP-6", about: "a revision that cannot be skipped to is ErrInvalid", needs: needs(states, stateSkipper), run: skipStateInvalid},

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,11 +75,6 @@ var (
 	skipper       = offers[annals.Skipper]("annals.Skipper")
 	watcher       = offers[annals.Watcher]("annals.Watcher")
 	forgetter     = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
-
-	// fronted stores are built on package driver. All will be: then this need goes.
-	fronted = offers[interface {
-		Read(ctx context.Context, c annals.Call, fn func(ctx context.Context) error) error
-	}]("driver.Store")
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })

@@ -8,10 +8,10 @@ import (
 )
 
 var closeCases = []testCase{
-	{id: "CLOSE-1", about: "every operation of a closed store is ErrClosed, and Close can be repeated", needs: needs(fronted), run: closedStore},
+	{id: "CLOSE-1", about: "every operation of a closed store is ErrClosed, and Close can be repeated", run: closedStore},
 	{id: "CLOSE-2", about: "each append during Close is acknowledged or ErrClosed", needs: needs(events), run: closeDuringAppends},
 	{id: "CLOSE-3", about: "writes acknowledged before Close are there when the store is opened again", needs: needs(events, reopen), run: closeThenReopen},
-	{id: "CLOSE-4", about: "Close in the body of a loop returns, and the loop ends with ErrClosed at its next item", needs: needs(fronted), run: closeInLoops},
+	{id: "CLOSE-4", about: "Close in the body of a loop returns, and the loop ends with ErrClosed at its next item", run: closeInLoops},
 }
 
 func closedStore(h *harness) {

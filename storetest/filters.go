@@ -11,7 +11,7 @@ import (
 
 // filterCases are about annals.Filter.
 var filterCases = []testCase{
-	{id: "FILTER-1", about: "an invalid filter is ErrInvalid in every query", needs: needs(fronted), run: invalidFilters},
+	{id: "FILTER-1", about: "an invalid filter is ErrInvalid in every query", run: invalidFilters},
 	{id: "FILTER-2", about: "all fields of a filter for events together", needs: needs(events, eventQueries), run: combinedEventFilters},
 	{id: "FILTER-3", about: "all fields of a filter for states together", needs: needs(states, stateQueries), run: combinedStateFilters},
 	{id: "FILTER-4", about: "imported events are older than Behind by their own times", needs: needs(events, eventQueries, eventTimes), run: importedBehind},

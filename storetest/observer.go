@@ -12,12 +12,12 @@ import (
 
 // observerCases are about annals.Observer.
 var observerCases = []testCase{
-	{id: "OBSERVE-1", about: "every operation is one call, with its entity, events and bytes", needs: needs(fronted, openObserved), run: observedOperations},
-	{id: "OBSERVE-2", about: "a loop that breaks off is one call, with what was yielded", needs: needs(fronted, events, openObserved), run: observedLoops},
-	{id: "OBSERVE-3", about: "the result has the error that the caller gets", needs: needs(fronted, events, openObserved), run: observedErrors},
-	{id: "OBSERVE-4", about: "refused calls are observed as well", needs: needs(fronted, openObserved), run: observedRefusals},
-	{id: "OBSERVE-5", about: "an Observer that panics, exits or returns no context disturbs no call", needs: needs(fronted, openObserved), run: brokenObservers},
-	{id: "OBSERVE-6", about: "the Observer gets the contexts of all callers", needs: needs(fronted, events, openObserved), run: observedCallers},
+	{id: "OBSERVE-1", about: "every operation is one call, with its entity, events and bytes", needs: needs(openObserved), run: observedOperations},
+	{id: "OBSERVE-2", about: "a loop that breaks off is one call, with what was yielded", needs: needs(events, openObserved), run: observedLoops},
+	{id: "OBSERVE-3", about: "the result has the error that the caller gets", needs: needs(events, openObserved), run: observedErrors},
+	{id: "OBSERVE-4", about: "refused calls are observed as well", needs: needs(openObserved), run: observedRefusals},
+	{id: "OBSERVE-5", about: "an Observer that panics, exits or returns no context disturbs no call", needs: needs(openObserved), run: brokenObservers},
+	{id: "OBSERVE-6", about: "the Observer gets the contexts of all callers", needs: needs(events, openObserved), run: observedCallers},
 }
 
 // observer records calls. End finds the call in the context that Start returned.

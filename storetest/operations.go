@@ -10,7 +10,7 @@ import (
 
 // operationCases are about all operations.
 var operationCases = []testCase{
-	{id: "OPERATION-1", about: "an error names the operation and the entity", needs: needs(fronted), run: errorsNamed},
+	{id: "OPERATION-1", about: "an error names the operation and the entity", run: errorsNamed},
 }
 
 // errorsNamed uses a context that has ended, which every operation refuses.

@@ -93,7 +93,7 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		c("COLUMN-5", "columns that the type does not have cannot be searched", columnsUnknown[T]),
 		c("COLUMN-6", "states of other types are not found", columnsOfOthers[T]),
 		c("COLUMN-7", "when columns are kept, the rest of the state is replaced as a whole", columnsBesideStates[T], tags),
-		c("COLUMN-8", "a search of a closed store, or one whose body closes the store, ends with ErrClosed", columnsOfClosed[T], fronted),
+		c("COLUMN-8", "a search of a closed store, or one whose body closes the store, ends with ErrClosed", columnsOfClosed[T]),
 		c("CHANGE-1", "the handler is given each change as it is stored", changesSeen[T]),
 		c("CHANGE-2", "writes of the handler are done once for each change, and never for a conflict", changesCounted[T]),
 		c("CHANGE-3", "a write that is sent again is recognised without the handler", changesRepeated[T], idempotentState),

@@ -24,7 +24,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack[T]},
 		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
 		{id: "TX-4", about: "a conflict undoes all writes of the transaction", needs: needs(events), run: txConflicts[T]},
-		{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(fronted, events), run: txEnds[T]},
+		{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(events), run: txEnds[T]},
 		{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore[T]},
 		{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace[T]},
 		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
@@ -32,8 +32,8 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-10", about: "states and offsets are part of the transaction", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
 		{id: "TX-12", about: "reads of the outer store with fn's context see the data before the transaction", needs: needs(events, snapshots), run: txReadsOutside[T]},
 		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
-		{id: "TX-14", about: "Close waits for a transaction", needs: needs(fronted, events), run: txCloseWaits[T]},
-		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(fronted, events, openObserved), run: txObserved[T]},
+		{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits[T]},
+		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
