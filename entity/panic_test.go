@@ -212,7 +212,7 @@ func TestPanicOfADurableStateIsContained(t *testing.T) {
 		})
 }
 
-// Guards the guards in sourced.load and durable.Load, and entity.goOn: what ends on a stored event, snapshot or state fails the
+// Guards the guards in sourced.load and durable.Load, and entity.goOn: what ends on a stored event, a restored snapshot or a state fails the
 // commands that wait, and the next try is free to succeed.
 func TestPanicInRecovery(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestPanicInRecovery(t *testing.T) {
 			init.Init = func(string) int { way.end(); return 0 }
 			evolve.Evolve = func(int, int) int { way.end(); return 0 }
 			event.Events = broken{account.Events, decode}
-			snapshot.States = broken{account.States, decode}
+			snapshot.Restore = func(string, int) int { way.end(); return 0 }
 			first, stored := accountState, accountState
 			first.Init = func(string) int { way.end(); return 0 }
 			stored.States = broken{accountState.States, decode}

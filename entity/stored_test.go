@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -100,13 +99,13 @@ func TestStateThatKnowsItsTimeWaitsForIt(t *testing.T) {
 
 // Guards the error of Decision.Finish: what panics then is stored already, and the state is read again.
 func TestPanicAfterTheWrite(t *testing.T) {
-	for name, panics := range map[string]func(){"panic": func() { panic("sprung") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
 			eachTimed(t, func(t *testing.T, start func(annals.Store, entity.Options, func()) (asks, error)) {
 				calls := 0
 				rt, err := start(newHooked(), entity.Options{}, func() {
 					if calls++; calls == 1 {
-						panics()
+						way.end()
 					}
 				})
 				if err != nil {
@@ -290,11 +289,43 @@ func TestRebuildFromAnOlderSnapshot(t *testing.T) {
 	lifts := withSnapshots("balance/2")
 	lifts.States = codec.JSON("balance/2", codec.Was("balance", func(balance int) (int, error) { return balance, nil }))
 	deposit(t, s, lifts, keep, 2)
-	for e := range s.Journal().Replay(t.Context(), "Account|a", 1, 4) {
-		t.Fatalf("event %d is not deleted", e.SeqNr)
+	for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, 4) {
+		t.Fatalf("event %d, %v, is not deleted", e.SeqNr, err)
 	}
 	o := keep
 	o.Logger = quiet
 	rt, _ := entity.New(s, withSnapshots("balance"), o)
 	mustAsk(t, rt, 1, 7)
+}
+
+// Guards the contain in restore: a snapshot whose decoding panics is a snapshot that cannot be decoded. The Observer is told of all events
+// that were read.
+func TestRebuildWhenDecodingPanics(t *testing.T) {
+	t.Parallel()
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s := newHooked()
+			deposit(t, s, withSnapshots("balance"), entity.Options{}, 3)
+			b := withSnapshots("balance")
+			b.States = codec.Of(31, "balance", func(int) ([]byte, error) { return nil, nil }, func([]byte) (int, error) { way.end(); return 0, nil })
+			counted := &counting{}
+			rt, _ := entity.New(s, b, entity.Options{Logger: quiet, Observer: counted})
+			mustAsk(t, rt, 0, 3)
+			if counted.events != 4 {
+				t.Errorf("the Observer was told of %d events, want 1 behind the snapshot and all 3", counted.events)
+			}
+		})
+	}
+}
+
+// counting is an Observer that counts the events of loads.
+type counting struct{ events int }
+
+func (o *counting) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (o *counting) End(_ context.Context, c annals.Call, r annals.Result) {
+	if c.Op == "load" {
+		o.events += r.Events
+	}
 }

@@ -40,8 +40,9 @@ func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
 		}
 		return err
 	}, func(ev annals.Event) error {
-		if unread != nil {
-			return nil // rebuild reads it again
+		if unread != nil { // rebuild reads it again
+			e.count(ev)
+			return nil
 		}
 		return e.replay(ev)
 	})
@@ -60,11 +61,14 @@ func (e *sourced[C, E, S, R]) reset() error {
 	return e.guard("recover", func() error { e.state = first(e.m.b.Init, e.id); return nil })
 }
 
-// restore makes s the state. It reports false, and why, when s cannot be decoded.
+// restore makes s the state. It reports false, and why, when s cannot be decoded, also because of a panic.
 func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (bool, error) {
 	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
-	state, err := e.m.b.States.Decode(s.Payload)
-	if err != nil {
+	var state S
+	if err := e.m.contain("recover", e.pid, func() (err error) {
+		state, err = e.m.b.States.Decode(s.Payload)
+		return err
+	}); err != nil {
 		return false, err
 	}
 	if e.m.b.Restore != nil {
@@ -74,9 +78,14 @@ func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (bool, error) {
 	return true, nil
 }
 
-func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
+// count adds ev to what has been read.
+func (e *sourced[C, E, S, R]) count(ev annals.Event) {
 	e.read.Events++
 	e.read.Bytes += len(ev.Data) + len(ev.Metadata.Data)
+}
+
+func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
+	e.count(ev)
 	return e.guard("recover", func() error {
 		v, err := e.m.b.Events.Decode(ev.Payload)
 		if err != nil {
