@@ -16,7 +16,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 		syscall.EROFS: true, syscall.EACCES: true, syscall.ENOENT: true,
 	} {
 		err := &fs.PathError{Op: "write", Path: "annals.db-health-1", Err: cause}
-		if cannotWrite(err) != mustAct || kindOf(err) != annals.ErrUnavailable { //nolint:errorlint // a sentinel
+		if cannotWrite(err) != mustAct || kindOf(err) != annals.ErrUnavailable {
 			t.Errorf("%v: somebody must act: %v; kind %v", cause, cannotWrite(err), kindOf(err))
 		}
 	}
