@@ -3,88 +3,47 @@ package sqlitestore_test
 import (
 	"context"
 	"database/sql"
-	"sync"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// ledger is an Observer that counts.
-type ledger struct {
-	mu           sync.Mutex
-	started      []annals.Call
-	ended        []annals.Result
-	foreignStart int // ended with a context that Start did not return
-}
+// requests is an Observer that keeps what the last call cost.
+type requests struct{ last annals.Result }
 
-type ledgerKey struct{}
+func (*requests) Start(ctx context.Context, _ annals.Call) context.Context     { return ctx }
+func (r *requests) End(_ context.Context, _ annals.Call, result annals.Result) { r.last = result }
 
-func (l *ledger) Start(ctx context.Context, c annals.Call) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.started = append(l.started, c)
-	return context.WithValue(ctx, ledgerKey{}, true)
-}
-
-func (l *ledger) End(ctx context.Context, _ annals.Call, r annals.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = append(l.ended, r)
-	if ctx.Value(ledgerKey{}) == nil {
-		l.foreignStart++
-	}
-}
-
-func TestObserver(t *testing.T) {
+// A request is a transaction or a query that a call waits for, also inside a transaction of the user's.
+func TestRequests(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	var l ledger
-	s := open(t, sqlitestore.Options{Observer: &l})
-	check := func(op string, id annals.PersistenceID, events int, fails bool) {
+	var r requests
+	outer := open(t, sqlitestore.Options{Observer: &r})
+	check := func(s annals.Store, id annals.PersistenceID) {
 		t.Helper()
-		if len(l.started) != 1 || len(l.ended) != 1 || l.foreignStart != 0 {
-			t.Fatalf("%s: %d calls started, %d ended, %d of them with another context", op, len(l.started), len(l.ended), l.foreignStart)
+		cost := func(what string, want int, call func() error) {
+			t.Helper()
+			if err := call(); err != nil || r.last.Requests != want {
+				t.Errorf("%s: %d requests, %v, want %d", what, r.last.Requests, err, want)
+			}
 		}
-		c, r := l.started[0], l.ended[0]
-		if c.Op != op || c.Store != "sqlite" || c.ID != id || r.Events != events || (r.Err != nil) != fails || !fails && r.Requests == 0 {
-			t.Errorf("%s was reported as %+v %+v", op, c, r)
-		}
-		l.started, l.ended = nil, nil
+		cost("append", 1, func() error { mustAppend(t, s, commit(id, 0, sqlitestore.PageRows)); return nil })
+		cost("replay of a page", 1, func() error { numbers(t, s, id); return nil })
+		mustAppend(t, s, commit(id, sqlitestore.PageRows, 1))
+		cost("replay of two pages", 2, func() error { numbers(t, s, id); return nil })
+		cost("last number", 1, func() error { _, err := s.Journal().LastSeqNr(ctx, id); return err })
+		cost("put state", 1, func() error { _, err := put(s, id, 0, "x"); return err })
+		cost("forget", 1, func() error {
+			_, err := s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: "S|2", DryRun: true})
+			return err
+		})
+		cost("delete in batches", 4, func() error { return s.Journal().DeleteTo(ctx, id, 4*sqlitestore.DeleteBatch) })
 	}
-	mustAppend(t, s, commit("T|1", 0, 3))
-	check("append", "T|1", 3, false)
-	_, _ = s.Journal().Append(ctx, annals.Commit{ID: "T|1"})
-	check("append", "T|1", 0, true)
-	numbers(t, s, "T|1")
-	check("replay", "T|1", 3, false)
-	for _, err := range s.Journal().Replay(ctx, "T|1", 1, annals.MaxSeqNr) {
-		if err != nil {
-			t.Error(err)
-		}
-		break
+	check(outer, "T|1")
+	err := outer.InTx(ctx, func(_ context.Context, _ *sql.Tx, in annals.Store) error { check(in, "T|2"); return nil })
+	if err != nil || r.last.Requests != 1 {
+		t.Errorf("transaction: %d requests, %v, want 1", r.last.Requests, err)
 	}
-	check("replay", "T|1", 1, false)
-	_, _ = s.Journal().LastSeqNr(ctx, "")
-	check("last number", "", 0, true)
-	_, _ = annals.Recover(ctx, s, "T|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
-	check("recover", "T|1", 3, false)
-	_ = s.InTx(ctx, func(context.Context, *sql.Tx, annals.Store) error { return nil })
-	check("transaction", "", 0, false)
-	_, _ = put(s, "S|1", 0, "x")
-	check("put state", "S|1", 0, false)
-	_, _, _ = s.States().Get(ctx, "S|1")
-	check("get state", "S|1", 0, false)
-	_, _ = s.Forget(ctx, annals.Forgetting{ID: "S|1"})
-	check("forget", "S|1", 0, true)
-	_, _ = s.Forget(ctx, annals.Forgetting{ID: "S|2", DryRun: true})
-	check("forget", "S|2", 0, false)
-	_ = s.Offsets().Save(ctx, annals.Progress{Projection: "p"})
-	check("save offsets", "", 0, false)
-	for _, err := range s.Query().Events(ctx, annals.Filter{}) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	check("query events", "", 3, false)
 }
