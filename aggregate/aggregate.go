@@ -24,16 +24,16 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// Options tune a Repository. The zero Options are right for most.
+// Options configure a Repository. The zero Options suit most programs.
 type Options struct {
 	MaxRetries   int           // of a command after conflicts; 0: 10
 	WriteTimeout time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
 
-	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
+	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
 	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
 
 	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
-	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
+	// not handled. A projection that has never run, or was stopped, prevents the deletes of all entities.
 	Projections []string
 
 	// Metadata is added to what a command writes, its events or its state; nil: none. Stores that keep no metadata of events
@@ -80,8 +80,8 @@ type Repository[C, S, R any] struct {
 	saves  saves
 }
 
-// New is a repository of event-sourced entities. All faults of b and o are reported at once, as ErrInvalid; a store that
-// lacks what b needs is ErrUnsupported.
+// New is a repository of event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the store
+// lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.New", Store: store}
 	wiring.Fault(b.Validate())
@@ -97,7 +97,7 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	return newRepository(store, host.NewSourced(store, b, o.config()), o), nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
 	wiring.Fault(b.Validate())
@@ -130,15 +130,14 @@ func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, 
 	return e.View(fn)
 }
 
-// Ask decides c on the newest state, stores what it decided and returns the reply: the same shape as Ask of an
-// entity.Runtime. A rejection is Decide's own error, unchanged. ErrUnknown means that what c decided may have been stored;
-// after any other *annals.Error nothing was.
+// Ask decides c on the newest state, stores what c decided and returns the reply, like Ask of an entity.Runtime. A rejection is the error
+// of Decide, unchanged. ErrUnknown means that what c decided may have been stored; after any other *annals.Error nothing was.
 func (r *Repository[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
 	result, err := r.Do(ctx, id, c)
 	return result.Reply, err
 }
 
-// Do is Ask with the entity's new number.
+// Do is Ask with the entity's number after the command.
 func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
 	for try := 0; ; try++ {
 		result, overtaken, err := r.once(ctx, id, c, newest)
@@ -151,7 +150,8 @@ func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.
 	}
 }
 
-// DoAt is Do for an entity that must be exactly at number at, as in If-Match: ErrConflict otherwise, without another try.
+// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise c does
+// nothing and the error is ErrConflict, also when another owner writes at the same time. ErrInvalid when at is negative.
 func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
 	if at < 0 {
 		pid, _ := host.Identify(r.model, "ask", id, r.limits)
@@ -161,7 +161,7 @@ func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.Seq
 	return result, err
 }
 
-// newest is the at of a command that takes the entity as it is.
+// newest is the at of a command that is executed whatever the entity's number is.
 const newest annals.SeqNr = -1
 
 func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Entity[C, S, R], error) {

@@ -19,7 +19,7 @@ var counter = behavior.EventSourced[int, int, int, int]{
 	Reply:  func(total, _ int, _ []int) int { return total },
 }
 
-// DoAt is an If-Match: it does nothing to an entity that has moved on.
+// DoAt is an If-Match: it does nothing to an entity that has changed.
 func ExampleRepository_DoAt() {
 	ctx := context.Background()
 

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/internal/host"
 )
 
-// maxSaves is how many snapshots are saved at the same time. When more are due, those are left to later commands.
+// maxSaves is how many snapshots are saved at the same time. Further ones are left out: later commands take them.
 const maxSaves = 16
 
 // saves are the snapshots being saved, one at a time for each entity.
@@ -69,7 +69,7 @@ func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 }
 
 // Wait returns when the snapshots of the commands answered so far are saved, or with ctx's error when that has ended. A process
-// that is frozen or ended once it has answered calls Wait first; a snapshot that gets lost is made up for by a later one.
+// that is frozen or ended once it has answered calls Wait first. A later command replaces a snapshot that got lost.
 func (r *Repository[C, S, R]) Wait(ctx context.Context) error {
 	for _, done := range r.saves.underWay() {
 		select {

@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals/internal/host"
 )
 
-// batch is the commands that share the fate of one write: those that decided it, and those that were rejected by or only
-// read a state that is not stored before it is.
+// batch is the commands that are answered together after one write: those that wrote, and those that were decided on a state which this
+// write makes durable. When no command wrote, the batch is answered after a look at the store.
 type batch[C, S, R any] struct {
 	commands []*command[C, S, R]
 	writers  int  // commands that decided something
@@ -77,7 +77,7 @@ func (r *Runtime[C, S, R]) freeBatch(b *batch[C, S, R]) {
 	r.batches.Put(b)
 }
 
-// seal makes the next batch the current one and reports whether it is to be sent; if not, it is settled already.
+// seal makes the next batch the current one and reports whether it must be sent. If not, it is settled already.
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
 	e.current, e.next = b, nil
@@ -105,8 +105,8 @@ func (b *batch[C, S, R]) show(state host.Entity[C, S, R]) {
 	}
 }
 
-// send sends the current batch, without the turn, so that commands can be decided meanwhile. It reports whether it has the
-// turn again afterwards.
+// send sends the current batch. The turn is free meanwhile, so that other goroutines can decide commands. It reports whether this
+// goroutine has the turn again afterwards.
 func (e *entity[C, S, R]) send() bool {
 	e.mu.Lock()
 	e.writing, e.turn = true, false
@@ -118,7 +118,7 @@ func (e *entity[C, S, R]) send() bool {
 	return e.sent()
 }
 
-// sent gives the current batch, which has an outcome, back to the turn, and reports whether that is now the caller's.
+// sent records that the current batch has an outcome, and reports whether the caller now has the turn.
 func (e *entity[C, S, R]) sent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,8 +126,8 @@ func (e *entity[C, S, R]) sent() bool {
 	return e.takeTurn()
 }
 
-// answerStored answers the commands of a batch that writes nothing: all that they were decided on is stored by now. Those
-// that must not miss what others wrote still have to ask the store.
+// answerStored answers the commands of a batch that writes nothing: everything that they were decided on is stored by now. Those whose
+// answer the store must confirm stay in the batch.
 func (b *batch[C, S, R]) answerStored() {
 	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, S, R]) bool {
 		if c.fresh {
@@ -151,7 +151,7 @@ func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
 	return err
 }
 
-// settle tells the commands of the current batch what became of it.
+// settle answers the commands of the current batch, or has them decided again, depending on the outcome of the write.
 func (e *entity[C, S, R]) settle() {
 	b := e.current
 	e.current = nil
@@ -166,13 +166,13 @@ func (e *entity[C, S, R]) settle() {
 			e.save(b.ctx, *b.write.Snapshot)
 		}
 	case errors.Is(err, annals.ErrUnknown):
-		// What these commands decided may be stored: they are not decided again, only those behind them are.
+		// What these commands decided may be stored: they are not decided again. The commands of the next batch are.
 		e.reload(nil)
 		failAll(b.commands, err)
 	case errors.Is(err, annals.ErrConflict):
 		e.overtaken(b, err)
 	case len(b.commands) > 1 && blamesOne(err):
-		e.single = len(b.commands) // one by one they show whose fault it is
+		e.single = len(b.commands) // written one by one, only the command at fault fails
 		e.reload(b.commands)
 	default:
 		e.reload(nil)
@@ -196,7 +196,7 @@ func (e *entity[C, S, R]) finish(b *batch[C, S, R]) {
 	}
 }
 
-// overtaken has the commands of b decided again, on what another owner has written.
+// overtaken has the commands of b decided again, because another owner has written.
 func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
 	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, S, R]) bool {
 		c.tries++
@@ -208,12 +208,12 @@ func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
 	})
 	e.reload(b.commands)
 	if e.conflicts > 0 {
-		_ = backoff.Wait(e.runtime.base, e.conflicts-1) // cut short by Shutdown: the commands see that themselves
+		_ = backoff.Wait(e.runtime.base, e.conflicts-1) // ends early when the runtime is shut down; the commands are refused then
 	}
 	e.conflicts++
 }
 
-// blamesOne reports whether err is about what was written, so that one of several commands may be to blame.
+// blamesOne reports whether err is about the content of the write: then a single command may have caused it.
 func blamesOne(err error) bool {
 	e := (*annals.Error)(nil)
 	if !errors.As(err, &e) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deadlines makes the contexts of writes. All writes that begin within an eighth of timeout share one: setting and
-// stopping a timer costs more than the rest of what the runtime does for a command.
+// deadlines makes the contexts of writes. All writes that begin within an eighth of timeout share one context, because setting and
+// stopping a timer for each write would cost more than everything else that the runtime does for a command.
 type deadlines struct {
 	base    context.Context
 	timeout time.Duration

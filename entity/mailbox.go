@@ -40,6 +40,13 @@ func (m *mailbox[C, S, R]) pop() *command[C, S, R] {
 	return c
 }
 
+// shrink frees the memory of an empty mailbox in which several commands have waited.
+func (m *mailbox[C, S, R]) shrink() {
+	if cap(m.commands) > 4 {
+		*m = mailbox[C, S, R]{}
+	}
+}
+
 // move copies the commands to the beginning of to and makes it the memory of m.
 func (m *mailbox[C, S, R]) move(to []*command[C, S, R]) {
 	n := copy(to, m.commands[m.head:])

@@ -12,26 +12,26 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// Options tune a Runtime. The zero Options are right for most.
+// Options configure a Runtime. The zero Options suit most programs.
 type Options struct {
-	MaxEntities int           // in memory at once; 0: 100,000. When all are busy, commands to others wait
-	IdleAfter   time.Duration // passivate an entity that has had nothing to do for so long; 0: 2 minutes
+	MaxEntities int           // in memory at once; 0: 100,000. When all are busy, commands to other entities wait
+	IdleAfter   time.Duration // drop an entity from memory that has had no commands for this time; 0: 2 minutes
 
-	MaxBatch        int           // commands decided together into one write; 0: 256, 1: never batch
+	MaxBatch        int           // commands in one write; 0: 256, 1: each command is a write of its own
 	MaxRetries      int           // of a command after conflicts; 0: 10
-	WriteTimeout    time.Duration // of one write with all its tries, whatever the callers' contexts say, or up to an eighth less; 0: 10 s
+	WriteTimeout    time.Duration // of one write with all its tries, or up to an eighth less; independent of the callers' contexts; 0: 10 s
 	RecoveryTimeout time.Duration // of reading an entity from the store; 0: 1 minute
 
-	// SingleOwner declares that only this Runtime writes to its entities. Then a rejection, or the reply to a command that
-	// writes nothing, is answered from memory. Without it such an answer is given only after the store confirmed that nobody
-	// else had written when the command was asked: one look at the store for a batch, none for a batch that writes.
+	// SingleOwner declares that only this Runtime writes to its entities. Then a rejection, a View, or the reply to a command that
+	// writes nothing, is answered from memory. Without SingleOwner such an answer is given only after the store has confirmed that no
+	// other owner had written when the command was sent. That takes one read for a batch, and none for a batch that writes.
 	SingleOwner bool
 
-	KeepSnapshots int  // the newest; 0: 1. Stores that keep only one keep one
+	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
 	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
 
 	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
-	// not handled. A projection that was never run, or stopped, holds up the deletes of all entities.
+	// not handled. A projection that has never run, or was stopped, prevents the deletes of all entities.
 	Projections []string
 
 	// Metadata is added to what a command writes, its events or its state, and made from the context of the command's caller; nil: none.
@@ -46,7 +46,7 @@ type Options struct {
 	// callers share the operation, annals.Callers has their contexts; the store gets the same. May be nil.
 	Observer annals.Observer
 
-	Logger *slog.Logger // for what no caller can be told: failed snapshots, stacks of panics; nil: slog.Default()
+	Logger *slog.Logger // for failed snapshots and stacks of panics; nil: slog.Default()
 }
 
 func (o *Options) setDefaults() {

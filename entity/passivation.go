@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// idler is an entity's place among those that have nothing to do.
+// idler is what the list of idle entities stores in an entity.
 type idler[C, S, R any] struct {
 	idle       bool
 	since      time.Time
 	prev, next *entity[C, S, R]
 }
 
-// idlers are the entities that have nothing to do, the longest idle first.
+// idlers is the list of the entities that have nothing to do, the longest idle first.
 type idlers[C, S, R any] struct{ first, last *entity[C, S, R] }
 
 func (l *idlers[C, S, R]) push(e *entity[C, S, R], since time.Time) {
@@ -38,7 +38,8 @@ func (l *idlers[C, S, R]) remove(e *entity[C, S, R]) {
 	e.rest = idler[C, S, R]{}
 }
 
-// retire gives the turn of e back when e has nothing to do.
+// retire makes e idle and gives its turn back, if e has nothing to do; else it returns false. An entity that is not loaded is dropped
+// from memory.
 func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,10 +48,7 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 		e.mu.Unlock()
 		return false
 	}
-	if e.next != nil { // an idle entity needs little memory
-		r.freeBatch(e.next)
-		e.next = nil
-	}
+	e.shrink()
 	e.turn = false
 	e.mu.Unlock()
 
@@ -66,13 +64,23 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	return true
 }
 
-// evict passivates an idle entity: all that it knows is stored. r.mu is held.
+// shrink frees what an idle entity does not need. The turn and e.mu are held.
+func (e *entity[C, S, R]) shrink() {
+	if e.next != nil {
+		e.runtime.freeBatch(e.next)
+		e.next = nil
+	}
+	e.mailbox.shrink()
+	e.state.Rest()
+}
+
+// evict drops an idle entity from memory: everything it has is stored. r.mu is held.
 func (r *Runtime[C, S, R]) evict(e *entity[C, S, R]) {
 	r.idle.remove(e)
 	delete(r.live, e.id)
 }
 
-// sweepLater sees to it that idle entities are passivated in time. r.mu is held.
+// sweepLater sets the timer for the entity that has been idle longest. r.mu is held.
 func (r *Runtime[C, S, R]) sweepLater() {
 	if r.sweeping || r.idle.first == nil {
 		return
@@ -86,7 +94,7 @@ func (r *Runtime[C, S, R]) sweepLater() {
 	}
 }
 
-// sweep passivates the entities that have been idle for long enough.
+// sweep drops the entities from memory that have been idle for IdleAfter.
 func (r *Runtime[C, S, R]) sweep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

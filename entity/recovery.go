@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// load reads the entity from the store for the commands that wait. When that fails they fail with it; the next command
+// load reads the entity from the store for the commands that wait. When that fails, they fail with the same error; the next command
 // tries again.
 func (e *entity[C, S, R]) load() {
 	commands := e.wanted()
@@ -26,7 +26,7 @@ func (e *entity[C, S, R]) load() {
 	e.refuseAll(err)
 }
 
-// refuseAll fails the commands that wait, but those of Evict: they do not need the state.
+// refuseAll fails the commands that wait, except those of Evict, which do not need the state.
 func (e *entity[C, S, R]) refuseAll(err error) {
 	e.mu.Lock()
 	commands := e.mailbox.takeAll()
@@ -43,8 +43,7 @@ func (e *entity[C, S, R]) refuseAll(err error) {
 	}
 }
 
-// wanted drops the commands whose callers have given up and returns the others. For those a load that begins now is fresh
-// enough.
+// wanted drops the commands whose callers have given up and returns the others. A load that begins now confirms their answers.
 func (e *entity[C, S, R]) wanted() []*command[C, S, R] {
 	e.mu.Lock()
 	defer e.mu.Unlock()

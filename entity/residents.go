@@ -4,15 +4,15 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// arrival is a command to an entity for which there is no room in memory.
+// arrival is a command that waits because MaxEntities entities are in memory and all of them are busy.
 type arrival[C, S, R any] struct {
 	id      string
 	pid     annals.PersistenceID
 	command *command[C, S, R]
 }
 
-// activate is the live entity named id, which it makes if there is room. It is nil when all entities that may be in
-// memory are busy. r.mu is held.
+// activate returns the entity named id, and makes it if it is not in memory. It returns nil when MaxEntities entities are in memory and
+// all of them are busy. r.mu is held.
 func (r *Runtime[C, S, R]) activate(id string, pid annals.PersistenceID) *entity[C, S, R] {
 	if e := r.live[id]; e != nil {
 		return e
@@ -38,7 +38,7 @@ func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, S, R]) bool {
 	return e.push(c)
 }
 
-// admit lets commands in for which there is room now. r.mu is held.
+// admit hands over the commands in the queue whose entities can be in memory now. r.mu is held.
 func (r *Runtime[C, S, R]) admit() {
 	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
 		a := front.Value.(*arrival[C, S, R])
@@ -54,7 +54,7 @@ func (r *Runtime[C, S, R]) admit() {
 	}
 }
 
-// abandon takes c out of the crowd, if it is there.
+// abandon removes c from the queue, if it is there.
 func (r *Runtime[C, S, R]) abandon(c *command[C, S, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,25 +18,25 @@ type Runtime[C, S, R any] struct {
 	model    host.Observed[C, S, R]
 	limits   annals.Limits
 	o        Options
-	base     context.Context // of all calls to the store; ends with the runtime, and not with a caller
+	base     context.Context // of all calls to the store; ends with the runtime, not with a caller
 	stop     context.CancelFunc
 	writes   deadlines
 	commands sync.Pool // of *command
 	batches  sync.Pool // of *batch
 
-	mu       sync.Mutex // before entity.mu, where both are held
+	mu       sync.Mutex // locked before entity.mu where both are held
 	live     map[string]*entity[C, S, R]
 	idle     idlers[C, S, R]
 	active   int       // live and not idle
-	queue    list.List // of *arrival: commands for which there is no room; then no entity is idle
+	queue    list.List // of *arrival: commands to entities that cannot be in memory yet; then no entity is idle
 	sweeper  *time.Timer
 	sweeping bool // sweeper is set
 	closed   bool
 	drained  chan struct{} // closed when all commands accepted before Shutdown are answered
 }
 
-// New starts a runtime for event-sourced entities. All faults of b and o are reported at once, as ErrInvalid; a store that
-// lacks what b needs is ErrUnsupported.
+// New starts a runtime for event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the
+// store lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Runtime[C, S, R], error) {
 	wiring := host.Wiring{Op: "entity.New", Store: store}
 	wiring.Fault(b.Validate())
@@ -52,7 +52,7 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	return newRuntime(store, host.NewSourced(store, b, o.config()), o), nil
 }
 
-// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections mean nothing to them.
+// NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Runtime[C, S, R], error) {
 	wiring := host.Wiring{Op: "entity.NewState", Store: store}
 	wiring.Fault(b.Validate())
@@ -75,7 +75,7 @@ func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Op
 	return r
 }
 
-// Len is how many entities are in memory.
+// Len is the number of entities in memory.
 func (r *Runtime[C, S, R]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Shutdown refuses new commands with ErrClosed and returns when those accepted are answered. When ctx ends first it
-// cancels what is in flight, which its callers see as ErrUnknown, answers the rest with ErrClosed and returns an error
-// with ctx's. It may be called more than once. The store stays open.
+// Shutdown refuses new commands with ErrClosed and returns when the accepted ones are answered. When ctx ends first, Shutdown cancels the
+// writes in flight, whose callers get ErrUnknown, answers the other commands with ErrClosed, and returns ErrUnknown with ctx's error. It
+// may be called more than once. The store stays open.
 func (r *Runtime[C, S, R]) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
@@ -28,7 +28,7 @@ func (r *Runtime[C, S, R]) Shutdown(ctx context.Context) error {
 	}
 }
 
-// checkDrained ends the runtime when it is closed and no entity is at work: then nobody waits for room either. r.mu is held.
+// checkDrained ends the runtime when it is closed and all entities are idle: then the queue is empty, too. r.mu is held.
 func (r *Runtime[C, S, R]) checkDrained() {
 	if !r.closed || r.active > 0 || r.live == nil {
 		return
@@ -41,7 +41,7 @@ func (r *Runtime[C, S, R]) checkDrained() {
 	close(r.drained)
 }
 
-// halt cancels what is in flight and refuses what waits.
+// halt cancels the writes in flight and refuses the commands in the queue.
 func (r *Runtime[C, S, R]) halt() {
 	r.stop()
 	r.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/annals-go/annals/internal/host"
 )
 
-// save stores s and deletes what it makes superfluous, beside whatever the entity does meanwhile. No command depends on
-// it: when it fails, the snapshot SnapshotEvery events later does its work. The values of ctx go with it.
+// save stores s and deletes what s makes superfluous, on a goroutine of its own and with the values of ctx. No command depends on s: when
+// the save fails, the next snapshot is taken SnapshotEvery events later.
 func (e *entity[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	e.mu.Lock()
 	e.saving = true

@@ -17,7 +17,7 @@ type Durable[C, S, R any] struct {
 	caps   annals.Capabilities
 }
 
-// NewDurable needs a valid b. A missing codec is JSON.
+// NewDurable needs a valid b. A nil codec becomes JSON.
 func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) *Durable[C, S, R] {
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
@@ -42,7 +42,7 @@ func (m *Durable[C, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (
 	return s.Revision, err
 }
 
-// SaveSnapshot implements Model: a durable state is a snapshot of itself and has no others.
+// SaveSnapshot implements Model. A durable state has no snapshots.
 func (m *Durable[C, S, R]) SaveSnapshot(context.Context, NewSnapshot) error { return nil }
 
 // Repeatable implements Model.
@@ -76,6 +76,8 @@ func (e *durable[C, S, R]) SeqNr() annals.SeqNr {
 }
 
 func (e *durable[C, S, R]) Final() bool { return !e.dirty }
+
+func (e *durable[C, S, R]) Rest() {}
 
 func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error) {
 	var zero S
@@ -152,8 +154,7 @@ func (e *durable[C, S, R]) decide(ctx context.Context, c C) (d Decision[R]) {
 	return d
 }
 
-// Seal encodes once what may be the outcome of many commands. When that fails it is the host that finds out which
-// of them is to blame.
+// Seal encodes the state that the last of the commands left. When that fails, the host finds out which command caused it.
 func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	*w = Write{Empty: !e.dirty, Delete: e.deleted, State: annals.StateWrite{ID: e.pid, After: e.last, Metadata: e.metadata}}
 	e.metadata = annals.Payload{}

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// panicked is the error of a panic in domain code; the stack goes to log. A nil value is runtime.Goexit: the goroutine ends all
-// the same. Called in the deferred function that recovered value, so that the stack still shows where.
+// panicked is the error of a panic in domain code, and logs the stack. A nil value means runtime.Goexit, which cannot be stopped: the
+// goroutine ends. panicked is called in the deferred function that recovered value, so that the stack shows where the panic began.
 func panicked(log *slog.Logger, op string, id annals.PersistenceID, value any) error {
 	err := panics.Error(op, id, value)
 	log.LogAttrs(context.Background(), slog.LevelError, "annals: domain code panicked",
@@ -18,7 +18,7 @@ func panicked(log *slog.Logger, op string, id annals.PersistenceID, value any) e
 	return err
 }
 
-// guard runs fn and turns its panic into an error.
+// guard runs fn and returns a panic of fn as an error.
 func guard(log *slog.Logger, op string, id annals.PersistenceID, fn func() error) (err error) {
 	returned := false
 	defer func() {
@@ -31,5 +31,5 @@ func guard(log *slog.Logger, op string, id annals.PersistenceID, fn func() error
 	return err
 }
 
-// Exited is the error of the commands whose goroutine domain code has ended with runtime.Goexit.
+// Exited is the error when domain code has ended a goroutine of the host with runtime.Goexit.
 func Exited(op string, id annals.PersistenceID) error { return panics.Error(op, id, nil) }

@@ -1,5 +1,5 @@
-// Package host is what the hosts of behaviors share: package entity keeps entities in memory, package aggregate does
-// not, but both load, decide, write and keep snapshots in the same way. Sourced and Durable are the two strategies.
+// Package host is what the two hosts of behaviors have in common. Package entity keeps entities in memory, package aggregate does not;
+// both load, decide, write and save snapshots in the same way. Sourced runs event-sourced behaviors, Durable those with durable states.
 package host
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// Model is one behavior on one store. It is safe for concurrent use.
+// Model is one behavior with one store. It is safe for concurrent use.
 type Model[C, S, R any] interface {
 	// ID is the persistence id of the entity named id, not checked.
 	ID(id string) annals.PersistenceID
@@ -21,22 +21,21 @@ type Model[C, S, R any] interface {
 	Send(ctx context.Context, w *Write) (annals.Receipt, error)
 	// Last is the number of the entity's newest event or revision in the store.
 	Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error)
-	// SaveSnapshot saves s, which an acknowledged write has made true, then deletes what it makes superfluous.
+	// SaveSnapshot saves s, whose events are stored, and then deletes what s makes superfluous.
 	SaveSnapshot(ctx context.Context, s NewSnapshot) error
-	// Repeatable reports whether the store recognises a write that it has seen before.
+	// Repeatable reports whether the store recognises a write that is sent again.
 	Repeatable() bool
 }
 
-// Entity is one entity in memory: what is stored and what has been decided on top of it. It belongs to one goroutine
-// at a time.
+// Entity is one entity in memory: its stored state with what has been decided since. One goroutine at a time may use it.
 type Entity[C, S, R any] interface {
-	// Load reads the entity from the store in place of everything that was there. After an error it must be loaded again. The Result
+	// Load reads the entity from the store and replaces everything that e held. After an error it must be loaded again. The Result
 	// has the events and bytes that were read and the tries beyond the first.
 	Load(ctx context.Context) (annals.Result, error)
-	// Decide runs c against the newest decided state.
+	// Decide runs c on the newest decided state.
 	Decide(ctx context.Context, c C) Decision[R]
-	// Seal moves what has been decided since the last Seal into w, whose memory it reuses; with a snapshot behind it
-	// when one is due and wanted. After an error the entity must be loaded again.
+	// Seal moves what has been decided since the last Seal into w, whose memory it reuses. It adds a snapshot of the state when snapshot
+	// is true and one is due. After an error the entity must be loaded again.
 	Seal(w *Write, snapshot bool) error
 	// View calls fn with the newest decided state and its number. fn must not change the state. A panic in fn is an error.
 	View(fn func(s S, number annals.SeqNr) error) error
@@ -45,15 +44,17 @@ type Entity[C, S, R any] interface {
 	// Final reports whether SeqNr stays the number of this state alone. It is false while a durable state has changed since the last
 	// Seal: further commands can change it under the same revision.
 	Final() bool
+	// Rest frees the memory that is needed only while commands are decided. Everything decided must be sealed.
+	Rest()
 }
 
 // Decision is what became of a command.
 type Decision[R any] struct {
 	Reply  R
-	Err    error // the domain's rejection, unchanged, or an *annals.Error about this command alone
-	Wrote  bool  // the next Seal holds something of this command
-	Full   bool  // did nothing: what is decided must be sealed first
-	Broken bool  // Err, and the state is no longer sound: load again
+	Err    error // the rejection of Decide, unchanged, or an *annals.Error about this command alone
+	Wrote  bool  // the command changed something, which the next Seal contains
+	Full   bool  // nothing was done: what is already decided must be sealed first
+	Broken bool  // Err is set and the state is no longer valid: the entity must be loaded again
 
 	// Finish is set when state and reply depend on what the store says of the write. Then no further command may be decided before the
 	// write has been acknowledged and Finish has been called, once, and has returned the reply. After an error of it, which is
@@ -75,7 +76,7 @@ type Write struct {
 // NewSnapshot is a snapshot that is due.
 type NewSnapshot struct {
 	annals.Snapshot
-	Before annals.SeqNr // number of the one before it; 0: there is none
+	Before annals.SeqNr // number of the previous snapshot; 0: there is none
 }
 
 // ID is the entity that w writes to.
@@ -86,7 +87,7 @@ func (w *Write) ID() annals.PersistenceID {
 	return w.Commit.ID
 }
 
-// After is the number that w expects, and for an empty w the number of the state that its commands saw.
+// After is the number that the entity must have for w to be stored; for an empty w, the number of the state that its commands saw.
 func (w *Write) After() annals.SeqNr { return max(w.Commit.After, w.State.After) }
 
 // Op is w's operation as in annals.Error.
@@ -100,7 +101,7 @@ func (w *Write) Op() string {
 	return "put state"
 }
 
-// Identify is the persistence id of the entity named id, or what is wrong with it.
+// Identify is the persistence id of the entity named id. The error is ErrInvalid when the id is, ErrPanic when domain code panicked.
 func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pid annals.PersistenceID, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -114,8 +115,7 @@ func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pi
 	return pid, pid.ValidateRead(op, l)
 }
 
-// Config is what both strategies need beside behavior and store. All fields are required but Metadata. Logger does not panic:
-// see panics.Logger.
+// Config is what a Model needs beside behavior and store. Metadata and Projections may be nil. Logger must not panic: see panics.Logger.
 type Config struct {
 	KeepSnapshots int
 	DeleteEvents  bool

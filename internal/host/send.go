@@ -8,11 +8,10 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// Send writes w, sending the identical write again for as long as ctx allows while its outcome is unknown or the store
-// unavailable. The error is then certain (nothing of w was written) unless it is ErrUnknown. retries
-// counts the tries beyond the first.
+// Send writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. After
+// ErrUnknown w may have been written; after any other error it was not. retries counts the tries after the first.
 func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annals.Receipt, retries int, err error) {
-	doubt := false // an earlier try may have landed
+	doubt := false // an earlier try may have been stored
 	for ; ; retries++ {
 		w.State.FirstTry = !doubt
 		r, err := m.Send(ctx, w)
@@ -21,8 +20,8 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annal
 		}
 		doubt = doubt || !certain(err)
 		again := (!certain(err) || annals.SafeToRetry(err)) && !forgotten(err)
-		// After a doubtful try only a store that knows its writes again can say that none of them landed: for any
-		// other the conflict may be with ourselves.
+		// After a try with an unknown outcome, a conflict may be one with that try. Only a store that recognises repeated writes
+		// reports a conflict for certain.
 		if doubt && (!errors.Is(err, annals.ErrConflict) || !m.Repeatable()) {
 			err = unknown(w, err)
 		}
@@ -32,7 +31,7 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annal
 	}
 }
 
-// Check looks whether the store has what the commands of an empty w saw: ErrConflict when another owner has written.
+// Check compares the number in the store with the one that the commands of an empty w saw: ErrConflict when another owner has written.
 func Check[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) error {
 	last, err := m.Last(ctx, w.ID())
 	if err != nil {
@@ -44,21 +43,20 @@ func Check[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) error {
 	return nil
 }
 
-// certain reports whether a write that returned err wrote nothing. An error that is not of a store's own making says
-// nothing about what happened.
+// certain reports whether a write that returned err wrote nothing for certain. An error that is no *annals.Error leaves the outcome open.
 func certain(err error) bool {
 	e := (*annals.Error)(nil)
 	return errors.As(err, &e) && !errors.Is(err, annals.ErrUnknown)
 }
 
-// forgotten reports whether the store no longer remembers who wrote what follows w.After: it will not remember later.
+// forgotten reports whether the store no longer knows which write followed the number w.After. Another try cannot change that.
 func forgotten(err error) bool {
 	e := (*annals.Error)(nil)
 	return errors.Is(err, annals.ErrUnknown) && errors.As(err, &e) && e.Last > e.After
 }
 
-// unknown is err with the kind that the whole of the tries has. A store's own error goes in as text: its kind was that
-// of one try.
+// unknown is an error of kind ErrUnknown with err as its cause. An *annals.Error is included as text, because its kind is that of one try
+// and must not match.
 func unknown(w *Write, err error) error {
 	if e := (*annals.Error)(nil); errors.As(err, &e) {
 		if errors.Is(err, annals.ErrUnknown) {

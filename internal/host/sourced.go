@@ -21,7 +21,7 @@ type Sourced[C, E, S, R any] struct {
 	perCommit annals.Limits // of the events of one command
 }
 
-// NewSourced needs a valid b. Missing codecs are JSON.
+// NewSourced needs a valid b. A nil codec becomes JSON.
 func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) *Sourced[C, E, S, R] {
 	if b.Events == nil {
 		b.Events = codec.JSON[E](b.Type)
@@ -152,7 +152,7 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) (known any,
 func (e *sourced[C, E, S, R]) fits(first bool) bool {
 	l := &e.m.caps.Limits
 	if l.FirstSnapshot && first {
-		return false // it carries one command and its snapshot, so that a fault of either is that command's
+		return false // the first commit has one command and its snapshot, so that an error of either is that command's
 	}
 	return (l.MaxEvents == 0 || len(e.events) <= l.MaxEvents) && (l.MaxBytes == 0 || e.bytes <= l.MaxBytes)
 }
@@ -198,7 +198,7 @@ func (e *sourced[C, E, S, R]) due() *NewSnapshot {
 
 // take encodes the state now: the next command may change it in place.
 func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
-	e.snapshot = e.last // also when it fails: the next try is SnapshotEvery events away
+	e.snapshot = e.last // also when it fails: the next try is SnapshotEvery events later
 	err = e.m.contain("encode snapshot", e.pid, func() error {
 		p, err := e.m.b.States.Encode(e.state)
 		if err != nil {
@@ -210,14 +210,20 @@ func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
 	return s, err
 }
 
-// drop forgets what is decided and not sealed.
+// Rest keeps the memory of the few events that a single command decides, so that one command at a time allocates none.
+func (e *sourced[C, E, S, R]) Rest() {
+	if cap(e.events) > 2 {
+		e.events = nil
+	}
+}
+
+// drop discards what is decided and not sealed.
 func (e *sourced[C, E, S, R]) drop() {
 	clear(e.events)
 	e.events, e.bytes = e.events[:0], 0
 }
 
-// contain is guard for what no command may suffer from: not from runtime.Goexit either, which would end the goroutine that
-// works for the commands.
+// contain is guard on a goroutine of its own, for work that no command may fail with: a runtime.Goexit in fn ends that goroutine only.
 func (m *Sourced[C, E, S, R]) contain(op string, pid annals.PersistenceID, fn func() error) error {
 	return panics.Contain(op, pid, func() error { return guard(m.c.Logger, op, pid, fn) })
 }

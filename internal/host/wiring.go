@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 )
 
-// Wiring gathers what is wrong with a behavior, its options and its store before op starts a host: everything at once.
+// Wiring collects everything that is wrong with a behavior, its options and its store, so that Op reports it at once.
 type Wiring struct {
 	Op     string
 	Store  annals.Store
@@ -50,8 +50,8 @@ func (c *Wiring) Err() error {
 	return unsupported
 }
 
-// NeedsEvents records what an event-sourced behavior that takes a snapshot every n events needs, where its events are deleted
-// behind the projections.
+// NeedsEvents records what an event-sourced behavior needs that takes a snapshot every n events, 0 for none, and whose events are deleted,
+// or not, once projections have handled them.
 func (c *Wiring) NeedsEvents(n int, deleteEvents bool, projections []string) {
 	c.Fault(progress.Fault(projections))
 	if len(projections) > 0 {
