@@ -19,8 +19,8 @@ var (
 	ErrUnsupported = errors.New("not supported")   // refused before anything was written
 	ErrTruncated   = errors.New("truncated")       // what was being read was deleted at the same time: read again
 	ErrTooLarge    = errors.New("too large")       // refused before anything was written
-	ErrCorrupt     = errors.New("corrupt")         // what is stored cannot be right: a hole, an unreadable record
-	ErrFenced      = errors.New("fenced")          // another worker holds this now
+	ErrCorrupt     = errors.New("corrupt")         // what is stored is wrong: a missing number, a record that cannot be read
+	ErrFenced      = errors.New("fenced")          // another worker has taken over
 	ErrPanic       = errors.New("panic")           // domain code panicked; the command did nothing
 	ErrClosed      = errors.New("closed")          // the store or runtime has been closed; nothing was written
 )

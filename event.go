@@ -13,11 +13,11 @@ type Payload struct {
 type NewEvent struct {
 	Payload
 	Tags     []string
-	Metadata Payload // zero = none
+	Metadata Payload // zero: none
 	// Time is for importers: when the event was stored elsewhere. Zero is the store's clock. A store that claims EventTimes keeps it,
-	// in microseconds. A follower that has read beyond this time does not find the event: import before anything follows.
+	// in microseconds. A reader that follows events and has read past this time does not get the event: import before readers start.
 	Time    time.Time
-	Adapter string // manifest of an Akka event adapter: carried for its tables, "" for everybody else
+	Adapter string // manifest of an Akka event adapter, for events of its tables; otherwise ""
 }
 
 // Commit is one atomic write to one entity. The store may keep payloads but does not touch the Events
@@ -27,7 +27,7 @@ type Commit struct {
 	After    SeqNr      // the last SeqNr the writer knows: the optimistic lock, never optional
 	Events   []NewEvent // stored all or none, numbered After+1 …
 	Snapshot *Snapshot  // optional, of the state after the last event, stored with the events; see Capabilities
-	WriteID  WriteID    // a new one for every write: sharing one between writes hides a conflict with oneself; zero = the store's
+	WriteID  WriteID    // a new one for every write: with the same one for two writes, a conflict between them is not noticed; zero: the store chooses one
 }
 
 // Receipt says what a write did.

@@ -10,11 +10,14 @@ import (
 	"strings"
 )
 
-// Openers opens stores by URL: the scheme picks the function. It is a plain map, so main shows what is linked in.
+// Openers opens stores by URL. The key is the scheme, and the value is the OpenURL of the Options of a store:
+//
+//	stores := annals.Openers{"mem": memstore.Options{}.OpenURL, "sqlite": sqlitestore.Options{}.OpenURL}
+//	store, err := stores.Open(ctx, "sqlite:chat.db")
 type Openers map[string]func(ctx context.Context, u *url.URL) (Store, error)
 
-// Open opens the store that rawURL names. A URL that is none is ErrInvalid, a scheme that is not in o ErrUnsupported;
-// errors never repeat the URL, which may hold a password. docs/stores/urls.md lists the parameters of all stores.
+// Open opens the store that rawURL names. A text that is not a URL is ErrInvalid, and a scheme that is not in o is ErrUnsupported. Errors
+// never repeat the URL, which may contain a password. docs/stores/urls.md lists the parameters of all stores.
 func (o Openers) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil { // its text quotes the URL: where a password is not percent-encoded, a piece of it is taken for the port

@@ -49,18 +49,19 @@ type StateStore interface {
 	Delete(ctx context.Context, w StateWrite) (Receipt, error)
 }
 
-// StateSkipper is an optional ability of a Store, for importers: a state goes on at the revision that it had elsewhere.
+// StateSkipper is an optional ability of a Store, for importers: a state continues with the revision that it had elsewhere.
 type StateSkipper interface {
 	// SkipStateTo makes the state's last revision n, as if 1 … n had been written and the last of them had been a delete. ErrConflict when
 	// the state has been written already. To copy a state of revision n, skip to n-1 and Put it.
 	SkipStateTo(ctx context.Context, id PersistenceID, n SeqNr) error
 }
 
-// Columns are values for columns of the user's own beside a state: a key that is absent leaves the column
-// as it is, nil stores NULL. Values are string, int64, float64, bool, []byte or time.Time.
+// Columns are values for additional columns of a state. A column without a key keeps its value; nil stores NULL. Values are string, int64,
+// float64, bool, []byte or time.Time.
 type Columns map[string]any
 
-// StateFinder is an optional ability of a Store: states by the value of an additional column.
+// StateFinder is an optional ability of a Store: FindStates yields the states of entityType whose additional column has the value, in no
+// particular order.
 type StateFinder interface {
 	FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[State, error]
 }

@@ -2,8 +2,8 @@ package annals
 
 import "context"
 
-// Store is one backend. All of it may be used from many goroutines at once. What a backend lacks answers
-// ErrUnsupported. Package driver makes a Store of a backend.
+// Store is one backend. All of its methods, and the values that they return, may be used from many goroutines at once. What a backend does
+// not have is ErrUnsupported. Package driver makes a Store of a backend.
 type Store interface {
 	Journal() Journal
 	Snapshots() SnapshotStore
@@ -11,10 +11,11 @@ type Store interface {
 	Query() Query
 	Offsets() OffsetStore
 	Capabilities() Capabilities
-	Close() error // waits for what is in flight; later calls answer ErrClosed
+	Close() error // waits for the calls in progress; later calls are ErrClosed
 }
 
-// Capabilities are a store's claims, and storetest holds it to them both ways. False is always the weaker claim.
+// Capabilities are what a store claims. Package storetest checks that each claim holds, and that what is not claimed is refused or dropped
+// as said below. False is always the weaker claim.
 type Capabilities struct {
 	Events       bool // Journal
 	Snapshots    bool // SnapshotStore
@@ -23,34 +24,34 @@ type Capabilities struct {
 	StateQueries bool // Query.States
 	Offsets      bool // OffsetStore
 
-	CommitSnapshot   bool // Commit.Snapshot; ErrUnsupported elsewhere, where hosts Save after the commit
+	CommitSnapshot   bool // Commit.Snapshot; without the claim it is ErrUnsupported, and hosts save snapshots after the commit
 	ManySnapshots    bool // older snapshots stay beside the newest
-	Tags             bool // kept; dropped elsewhere
-	Metadata         bool // of events and snapshots: kept; dropped elsewhere
-	StateMetadata    bool // StateWrite.Metadata is kept; dropped elsewhere
-	EventTimes       bool // NewEvent.Time is kept; the store's clock is used elsewhere
-	TagQueries       bool // Filter.Tag; ErrUnsupported elsewhere
-	StateEvents      bool // StateWrite.Event; ErrUnsupported elsewhere
+	Tags             bool // are stored; without the claim they are dropped
+	Metadata         bool // of events and snapshots is stored; without the claim it is dropped
+	StateMetadata    bool // StateWrite.Metadata is stored; without the claim it is dropped
+	EventTimes       bool // NewEvent.Time is stored; without the claim events get the time of the store's clock
+	TagQueries       bool // Filter.Tag; without the claim it is ErrUnsupported
+	StateEvents      bool // StateWrite.Event; without the claim it is ErrUnsupported
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
-	OrderedFeed      bool // events without a NewEvent.Time become visible in the order of Offset: followers need not look back
+	OrderedFeed      bool // events without a NewEvent.Time become visible in the order of Offset: a reader that follows them need not look back
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
-	Forgets          bool // what a Forgetter does; ErrUnsupported elsewhere
+	Forgets          bool // the store is a Forgetter that works; without the claim Forget is ErrUnsupported
 
 	Limits Limits
 }
 
-// Limits are what a store demands of writers. Zero is no limit.
+// Limits are the limits of writes to a store. Zero is no limit.
 type Limits struct {
 	MaxEvents     int  // per Commit
 	MaxBytes      int  // per write, a Commit, a StateWrite or a Snapshot: payloads and metadata with their manifests, tags, adapters
 	MaxIDBytes    int  // of a PersistenceID
-	MaxIDChars    int  // of a PersistenceID, in characters (code points), where its column counts those
+	MaxIDChars    int  // of a PersistenceID, in characters (code points), for columns that count characters
 	FirstSnapshot bool // the first Commit of an entity must carry a Snapshot (tables of the event-store-adapter family)
 }
 
-// Transactor is an ability of SQL and DynamoDB stores: the caller's writes in the store's own transaction.
-// T is *sql.Tx, pgx.Tx or *dynamostore.Tx.
+// Transactor is an optional ability of a Store: the caller's own writes in a transaction of the store. T is *sql.Tx, pgx.Tx,
+// *dynamostore.Tx or memstore.Tx. docs/guide/transactions.md shows its use.
 type Transactor[T any] interface {
 	// InTx runs fn in one transaction: tx is the driver's transaction, and in is this store reading and writing in it. Everything is
 	// committed when fn returns nil, nothing otherwise. fn runs once; calls of in after fn has returned are ErrClosed. A call of in that
