@@ -1,4 +1,5 @@
-// Package hosttest checks hosts of behaviors on a store: the answers of two runtimes on the same data must be linearizable.
+// Package hosttest checks hosts of behaviors on a store: the answers of two runtimes on the same data must be linearizable, and a recovery must
+// bring back the state that was in memory.
 package hosttest
 
 import (
