@@ -13,9 +13,8 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// BenchmarkAppend appends durably from several writers, each with an entity of its own. It reports how many events
-// share one fsync, and how many times faster that is than one transaction per append on the plain driver, measured in
-// turns with it.
+// BenchmarkAppend appends durably from several writers, each with an entity of its own. It reports how many events share one
+// fsync, and how many times faster that is than one transaction per append on the plain driver. The two are measured alternately.
 func BenchmarkAppend(b *testing.B) {
 	for _, writers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -66,7 +65,7 @@ func everyWriter(b *testing.B, n int, write func(w int) error) int {
 	return n * each
 }
 
-// BenchmarkReplay replays streams of several lengths, in turns with a SELECT of the same rows on the plain driver.
+// BenchmarkReplay replays streams of several lengths, alternately with a SELECT of the same rows on the plain driver.
 func BenchmarkReplay(b *testing.B) {
 	for _, events := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {
@@ -114,7 +113,7 @@ func benchCommit(w int, after annals.SeqNr) annals.Commit {
 	}
 }
 
-// plainDriver is what a program would write without a store: the same rows into a table of the same shape.
+// plainDriver is what a program without a store would write: the same rows into a table with the same columns.
 type plainDriver struct {
 	db            *sql.DB
 	insertStmt    *sql.Stmt

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// everything reads all that a store keeps, and returns the first error.
+// everything reads all that the store keeps, and returns the first error.
 func everything(ctx context.Context, s *sqlitestore.Store, ids ...annals.PersistenceID) error {
 	for _, err := range s.Query().Events(ctx, annals.Filter{}) {
 		if err != nil {
@@ -33,7 +33,7 @@ func everything(ctx context.Context, s *sqlitestore.Store, ids ...annals.Persist
 	return nil
 }
 
-// Whatever is changed in a row with a checksum is missed, by stores with and without the option.
+// A change of any column of a row that has a checksum is found, by stores with and without the option.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	o := posts(nil)
@@ -100,7 +100,7 @@ func TestChecksums(t *testing.T) {
 		mustExec(t, db, `DROP TABLE kept`)
 	}
 
-	// What has no payload to compare has nothing to compare with either.
+	// Queries without payloads do not compare the checksum.
 	for _, err := range s.Query().Events(t.Context(), annals.Filter{KeysOnly: true}) {
 		if err != nil {
 			t.Error(err)
@@ -125,7 +125,7 @@ func TestChecksums(t *testing.T) {
 	wantKind(t, end, annals.ErrCorrupt)
 }
 
-// Rows with and without checksums live in one file.
+// One file can have rows with and without checksums.
 func TestChecksumsAreOptional(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -144,7 +144,7 @@ func TestChecksumsAreOptional(t *testing.T) {
 	}
 }
 
-// A flipped bit anywhere in the file never makes another payload of one that has a checksum.
+// A flipped bit anywhere in the file is never read as another payload of a row that has a checksum.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	const entities, events = 20, 10
@@ -187,7 +187,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// readFlipped replays what there is of TestFlippedBits' entities, and compares it with what was written.
+// readFlipped replays the entities of TestFlippedBits that can be read, and compares the events with those that were written.
 func readFlipped(t *testing.T, path string) (events int, err error) {
 	s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
 	if err != nil {

@@ -49,7 +49,7 @@ func TestStateTypes(t *testing.T) {
 	}
 }
 
-// stateTypes is the suite's StateTypes for states in a table, "" for the common one.
+// stateTypes returns storetest.StateTypes for states in a table, "" for the common one.
 func stateTypes(table string) storetest.StateTypes[*sql.Tx] {
 	const common, own = `ALTER TABLE durable_state ADD COLUMN name TEXT; ALTER TABLE durable_state ADD COLUMN points INTEGER`, "thing"
 	const counters = `CREATE TABLE counters (counter TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n < 1000000))`

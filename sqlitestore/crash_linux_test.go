@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// history is a short one of a store, with all that it does to its files: commits, a log that begins again, the end of a
+// history is a short history of a store, with all operations on its files: commits, a log that is begun again, the end of a
 // process. Each step is repeated until it is acknowledged.
 type history struct {
 	t    *testing.T
@@ -28,7 +28,7 @@ type history struct {
 	acknowledged []acknowledgement
 }
 
-// acknowledgement says that an entity had its events up to a number when so much had been done to the disk.
+// acknowledgement says that an entity had its events up to a number after so many operations on the disk.
 type acknowledgement struct {
 	ops  int
 	id   annals.PersistenceID
@@ -56,7 +56,7 @@ func (h *history) run() {
 	h.append("T|1", 1)
 }
 
-// try does one step again and again: whatever the disk does, the only kinds of errors are those that say so.
+// try repeats one step until it succeeds. The errors may only be of the kinds that a failing disk can cause.
 func (h *history) try(what string, step func() error) {
 	h.t.Helper()
 	for range 20 {
@@ -99,14 +99,15 @@ func (h *history) append(id annals.PersistenceID, n int) {
 	h.acknowledged = append(h.acknowledged, acknowledgement{len(h.disk.done()), id, last})
 }
 
-// checkpoint copies the log into the database, as SQLite does from time to time; its failures are nobody's.
+// checkpoint copies the log into the database, as SQLite does from time to time. Its errors are ignored.
 func (h *history) checkpoint(mode string) {
 	db := raw(h.t, h.path)
 	_, _ = db.ExecContext(h.t.Context(), `PRAGMA wal_checkpoint(`+mode+`)`)
 	_ = db.Close()
 }
 
-// check opens what a crash behind so many operations has left: all that was acknowledged is there, no commit is in half.
+// check opens the files that a crash after so many operations leaves. All that was acknowledged must be there, and no commit in
+// part.
 func (h *history) check(im image, ops int, what string) {
 	h.t.Helper()
 	dir := h.t.TempDir()
@@ -138,8 +139,8 @@ func (h *history) check(im image, ops int, what string) {
 	mustAppend(h.t, s, commit("T|new", 0, 1))
 }
 
-// Whenever the power fails or the process is killed, in a short history of every kind of write, what was acknowledged is
-// found again, and no commit in half. What was not synced is lost, or there, or there in part.
+// When the power fails or the process is killed, at any operation of a short history with all kinds of writes, all that was
+// acknowledged is there afterwards, and no commit in part. Writes that were not synced are lost, kept, or kept in part.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -174,7 +175,7 @@ func TestCrashes(t *testing.T) {
 	inTwos(slices.Collect(maps.Values(crashes)), func(c crash) { h.check(c.image, c.ops, c.what) })
 }
 
-// inTwos does them all, two at a time; of -short every fourth.
+// inTwos runs all tests, two at a time; with -short every fourth test.
 func inTwos[T any](all []T, do func(T)) {
 	var wg sync.WaitGroup
 	for part := range 2 {
@@ -191,8 +192,8 @@ func inTwos[T any](all []T, do func(T)) {
 	wg.Wait()
 }
 
-// Whichever write, sync, truncate or delete fails, once or for some time: nobody is told a conflict, everything is
-// acknowledged in the end, and what was acknowledged is there once, also when the power fails behind it.
+// When any write, sync, truncate or delete fails, once or for some time, no call returns a conflict, every write is acknowledged
+// in the end, and each acknowledged write is stored once, also when the power fails afterwards.
 func TestFailingDisk(t *testing.T) {
 	t.Parallel()
 	codes := map[string]int32{"write": lib.SQLITE_IOERR_WRITE, "sync": lib.SQLITE_IOERR_FSYNC, "truncate": lib.SQLITE_IOERR_TRUNCATE,
@@ -222,7 +223,7 @@ func TestFailingDisk(t *testing.T) {
 	inTwos(runs, func(run func()) { run() })
 }
 
-// A full disk refuses what does not fit, and no more: reads go on, and so do writes when there is room again.
+// On a full disk only writes that need space fail. Reads succeed, and writes succeed again when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -259,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 	h.check(written(ops), len(ops), "behind a full disk")
 }
 
-// A log that is cut off anywhere, at the end of a frame or within one, loses what is behind the cut and nothing before it.
+// A log that is cut off, at the end of a frame or within one, loses what is behind the cut and nothing before it.
 func TestCutLog(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)

@@ -13,10 +13,11 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// mark is in every text and blob that must not come back in an error.
+// mark is in every text and blob of which an error must not contain anything.
 const mark = "§"
 
-// decoders are all decoders of rows, with how many columns they take, and with what must hold of what they accept.
+// decoders are all decoders of rows, with their numbers of columns. They panic when they accept values that could not have been
+// written.
 var decoders = []struct {
 	name    string
 	columns int
@@ -59,7 +60,7 @@ var decoders = []struct {
 	}},
 }
 
-// mustBeValid panics where a decoder accepted what nobody could have written.
+// mustBeValid panics when a decoder has accepted values that could not have been written.
 func mustBeValid(err error) error {
 	if err != nil {
 		panic(err)
@@ -67,8 +68,8 @@ func mustBeValid(err error) error {
 	return nil
 }
 
-// FuzzRows gives each decoder a row of hostile values: it decodes what could have been written, and for all else says
-// ErrCorrupt without a word of what it read.
+// FuzzRows gives each decoder a row of arbitrary values. A decoder accepts values that could have been written, and returns
+// ErrCorrupt for all others, without the values in the error.
 func FuzzRows(f *testing.F) {
 	const uuid = "00000000-0000-0000-0000-000000000001"
 	f.Add(script(int64(1), int64(2), int64(3), "manifest", []byte("payload"), int64(0), uuid, "", nil, nil, nil, nil))
@@ -98,7 +99,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// script is a row as bytes: for each value its type, then eight bytes of a number, or a length and as many bytes.
+// script encodes a row as bytes: for each value its type, then eight bytes of a number, or a length and as many bytes.
 func script(row ...any) []byte {
 	var b bytes.Buffer
 	for _, value := range row {
@@ -124,7 +125,7 @@ func script(row ...any) []byte {
 	return b.Bytes()
 }
 
-// play is the row that a script stands for; what the script does not reach is NULL.
+// play decodes a row that script has encoded. Values behind its end are NULL.
 func play(script []byte, columns int) []driver.Value {
 	row := make([]driver.Value, columns)
 	next := func(n int) []byte {
@@ -147,7 +148,7 @@ func play(script []byte, columns int) []driver.Value {
 	return row
 }
 
-// A row that was written is read as it was.
+// A row is read as it was written.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	want := []any{nil, int64(-7), 0.25, "text", []byte("blob")}

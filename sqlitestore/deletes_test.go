@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// Deleted events stay as empty rows for as long as a retry may come, then all go but the newest.
+// Deleted events stay as empty rows as long as a retry may arrive. Then all are removed except the newest.
 func TestDeletedRows(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -57,7 +57,7 @@ func TestDeletedRows(t *testing.T) {
 	}
 }
 
-// A long stream is deleted in many transactions, so that others get their turn; the newest row stays.
+// A long stream is deleted in many transactions, so that other writes are executed in between. The newest row stays.
 func TestDeleteToInBatches(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -81,7 +81,7 @@ func TestDeleteToInBatches(t *testing.T) {
 	}
 }
 
-// What nobody deleted and is not there is corruption, wherever a page ends.
+// A missing event that was not deleted is ErrCorrupt, wherever a page ends.
 func TestReplayFindsHoles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

@@ -12,8 +12,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// disk records what SQLite writes to the files of one folder, and fails what it is told to fail. Other folders are
-// untouched.
+// disk records what SQLite writes to the files in one folder, and lets operations fail as a test demands. Other folders are not
+// affected.
 type disk struct {
 	dir string
 
@@ -31,7 +31,7 @@ type diskOp struct {
 	code int32 // what it failed with, 0 where it worked
 }
 
-// newDisk watches the folder for as long as the test runs.
+// newDisk records the operations in the folder until the test ends.
 func newDisk(tb testing.TB, dir string) *disk {
 	d := &disk{dir: dir}
 	watched.Store(dir, d)
@@ -39,7 +39,7 @@ func newDisk(tb testing.TB, dir string) *disk {
 	return d
 }
 
-// failing sets what fails from now on; nil is nothing.
+// failing sets which operations fail from now on; nil is none.
 func (d *disk) failing(fault func(op diskOp) int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func (d *disk) done() []diskOp {
 	return slices.Clone(d.ops)
 }
 
-// do records op and says how it ends.
+// do records op and returns its result.
 func (d *disk) do(op diskOp) int32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *disk) do(op diskOp) int32 {
 // image is the content of files, by name.
 type image map[string][]byte
 
-// written is what a process finds that opens the files after another has been killed behind ops.
+// written is the content of the files after the process has been killed behind ops.
 func written(ops []diskOp) image {
 	now := image{}
 	for _, op := range ops {
@@ -79,8 +79,9 @@ func written(ops []diskOp) image {
 	return now
 }
 
-// survived is what is found after a loss of power behind ops: what was synced, and of the rest what keep says, by the place
-// of the write among those of its file since it was synced. A sync that failed has lost what it was to sync.
+// survived is the content of the files after a loss of power behind ops: all that was synced, and of the other writes those that
+// keep returns, given the number of the write since the last sync of its file. A failed sync loses the writes that it should have
+// synced.
 func survived(ops []diskOp, keep func(i int, op diskOp) (diskOp, bool)) image {
 	safe, pending := image{}, map[string][]diskOp{}
 	for _, op := range ops {
@@ -136,7 +137,7 @@ func (im image) apply(op diskOp) {
 	}
 }
 
-// watched are the disks by folder, tracked the files that SQLite has open on one of them by its pointer.
+// watched are the disks by folder; tracked are the files on them that SQLite has open, by pointer.
 var watched, tracked sync.Map
 
 type trackedFile struct {
@@ -146,7 +147,7 @@ type trackedFile struct {
 	syncFolder bool                     // with its first sync, as SQLite does for a log that it may have made
 }
 
-// The methods that SQLite's own file system had, and those of its files with some of ours, by the pointer to the former.
+// The methods of SQLite's own file system, and those of its files with some replaced, by the pointer to the original methods.
 var (
 	openOwn, deleteOwn uintptr
 	methodsMu          sync.Mutex
@@ -162,10 +163,10 @@ func init() {
 	vfs.FxOpen, vfs.FxDelete = address(openFile), address(deleteFile)
 }
 
-// at is what p points at. SQLite's memory is none of Go's, so it does not move.
+// at is the value that p points at. It is in memory of SQLite, which Go does not move.
 func at[T any](p uintptr) *T { return *(**T)(unsafe.Pointer(&p)) }
 
-// address makes a function of this file one that SQLite can call, function[F] the other way round.
+// address makes a Go function callable by SQLite; function[F] is the reverse.
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
 func function[F any](p uintptr) F { return *(*F)(unsafe.Pointer(&struct{ uintptr }{p})) }
@@ -203,7 +204,7 @@ func openFile(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uint
 	return code
 }
 
-// changed are the methods with those of this file in place of some. They are in SQLite's memory, as it expects.
+// changed are the methods with some replaced by those of this file. They are in memory of SQLite.
 func changed(tls *libc.TLS, own uintptr) uintptr {
 	methodsMu.Lock()
 	defer methodsMu.Unlock()
@@ -264,7 +265,7 @@ func truncateTracked(tls *libc.TLS, file uintptr, size int64) int32 {
 	return function[truncateFunc](f.methods.FxTruncate)(tls, file, size)
 }
 
-// syncTracked leaves the true disk alone: the record tells what a loss of power would leave.
+// syncTracked does not sync the disk: the record of the operation says what a loss of power would leave.
 func syncTracked(_ *libc.TLS, file uintptr, _ int32) int32 {
 	f := fileOf(file)
 	code := f.disk.do(diskOp{kind: "sync", file: f.name})

@@ -54,7 +54,7 @@ func HoldReader(s *Store, fn func()) error {
 	return s.backend.read(context.Background(), func(context.Context, *statements) error { fn(); return nil })
 }
 
-// FromURL shows to the tests what a URL says.
+// FromURL returns the Options that a URL sets.
 func FromURL(u *url.URL) (Options, error) {
 	_, o, err := Options{}.fromURL(u)
 	return o, err

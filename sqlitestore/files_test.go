@@ -14,7 +14,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// What a store makes is for its owner's eyes; a file that was there keeps its rights.
+// A new file can be read and written by its owner only. An existing file keeps its mode.
 func TestFileModes(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]fs.FileMode{"new.db": 0o600, "there.db": 0o640} {
@@ -42,7 +42,8 @@ func TestFileModes(t *testing.T) {
 	}
 }
 
-// A store whose file, log or index is deleted or replaced acknowledges nothing any more: nobody would find it.
+// When the file, its log or its shared memory is deleted or replaced, the store acknowledges nothing any more, because nobody
+// would find it.
 func TestFilesGo(t *testing.T) {
 	t.Parallel()
 	move := func(path string) error { return os.Rename(path, path+"-elsewhere") }
@@ -83,7 +84,7 @@ func TestFilesGo(t *testing.T) {
 	}
 }
 
-// What the store relies on in its own tables is looked at when it opens; the error names all that is missing.
+// Open checks the columns and keys of the store's own tables. The error names all that are missing.
 func TestOpenChecksTables(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string][]string{

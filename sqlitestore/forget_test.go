@@ -41,7 +41,7 @@ func TestForgetAge(t *testing.T) {
 	}
 }
 
-// A file of the first form says only that a row is deleted: that was long ago.
+// A file of the first form only says that a row is deleted, not when. Such a row counts as deleted long ago.
 func TestForgetOldForm(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -56,7 +56,7 @@ func TestForgetOldForm(t *testing.T) {
 	}
 }
 
-// What is written next has a later time than what was forgotten, so that followers see it, also behind another process.
+// Writes after a Forget get later times than the forgotten rows had, so that followers see them, also when another process writes.
 func TestForgetKeepsClock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -94,7 +94,7 @@ func TestForgetKeepsClock(t *testing.T) {
 	}
 }
 
-// The additional columns of a state go with it, so that a value that must be unique is free again.
+// The additional columns of a state are removed with it, so that a value that must be unique can be used again.
 func TestForgetCustomTable(t *testing.T) {
 	t.Parallel()
 	s := open(t, posts(nil))
@@ -117,7 +117,7 @@ func TestForgetCustomTable(t *testing.T) {
 	}
 }
 
-// In a transaction, forgetting is part of it.
+// In a transaction, Forget is committed or undone with it.
 func TestForgetInTx(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -135,8 +135,8 @@ func TestForgetInTx(t *testing.T) {
 	}
 }
 
-// A caller whose context ends while others of its group are written shares nothing with the writer, who goes on; the race
-// detector watches.
+// A caller whose context ends while its group is being written shares no memory with the writer, which continues. The race
+// detector would report it.
 func TestForgetWithdrawnInFlight(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})

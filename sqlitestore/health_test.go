@@ -57,7 +57,7 @@ func TestCheckHealthOfReplacedFile(t *testing.T) {
 	wantKind(t, s.CheckHealth(t.Context()), annals.ErrCorrupt)
 }
 
-// A check waits for the lock of another process for as long as it says, and then names the lock.
+// CheckHealth waits five seconds for the lock of another process, and then names the lock in its error.
 func TestCheckHealthWhileLocked(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

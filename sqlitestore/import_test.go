@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// imported is a commit whose first event was stored elsewhere at the time of the first of times, and so on.
+// imported is a commit with one event for each of times.
 func imported(id annals.PersistenceID, after annals.SeqNr, times ...time.Time) annals.Commit {
 	c := commit(id, after, len(times))
 	for i := range times {
@@ -22,7 +22,7 @@ func imported(id annals.PersistenceID, after annals.SeqNr, times ...time.Time) a
 	return c
 }
 
-// Times that the store could not put in order with its own are refused, and nothing is written.
+// Times before 1970 and in the far future are refused, and nothing is written.
 func TestTimesOutOfRange(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -42,7 +42,8 @@ func TestTimesOutOfRange(t *testing.T) {
 	}
 }
 
-// What the store dates itself comes behind every imported event, in this process and in others, also when that event was deleted.
+// The store's own times are later than those of all imported events, in this process and in others, also after such an event was
+// deleted.
 func TestTimesRiseAboveImported(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -78,7 +79,7 @@ func TestTimesRiseAboveImported(t *testing.T) {
 	above("an event behind the state's", mustAppend(t, s, commit("T|5", 0, 1)).Time)
 }
 
-// Imported events of one time are one order, by number and id, that no page edge breaks.
+// Imported events with the same time are in the order of number and id, also across pages.
 func TestOrderOfEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -113,7 +114,7 @@ func TestOrderOfEqualTimes(t *testing.T) {
 	}
 }
 
-// A repeated import is recognised, whatever times its events have, also behind later commits and behind a delete.
+// A repeated import is recognised, whatever times its events have, also after later commits and after a delete.
 func TestImportIsRepeatable(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})

@@ -14,11 +14,11 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// The test binary plays a second process when this names a file: it appends from several goroutines, entities of its
-// own each, until it is killed or its input ends, and acknowledges every commit on its output.
+// When the environment has this variable, the test binary is a second process on the file that it names: it appends from several
+// goroutines, each to an entity of its own, until it is killed or its input ends, and acknowledges every commit on its output.
 const playChild = "ANNALS_TEST_CHILD"
 
-// children are what the test binary plays, with the file that the environment has under the name.
+// children are the functions that the test binary runs as a second process, by the variable that names the file.
 var children = map[string]func(path string) error{
 	playChild: func(path string) error { return child(path, os.Stdin, os.Stdout) },
 }
@@ -40,7 +40,7 @@ const (
 	childBatch   = 3
 )
 
-// child reads one line, the name of its entities, and says "id last" for every commit.
+// child reads the name of its entities from one line, and writes "id last" for every commit.
 func child(path string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

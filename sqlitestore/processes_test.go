@@ -50,7 +50,7 @@ func startChild(t *testing.T, path, name string) *process {
 	return p
 }
 
-// next is the next acknowledgement; false when the child has ended.
+// next returns the next acknowledgement; false when the process has ended.
 func (p *process) next(t *testing.T, into map[annals.PersistenceID]annals.SeqNr) bool {
 	t.Helper()
 	if !p.acknowledged.Scan() {
@@ -67,7 +67,7 @@ func (p *process) next(t *testing.T, into map[annals.PersistenceID]annals.SeqNr)
 	return true
 }
 
-// checkBatches compares what is stored with what was acknowledged: nothing lost, no batch in half.
+// checkBatches compares what is stored with what was acknowledged: nothing is lost, and no batch is stored in part.
 func checkBatches(t *testing.T, s annals.Store, acknowledged map[annals.PersistenceID]annals.SeqNr) (stored int) {
 	t.Helper()
 	for id, last := range acknowledged {
@@ -83,7 +83,7 @@ func checkBatches(t *testing.T, s annals.Store, acknowledged map[annals.Persiste
 	return stored
 }
 
-// A process that is killed at any moment has lost nothing that it acknowledged, and left no half of a batch.
+// A process that is killed at any moment has lost nothing that it acknowledged, and no batch is stored in part.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
@@ -114,8 +114,8 @@ func TestKill(t *testing.T) {
 	t.Logf("%d rounds, %d events stored", rounds, stored)
 }
 
-// Two stores in this process and one in another write to one file: nobody sees SQLITE_BUSY, nobody loses a write, and
-// times rise over all of them.
+// Two stores in this process and one in another write to the same file. No call returns SQLITE_BUSY, no write is lost, and the
+// times of all commits rise.
 func TestProcessesShareAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -139,7 +139,7 @@ func TestProcessesShareAFile(t *testing.T) {
 			})
 		}
 	}
-	// Of all that write the same number of one entity, one succeeds.
+	// Of several writers of the same number of one entity, one succeeds.
 	won := make(chan bool, 16)
 	for i := range cap(won) {
 		wg.Go(func() {
@@ -186,7 +186,7 @@ func TestProcessesShareAFile(t *testing.T) {
 	}
 }
 
-// Two processes, or stores, that open a file at once agree who makes the tables.
+// When two processes, or two stores, open a new file at once, one of them creates the tables.
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// A read never waits for a connection while it holds one: all entities of a fresh store come at once, to pools of any size.
+// A read never waits for a connection while it holds another one: many entities are read at once, with pools of any size.
 func TestColdStart(t *testing.T) {
 	t.Parallel()
 	for _, readers := range []int{1, 2, 8} {
@@ -44,7 +44,7 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// A function in a transaction holds the writer's connection; a read of the outer store beside it needs one of the others only.
+// A function in a transaction uses the writing connection. A read of the outer store needs one of the other connections only.
 func TestReadBesideTransaction(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -65,7 +65,7 @@ func TestReadBesideTransaction(t *testing.T) {
 	}
 }
 
-// A read whose context ends while others have all connections is not made, and takes none.
+// A read whose context ends while all connections are in use is not executed, and takes no connection.
 func TestReadWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -91,7 +91,7 @@ func TestReadWithdrawn(t *testing.T) {
 	}
 }
 
-// Texts that differ by the columns that were bound, or by the criteria of a query, do not pile up as prepared statements.
+// Prepared statements for many different criteria, filters and sets of columns do not accumulate.
 func TestPreparedStatementsAreBounded(t *testing.T) {
 	t.Parallel()
 	const columns = 8

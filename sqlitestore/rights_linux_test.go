@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// Missing rights fail at once, as the mistake that they are: no retry helps.
+// Missing rights are ErrInvalid at once, because no retry helps.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// A store that may no longer create files beside the database says so when it is asked.
+// CheckHealth is ErrInvalid when the store may no longer create files in the folder.
 func TestCheckHealthWithoutRights(t *testing.T) {
 	t.Parallel()
 	dir := openFolder(t)
@@ -82,7 +82,7 @@ func openFolder(t *testing.T) (dir string) {
 	return dir
 }
 
-// asNobody runs fn without root's right to every file.
+// asNobody runs fn as a user who is not root.
 func asNobody(t *testing.T, fn func()) {
 	if os.Getuid() != 0 {
 		fn()

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// shape is what SQLite says of all columns and indexes in the file.
+// shape returns a line for each column and index in the file.
 func shape(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	const text = `SELECT t.name || '.' || c.name || ' ' || c.type || ' ' || c."notnull" || ' ' || c.pk || ' ' || ifnull(c.dflt_value, '')
@@ -39,7 +39,7 @@ func shape(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// What Schema returns makes the same tables as Open, it can be run twice, and it is all that a store needs that must not migrate.
+// Schema creates the same tables as Open, can be run twice, and is enough for a store with NoMigration.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	opened := filepath.Join(t.TempDir(), "annals.db")
@@ -57,7 +57,7 @@ func TestSchema(t *testing.T) {
 	mustAppend(t, s, commit("T|1", 0, 2))
 }
 
-// The tables and columns of StateTypes are part of Schema: Init is not needed.
+// Schema includes the tables and columns of StateTypes, so that Init is not needed.
 func TestSchemaOfStateTypes(t *testing.T) {
 	t.Parallel()
 	o := posts(nil)
@@ -79,7 +79,7 @@ func TestSchemaOfStateTypes(t *testing.T) {
 	}
 }
 
-// With NoMigration, Open changes nothing and says what Migrate would change.
+// With NoMigration, Open changes nothing, and its error says what is missing. Migrate creates it.
 func TestNoMigration(t *testing.T) {
 	t.Parallel()
 	made := func(o sqlitestore.Options, text string) string {

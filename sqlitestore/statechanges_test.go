@@ -17,8 +17,8 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// tasks is a state type whose payload is a status, "open" or "done". A handler counts the tasks of each status, and all
-// changes; it refuses "refused" behind its writes. The column owner is unique, points is an integer and never NULL.
+// tasks is a state type whose payload is a status, "open" or "done". A handler counts the tasks of each status, and all changes;
+// it refuses the status "refused" after it has written. The column owner is unique; points is an integer and never NULL.
 func tasks(bind func(annals.State) (annals.Columns, error)) sqlitestore.Options {
 	o := sqlitestore.Options{
 		Init: func(ctx context.Context, tx *sql.Tx) error {
@@ -72,8 +72,8 @@ func wantTasks(t *testing.T, s *sqlitestore.Store, changes int) {
 	}
 }
 
-// Ten thousand changes (fewer under the race detector), alone and in transactions of several, race for few entities; some conflict, some are refused by
-// the handler behind its writes. Each that was accepted is counted once, no other is.
+// Ten thousand changes, fewer under the race detector, compete for few entities, alone and in transactions of several. Some
+// conflict, and some are refused by the handler after it has written. Each accepted change is counted once, and no other.
 func TestManyChanges(t *testing.T) {
 	t.Parallel()
 	const workers, entities, want = 8, 16, changes
@@ -136,7 +136,7 @@ func TestManyChanges(t *testing.T) {
 	wantTasks(t, s, int(accepted.Load()))
 }
 
-// What the user's columns refuse is a constraint, not a conflict: nothing is written, no handler has run.
+// A write that the user's columns refuse is ErrConstraint, not a conflict: nothing is written, and no handler has run.
 func TestColumnsRefuse(t *testing.T) {
 	t.Parallel()
 	var next annals.Columns
@@ -167,7 +167,7 @@ func TestColumnsRefuse(t *testing.T) {
 	wantTasks(t, s, 2)
 }
 
-// A column, or a table of the handler's, that goes while the store is open fails the write, and nothing but the write.
+// When a column, or a table that the handler needs, is dropped while the store is open, only the writes that need it fail.
 func TestColumnGoes(t *testing.T) {
 	t.Parallel()
 	s := open(t, tasks(func(annals.State) (annals.Columns, error) { return annals.Columns{"points": int64(1)}, nil }))
@@ -183,7 +183,7 @@ func TestColumnGoes(t *testing.T) {
 	mustAppend(t, s, commit("T|1", 0, 1))
 }
 
-// Wrong writes are refused before a handler hears of them.
+// Wrong writes are refused before a handler runs.
 func TestWrongStateWrites(t *testing.T) {
 	t.Parallel()
 	s := open(t, tasks(nil))
@@ -203,8 +203,7 @@ func TestWrongStateWrites(t *testing.T) {
 	wantTasks(t, s, 1)
 }
 
-// A handler that takes longer than its caller gives it has its change undone, whether it notices or not. The time is
-// that of the test.
+// The change of a handler that runs longer than the caller's context is undone, whether or not the handler notices.
 func TestHandlerDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// posts is a state type with a table of its own. The payload "title" or "title:body" gives the columns: a state without
-// a body leaves the column alone, "title:" clears it.
+// posts is a state type with a table of its own. The payload "title" or "title:body" gives the columns: without a body the column
+// body keeps its value, and "title:" sets it to NULL.
 func posts(onChange func(ctx context.Context, tx *sql.Tx, s annals.State) error) sqlitestore.Options {
 	return sqlitestore.Options{
 		Init: func(ctx context.Context, tx *sql.Tx) error {
@@ -137,7 +137,7 @@ func TestFindStates(t *testing.T) {
 	wantKind(t, err, annals.ErrInvalid)
 }
 
-// A change handler runs in the transaction of its write; what it refuses is undone, and nobody else is hurt.
+// A change handler runs in the transaction of its write. When it refuses, the write is undone, and no other write is affected.
 func TestChangeHandler(t *testing.T) {
 	t.Parallel()
 	var s *sqlitestore.Store
@@ -233,7 +233,7 @@ func TestOpenChecksStateTypes(t *testing.T) {
 	}
 }
 
-// A value for a column that was not named, or that cannot be stored, is refused before anything is written.
+// A value for a column that is not named, or that cannot be stored, is refused before anything is written.
 func TestBindIsChecked(t *testing.T) {
 	t.Parallel()
 	o := posts(nil)
@@ -261,7 +261,7 @@ func TestBindIsChecked(t *testing.T) {
 	}
 }
 
-// SQLite ignores the case of ASCII letters in names: one table is one, however it is spelled, and the common one is too.
+// SQLite ignores the case of ASCII letters in names, so names that differ in it are the same table, also the common one.
 func TestTableNamesIgnoreCase(t *testing.T) {
 	t.Parallel()
 	bind := func(s annals.State) (annals.Columns, error) { return annals.Columns{"TITLE": string(s.Data)}, nil }
@@ -306,7 +306,7 @@ func TestTableNamesIgnoreCase(t *testing.T) {
 	}
 }
 
-// A column that was dropped behind the store's back is missed, not taken for a text of that name.
+// A search for a column that was dropped is an error. SQLite would take its quoted name for a text.
 func TestFindStatesMissesAColumn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

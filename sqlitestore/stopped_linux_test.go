@@ -16,12 +16,12 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// hold makes the child one that takes the write lock of the file, and stops.
+// hold is the variable for a child process that takes the write lock of the file and stops.
 const hold = "ANNALS_TEST_HOLD"
 
 func init() { children[hold] = holdAndStop }
 
-// holdAndStop is a process that is stopped (SIGSTOP, a frozen container) in the middle of a transaction.
+// holdAndStop takes the write lock and stops the process (SIGSTOP), as a frozen container would.
 func holdAndStop(path string) error {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	if err != nil {
@@ -37,8 +37,8 @@ func holdAndStop(path string) error {
 	return nil
 }
 
-// A process that has stopped with the write lock holds up no call for longer than its context, and no read at all. When it
-// has died, writes go on.
+// When a process with the write lock has stopped, no call waits longer than its context, and reads do not wait. When the process
+// has been killed, writes succeed.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

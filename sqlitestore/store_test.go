@@ -34,7 +34,7 @@ func openAt(tb testing.TB, path string, o sqlitestore.Options) *sqlitestore.Stor
 	return s
 }
 
-// raw is a connection of somebody else to the same file.
+// raw is a connection of another program to the same file.
 func raw(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_txlock=immediate")
@@ -207,7 +207,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Close lets writes that were accepted finish.
+// Close waits until accepted writes have been executed.
 func TestCloseWaitsForWrites(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -247,7 +247,7 @@ func TestDBIsReadOnly(t *testing.T) {
 	}
 }
 
-// Times rise with every commit, also when the clock stands, goes back, or another process had a clock ahead of ours.
+// Times rise with every commit, also when the clock stands still or is set back, or when the clock of another process was ahead.
 func TestTimesRise(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

@@ -61,7 +61,7 @@ func TestInTx(t *testing.T) {
 		t.Errorf("the function's error came back as %#v", err)
 	}
 
-	// A refusal inside undoes itself only; the function may go on.
+	// A write that fails undoes only itself; the function may continue.
 	err = s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
 		_, err := in.Journal().Append(ctx, commit("T|1", 0, 1))
 		wantKind(t, err, annals.ErrConflict)
@@ -108,7 +108,7 @@ func TestInTx(t *testing.T) {
 	}
 }
 
-// Writing to the outer store with the function's context would wait for itself.
+// A write to the outer store with the function's context would wait for itself, so it is refused.
 func TestInTxRefusesTheOuterStore(t *testing.T) {
 	t.Parallel()
 	s, other := open(t, sqlitestore.Options{}), open(t, sqlitestore.Options{})
@@ -124,7 +124,7 @@ func TestInTxRefusesTheOuterStore(t *testing.T) {
 	}
 }
 
-// A deferred constraint of the user's own table shows at the COMMIT.
+// A deferred constraint of the user's own table is ErrConstraint at the COMMIT.
 func TestInTxConstraint(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{Init: withNotes})
@@ -137,7 +137,7 @@ func TestInTxConstraint(t *testing.T) {
 	}
 }
 
-// What spans store and user tables and fails in the middle leaves nothing behind, and the next transaction works.
+// When a write of the store and the user's tables fails in the middle, nothing of it is kept, and the next transaction succeeds.
 func TestInTxStateHalfWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{
@@ -168,7 +168,7 @@ func TestInTxStateHalfWritten(t *testing.T) {
 	}
 }
 
-// When SQLite has rolled the transaction back and the function does not care, nothing that it writes behind that is kept.
+// When SQLite has rolled the transaction back and the function ignores it, nothing that the function writes afterwards is kept.
 func TestInTxRolledBackInside(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {

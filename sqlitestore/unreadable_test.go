@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// lenient is a connection of somebody else to whom any value is welcome in any column.
+// lenient is a connection of another program that can write any value into any column.
 func lenient(tb testing.TB, path string) *sql.DB {
 	tb.Helper()
 	db := raw(tb, path)
@@ -24,8 +24,8 @@ func lenient(tb testing.TB, path string) *sql.DB {
 	return raw(tb, path)
 }
 
-// Rows that cannot be read are ErrCorrupt, whatever is wrong with them and whoever meets them. The error names the entity
-// and the column, and holds nothing of what was read.
+// Rows that cannot be read are ErrCorrupt, whatever is wrong with them and whichever call reads them. The error names the entity
+// and the column, and does not contain the value.
 func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	const secret = "secret"
@@ -149,7 +149,7 @@ func TestUnreadableRows(t *testing.T) {
 		mustExec(t, db, `DELETE FROM `+c.table+` WHERE persistence_id = ?`, string(id))
 	}
 
-	// A time that nothing can be above stops every write, until somebody has repaired it.
+	// When the latest time in the file cannot be exceeded, every write fails until somebody has repaired the row.
 	mustExec(t, db, `UPDATE event_journal SET db_timestamp = 9223372036854775807`)
 	wantKind(t, readers["append"]("T|2"), annals.ErrCorrupt)
 	mustExec(t, db, `UPDATE event_journal SET db_timestamp = 1`)

@@ -18,7 +18,7 @@ func TestURLParameters(t *testing.T) {
 	urltest.Check(t, "../docs/stores/urls.md", "sqlitestore", "sqlite:chat.db", func(u *url.URL) (any, error) { return sqlitestore.FromURL(u) })
 }
 
-// An error is not accompanied by a store, not even a nil one.
+// With an error, OpenURL returns a nil interface, not a nil *Store.
 func TestOpenURLReturnsNoStoreWithAnError(t *testing.T) {
 	t.Parallel()
 	u := &url.URL{Scheme: "sqlite", Path: t.TempDir()}

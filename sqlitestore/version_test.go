@@ -35,7 +35,7 @@ func oldFile(t *testing.T, version int) (path string) {
 	return path
 }
 
-// The file of an older schema version is read as it is, and becomes one of version 3 when it is opened. Its rows stay as they are.
+// A file of an older schema version can be read, and is upgraded to version 3 when it is opened. Its rows stay as they are.
 func TestOlderVersions(t *testing.T) {
 	t.Parallel()
 	for version, sums := range map[int]int{1: 0, 2: 5} {
@@ -46,7 +46,7 @@ func TestOlderVersions(t *testing.T) {
 	}
 }
 
-// upgrade opens the file of an older version, whose rows have as many checksums, and writes to it.
+// upgrade opens the file of an older version, whose rows have so many checksums, twice, and writes to it.
 func upgrade(t *testing.T, path string, sums int) {
 	o := posts(nil)
 	o.Checksums = true

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// A watcher hears of commits of its own store and of others, and its channel closes with its context.
+// A channel of Watch gets signals for commits of its own store and of others, and is closed when its context ends.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// held is a store whose writer has to wait until release is called.
+// held is a store whose writer waits until release is called.
 func held(t *testing.T, o sqlitestore.Options) (s *sqlitestore.Store, release func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "annals.db")
@@ -29,7 +29,7 @@ func held(t *testing.T, o sqlitestore.Options) (s *sqlitestore.Store, release fu
 	}
 }
 
-// All that waits is one transaction, and one fsync.
+// All writes that wait share one transaction and one fsync.
 func TestGroupSharesOneCommit(t *testing.T) {
 	t.Parallel()
 	s, release := held(t, sqlitestore.Options{})
@@ -50,7 +50,7 @@ func TestGroupSharesOneCommit(t *testing.T) {
 	}
 }
 
-// A lone writer's appends are not held up to become groups.
+// The appends of a single writer do not wait to become groups.
 func TestLoneWriterCommitsEach(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -62,7 +62,7 @@ func TestLoneWriterCommitsEach(t *testing.T) {
 	}
 }
 
-// Members of a group that conflict, repeat, or break a constraint leave their neighbours alone.
+// Writes that conflict, are repeated, or break a constraint do not affect the others in their group.
 func TestGroupIsolatesMembers(t *testing.T) {
 	t.Parallel()
 	s, release := held(t, sqlitestore.Options{
@@ -120,7 +120,7 @@ func TestGroupIsolatesMembers(t *testing.T) {
 	}
 }
 
-// What a write cannot put on the disk fails alone, and the store goes on.
+// A write for which the database has no space fails alone, and later writes succeed.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
 	s, release := held(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
@@ -148,7 +148,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 }
 
-// A write whose caller leaves while it waits is not made.
+// A write whose context ends while it waits is not executed.
 func TestWithdrawnWrite(t *testing.T) {
 	t.Parallel()
 	s, release := held(t, sqlitestore.Options{})
@@ -177,7 +177,7 @@ func TestWithdrawnWrite(t *testing.T) {
 	wantKind(t, err, annals.ErrUnavailable)
 }
 
-// A caller whose context ends may use its slice again at once, whatever became of the write.
+// A caller whose context ends may use its slice again at once, whether or not the write is executed.
 func TestEventsAreCopied(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{})
@@ -205,7 +205,8 @@ func TestEventsAreCopied(t *testing.T) {
 	t.Log(landed, "of 200 landed")
 }
 
-// A caller whose context ends while its write is being made is told so at once; the write goes on, and a retry finds it.
+// When a context ends while the write is being executed, the caller gets ErrUnknown at once. The write continues, and a retry
+// finds it.
 func TestContextEndsInFlight(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
