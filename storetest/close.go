@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -12,6 +13,7 @@ var closeCases = []testCase{
 	{id: "CLOSE-2", about: "each append during Close is acknowledged or ErrClosed", needs: needs(events), run: closeDuringAppends},
 	{id: "CLOSE-3", about: "writes acknowledged before Close are there when the store is opened again", needs: needs(events, reopen), run: closeThenReopen},
 	{id: "CLOSE-4", about: "Close in the body of a loop returns, and the loop ends with ErrClosed at its next item", run: closeInLoops},
+	{id: "CLOSE-5", about: "Close in a function of a recovery returns, and the recovery is complete or ErrClosed", needs: needs(events), run: closeInRecovery},
 }
 
 func closedStore(h *harness) {
@@ -58,9 +60,7 @@ func closeInLoops(h *harness) {
 		items := 0
 		err := op.loop(h.ctx, h.store, func() bool {
 			if items++; items == 1 {
-				if err := h.store.Close(); err != nil {
-					h.Errorf("Close in the body of %q: got error %v, want none", op.name, err)
-				}
+				h.closeWithin("the body of " + op.name)
 			}
 			return true
 		})
@@ -68,6 +68,43 @@ func closeInLoops(h *harness) {
 		if items != 1 {
 			h.Errorf("%q whose body closes the store: got %d items, want 1", op.name, items)
 		}
+	}
+}
+
+// closeInRecovery closes the store in the caller's functions, during which no call may be under way.
+func closeInRecovery(h *harness) {
+	id := h.id()
+	last := h.write(id, 0, h.volume(2_500, 1_100))
+	closed := false
+	var seen annals.SeqNr
+	got, err := annals.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error {
+		seen = s.SeqNr
+		return nil
+	}, func(e annals.Event) error {
+		if !closed {
+			closed = true
+			h.closeWithin("the event function of a recovery")
+		}
+		seen = e.SeqNr
+		return nil
+	})
+	if err == nil && (got != last || seen != last) || err != nil && !errors.Is(err, annals.ErrClosed) {
+		h.Errorf("recovery whose event function closes the store: got last number %d and events up to %d, error %v, want %d or ErrClosed", got, seen, err, last)
+	}
+}
+
+// closeWithin closes the store within code that the store has called, for which Close must not wait.
+func (h *harness) closeWithin(code string) {
+	h.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- h.store.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			h.Errorf("Close in %s: got error %v, want none", code, err)
+		}
+	case <-time.After(stuck):
+		h.Errorf("Close in %s: got no answer within %v", code, stuck)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -171,6 +172,23 @@ type hastyClose struct{ *memstore.Store }
 func (s hastyClose) Close() error {
 	go func() { _ = s.Store.Close() }()
 	return nil
+}
+
+// waitingClose waits for recoveries, and with them for the caller's functions.
+type waitingClose struct {
+	*memstore.Store
+	recoveries sync.WaitGroup
+}
+
+func (s *waitingClose) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	s.recoveries.Add(1)
+	defer s.recoveries.Done()
+	return annals.Recover(ctx, s.Store, id, snapshot, event)
+}
+
+func (s *waitingClose) Close() error {
+	s.recoveries.Wait()
+	return s.Store.Close()
 }
 
 // endless has an inner store whose snapshots can be read when the transaction has ended.

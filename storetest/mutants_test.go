@@ -97,6 +97,8 @@ func TestMutants(t *testing.T) {
 			[]string{"OPERATION-1", "CLOSE-1"}},
 		{"goes on with a loop when it is closed", func() annals.Store { return readsAhead{memstore.New()} },
 			[]string{"CLOSE-4"}},
+		{"waits in Close for the functions of a recovery", func() annals.Store { return &waitingClose{Store: memstore.New()} },
+			[]string{"CLOSE-5"}},
 		{"closes without waiting", func() annals.Store { return hastyClose{memstore.New()} },
 			[]string{"TX-14"}},
 		{"reads when its transaction has ended", func() annals.Store { return endless{memstore.New()} },

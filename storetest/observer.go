@@ -201,8 +201,8 @@ func (h *harness) observedOnce(o *observer) {
 		o.take(h)
 		err := op.run(h.ctx, h.store)
 		calls := o.take(h)
-		if err != nil {
-			h.Errorf("%s: got error %v, want none", op.name, err)
+		if !errors.Is(err, op.kind) {
+			h.Errorf("%s: got error %v, want kind %v", op.name, err, op.kind)
 		}
 		if len(calls) != 1 || calls[0].Op != op.name || calls[0].ID != op.id || calls[0].Store == "" || calls[0].result.Err != err {
 			h.Errorf("%s %q: got calls %+v observed, want 1 with operation, store, id and error %v", op.name, op.id, calls, err)
@@ -321,8 +321,8 @@ func brokenObservers(h *harness) {
 					continue
 				}
 				err := h.returns(op.name+" with an Observer that "+what, func() error { return op.run(h.ctx, s) })
-				if err != nil {
-					h.Errorf("%s with an Observer that %s: got error %v, want none", op.name, what, err)
+				if !errors.Is(err, op.kind) {
+					h.Errorf("%s with an Observer that %s: got error %v, want kind %v", op.name, what, err, op.kind)
 				}
 			}
 		})

@@ -33,6 +33,7 @@ type operation struct {
 	claimed bool
 	id      annals.PersistenceID // Error.ID and Call.ID; "" where the operation is not about one entity
 	run     func(ctx context.Context, s annals.Store) error
+	kind    error                                                             // of the error of run; nil for none
 	loop    func(ctx context.Context, s annals.Store, body func() bool) error // of an operation that yields items; run reads them all
 }
 
@@ -139,6 +140,12 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 				return err
 			}})
 		}
+	}
+	if _, ok := s.(annals.StateFinder); ok {
+		ops = append(ops, operation{name: "find states", claimed: c.States, kind: annals.ErrInvalid, run: func(ctx context.Context, s annals.Store) error {
+			_, err := collect(s.(annals.StateFinder).FindStates(ctx, "Thing", "no_such_column", "x"))
+			return err
+		}})
 	}
 	if _, ok := s.(annals.Watcher); ok {
 		ops = append(ops, operation{name: "watch", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {

@@ -126,9 +126,7 @@ func columnsOfClosed[T any](t *typed[T]) {
 	items, op := 0, operation{name: "find states"}
 	err := find(func() bool {
 		if items++; items == 1 {
-			if err := t.store.Close(); err != nil {
-				t.Errorf("Close in the body of a search: got error %v, want none", err)
-			}
+			t.closeWithin("the body of a search")
 		}
 		return true
 	})
