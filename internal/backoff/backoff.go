@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before trying again.
+// Package backoff computes how long to wait before the next try.
 package backoff
 
 import (
@@ -12,8 +12,8 @@ const (
 	longest = 500 * time.Millisecond
 )
 
-// Delay is a random time below a bound that doubles with each try, from 1 ms at try 0 up to 500 ms. Random, so that
-// those who failed together do not come back together.
+// Delay is a random time below a bound that doubles with each try, from 1 ms at try 0 up to 500 ms. It is random so that callers that
+// failed at the same time do not try again at the same time.
 func Delay(try int) time.Duration {
 	bound := longest
 	if try < 10 {

@@ -8,7 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Observer is o, contained: a panic in it disturbs no call. The first panic is logged to slog.Default(). nil stays nil.
+// Observer returns an Observer that calls o and recovers its panics, so that they do not affect calls. The first panic is logged to
+// slog.Default(). For nil it returns nil.
 func Observer(o annals.Observer) annals.Observer {
 	if o == nil {
 		return nil
@@ -43,7 +44,8 @@ func (o *observer) contain(fn func()) {
 	}
 }
 
-// Logger is l, slog.Default() for nil, with its handler contained: what a panicking handler was to log is lost.
+// Logger returns a Logger that calls the handler of l and recovers its panics; a record whose handler panics is lost. For nil it uses
+// slog.Default().
 func Logger(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		l = slog.Default()

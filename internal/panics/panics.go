@@ -1,4 +1,4 @@
-// Package panics keeps what the user's code may do to a goroutine, panic and runtime.Goexit, within the call that the code is in.
+// Package panics limits the effect of a panic or a runtime.Goexit in the user's code to the call that runs the code.
 package panics
 
 import (
@@ -8,10 +8,10 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Contain runs the user's fn on a goroutine of its own and waits for it. A panic in fn, or a runtime.Goexit, becomes an
-// *annals.Error of kind ErrPanic, about op and id; both are empty where the caller names its errors later.
+// Contain runs the user's fn on a goroutine of its own and waits for it. A panic in fn, or a runtime.Goexit, becomes an *annals.Error of
+// kind ErrPanic with op and id; both are empty if the caller adds them later.
 func Contain(op string, id annals.PersistenceID, fn func() error) error {
-	// Nothing can stop runtime.Goexit from ending the goroutine that it is called on, so that must not be the caller's.
+	// runtime.Goexit always ends the goroutine on which it is called, so fn must not run on the caller's.
 	result := make(chan error, 1)
 	go func() {
 		returned := false
@@ -28,8 +28,8 @@ func Contain(op string, id annals.PersistenceID, fn func() error) error {
 	return <-result
 }
 
-// Error is what became of op on id where the user's code panicked with value; a nil value is runtime.Goexit. errors.Is and
-// errors.As find a value that is an error.
+// Error returns the error of op on id after the user's code panicked with value; a nil value means runtime.Goexit. If value is an error,
+// errors.Is and errors.As find it.
 func Error(op string, id annals.PersistenceID, value any) error {
 	var cause = errGoexit
 	if value != nil {
@@ -47,7 +47,7 @@ type panicked struct {
 
 func (p panicked) Error() string { return p.text }
 
-// Unwrap leaves out an error whose methods cannot be called, such as a nil pointer.
+// Unwrap returns nil for an error whose methods cannot be called, such as a nil pointer.
 func (p panicked) Unwrap() (err error) {
 	err, ok := p.value.(error)
 	if !ok {

@@ -1,8 +1,8 @@
-// Package storeurl reads the parameters of the URLs that stores are opened by. It is strict: a parameter that is left out
-// silently opens another store than the one that was meant.
+// Package storeurl reads the parameters of the URLs by which stores are opened. It is strict: if a misspelled parameter were ignored, a
+// different store would be opened than the user meant.
 //
-// Its errors name parameters and never show values: where the characters of a password are not percent-encoded, a piece of the
-// password can stand in any part of a URL.
+// Its errors name parameters and never show values: when the characters of a password are not percent-encoded, a part of the password can
+// be in any part of a URL.
 package storeurl
 
 import (
@@ -16,16 +16,16 @@ import (
 	"unicode/utf8"
 )
 
-// Parameters are those of one URL. Each is asked for once, by its name; where the URL has it, its value replaces what the
-// pointer points at. Err then says everything that is wrong.
+// Parameters are the parameters of one URL. A store reads each of them once, by its name; if the URL has the parameter, its value is stored
+// in the variable. Err then returns everything that is wrong.
 type Parameters struct {
-	left   map[string]string // those that nobody has asked for
-	known  []string          // names that were asked for
-	others string            // what Rest was told
+	left   map[string]string // parameters that have not been read
+	known  []string          // names that have been read
+	others string            // the argument of Rest
 	faults []error
 }
 
-// Parse reads the parameters of u. No store has a use for a fragment, so one is a fault too.
+// Parse reads the parameters of u. A fragment is a fault, because no store uses it.
 func Parse(u *url.URL) *Parameters {
 	p := &Parameters{left: map[string]string{}}
 	switch {
@@ -66,7 +66,7 @@ func (p *Parameters) add(piece string) {
 	}
 }
 
-// take returns the value of the parameter, "" where the URL has none.
+// take returns the value of the parameter, "" if the URL does not have it.
 func (p *Parameters) take(name string) string {
 	p.known = append(p.known, name)
 	value := p.left[name]
@@ -74,14 +74,14 @@ func (p *Parameters) take(name string) string {
 	return value
 }
 
-// Text is for a parameter that can have any value but the empty one.
+// Text reads a parameter that can have any value except the empty one.
 func (p *Parameters) Text(name string, to *string) {
 	if value := p.take(name); value != "" {
 		*to = value
 	}
 }
 
-// List is for texts with commas between them.
+// List reads texts that are separated by commas.
 func (p *Parameters) List(name string, to *[]string) {
 	value := p.take(name)
 	if value == "" {
@@ -94,12 +94,12 @@ func (p *Parameters) List(name string, to *[]string) {
 	}
 }
 
-// Flag is for true and false.
+// Flag reads true or false.
 func (p *Parameters) Flag(name string, to *bool) {
 	Choice(p, name, to, map[string]bool{"true": true, "false": false})
 }
 
-// Duration is for a time above zero, such as 1m30s.
+// Duration reads a duration above zero, such as 1m30s.
 func (p *Parameters) Duration(name string, to *time.Duration) {
 	value := p.take(name)
 	if value == "" {
@@ -112,7 +112,7 @@ func (p *Parameters) Duration(name string, to *time.Duration) {
 	}
 }
 
-// Number is for a whole number above zero.
+// Number reads an integer above zero.
 func Number[N int | int64](p *Parameters, name string, to *N) {
 	value := p.take(name)
 	if value == "" {
@@ -125,7 +125,7 @@ func Number[N int | int64](p *Parameters, name string, to *N) {
 	}
 }
 
-// Choice is for one of several values.
+// Choice reads one of several values.
 func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
 	value := p.take(name)
 	if value == "" {
@@ -138,8 +138,8 @@ func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
 	}
 }
 
-// Rest are the parameters that nobody has asked for. Where a driver reads them, they are no faults; whose says for Err whose
-// they are.
+// Rest returns the parameters that have not been read, for a driver that reads them: they are no faults then. whose names them in the errors
+// of Err.
 func (p *Parameters) Rest(whose string) url.Values {
 	rest := url.Values{}
 	for name, value := range p.left {
@@ -150,15 +150,15 @@ func (p *Parameters) Rest(whose string) url.Values {
 	return rest
 }
 
-// Fault adds that something is wrong with a parameter, to be told by Err.
+// Fault adds a fault of a parameter to those that Err returns.
 func (p *Parameters) Fault(name, text string) { p.fault(shown(name) + " " + text) }
 
-// Unknown adds that there is no such parameter.
+// Unknown adds the fault that there is no such parameter.
 func (p *Parameters) Unknown(name string) { p.left[name] = "" }
 
 func (p *Parameters) fault(text string) { p.faults = append(p.faults, errors.New(text)) }
 
-// Err says everything that is wrong with the parameters.
+// Err returns all faults of the parameters in one error, nil if there are none.
 func (p *Parameters) Err() error {
 	faults := slices.Clone(p.faults)
 	for _, name := range slices.Sorted(maps.Keys(p.left)) {
@@ -177,7 +177,7 @@ func (p *Parameters) Err() error {
 	return errors.Join(faults...)
 }
 
-// shown is a parameter in an error. What does not look like the name of one is a value that has lost its way.
+// shown is the name of a parameter in an error. A text that does not look like a name may be a part of a value, so it is not shown.
 func shown(name string) string {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)

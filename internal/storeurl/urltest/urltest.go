@@ -1,4 +1,4 @@
-// Package urltest holds the parameters of a store's URL to docs/stores/urls.md and to the store's options.
+// Package urltest compares the parameters of a store's URL with docs/stores/urls.md and with the store's options.
 package urltest
 
 import (
@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Check gives parse the URL base with the parameters that the document at path has in the rows of store, each with its example.
-// All of them must be taken, there must be no others, and every field of what parse returns must be set but those that no
-// text can express: functions, interfaces and maps.
+// Check calls parse with the URL base and the parameters that the document at path lists for store, each with its example. parse must
+// accept all of them, there must be no others, and every field of the result must be set, except those that cannot be written as text:
+// functions, interfaces and maps.
 func Check(t *testing.T, path, store, base string, parse func(*url.URL) (any, error)) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -57,7 +57,7 @@ func Check(t *testing.T, path, store, base string, parse func(*url.URL) (any, er
 	}
 }
 
-// unset reports the fields of v that are zero, but those that no text can express.
+// unset returns the fields of v that are zero, except those that cannot be written as text.
 func unset(v reflect.Value, report func(field string)) {
 	for i := range v.NumField() {
 		field, name := v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name
@@ -83,7 +83,7 @@ func unset(v reflect.Value, report func(field string)) {
 	}
 }
 
-// hasFunc reports whether values of the struct t come with functions, so that a text picks one of several.
+// hasFunc reports whether the struct t has a field that is a function: then a text selects one of several values.
 func hasFunc(t reflect.Type) bool {
 	for field := range t.Fields() {
 		if field.Type.Kind() == reflect.Func {
