@@ -103,7 +103,7 @@ func TestFillIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.SetRule(nil)
-	refused(indexed, "has not come to its end")
+	refused(indexed, "is not yet filled")
 	refused(commit.Layout{Table: table}, `created with the index "slices"`)
 	_, err = dynamostore.Open(ctx, slow, filling, o)
 	must(err)

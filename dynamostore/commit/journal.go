@@ -41,10 +41,24 @@ func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (a
 		return annals.Receipt{}, err
 	}
 	if out.Repeated {
-		old, err := read(c.ID, out.Old[0])
-		return annals.Receipt{SeqNr: old.last(), Time: old.at, Repeated: true}, err
+		return repeatedReceipt(c.ID, out.Old[0])
 	}
-	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}, nil
+	r := annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}
+	if last := c.Events[len(c.Events)-1].Time; t.index == "" && !last.IsZero() {
+		r.Time = last.UTC().Truncate(time.Microsecond)
+	}
+	return r, nil
+}
+
+// repeatedReceipt returns the receipt of the commit in an item. Its time is that of the last event, or of the commit when that is deleted.
+func repeatedReceipt(id annals.PersistenceID, it plan.Item) (annals.Receipt, error) {
+	rec, err := read(id, it)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	r := annals.Receipt{SeqNr: rec.last(), Time: rec.at, Repeated: true}
+	_, err = rec.events(r.SeqNr, r.SeqNr, func(e annals.Event) bool { r.Time = e.Time; return true })
+	return r, err
 }
 
 // commitOp stores c at the number of its first event, unless an item is there. now is set to the time that c is stored with.
