@@ -22,8 +22,8 @@ type row struct {
 func (r row) RawValues() [][]byte { return r.values }
 
 func (r row) FieldDescriptions() []pgconn.FieldDescription {
-	fields := make([]pgconn.FieldDescription, len(eventFormats))
-	for i, f := range eventFormats {
+	fields := make([]pgconn.FieldDescription, len(idAndEventFormats))
+	for i, f := range idAndEventFormats {
 		fields[i].Format = f
 	}
 	return fields
@@ -42,7 +42,7 @@ func FuzzDecodeEvent(f *testing.F) {
 			}
 		}
 		var e annals.Event
-		if err := newEventDecoder(row{values: values}).event(&e); err != nil {
+		if err := newEventDecoder(row{values: values}, "", nil).event(&e); err != nil {
 			if !errors.Is(err, annals.ErrCorrupt) {
 				t.Errorf("got %v, want ErrCorrupt", err)
 			}

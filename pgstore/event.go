@@ -12,20 +12,22 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// eventColumns are the columns of an event as eventDecoder takes them, with expressions for the two payloads.
+// eventColumns are the columns of an event but for its id, as eventDecoder takes them, with expressions for the two payloads.
 func eventColumns(payload, meta string) string {
-	return "persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
+	return "seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
 		", writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, " + meta
 }
 
 // eventFormats are the formats that the decoder wants them in. The binary format of a text is the text, but costs the server more.
-var eventFormats = pgx.QueryResultFormats{pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode,
+var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode,
 	pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode}
 
-// appendEvents reads rows of eventColumns to their end, and counts the bytes of their payloads.
-func appendEvents(to []annals.Event, rows pgx.Rows) (all []annals.Event, bytes int, err error) {
+// idAndEventFormats are those of a persistence_id and what follows it.
+var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
+
+// appendEvents reads rows to their end by d, and counts the bytes of their payloads.
+func appendEvents(to []annals.Event, rows pgx.Rows, d *eventDecoder) (all []annals.Event, bytes int, err error) {
 	defer rows.Close()
-	d := newEventDecoder(rows)
 	for rows.Next() {
 		to = append(to, annals.Event{})
 		e := &to[len(to)-1]
@@ -41,10 +43,12 @@ func appendEvents(to []annals.Event, rows pgx.Rows) (all []annals.Event, bytes i
 // them itself: the driver, which looks at the types of every value anew, takes about twice as long.
 type eventDecoder struct {
 	rows   pgx.Rows
-	before []any // where the columns before the event's go
+	kind   *int32 // where the first column goes; nil when there is none before the event's
+	id     interned
+	ids    bool // the id is a column
 	binary bool
 
-	id, manifest, writer, adapter interned
+	manifest, writer, adapter interned
 
 	parsed  string // the writer that writeID is
 	writeID annals.WriteID
@@ -52,15 +56,13 @@ type eventDecoder struct {
 	size    int    // of the last one
 }
 
-// newEventDecoder takes rows of eventColumns behind columns of the caller's own: of type int32, if any.
-func newEventDecoder(rows pgx.Rows, before ...*int32) *eventDecoder {
-	d := &eventDecoder{rows: rows}
-	if fields := rows.FieldDescriptions(); len(fields) == len(before)+len(eventFormats) {
-		d.binary = slices.EqualFunc(fields[len(before):], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
-	}
-	for _, into := range before {
-		d.before = append(d.before, into)
-	}
+// newEventDecoder takes rows of eventColumns of the entity id, behind a column for kind unless that is nil. Where id is "" there is a
+// column for it, right before the eventColumns.
+func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, kind *int32) *eventDecoder {
+	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", kind: kind}
+	fields := rows.FieldDescriptions()
+	own := len(fields) - len(eventFormats)
+	d.binary = own >= 0 && slices.EqualFunc(fields[own:], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
 	return d
 }
 
@@ -85,35 +87,38 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 
 // decode reads a row of binary columns.
 func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
-	for i, into := range d.before {
-		if *into.(*int32), err = wire.Int32(row[i]); err != nil {
+	if d.kind != nil {
+		if *d.kind, err = wire.Int32(row[0]); err != nil {
 			return err
 		}
+		row = row[1:]
 	}
-	row = row[len(d.before):]
-	d.id.set(row[0])
-	seqNr, err := wire.Int(row[1])
+	if d.ids {
+		d.id.set(row[0])
+		row = row[1:]
+	}
+	seqNr, err := wire.Int(row[0])
 	if err != nil {
 		return err
 	}
 	e.SeqNr = annals.SeqNr(seqNr)
-	if e.Time, err = wire.Time(row[2]); err != nil {
+	if e.Time, err = wire.Time(row[1]); err != nil {
 		return err
 	}
-	if e.SerializerID, err = wire.Int32(row[3]); err != nil {
+	if e.SerializerID, err = wire.Int32(row[2]); err != nil {
 		return err
 	}
-	d.manifest.set(row[4])
-	e.Data = d.clone(row[5])
-	d.writer.set(row[6])
-	d.adapter.set(row[7])
-	if e.Tags, err = wire.Texts(row[8]); err != nil || row[9] == nil {
+	d.manifest.set(row[3])
+	e.Data = d.clone(row[4])
+	d.writer.set(row[5])
+	d.adapter.set(row[6])
+	if e.Tags, err = wire.Texts(row[7]); err != nil || row[8] == nil {
 		return err
 	}
-	if e.Metadata.SerializerID, err = wire.Int32(row[9]); err != nil {
+	if e.Metadata.SerializerID, err = wire.Int32(row[8]); err != nil {
 		return err
 	}
-	e.Metadata.Manifest, e.Metadata.Data = string(row[10]), d.clone(row[11])
+	e.Metadata.Manifest, e.Metadata.Data = string(row[9]), d.clone(row[10])
 	return nil
 }
 
@@ -141,7 +146,14 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	var metaManifest *string
 	var meta []byte
 	var tags pgtype.Array[string]
-	err := d.rows.Scan(append(slices.Clip(d.before), &d.id, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &d.manifest, &e.Data, &d.writer, &d.adapter,
+	var into []any
+	if d.kind != nil {
+		into = append(into, d.kind)
+	}
+	if d.ids {
+		into = append(into, &d.id)
+	}
+	err := d.rows.Scan(append(into, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &d.manifest, &e.Data, &d.writer, &d.adapter,
 		&tags, &metaID, &metaManifest, &meta)...)
 	if err != nil {
 		return err

@@ -84,14 +84,14 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	}
 	return pages(ctx, f, annals.Event.Offset, q.horizon, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
+		sql := q.s.fill(`SELECT persistence_id, {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
 			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))
 		driver.Count(ctx, annals.Result{Requests: 1})
-		rows, err := q.reader().Query(ctx, sql, append([]any{eventFormats}, m.args...)...)
+		rows, err := q.reader().Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
 		}
-		page, _, err := appendEvents(nil, rows)
+		page, _, err := appendEvents(nil, rows, newEventDecoder(rows, "", nil))
 		return page, err
 	})
 }

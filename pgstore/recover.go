@@ -27,13 +27,13 @@ var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventF
 func (s *backend) prepareRecover() {
 	s.sql.recover = s.fill(`
 		WITH snap AS MATERIALIZED (SELECT * FROM {snapshot} WHERE persistence_id = $1)
-		(SELECT {last row}, $1::text, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
+		(SELECT {last row}, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
 			FROM {journal} WHERE persistence_id = $1)
 		UNION ALL (SELECT {snapshot row}, {snapshot columns} FROM snap)
 		UNION ALL (SELECT {event row}, {events} FROM {journal} WHERE persistence_id = $1 AND NOT deleted
-			AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT $2)
-		ORDER BY 1, 3`, "{snapshot columns}", s.snapshotColumns(),
-		"{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
+			AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT {page})
+		ORDER BY 1, 2`, "{snapshot columns}", s.snapshotColumns(),
+		"{page}", strconv.Itoa(recoverPage), "{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
 }
 
 // Recover implements annals.Recoverer.
@@ -74,14 +74,14 @@ type recovery struct {
 // first asks for the snapshot and the events behind it.
 func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
+	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
 	if err != nil {
 		return recovery{}, err
 	}
 	defer rows.Close()
 	var kind int32
 	bytes := 0
-	d := newEventDecoder(rows, &kind)
+	d := newEventDecoder(rows, r.id, &kind)
 	for rows.Next() {
 		var e annals.Event
 		if err := d.event(&e); err != nil {

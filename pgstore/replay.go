@@ -14,12 +14,14 @@ import (
 // and grow to what their events' size allows.
 const (
 	firstPage   = 200
-	largestPage = 4096
+	largestPage = 8192
 	pageBytes   = 4 << 20
 )
 
+// A limit that the planner does not know keeps it from making a new plan for every page, which takes as long as hundreds of rows.
 func (s *backend) prepareReplay() {
-	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND NOT deleted ORDER BY seq_nr LIMIT $4`)
+	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
+	s.sql.replayTo = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
 }
 
 // Replay implements annals.Journal.
@@ -89,12 +91,16 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 		r.rows = slices.Grow(r.rows[:0], limit) // the page before was full: this one may be as well
 	}
 	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := r.reader().Query(ctx, r.s.sql.replay, eventFormats, string(r.id), int64(first), int64(r.to), limit)
+	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(first), limit}
+	if r.to < annals.MaxSeqNr {
+		sql, args = r.s.sql.replayTo, append(args, int64(r.to))
+	}
+	rows, err := r.reader().Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	bytes := 0
-	r.rows, bytes, err = appendEvents(r.rows[:0], rows)
+	r.rows, bytes, err = appendEvents(r.rows[:0], rows, newEventDecoder(rows, r.id, nil))
 	r.most = max(r.most, len(r.rows))
 	if err == nil {
 		err = r.complete(ctx, r.rows)

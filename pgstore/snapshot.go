@@ -21,7 +21,7 @@ func (s *backend) snapshotColumns() string {
 	if s.snapshot.has("tags") {
 		tags = "tags"
 	}
-	return "persistence_id, seq_nr, " + atWritten + ", ser_id, ser_manifest, " + payloadBytes(s.snapshot, "snapshot") +
+	return "seq_nr, " + atWritten + ", ser_id, ser_manifest, " + payloadBytes(s.snapshot, "snapshot") +
 		", '', '', " + tags + ", meta_ser_id, meta_ser_manifest, meta_payload"
 }
 
@@ -67,7 +67,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	found, _, err := appendEvents(nil, rows)
+	found, _, err := appendEvents(nil, rows, newEventDecoder(rows, id, nil))
 	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}

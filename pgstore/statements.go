@@ -9,7 +9,8 @@ type statements struct {
 	appendAll               string // commits of any number of events, which may have times of their own
 	lookUp, last, deleteTo  string
 	skip, skipToSnapshot    string
-	replay, recover         string
+	replay, replayTo        string // without and with a last number
+	recover                 string
 	events, eventKeys       string // the columns of an event, with and without payloads
 	loadSnapshot            string
 	saveSnapshot            string
