@@ -22,9 +22,9 @@ type querier interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// connect makes the store's own pools from the configuration of the caller's. Together they open as many connections as the
-// caller's pool may, two at least. They are two pools so that a group never waits for a transaction of the user's, which may
-// itself wait for an append.
+// connect makes the store's own pools from the configuration of the caller's pool. Together they open at most as many connections as
+// the caller's pool may, but at least two. Groups have a pool of their own so that they never wait for a transaction of the user, which
+// may itself wait for an append.
 func (s *backend) connect(ctx context.Context) (err error) {
 	if err := refusePooling(ctx, s.reads, s.answerTime()); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	if s.group, err = pgxpool.NewWithConfig(ctx, s.bounded(config, groups, groupLockTimeout)); err != nil {
 		return err
 	}
-	conn, err := s.group.Acquire(ctx) // Open says what would keep every write from being made
+	conn, err := s.group.Acquire(ctx) // so that Open fails if no write can be made
 	if err != nil {
 		return err
 	}
@@ -47,20 +47,20 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// config is the configuration of the caller's pool for connections of our own.
+// config is the configuration of the caller's pool, for connections of the store's own.
 func (s *backend) config() *pgxpool.Config {
 	config := s.reads.Config()
-	config.MinConns, config.MinIdleConns = 0, 0 // of the caller's pool, not of ours
+	config.MinConns, config.MinIdleConns = 0, 0 // these are for the caller's pool only
 	if c := config.ConnConfig; c.ConnectTimeout == 0 || c.ConnectTimeout > s.answerTime() {
 		c.ConnectTimeout = s.answerTime()
 	}
 	return config
 }
 
-// disconnect closes the store's own pools. Connections whose server does not answer are cut.
+// disconnect closes the store's own pools. Connections whose server does not answer are closed without waiting for it.
 func (s *backend) disconnect() {
-	cut := time.AfterFunc(s.answerTime(), s.sockets.Close)
-	defer cut.Stop()
+	force := time.AfterFunc(s.answerTime(), s.sockets.Close)
+	defer force.Stop()
 	for _, pool := range []*pgxpool.Pool{s.write, s.group} {
 		if pool != nil {
 			pool.Close()
@@ -74,7 +74,7 @@ func shares(n int32) (groups, writes int32) {
 	return groups, max(n-groups, 1)
 }
 
-// bounded is the configuration of a pool of our own, of n connections that are set up for writes.
+// bounded is the configuration of a pool of n connections that are set up for writes.
 func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Duration) *pgxpool.Config {
 	c := config.Copy()
 	c.MaxConns = n
@@ -94,7 +94,7 @@ func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Dura
 		if after != nil {
 			err = after(ctx, conn)
 		}
-		if err == nil { // behind the caller's own settings: these hold
+		if err == nil { // after the caller's hook, so that these settings win
 			err = s.setUp(ctx, conn.PgConn(), lockTimeout)
 		}
 		if err == nil {
@@ -105,7 +105,7 @@ func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Dura
 	}
 	c.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		if err.Code == readOnlyTransaction {
-			return false // the next connection may find the server that took over
+			return false // close the connection: the next one may reach the server that took over
 		}
 		return onError == nil || onError(conn, err)
 	}
@@ -120,7 +120,7 @@ func unsent(err error) error {
 	return &undoneError{err}
 }
 
-// dial makes a connection outside of the pools as a pool with that configuration would.
+// dial makes a connection as a pool with that configuration would.
 func dial(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
 	c := config.ConnConfig.Copy()
 	if config.BeforeConnect != nil {
@@ -139,7 +139,7 @@ func dial(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// answerTime is how long an answer may take: the server's own time-out and the way.
+// answerTime is how long an answer may take: the server's own time-out and the time on the network.
 func (s *backend) answerTime() time.Duration {
 	return s.options.WriteTimeout + min(networkTime, 4*s.options.WriteTimeout)
 }
@@ -155,8 +155,8 @@ func (s *backend) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// atomically runs fn in a transaction of q. When q is one, fn runs in it: each call within InTx is a savepoint. Only the error
-// of the COMMIT leaves open what happened: whatever went wrong before it, nothing was written.
+// atomically runs fn in a transaction. When q is a transaction already, fn runs in it: each call within InTx is a savepoint. Only
+// after an error of the COMMIT the outcome is unknown. When fn fails, nothing was written.
 func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error {
 	if tx, ok := q.(pgx.Tx); ok {
 		return fn(tx)
@@ -165,7 +165,7 @@ func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error 
 	if err != nil {
 		return &undoneError{err}
 	}
-	defer func() { // does nothing behind a COMMIT that was answered
+	defer func() { // does nothing after a COMMIT that was answered
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkTime)
 		defer cancel()
 		_ = tx.Rollback(ctx)
@@ -176,8 +176,8 @@ func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error 
 	return commitTx(ctx, tx)
 }
 
-// commitTx commits tx. When no answer comes it does not believe the driver's word that nothing was sent:
-// of a COMMIT whose connection breaks pgx 5.12 says so wrongly.
+// commitTx commits tx. When no answer comes the outcome is unknown, even if pgx says that nothing was sent: when a connection breaks
+// during a COMMIT, pgx 5.12 says so wrongly.
 func commitTx(ctx context.Context, tx pgx.Tx) error {
 	if err := ctx.Err(); err != nil {
 		return &undoneError{err}

@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// keepFor is how long a deleted event's number stays taken by a stripped row. A statement that began before the delete,
-// or a late try of a write, would find a removed one free. Both end long before that: WriteTimeout and resolveFor.
+// keepFor is how long a row without its payload keeps the number of a deleted event taken. Without the row, a statement that began
+// before the delete, or a late attempt of a write, would find the number free. Both end much earlier: see WriteTimeout and resolveFor.
 const keepFor = 15 * time.Minute
 
 // deleteAtOnce is how many rows one statement deletes, to stay far below the server's time-out.

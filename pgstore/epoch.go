@@ -25,11 +25,11 @@ func (r *offsetRows) add(id annals.PersistenceID, o annals.Offset) {
 	r.times = append(r.times, o.Time)
 }
 
-// fence refuses p when a later epoch was seen for one of its slices, and makes its epoch the one that was seen.
+// fence refuses p when a later epoch is stored for one of its slices, and otherwise stores p's epoch.
 //
-// When the first save of a lease has returned, none of the lease before it is still on its way. Saves of a known epoch share a lock
-// on its row, to their commit. Whoever brings a new epoch waits for those of the rows that its slices touch, and changes them. Saves of
-// other slices have other rows: they wait for neither.
+// When the first save of a lease has returned, no save of the lease before it can still succeed. A save with the stored epoch takes a
+// shared lock on its row until it commits. The first save with a new epoch waits for these locks on all rows that its slices overlap, and
+// changes the rows. Saves of other slices use other rows and do not wait.
 func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	known, err := v.epoch(ctx, tx, p, "SHARE")
 	if err != nil || known {
@@ -51,8 +51,8 @@ func (v offsets) fence(ctx context.Context, tx pgx.Tx, p annals.Progress) error 
 	return err
 }
 
-// epoch locks the rows of the epochs that were seen for slices of p, in their order, and looks at them. It returns true when p's epoch is known for
-// all of its slices already.
+// epoch locks the rows of the epochs that are stored for slices of p, in order, and reads them. It returns true when p's epoch is stored
+// for all of its slices.
 func (v offsets) epoch(ctx context.Context, tx pgx.Tx, p annals.Progress, lock string) (known bool, err error) {
 	from, to := p.Slices.Bounds()
 	var seen int64
@@ -67,9 +67,9 @@ func (v offsets) epoch(ctx context.Context, tx pgx.Tx, p annals.Progress, lock s
 	return known, err
 }
 
-// lockSlices takes a lock that only one bringer of a new epoch has for a slice: it may have no row yet. The slices are the leaves of
-// a binary tree. The lock is exclusive on the nodes whose leaves are all within the range, and shared on the nodes above those: two
-// ranges exclude each other where they overlap, and not otherwise. One lock per slice would fill the server's table of locks.
+// lockSlices locks the slices of p against other saves with a new epoch, because a slice may have no row to lock yet. The slices are
+// the leaves of a binary tree. The lock is exclusive on the nodes whose leaves are all within the range, and shared on the nodes above
+// those, so that two ranges exclude each other if and only if they overlap. One lock per slice would fill the server's table of locks.
 func lockSlices(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	from, to := p.Slices.Bounds()
 	var nodes []int32

@@ -18,7 +18,8 @@ func eventColumns(payload, meta string) string {
 		", writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, " + meta
 }
 
-// eventFormats are the formats that the decoder wants them in. The binary format of a text is the text, but costs the server more.
+// eventFormats are the formats of these columns that eventDecoder reads itself. Both formats of a text are the same bytes, but the
+// binary one costs the server more.
 var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode,
 	pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode, pgx.BinaryFormatCode, pgx.TextFormatCode, pgx.BinaryFormatCode}
 
@@ -39,25 +40,25 @@ func appendEvents(to []annals.Event, rows pgx.Rows, d *eventDecoder) (all []anna
 	return to, bytes, rows.Err()
 }
 
-// eventDecoder makes events of rows of eventColumns. Where they come in eventFormats, which a pool may keep from happening, it reads
-// them itself: the driver, which looks at the types of every value anew, takes about twice as long.
+// eventDecoder makes events of rows of eventColumns. It reads rows in eventFormats itself, because pgx, which looks up the type of each
+// value, takes about twice as long. The configuration of the pool may prevent these formats; then pgx reads the rows.
 type eventDecoder struct {
 	rows   pgx.Rows
-	kind   *int32 // where the first column goes; nil when there is none before the event's
+	kind   *int32 // receives the first column; nil when there is no column before the event's
 	id     interned
-	ids    bool // the id is a column
+	ids    bool // the rows have a column for the id
 	binary bool
 
 	manifest, writer, adapter interned
 
-	parsed  string // the writer that writeID is
+	parsed  string // the writer that was parsed to writeID
 	writeID annals.WriteID
-	chunk   []byte // what is left of the last one
-	size    int    // of the last one
+	chunk   []byte // the unused part of the last chunk
+	size    int    // of the last chunk
 }
 
-// newEventDecoder takes rows of eventColumns of the entity id, behind a column for kind unless that is nil. Where id is "" there is a
-// column for it, right before the eventColumns.
+// newEventDecoder reads rows of eventColumns of the entity id. If kind is not nil, it receives the row's first column. If id is "", the
+// column before the eventColumns is the id.
 func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, kind *int32) *eventDecoder {
 	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", kind: kind}
 	fields := rows.FieldDescriptions()
@@ -66,7 +67,7 @@ func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, kind *int32) *event
 	return d
 }
 
-// event fills the zero e in from the row that was read last.
+// event fills the zero Event e from the current row.
 func (d *eventDecoder) event(e *annals.Event) (err error) {
 	if d.binary {
 		err = d.decode(e, d.rows.RawValues())
@@ -78,7 +79,7 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 	}
 	if d.writer.text != d.parsed {
 		d.parsed = d.writer.text
-		d.writeID, _ = annals.ParseWriteID(d.parsed) // a foreign writer may have a name of another kind: zero then
+		d.writeID, _ = annals.ParseWriteID(d.parsed) // the name of a foreign writer may have another form: then it is zero
 	}
 	e.ID, e.WriteID = annals.PersistenceID(d.id.text), d.writeID
 	e.Manifest, e.Adapter = d.manifest.text, d.adapter.text
@@ -122,10 +123,10 @@ func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
 	return nil
 }
 
-// chunkSize is how much memory small payloads of one read share at most: whoever keeps one of them keeps no more than that.
+// chunkSize is the most memory that small payloads of one read share: keeping one payload keeps no more than that.
 const chunkSize = 4 << 10
 
-// clone is a copy of b that has no room behind it.
+// clone is a copy of b whose capacity is its length.
 func (d *eventDecoder) clone(b []byte) []byte {
 	if len(b) == 0 || len(b) > chunkSize/8 {
 		return bytes.Clone(b)
@@ -163,7 +164,7 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	return err
 }
 
-// list is a as one list, nil without elements. The driver would make one of a table.
+// list returns the elements of a one-dimensional array, nil without any.
 func list(a pgtype.Array[string]) ([]string, error) {
 	if len(a.Dims) > 1 {
 		return nil, wire.ErrArray
@@ -171,7 +172,7 @@ func list(a pgtype.Array[string]) ([]string, error) {
 	return orNil(a.Elements), nil
 }
 
-// interned is a text column whose value is mostly that of the row before: then it costs no memory.
+// interned is a text column. A value that equals the one of the row before needs no new memory.
 type interned struct{ text string }
 
 func (i *interned) set(b []byte) {
@@ -180,13 +181,13 @@ func (i *interned) set(b []byte) {
 	}
 }
 
-// ScanBytes is pgtype.BytesScanner.
+// ScanBytes implements pgtype.BytesScanner.
 func (i *interned) ScanBytes(b []byte) error {
 	i.set(b)
 	return nil
 }
 
-// metadata is the three columns as a payload.
+// metadata is a payload from its three columns.
 func metadata(id *int32, manifest *string, data []byte) annals.Payload {
 	if id == nil {
 		return annals.Payload{}
@@ -198,7 +199,7 @@ func metadata(id *int32, manifest *string, data []byte) annals.Payload {
 	return p
 }
 
-// orNil has no tags be nil, however the table says it.
+// orNil returns nil for an empty list.
 func orNil(tags []string) []string {
 	if len(tags) == 0 {
 		return nil

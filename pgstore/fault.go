@@ -22,7 +22,7 @@ func unknown(err error) *annals.Error {
 	return &annals.Error{Kind: annals.ErrUnknown, Err: fault(err).Err}
 }
 
-// faultOf is fault for an operation that has no driver.Store yet.
+// faultOf is fault with the operation's name, for operations without a driver.Store. It returns nil for nil.
 func faultOf(op string, err error) error {
 	if err == nil {
 		return nil
@@ -32,10 +32,10 @@ func faultOf(op string, err error) error {
 	return &named
 }
 
-// Fault translates errors of the driver.
+// Fault implements driver.Driver.
 func (v *view) Fault(err error) error { return fault(err) }
 
-// fault is err as an error of the contracts.
+// fault translates an error of pgx or of the server.
 func fault(err error) *annals.Error {
 	if own := (*annals.Error)(nil); errors.As(err, &own) {
 		return own
@@ -62,11 +62,11 @@ func fault(err error) *annals.Error {
 	return e
 }
 
-// errIgnored is what a COMMIT came to that the server made a ROLLBACK.
+// errIgnored is the error of a COMMIT that the server answered with a ROLLBACK.
 var errIgnored = errors.New("the function ignored an error of the server: everything was rolled back")
 
-// ambiguous reports whether a write that failed with err may have been done all the same: the connection went away
-// with the answer. An ERROR of the server undid it; of a FATAL one nobody knows how far the commit had come.
+// ambiguous reports whether a write that failed with err may nevertheless have been done, such as when the connection broke before the
+// answer. A server's ERROR means that it was undone; with a FATAL error the commit may have happened.
 func ambiguous(err error) bool {
 	if errors.As(err, new(*lostError)) {
 		return true
@@ -80,26 +80,26 @@ func ambiguous(err error) bool {
 	return !errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-// lostError is the error of a COMMIT whose answer did not come.
+// lostError is the error of a COMMIT without an answer.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// unreadable reports whether err is about a stored value that is not what its column is for: asking again brings the same.
+// unreadable reports whether err is about a stored value of an unexpected kind, which another attempt would find again.
 func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
 
-// corrupt is the error of a row of id that cannot be read. the front adds the operation.
+// corrupt is the error of a row of id that cannot be read.
 func corrupt(id string, at annals.SeqNr, err error) error {
 	return &annals.Error{ID: annals.PersistenceID(id), Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", at, err)}
 }
 
-// undone reports whether err says by itself that nothing was written.
+// undone reports whether err alone proves that nothing was written.
 func undone(err error) bool {
 	return pgconn.SafeToRetry(err) || errors.As(err, new(*undoneError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(*pgconn.ParseConfigError))
 }
 
-// undoneError is the error of a write that certainly did nothing: it found no connection, or its transaction came to no COMMIT.
+// undoneError is the error of a write that certainly did nothing: it had no connection, or its transaction was not committed.
 type undoneError struct{ err error }
 
 func (e *undoneError) Error() string { return e.err.Error() }
@@ -124,17 +124,17 @@ const (
 	invalidStatementName = "26000"
 	readOnlyTransaction  = "25006"
 
-	duplicateStatementName = "42P05" // of a pooler that hands prepared statements over to other clients
+	duplicateStatementName = "42P05" // from a pooler that shares prepared statements between clients
 )
 
-// kind is the kind of an error of the server. What the caller has to mend first is not ErrUnavailable, which is tried again.
+// kind is the kind of a server's error. Errors that somebody has to fix first are not ErrUnavailable, because callers retry that.
 func kind(e *pgconn.PgError) error {
 	switch {
 	case strings.HasPrefix(e.Code, "28"), e.Code == "3D000", e.Code == "3F000": // no such user, password, database, schema
 		return annals.ErrInvalid
 	case strings.HasPrefix(e.Code, "42") && e.Code != duplicateStatementName: // no right to it, no such table or column
 		return annals.ErrInvalid
-	case e.Code == featureNotSupported && e.Routine != "RevalidateCachedQuery": // that one is outdated
+	case e.Code == featureNotSupported && e.Routine != "RevalidateCachedQuery": // that one is an outdated statement
 		return annals.ErrUnsupported
 	case strings.HasPrefix(e.Code, "22"): // data exception: a value that its column does not take
 		return annals.ErrInvalid
@@ -148,7 +148,7 @@ func kind(e *pgconn.PgError) error {
 	return annals.ErrUnavailable
 }
 
-// retryable reports whether the server undid the write for the company it was in, or for a prepared statement that is outdated.
+// retryable reports whether the server undid the write because of other transactions, or because a prepared statement is outdated.
 func retryable(err error) bool {
 	server := (*pgconn.PgError)(nil)
 	if !errors.As(err, &server) {
@@ -157,7 +157,7 @@ func retryable(err error) bool {
 	return server.Code == serializationFailure || server.Code == deadlockDetected || outdated(server)
 }
 
-// outdated reports whether a prepared statement cannot be used any more: its table was changed, or it is gone.
+// outdated reports whether a prepared statement cannot be used any more, because its table was changed or the server has dropped it.
 func outdated(e *pgconn.PgError) bool {
 	return e.Code == featureNotSupported || e.Code == invalidStatementName
 }
@@ -167,7 +167,7 @@ func unique(err error) bool {
 	return errors.As(err, &server) && server.Code == uniqueViolation
 }
 
-// stripped is e without what may show stored values: details, and the message where it quotes one.
+// stripped is e without what may contain stored values: the details, and some messages.
 func stripped(e *pgconn.PgError) *pgconn.PgError {
 	s := &pgconn.PgError{Severity: e.Severity, SeverityUnlocalized: e.SeverityUnlocalized, Code: e.Code, Message: e.Message,
 		SchemaName: e.SchemaName, TableName: e.TableName, ColumnName: e.ColumnName, DataTypeName: e.DataTypeName,

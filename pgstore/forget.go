@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// forgetLockTime is how long Forget waits for the journal's lock. Whoever writes meanwhile waits behind it.
+// forgetLockTime is how long Forget waits for the journal's lock. Writers wait as long as Forget does.
 const forgetLockTime = time.Second
 
 // Forget implements annals.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
@@ -30,8 +30,7 @@ func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err 
 	return done, err
 }
 
-// forgetIn looks once more, now that nobody writes, and forgets. The state's row is locked first, as writes that carry an
-// event do.
+// forgetIn locks out writers, checks again and deletes. It locks the state's row first, as state writes with an event do.
 func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (bool, error) {
 	id, state := string(f.ID), s.stateTable(f.ID).name
 	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
@@ -49,13 +48,13 @@ func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) 
 	if _, err := tx.Exec(ctx, s.fill(`DELETE FROM {journal} WHERE persistence_id = $1`), id); err != nil {
 		return false, err
 	}
-	// Without a row nothing was locked: what was written since the look stays.
+	// An entity without a state row was not locked: a state that was written since the check stays.
 	_, err := tx.Exec(ctx, s.fill(`DELETE FROM {state} WHERE persistence_id = $1 AND state_ser_id = 0
 		AND NOT ($2::bigint > 0 AND db_timestamp > transaction_timestamp() - $2::bigint * interval '1 microsecond')`, "{state}", state), id, f.Age.Microseconds())
 	return err == nil, err
 }
 
-// forgettable reports whether f's entity is deleted and old enough. What is left of it is ErrConflict.
+// forgettable reports whether f's entity was deleted long enough ago. If it is not deleted the error is ErrConflict.
 func (s *backend) forgettable(ctx context.Context, q querier, f annals.Forgetting) (bool, error) {
 	var events, snapshot, state, young bool
 	var last int64

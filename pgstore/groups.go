@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	maxGroups        = 4                     // statements in flight at once
-	usualGroups      = 2                     // of those, as long as none is held up: fewer make larger groups, and fewer flushes
-	patience         = 25 * time.Millisecond // how long a statement is in flight before it counts as held up, by somebody's lock
+	maxGroups        = 4                     // statements at once
+	usualGroups      = 2                     // statements at once unless one is blocked: fewer statements carry larger groups, with fewer flushes
+	blockedAfter     = 25 * time.Millisecond // a statement that takes longer is regarded as blocked by a lock
 	maxGroupCommits  = 256                   // in one statement
-	maxGroupEvents   = 1000                  // in one statement, but for a single commit, as is
-	maxGroupBytes    = 8 << 20               // of payloads
+	maxGroupEvents   = 1000                  // in one statement; a single commit may have more
+	maxGroupBytes    = 8 << 20               // of payloads in one statement; a single commit may have more
 	groupLockTimeout = 200 * time.Millisecond
 )
 
-// groups collects commits that wait for a statement. A commit that finds one free is sent at once: it never waits for
-// other commits to join it.
+// groups collects commits that wait while statements are running. When fewer statements are running than may be, a commit is sent at
+// once: it never waits for other commits to join it.
 type groups struct {
 	write func([]*commit)
 
 	mu      sync.Mutex
-	waiting []*commit // in the order of their coming
-	running int       // statements in flight
-	started time.Time // when the last of them went out
+	waiting []*commit // in the order of arrival
+	running int       // statements now
+	started time.Time // when the last statement was sent
 }
 
 // busy reports whether a new commit has to wait for a running statement.
 func (g *groups) busy() bool {
-	return g.running == maxGroups || g.running >= usualGroups && time.Since(g.started) < patience
+	return g.running == maxGroups || g.running >= usualGroups && time.Since(g.started) < blockedAfter
 }
 
-// lead lets a commit that finds nobody before it be a group of its own, written by its caller: it saves a lone writer two
-// switches between goroutines. Whoever leads calls follow when the statement is done.
+// lead reports whether a commit may be sent at once, by its caller: that saves two switches between goroutines. If it may,
+// the caller calls follow when the statement is done.
 func (g *groups) lead() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +49,7 @@ func (g *groups) lead() bool {
 	return true
 }
 
-// follow has those written that came while the leader was at it.
+// follow has the commits written that arrived during the caller's statement.
 func (g *groups) follow() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func (g *groups) add(m *commit) {
 	}
 }
 
-// leave takes m back. It returns false when m is being written already.
+// leave removes m. It returns false when m is being written already.
 func (g *groups) leave(m *commit) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,12 +89,12 @@ func (g *groups) run() {
 			return
 		}
 		g.write(group)
-		runtime.Gosched() // whoever was just answered may come back for the next group
+		runtime.Gosched() // callers that were just answered may append again, in the next group
 	}
 }
 
-// take is the next group, sorted by id: the oldest commits, one of each entity, for only one of an entity's can win. The
-// others wait for the next group.
+// take removes the next group, sorted by id: the oldest commits, one of each entity, because only one commit of an entity can win.
+// The others wait for the next group.
 func (g *groups) take() []*commit {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// complete is ErrCorrupt when a number is missing between two of the events, which came from one statement, and nothing tells
-// that it was never used.
+// complete returns ErrCorrupt when a number is missing between two of the events, which are from one statement, unless the plugin
+// left the number unused.
 func (r *reader) complete(ctx context.Context, events []annals.Event) error {
 	for i := 1; i < len(events); i++ {
 		a, b := &events[i-1], &events[i]
@@ -25,15 +25,15 @@ func (r *reader) complete(ctx context.Context, events []annals.Event) error {
 	return nil
 }
 
-// unused reports whether the numbers between a and b were never used: where an event adapter on the JVM fails, the plugin stores
-// nothing, and its writer goes on behind the number. So the gap is between two writes of one writer there. A commit of ours has a
-// writer of its own, and one time.
+// unused reports whether the numbers between a and b look unused. Where an event adapter on the JVM fails, the plugin stores nothing
+// and the same writer goes on behind the number, so such a gap is between two writes of one writer. Each commit of this package has
+// a writer of its own, and its events share one time unless they were imported with times.
 func unused(a, b *annals.Event) bool {
 	return a.WriteID == b.WriteID && (a.WriteID.IsZero() || !a.Time.Equal(b.Time))
 }
 
-// explained looks for what else the plugin does that leaves numbers unused: a delete beyond the last event puts a marker there, and
-// the events that come with a durable state have its revisions as numbers, of which some have no event.
+// explained reports whether the plugin left the numbers between a and b unused in another way: a delete beyond the last event leaves a
+// marker there, and events that belong to a durable state are numbered by its revisions, some of which have no event.
 func (r *reader) explained(ctx context.Context, a, b annals.SeqNr) (marker bool, err error) {
 	if r.sparse {
 		return true, nil

@@ -35,7 +35,7 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 	}
 }
 
-// ids is a page of ids: each table gives its first ones, and the server merges them.
+// ids is a page of ids: the first ones of each table, merged.
 func (q query) ids(ctx context.Context, entityType string, after annals.PersistenceID) ([]annals.PersistenceID, error) {
 	ofType := "TRUE"
 	args := []any{string(after), queryPage}

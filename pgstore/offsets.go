@@ -12,7 +12,8 @@ import (
 
 type offsets struct{ *view }
 
-// The plugins insert a row per offset and prune later; this store replaces an entity's row. Both read either.
+// The plugins insert a row for each offset and remove old ones later. This store replaces an entity's row. Both can read what the
+// other has written.
 
 // Load implements annals.OffsetStore.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (found []annals.Offset, err error) {
@@ -84,7 +85,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	for id, o := range newest {
 		rows.add(id, o)
 	}
-	// Ordered, so that two savers of the same entities do not deadlock; the lock makes the second see what the first wrote.
+	// In order, so that two savers of the same entities do not deadlock. With the lock the second sees what the first wrote.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals offset ' || $1 || ' ' || slice, 0))
 		FROM (SELECT DISTINCT slice FROM unnest($2::int[]) AS s (slice) ORDER BY slice) s`, p.Projection, rows.slices); err != nil {
 		return err

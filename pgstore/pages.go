@@ -12,18 +12,18 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// pages yields what read finds behind f.After, page after page until one is not full. Each is read whole, and its
-// connection given back, before the body sees any of it.
+// pages yields what read finds behind f.After, page by page until an unbounded page is not full. Each page is read whole, and its
+// connection released, before the body sees any of it.
 //
-// The server sorts all that it finds and gives the first of it: over a long history that would be the whole rest for every
-// page. So a page that is full says how far in time the next one looks, and horizon how far the first does; one that is not full is
-// followed by an unbounded one.
+// The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining
+// rows, for every page. So a query has an upper bound in time: horizon for the first page, and for each further one twice the time span
+// of the full page before. A bounded page that is not full is followed by an unbounded one.
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
 	horizon func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
 	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var until time.Time
-		bounded := false // the page before was, and not full
+		bounded := false // the page before was bounded, and not full
 		for left := f.Limit; ; {
 			limit := queryPage
 			if f.Limit > 0 {
@@ -64,18 +64,18 @@ func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Of
 	}
 }
 
-// recent is how old an offset is at most for a query to look at all behind it: there is little.
+// recent is how old an offset may be for a query without a bound: little follows it.
 const recent = time.Minute
 
-// horizon is a time up to which a query over a type finds limit events, and not many more; zero where there are fewer, or where it
-// would not help. It merges the first events of every slice: the time of the last that the page takes of those is not
-// before the time of the last that it takes of all.
+// horizon is a time up to which a query over a type finds limit events, and not many more. It is zero where there are fewer events, or
+// where a bound would not help. It merges the first events of every slice: event number limit of those is not earlier than
+// event number limit of all.
 func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
 	from, to := f.Slices.Bounds()
 	if f.Type == "" || f.Tag != "" || q.s.yugabyte || time.Since(f.After.Time) < recent {
 		return time.Time{}, nil
 	}
-	for each := 2*limit/(to-from) + 1; ; each = limit { // of a slice: twice its share, then as many as there may be
+	for each := 2*limit/(to-from) + 1; ; each = limit { // events per slice: twice its share, then as many as there may be
 		until, err := q.timeOf(ctx, f, limit, min(each, limit))
 		if err != nil || !until.IsZero() || each >= limit {
 			return until, err
@@ -83,7 +83,7 @@ func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Ti
 	}
 }
 
-// timeOf is the time of event number nr of those that come first in each slice of f.
+// timeOf is the time of event number nr among the first events of each slice of f, zero if there are fewer.
 func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at time.Time, err error) {
 	m := &condition{}
 	m.match(f, time.Time{}, "seq_nr")

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// refusePartitions is ErrInvalid where Akka's plugin has cut the tables into data partitions, which it can from 1.2.0 on: the journal
-// is then in event_journal_0, event_journal_1 and so on, and a table event_journal would be another store, empty as a rule.
-// PostgreSQL's own partitions of one table are another thing.
+// refusePartitions returns ErrInvalid for the data partitions of Akka's plugin, which exist since 1.2.0: the journal is in the tables
+// event_journal_0, event_journal_1 and so on, and a table event_journal would be another, empty store. Partitions of one table by
+// PostgreSQL itself are accepted.
 func (s *backend) refusePartitions(ctx context.Context) error {
 	var names []string
 	for _, name := range append([]string{s.tables.Journal, s.tables.Snapshot}, s.tables.states(s.options)...) {

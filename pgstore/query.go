@@ -13,10 +13,10 @@ import (
 
 type query struct{ *view }
 
-// queryPage is how many rows a query asks for at once.
+// queryPage is how many rows a page has at most.
 const queryPage = 1000
 
-// condition collects what a statement asks for.
+// condition collects the conditions of a statement and their arguments.
 type condition struct {
 	args  []any
 	parts []string
@@ -33,7 +33,7 @@ func (c *condition) and(format string, args ...any) {
 
 func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
 
-// numbers are from ≤ n < to.
+// numbers are all n with from ≤ n < to.
 func numbers(from, to int) []int32 {
 	ns := make([]int32, 0, to-from)
 	for n := from; n < to; n++ {
@@ -42,10 +42,11 @@ func numbers(from, to int) []int32 {
 	return ns
 }
 
-// matching is f but for its limit, up to a time, the zero one for all. seqNr is the column that comes second in the order of Offset.
+// matching is the condition for f, except its limit, up to a time; zero is no bound. seqNr is the column that is second in the order of
+// Offset.
 func (q query) matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
-	if from, to := f.Slices.Bounds(); f.Type != "" && !q.s.yugabyte { // as a list: the index goes by slice, type and time, and is asked once per slice
+	if from, to := f.Slices.Bounds(); f.Type != "" && !q.s.yugabyte { // a list, because the index has slice, type and time, and is searched once per slice
 		c.and("slice = ANY(%s::int[])", c.arg(numbers(from, to)))
 	} else if f.Type != "" || f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
@@ -54,7 +55,7 @@ func (q query) matching(f annals.Filter, until time.Time, seqNr string) *conditi
 	return c
 }
 
-// match adds what f asks for but for slices and limit.
+// match adds the condition for f, except slices and limit.
 func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 	if f.Type != "" {
 		c.and("entity_type = %s", c.arg(f.Type))
@@ -69,7 +70,7 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 		c.and("db_timestamp <= %s", c.arg(until))
 	}
 	if o := f.After; !o.Time.IsZero() {
-		// The first condition alone is one that an index knows.
+		// An index supports the first condition only.
 		at := c.arg(o.Time)
 		c.and("db_timestamp >= %s", at)
 		c.and(`(db_timestamp > %s OR (%s, persistence_id COLLATE "C") > (%s::bigint, %s::text))`, at, seqNr, c.arg(int64(o.SeqNr)), c.arg(string(o.ID)))
@@ -98,7 +99,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 
 // States implements annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	everything := func(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // a row per entity, no history
+	everything := func(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // there is one row per entity and no long history
 	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
 		m.arg(limit)
@@ -106,7 +107,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
-// statesSQL asks every table that f concerns for limit states and merges them.
+// statesSQL selects limit states from every table that f concerns, and merges them.
 func (q query) statesSQL(f annals.Filter, where, limit string) string {
 	var parts []string
 	for _, t := range q.s.stateTables(f.Type) {

@@ -13,14 +13,14 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// reconnects bounds how often the store tries to connect while that fails, however many calls ask for a connection: each attempt
-// costs a server that is starting or full a process. Behind a failure the next attempt is made after a pause, which grows.
-// Calls in between fail at once, with the cause.
+// reconnects limits how often the store tries to connect while connecting fails, however many calls ask for a connection: each
+// attempt costs a process on a server that may be starting or full. After a failure the next attempt is made after a pause, which
+// grows. Calls during the pause fail at once, with the cause.
 type reconnects struct {
 	mu       sync.Mutex
 	failures int
 	cause    error     // of the last failure; nil when the last attempt succeeded
-	next     time.Time // no attempt before
+	next     time.Time // the earliest time of the next attempt
 }
 
 // allow returns nil when an attempt may be made.
@@ -33,7 +33,7 @@ func (r *reconnects) allow() error {
 	if time.Now().Before(r.next) {
 		return fmt.Errorf("connecting failed a moment ago: %w", r.cause)
 	}
-	r.failures++ // until it is known to be none
+	r.failures++ // until it succeeds
 	r.pause()
 	return nil
 }
@@ -44,7 +44,7 @@ func (r *reconnects) succeeded() {
 	r.failures, r.cause = 0, nil
 }
 
-// failed takes note of err unless it is nil.
+// failed notes a failure, unless err is nil.
 func (r *reconnects) failed(err error) {
 	if err == nil {
 		return
@@ -57,7 +57,7 @@ func (r *reconnects) failed(err error) {
 
 func (r *reconnects) pause() { r.next = time.Now().Add(backoff.Delay(r.failures)) }
 
-// traced has r hear of attempts that fail, beside the tracer of the user's.
+// traced is a tracer that reports failed attempts to r, in addition to the user's tracer.
 func (r *reconnects) traced(users pgx.QueryTracer) pgx.QueryTracer {
 	if users == nil {
 		return connectTracer{r}
@@ -65,7 +65,7 @@ func (r *reconnects) traced(users pgx.QueryTracer) pgx.QueryTracer {
 	return multitracer.New(users, connectTracer{r})
 }
 
-// connectTracer is a pgx.ConnectTracer. The driver takes one only as a pgx.QueryTracer.
+// connectTracer is a pgx.ConnectTracer. pgx accepts one only as a pgx.QueryTracer.
 type connectTracer struct{ r *reconnects }
 
 func (connectTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -78,7 +78,8 @@ func (connectTracer) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectSt
 	return ctx
 }
 
-// TraceConnectEnd counts a failure that is not the caller's leaving. What succeeds has still to be set up.
+// TraceConnectEnd counts a failure, unless the caller's context was cancelled. A success is counted later, when the connection is
+// set up.
 func (t connectTracer) TraceConnectEnd(ctx context.Context, d pgx.TraceConnectEndData) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		t.r.failed(d.Err)

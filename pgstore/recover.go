@@ -11,17 +11,17 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// What the first column of a row of the recovery statement says that the row is.
+// Kinds of rows of the recovery statement, in its first column.
 const (
-	lastRow = iota // only a number: the entity's last
+	lastRow = iota // has only the entity's last number
 	snapshotRow
 	eventRow
 )
 
-// recoverPage is how many events a recovery's one statement brings along. Further ones come as in a replay.
+// recoverPage is how many events the recovery statement returns at most. Further ones are read as in a replay.
 const recoverPage = 1000
 
-// recoverFormats are those of a row's kind and of what follows it.
+// recoverFormats are the formats of a row's kind and of the eventColumns.
 var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
 func (s *backend) prepareRecover() {
@@ -107,7 +107,7 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	return rec, nil
 }
 
-// deliver hands over the first events and those of the pages behind them. It returns the number of the last.
+// deliver calls event for the first page and those behind it. It returns the number of the last event.
 func (r *reader) deliver(ctx context.Context, page []annals.Event, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	for {
 		for i := range page {

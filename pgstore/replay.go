@@ -10,15 +10,16 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// A page is read whole before its first event is handed over. Pages start small, for readers that break off early,
-// and grow to what their events' size allows.
+// A page is read whole before its first event is yielded. The first page is small, for readers that stop early. The size of the others
+// depends on the size of the events.
 const (
 	firstPage   = 200
 	largestPage = 8192
 	pageBytes   = 4 << 20
 )
 
-// A limit that the planner does not know keeps it from making a new plan for every page, which takes as long as hundreds of rows.
+// The limit is a subquery so that the server reuses its plan: for a limit that it knows it makes a new plan for each page, which takes as
+// long as reading hundreds of rows.
 func (s *backend) prepareReplay() {
 	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
 	s.sql.replayTo = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
@@ -53,16 +54,16 @@ type reader struct {
 	limit     int            // of the next page
 	prev      annals.SeqNr   // the last event of the page before, 0 at first
 	ended     bool           // there are no more events
-	overtaken bool           // by a delete, between two pages
+	overtaken bool           // a delete removed events between two pages
 	sparse    bool           // the entity has a state: its events are numbered by revisions
 	rows      []annals.Event // of the page, reused
 	most      int            // rows of a page so far
 }
 
-// pageRows are the rows of readers that have ended. A long page has nearly a megabyte of them, besides the payloads.
+// pageRows are rows to be reused. Those of a long page take more than a megabyte, besides the payloads.
 var pageRows = sync.Pool{New: func() any { return new([]annals.Event) }}
 
-// release gives the rows back.
+// release returns the rows for reuse.
 func (r *reader) release() {
 	clear(r.rows[:r.most])
 	rows := r.rows[:0]
@@ -120,7 +121,7 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 	return page, nil
 }
 
-// note takes note of a page.
+// note prepares the next page, behind page.
 func (r *reader) note(page []annals.Event, ended bool, bytes int) {
 	if len(page) > 0 {
 		r.prev = page[len(page)-1].SeqNr

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// unfitError says why the store does not write over a connection that could be made.
+// unfitError says why a connection that was made cannot be used for writes.
 type unfitError struct{ text string }
 
 func (e *unfitError) Error() string { return e.text }
@@ -21,14 +21,15 @@ var (
 	errStandby = errors.New("the server is a standby, which takes no writes: connect to the primary, or name all hosts and set target_session_attrs=read-write")
 	errNoSync  = &unfitError{"the server runs with fsync=off, so a crash may lose acknowledged writes: switch fsync on, or accept that with Options.NonDurable"}
 	errRead    = &unfitError{"the session is read-only (default_transaction_read_only is on), and a store has to write: switch that off for this role or database"}
-	errPooling = &unfitError{"a pooler in between gives each transaction another session of the server (transaction pooling), and the store needs one that stays: " +
+	errPooling = &unfitError{"a pooler gives each transaction another session of the server (transaction pooling), but the store needs one session per connection: " +
 		"connect to the server itself, or have the pooler keep sessions (PgBouncer: pool_mode=session)"}
 )
 
-// setUp makes a new connection one to write over, or says why it cannot be.
+// setUp prepares a new connection for writes, or says why it cannot be used for them.
 //
-// The server ends what takes longer than WriteTimeout. Isolation is fixed: under a stricter level the statements would fail
-// where they now lose in peace. A commit waits until it is flushed, at least: a higher synchronous_commit is the operator's choice.
+// The server ends statements that take longer than WriteTimeout. The isolation level is fixed: under a stricter one a statement of a
+// writer that loses would fail instead of writing nothing. A commit waits at least until it is flushed; a higher synchronous_commit is
+// the operator's choice.
 func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
 	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', FALSE), set_config('idle_in_transaction_session_timeout', '%[1]d', FALSE),
 		set_config('default_transaction_isolation', 'read committed', FALSE)`, s.options.WriteTimeout.Milliseconds())
@@ -67,14 +68,15 @@ func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duratio
 	one := acquired.Conn().PgConn()
 	first, err := wire.Ask(ctx, one, session)
 	if err != nil || first[0] == fmt.Sprint(one.PID()) {
-		return err // nobody is in between
+		return err // there is no pooler
 	}
 	other, err := dial(ctx, pool.Config())
 	if err != nil {
 		return err
 	}
 	defer other.Close(context.WithoutCancel(ctx))
-	// While the other connection keeps a session busy with a transaction, the first either still has its own, or it never had one.
+	// The other connection keeps a session busy with a transaction. Behind a pooler that shares sessions, the first connection now
+	// gets another one.
 	busy, err := wire.Ask(ctx, other.PgConn(), "BEGIN; "+session)
 	if err != nil {
 		return err

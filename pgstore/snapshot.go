@@ -10,12 +10,12 @@ import (
 
 type snapshots struct{ *view }
 
-// atWritten is the save time of a snapshot, which the tables keep in milliseconds; infinite, which is unreadable, where it is in
-// none of the years 1 to 9999.
+// atWritten is the time of a snapshot, which the tables keep in milliseconds. Outside of the years 1 to 9999 it is infinite, which is
+// ErrCorrupt when it is read.
 const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 253402300799999
 	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
-// snapshotColumns are a snapshot's columns in the places of eventColumns.
+// snapshotColumns are a snapshot's columns in the order of eventColumns.
 func (s *backend) snapshotColumns() string {
 	tags := "NULL::text[]"
 	if s.snapshot.has("tags") {
@@ -54,8 +54,8 @@ func (s *backend) prepareSnapshots() {
 		"{further}", further, "{values}", values, "{sets}", sets)
 }
 
-// snapshotsAreFollowed reports whether the table has what followers need that start from snapshots: time and tags of the
-// event. Akka's tables have it from 1.2.0 on, Pekko's do not.
+// snapshotsAreFollowed reports whether the table has the event's time and tags, for followers that start from snapshots. Akka's
+// tables have them since 1.2.0, Pekko's do not.
 func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
 }
@@ -82,7 +82,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	return v.write(ctx, func(q querier) error { return v.s.save(ctx, q, s) })
 }
 
-// save stores s unless a newer one is there.
+// save stores a snapshot unless a newer one is stored.
 func (s *backend) save(ctx context.Context, q querier, snap annals.Snapshot) error {
 	metaID, metaManifest, meta := metaColumns(snap.Metadata)
 	var at *int64
@@ -107,7 +107,7 @@ func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals
 	})
 }
 
-// bounds are the parameters of a statement that chooses by criteria. The times of both sides are whole milliseconds.
+// bounds are the parameters of a statement with criteria. Stored times and bounds are whole milliseconds.
 func bounds(id annals.PersistenceID, c annals.SnapshotCriteria) []any {
 	maxSeqNr, minTime, maxTime := int64(c.MaxSeqNr), int64(-1<<63), int64(1<<63-1)
 	if maxSeqNr == 0 {

@@ -84,7 +84,7 @@ type statePut struct {
 	attempts attempts
 }
 
-// state is what the write makes of the entity, but for its time.
+// state is the state that the write stores, without its time.
 func (p *statePut) state() annals.State {
 	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.deleted}
 }
@@ -104,11 +104,11 @@ func (s *backend) resolveState(ctx context.Context, p *statePut) (outcome, error
 		if p.attempts.maybe && (!p.t.has(writeIDs) || ctx.Err() != nil || time.Since(p.attempts.since) > resolveFor) {
 			return outcome{}, unknown(err)
 		}
-		_ = backoff.Wait(ctx, p.attempts.unsettled+3) // when ctx ends the next attempt fails at once, and its error tells
+		_ = backoff.Wait(ctx, p.attempts.unsettled+3) // when ctx ends the next attempt fails at once
 	}
 }
 
-// tryState is one try, bounded as the server bounds it.
+// tryState makes one attempt, bounded in case that the server does not answer.
 func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
@@ -124,7 +124,7 @@ func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
 	return o, err
 }
 
-// writeState writes p, or says who came before.
+// writeState writes p, or says why it cannot be written.
 func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outcome, error) {
 	var at time.Time
 	var ok bool
@@ -138,7 +138,7 @@ func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outco
 				}
 			}
 			if at, ok, err = p.write(ctx, tx); err != nil || !ok {
-				return err // when it lost, neither the event nor the handler may follow
+				return err // a write that lost stores no event and calls no handler
 			}
 			return s.follow(ctx, tx, p, at)
 		})
@@ -165,7 +165,7 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 	return at, ok, err
 }
 
-// follow does what belongs to a row written in tx: the event, then the change handler.
+// follow completes a write whose row was stored in tx: it stores the event, then calls the change handler.
 func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
 		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
@@ -194,7 +194,7 @@ func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Ti
 	return driver.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
 }
 
-// lookUp answers a write that did not win: it may have been written by an earlier try.
+// lookUp is the outcome of a write that did not win: an earlier attempt may have stored it.
 func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 	var last int64
 	var text string
@@ -210,12 +210,12 @@ func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 		return outcome{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("column %s: %w", writeIDs, err)}
 	}
 	revision := p.After + 1
-	remembered := len(kept) < sqlrow.RememberedWrites // nothing has been forgotten: foreign writers leave no traces
+	remembered := len(kept) < sqlrow.RememberedWrites // no write has been dropped; foreign writers are not in the list
 	for _, w := range kept {
 		if w.Revision == revision && w.WriteID == p.WriteID {
 			return outcome{receipt: annals.Receipt{SeqNr: revision, Time: w.Time, Repeated: true}}, nil
 		}
-		remembered = remembered || w.Revision <= revision // what is as old as this write would be still there
+		remembered = remembered || w.Revision <= revision // the list reaches back to this write
 	}
 	if p.After < annals.SeqNr(last) && !remembered && (!p.FirstTry || p.attempts.maybe) {
 		return outcome{err: &annals.Error{After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/internal/sqlrow"
 )
 
-// stateStatements are the texts for one table.
+// stateStatements are the texts of the statements for one table.
 type stateStatements struct {
 	get, lookUp, last string
 	skip              string
@@ -27,7 +27,7 @@ func (t *stateTable) prepare() {
 	}
 	t.sql.columns = t.stateColumns(payloadBytes(t.table, "state_payload"), t.columnOr("meta_payload", "NULL::bytea"))
 	t.sql.keys = t.stateColumns("''::bytea", "NULL::bytea")
-	// In tables with the wide key an entity may have two rows, of which the newest counts.
+	// In tables with the wide key an entity may have two rows: the newest counts.
 	t.sql.get = fill(`SELECT {columns} FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
 	t.sql.lookUp = fill(`SELECT revision, coalesce({write ids}, '') FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
 	t.sql.last = fill(`SELECT revision FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
@@ -52,7 +52,7 @@ func (t *stateTable) columnOr(column, other string) string {
 	return other
 }
 
-// guard keeps others from writing the first revision of id until tx ends, where the key of the table does not.
+// guard prevents concurrent writes of the first revision of id until tx ends, where the table's key does not.
 func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.PersistenceID) error {
 	if !t.wide() {
 		return nil
@@ -61,7 +61,7 @@ func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.Persistence
 	return err
 }
 
-// statement is what writes p. It writes one row, or none when the last revision is not p.After.
+// statement is the statement for p. It writes one row, or none when the last revision is not p.After.
 func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 	b := stateBuilder{t: t}
 	if p.After == 0 {
@@ -70,7 +70,7 @@ func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 	return b.update(p), b.args
 }
 
-// stateBuilder collects the columns that a write sets: which ones differs from write to write.
+// stateBuilder collects the columns that a write sets, which differ from write to write.
 type stateBuilder struct {
 	t       *stateTable
 	args    []any
@@ -111,7 +111,7 @@ func (b *stateBuilder) insert(p *statePut) string {
 }
 
 func (b *stateBuilder) update(p *statePut) string {
-	// Times rise, also where clocks step back. Nothing is later than an infinite one.
+	// Later than the time before, even where clocks step back, unless that time is infinite.
 	const later = "greatest(transaction_timestamp(), nullif(old.db_timestamp, 'infinity') + interval '1 microsecond')"
 	id, before := b.arg(string(p.ID))+"::text", b.arg(int64(p.After))+"::bigint"
 	b.set("revision", before+" + 1")
@@ -120,7 +120,7 @@ func (b *stateBuilder) update(p *statePut) string {
 		b.set(writeIDs, fmt.Sprintf(`array_to_string((string_to_array(old.%[1]s, ' '))[greatest(cardinality(string_to_array(old.%[1]s, ' ')) - %[2]d, 1):] || (%[3]s), ' ')`,
 			writeIDs, sqlrow.RememberedWrites-2, b.entry(p, "("+before+" + 1)", later)))
 	}
-	if !p.deleted || len(p.Tags) > 0 { // like the plugins a tombstone keeps its tags: followers of a tag see it go
+	if !p.deleted || len(p.Tags) > 0 { // as in the plugins a tombstone keeps its tags, so that followers of a tag see it
 		b.set("tags", b.arg(p.Tags)+"::text[]")
 	}
 	b.payload(p)
@@ -166,7 +166,7 @@ func (b *stateBuilder) additional(p *statePut) {
 	}
 }
 
-// entry is p as sqlrow.Write writes it.
+// entry is an expression for p in the text form of sqlrow.Write.
 func (b *stateBuilder) entry(p *statePut, revision, at string) string {
 	return fmt.Sprintf("%s || '/' || (extract(epoch FROM %s) * 1000000)::bigint || '/' || %s::text", revision, at, b.arg(p.WriteID.String()))
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// writeIDs is the optional column for the last writes of a state, in the text form of sqlrow.Writes. Akka and Pekko do not
-// know it and leave it alone.
+// writeIDs is the optional column for the last writes of a state, in the text form of sqlrow.Writes. The plugins do not write it.
 const writeIDs = "write_ids"
 
 // stateTable is where the states of one entity type live.
@@ -26,13 +25,13 @@ type stateTable struct {
 	sql stateStatements
 }
 
-// keepsMetadata reports whether the table has the three optional columns for metadata, which the plugins do not know either.
+// keepsMetadata reports whether the table has the three optional columns for metadata. The plugins do not write them.
 func (t *stateTable) keepsMetadata() bool {
 	return t.has("meta_ser_id") && t.has("meta_ser_manifest") && t.has("meta_payload")
 }
 
-// wide reports whether the key holds the revision, as in Pekko's tables and Akka's before 1.2.4. Then the key does not
-// keep an entity from having two rows: the statements have to.
+// wide reports whether the primary key contains the revision, as in Pekko's tables and in Akka's before 1.2.4. Then the key allows
+// several rows per entity, and the statements have to prevent them.
 func (t *stateTable) wide() bool { return len(t.key) > 1 }
 
 // stateTable is the table of id's type.
@@ -62,7 +61,7 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 	return all
 }
 
-// validateStateTypes says what can be said without the database.
+// validateStateTypes reports what is wrong with the state types as far as the options tell.
 func (s *backend) validateStateTypes() error {
 	own := func(column string) bool {
 		_, ours := stateShape.columns[column]
@@ -86,7 +85,7 @@ func (s *backend) validateStateTypes() error {
 	return errors.Join(faults...)
 }
 
-// verifyStates looks at the common table and at those of the types.
+// verifyStates inspects the common table and those of the types.
 func (s *backend) verifyStates(look func(name string) *table) error {
 	common := look(s.tables.State)
 	s.states = map[string]*stateTable{"": {table: common}}
@@ -115,7 +114,7 @@ type typeMap struct {
 	m    *pgtype.Map
 }
 
-// takes reports whether v can be sent for column c, without repeating v.
+// takes says why v cannot be stored in column c. The error does not contain v.
 func (t *typeMap) takes(c column, v any) error {
 	switch v.(type) {
 	case nil:

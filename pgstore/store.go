@@ -16,35 +16,35 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// Options of a Store; the zero Options work.
+// Options of a Store. The zero Options are valid.
 type Options struct {
-	Tables       Tables                              // zero: AkkaTables
-	CreateTables bool                                // Open creates what does not exist: schema, tables, indexes. Migrate also adds columns
-	JSONB        bool                                // CreateTables makes payload columns JSONB; tables that exist are taken as they are
-	TagsIndex    bool                                // CreateTables also makes indexes for Filter.Tag, which every write with tags pays for
+	Tables       Tables                              // zero means AkkaTables
+	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, but changes none that does
+	JSONB        bool                                // new tables have payload columns of type JSONB; those of existing tables may have any type
+	TagsIndex    bool                                // indexes for Filter.Tag are created too; they make writes with tags slower
 	StateTypes   map[string]annals.StateType[pgx.Tx] // by entity type
 
-	// PluginDeletes has DeleteTo remove rows at once and leave the plugins' marker, one per entity, at the last event that was
-	// deleted. Then a writer that began before a delete may be given a deleted number: the store does not claim
-	// FenceAfterDelete. The zero value keeps the fence.
+	// PluginDeletes makes DeleteTo remove rows at once and leave the plugins' marker, one row per entity, at the last deleted
+	// event. Then a writer that began before a delete may store an event under a deleted number, and the store does not claim
+	// FenceAfterDelete.
 	PluginDeletes bool
 
-	// WriteTimeout bounds every write, with the change handler in it, and the function of InTx; the server enforces it.
-	// Followers look back further than twice that. 0 is 5 seconds, more than 2 minutes is refused. It also decides how large a
-	// write may be: 4 MiB for each second, at most 64 MiB, which takes a small server a quarter of the time.
+	// WriteTimeout is the most time that a write, including its change handler, or the function of InTx may take. The server
+	// enforces it. Followers have to look back further than twice that. 0 means 5 seconds; the maximum is 2 minutes. It also limits
+	// the size of a write: 4 MiB per second of WriteTimeout, at most 64 MiB.
 	WriteTimeout time.Duration
 
-	// NonDurable accepts settings of the server that PostgreSQL calls non-durable: synchronous_commit=off, fsync=off, unlogged
-	// tables. A crash may then lose the last acknowledged writes. The zero value commits synchronously over its own
-	// connections where that is off, and refuses the others.
+	// NonDurable accepts the settings that PostgreSQL calls non-durable: synchronous_commit=off, fsync=off and unlogged tables. A
+	// crash of the server may then lose acknowledged writes. Otherwise the store's own connections commit synchronously where
+	// that is off, and Open refuses the other two.
 	NonDurable bool
 
-	// MaxEvents is how many events a commit may have. They share one time, and the plugins' queries by slices lose events where
-	// as many events as their buffer-size share one: keep it well below the smallest buffer-size of a plugin that reads the
-	// table. 0 is 500, half of the plugins' default. Up to 10,000 is allowed, for tables that no plugin reads.
+	// MaxEvents is how many events a commit may have. The events of a commit share one time, and the plugins' queries by slices
+	// lose events when as many events as their buffer-size share a time: keep MaxEvents well below the smallest buffer-size of a
+	// plugin that reads the table. 0 means 500, half of the plugins' default. The maximum is 10,000.
 	MaxEvents int
 
-	Observer annals.Observer // nil: nobody is told
+	Observer annals.Observer // may be nil
 }
 
 const (
@@ -52,7 +52,7 @@ const (
 	maxWriteTimeout     = 2 * time.Minute
 	defaultMaxEvents    = 500
 	mostEvents          = 10_000
-	bytesPerSecond      = 4 << 20 // of WriteTimeout, that a write may have
+	bytesPerSecond      = 4 << 20 // of a write, per second of WriteTimeout
 	mostBytes           = 64 << 20
 )
 
@@ -163,7 +163,7 @@ type backend struct {
 	watchers   driver.Watchers
 }
 
-// newBackend is a backend that has not asked the server yet.
+// newBackend is a backend that has not been opened yet.
 func newBackend(pool *pgxpool.Pool, o Options) (*backend, error) {
 	b := &backend{options: o, tables: o.Tables.withDefaults(), reads: pool}
 	if err := b.settle(); err != nil {
@@ -212,7 +212,7 @@ func (s *backend) start(ctx context.Context) error {
 	return nil
 }
 
-// settle fills the defaults in and says what is wrong with the options.
+// settle sets defaults and says what is wrong with the options.
 func (s *backend) settle() error {
 	faults := []error{s.tables.validate(), s.validateStateTypes()}
 	switch t := s.options.WriteTimeout; {
@@ -287,8 +287,8 @@ func (v *view) writer() querier {
 	return v.s.write
 }
 
-// write does a write of one transaction, again while the server undoes it because of other transactions. When the answer
-// is lost the error is ErrUnknown. Within InTx it makes one attempt, whose outcome is certain.
+// write makes a write of one transaction. It repeats the write when the server undid it because of other transactions. When the answer
+// is lost the error is ErrUnknown. Within InTx there is one attempt, and its outcome is certain.
 func (v *view) write(ctx context.Context, do func(q querier) error) error {
 	for attempts := 1; ; attempts++ {
 		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(attempts-1, 1)})

@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Tables name the tables of a store: AkkaTables, PekkoTables or your own. An empty name is Akka's. Names are used
-// exactly as they are written here, upper case and all.
+// Tables are the names of a store's tables: AkkaTables, PekkoTables or your own. An empty name means Akka's name. Names are
+// case-sensitive and need no quotes.
 type Tables struct {
-	Schema          string // "" is the connection's search_path
+	Schema          string // "" means the connection's search_path
 	Journal         string
 	Snapshot        string
 	State           string
-	TimestampOffset string // of projections; when the database has no such table the store has no Offsets
-	Epoch           string // leases of projection workers: our own; without it Progress.Epoch is refused
+	TimestampOffset string // offsets of projections; without this table the store does not claim Offsets
+	Epoch           string // leases of projection workers, which the plugins do not have; without this table Progress.Epoch is ErrUnsupported
 }
 
 // AkkaTables are the tables of akka-persistence-r2dbc and akka-projection-r2dbc.
@@ -46,7 +46,7 @@ func (t Tables) withDefaults() Tables {
 	return t
 }
 
-// validate says which names PostgreSQL would not take, or would cut.
+// validate says which names PostgreSQL would refuse or cut.
 func (t Tables) validate() error {
 	var faults []error
 	if t.Schema != "" {
@@ -63,7 +63,7 @@ func (t Tables) validate() error {
 	return errors.Join(faults...)
 }
 
-// states are the tables of durable states: the common one, and those of types, each once.
+// states are the names of the tables of durable states, each once.
 func (t Tables) states(o Options) []string {
 	all := []string{t.State}
 	for _, entityType := range slices.Sorted(maps.Keys(o.StateTypes)) {
@@ -74,7 +74,7 @@ func (t Tables) states(o Options) []string {
 	return all
 }
 
-// quoted is name, in t's schema, as it stands in a statement.
+// quoted is name, with t's schema, as a statement has it.
 func (t Tables) quoted(name string) string {
 	if t.Schema == "" {
 		return quote(name)
@@ -84,7 +84,7 @@ func (t Tables) quoted(name string) string {
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// maxName is how many bytes of a name PostgreSQL keeps. It cuts longer ones without an error.
+// maxName is how many bytes a name may have. PostgreSQL cuts longer ones without an error.
 const maxName = 63
 
 func validName(what, name string) error {

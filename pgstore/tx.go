@@ -18,12 +18,13 @@ type inTx = abilities
 // transaction is one InTx.
 type transaction struct {
 	tx    pgx.Tx
-	ctx   context.Context // of the whole: it ends what a call waits for
-	wrote atomic.Bool     // the store's tables: watchers are to be told
+	ctx   context.Context // of the whole transaction; calls end with it
+	wrote atomic.Bool     // to the store's tables, so that watchers have to be woken
 }
 
-func (t *transaction) changed(really bool) {
-	if really {
+// changed notes that a call wrote, if it did.
+func (t *transaction) changed(wrote bool) {
+	if wrote {
 		t.wrote.Store(true)
 	}
 }
@@ -35,7 +36,7 @@ const (
 	release   = "RELEASE SAVEPOINT annals"
 )
 
-// Begin implements driver.Bracketer: within InTx it sets a savepoint.
+// Begin implements driver.Bracketer. Within InTx it sets a savepoint.
 func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error) {
 	if v.tx == nil {
 		return ctx, nil
@@ -45,7 +46,7 @@ func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error
 	return ctx, err
 }
 
-// End implements driver.Bracketer: within InTx it undoes a use that failed.
+// End implements driver.Bracketer. Within InTx it rolls a failed use back to the savepoint.
 func (v *view) End(ctx context.Context, _ annals.Call, err error) error {
 	if v.tx == nil {
 		return err
@@ -58,31 +59,31 @@ func (v *view) End(ctx context.Context, _ annals.Call, err error) error {
 	return err
 }
 
-// within is the context of a call within a transaction: it ends when the transaction's does, for the driver closes a connection whose
-// statement is interrupted. The call's own is looked at when the call begins.
+// within is the context of a call within a transaction. It has the values of the call's context and ends with that of the
+// transaction: pgx closes a connection when the context of its statement ends, which would end the transaction too.
 type within struct {
 	context.Context
 	call context.Context
 }
 
-// Value is the call's.
+// Value implements context.Context.
 func (w within) Value(key any) any { return w.call.Value(key) }
 
-// callersTx is a transaction in the hands of the user's function: it is not the function that ends it.
+// callersTx is the transaction as the user's function gets it. The function must not end it.
 type callersTx struct{ pgx.Tx }
 
-var errNotYours = errors.New("the store ends the transaction: return nil to commit, an error to roll back")
+var errNotCallers = errors.New("the store ends the transaction: return nil to commit, an error to roll back")
 
-// Commit refuses.
-func (callersTx) Commit(context.Context) error { return errNotYours }
+// Commit returns an error.
+func (callersTx) Commit(context.Context) error { return errNotCallers }
 
-// Rollback refuses.
-func (callersTx) Rollback(context.Context) error { return errNotYours }
+// Rollback returns an error.
+func (callersTx) Rollback(context.Context) error { return errNotCallers }
 
 // InTx implements annals.Transactor. The transaction has a connection of the store's own and has to end within
-// Options.WriteTimeout. Calls through in are savepoints: one that fails leaves the transaction as it was, reads too. A call's own
-// context counts when the call begins; afterwards the transaction's does. in is for one goroutine at a time, as tx is. Reads of
-// the outer store see what was there before. ErrUnknown means that the answer to the commit was lost.
+// Options.WriteTimeout. Each call of in has a savepoint: a call that fails, also one that reads, leaves the transaction as it was. A call's own context is
+// checked when the call begins; then it ends with the transaction's. Use in and tx from one goroutine at a time. Reads of the outer
+// store see what was there before the transaction. ErrUnknown means that the answer to the commit was lost.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
 	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		driver.Count(ctx, annals.Result{Requests: 1})

@@ -14,8 +14,8 @@ import (
 	"github.com/annals-go/annals/internal/storeurl"
 )
 
-// OpenURL opens postgres://user:password@host:port/database?schema=…&create=true, with a pool of its own that Close closes.
-// The parameters that set Options replace what o says: schema, journal, snapshot, state, timestamp_offset, epoch (names of
+// OpenURL opens postgres://user:password@host:port/database?schema=…&create=true. The store has a pool of its own, which Close closes.
+// These parameters replace fields of o: schema, journal, snapshot, state, timestamp_offset, epoch (names of
 // Tables), create, jsonb, tags_index, plugin_deletes, write_timeout, non_durable and max_events. All others are those of pgxpool.ParseConfig.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	config, o, err := o.fromURL(u)
@@ -55,7 +55,7 @@ func (o Options) fromURL(u *url.URL) (*pgxpool.Config, Options, error) {
 	return config, o, errors.Join(p.Err(), err)
 }
 
-// poolConfig gives the parameters that are left in p to pgx. It shows none of pgx's errors, which quote the URL.
+// poolConfig passes the remaining parameters to pgx. Its errors do not contain those of pgx, which quote the URL.
 func poolConfig(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
 	rest := p.Rest("those of pgxpool.ParseConfig")
 	bare := url.URL{Scheme: "postgres", User: u.User, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
@@ -64,7 +64,7 @@ func poolConfig(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
 		one.RawQuery = parameters.Encode()
 		return pgxpool.ParseConfig(one.String())
 	}
-	if u.Opaque != "" || strings.Contains(u.EscapedPath(), "@") { // an @ there: the password has a / in it
+	if u.Opaque != "" || strings.Contains(u.EscapedPath(), "@") { // an @ in the path means that the password contains a /
 		return nil, errors.New("the URL is postgres://user:password@host:port/database, with / ? # and @ in a password percent-encoded")
 	}
 	config, err := with(rest)
@@ -88,8 +88,8 @@ func poolConfig(u *url.URL, p *storeurl.Parameters) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// settings of the server that a URL may set for its connections. pgx would pass on any name, and a misspelled parameter would
-// be noticed by the server at best. Others go into options=-c name=value.
+// settings are the server's settings that a URL may set for its connections. pgx would pass on any name, also a misspelled one. Other
+// settings can be set by options=-c name=value.
 var settings = []string{
 	"application_name", "client_encoding", "client_min_messages", "datestyle", "default_transaction_isolation",
 	"default_transaction_read_only", "extra_float_digits", "idle_in_transaction_session_timeout", "idle_session_timeout", "intervalstyle",

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// table is what the database says about one of ours.
+// table is what the database says about one of the store's tables.
 type table struct {
 	name    string // quoted, in its schema
 	columns map[string]column
 	key     []string // of the primary key, in its order
-	emptied bool     // by the server when it recovers from a crash, for the table is unlogged
+	emptied bool     // by the server when it recovers from a crash, because the table is unlogged
 }
 
 type column struct {
@@ -45,7 +45,7 @@ var (
 	textArray = []string{"text[]", "character varying[]"}
 )
 
-// shape is what a table must look like. Further columns are the user's.
+// shape is what a table must look like. It may have further columns.
 type shape struct {
 	columns  map[string][]string // and the types they may have
 	optional map[string][]string
@@ -82,7 +82,7 @@ var (
 	}
 )
 
-// faults is all that keeps t from being of shape s.
+// faults is everything in which t differs from s.
 func (s shape) faults(t *table) error {
 	if !t.exists() {
 		return fmt.Errorf("there is no table %s", t.name)
@@ -114,7 +114,7 @@ func (s shape) faults(t *table) error {
 	return errors.Join(faults...)
 }
 
-// inspect asks the database what it knows of a table.
+// inspect asks the database for the columns and the key of a table.
 func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
 	t := &table{name: s.tables.quoted(name)}
 	rows, err := s.reads.Query(ctx, `
@@ -145,14 +145,15 @@ func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
 	return t, err
 }
 
-// verify reads what the server is and what the tables look like. It returns everything that is wrong with them, or why they could not be read.
+// verify inspects the server, the tables and the role's rights. wrong is everything that is wrong with them; err says that they could not
+// be inspected.
 func (s *backend) verify(ctx context.Context) (wrong, err error) {
 	look := func(name string) *table {
 		t, lookErr := s.inspect(ctx, name)
 		err = errors.Join(err, lookErr)
 		return t
 	}
-	// YugabyteDB reads a range of slices in one go and a list of them one by one.
+	// YugabyteDB reads a range of slices at once, but the slices of a list one by one.
 	if err := s.reads.QueryRow(ctx, "SELECT version() LIKE '%-YB-%'").Scan(&s.yugabyte); err != nil {
 		return nil, err
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// notifyEvery is how far apart notifications are at least: what is written in between shares the next.
+// notifyEvery is the least time between two notifications. All commits in between share the next one.
 const notifyEvery = 100 * time.Millisecond
 
-// channel is the name that writers notify and watchers listen on. Each set of tables has its own, as far as
-// PostgreSQL's bound on names lets it: a shared one only means signals without cause.
+// channel is the name that writers notify and watchers listen on. Each set of tables has its own. Names beyond PostgreSQL's limit are
+// cut and may then be the same, which causes needless signals and nothing else.
 func (s *backend) channel() string {
 	name := "annals " + s.tables.Schema + " " + s.tables.Journal
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
@@ -27,14 +27,14 @@ func (s *backend) wrote() {
 	s.watchers.Wake()
 	select {
 	case s.notifier.dirty <- struct{}{}:
-	default: // a notification is due already
+	default: // a notification will be sent anyway
 	}
 }
 
-// notifier sends NOTIFY after commits, in a statement of its own: inside a writing transaction it would take a lock of the
-// whole database until the commit is flushed.
+// notifier sends NOTIFY after commits, in a statement of its own: inside a writing transaction NOTIFY would lock the whole database
+// until the commit is flushed.
 type notifier struct {
-	dirty chan struct{} // room for one
+	dirty chan struct{} // has a value when there are commits to notify of; of capacity 1
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 }
@@ -46,7 +46,7 @@ func (n *notifier) start(s *backend) {
 	n.ended.Go(func() { n.run(ctx, s) })
 }
 
-// close sends what is due and ends.
+// close sends a notification if there are commits to notify of, and ends.
 func (n *notifier) close() {
 	n.stop()
 	n.ended.Wait()
@@ -73,20 +73,20 @@ func (n *notifier) run(ctx context.Context, s *backend) {
 }
 
 // notify sends one NOTIFY over a connection for groups, which are never busy for long. It stores nothing, so it does not wait
-// for a flush. Watchers poll as well: a lost notification costs time, no event.
+// for a flush. Watchers also poll, so a lost notification delays them and loses nothing.
 func (s *backend) notify() {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, '')", pgx.QueryExecModeSimpleProtocol, s.channel())
 }
 
-// Watch is annals.Watcher.
+// Watch implements annals.Watcher.
 func (v *view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	return v.s.watchers.Watch(ctx), nil
 }
 
-// listenForWrites wakes the watches for what other processes write, with one connection for all watches. It takes a new connection whenever one is
-// lost, until ctx ends.
+// listenForWrites wakes the watches for writes of other processes until ctx ends. It has one connection for all watches, and makes a new
+// one whenever the connection is lost.
 func (s *backend) listenForWrites(ctx context.Context) {
 	for n := 0; ; n++ {
 		if s.listen(ctx) {
@@ -109,7 +109,7 @@ func (s *backend) listen(ctx context.Context) bool {
 		return false
 	}
 	for {
-		s.watchers.Wake() // at first for what was written while nobody listened
+		s.watchers.Wake() // first for what was written before LISTEN
 		if _, err := conn.WaitForNotification(ctx); err != nil {
 			return true
 		}
