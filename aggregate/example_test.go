@@ -30,7 +30,7 @@ func ExampleRepository_DoAt() {
 	}
 	seen, err := counters.Do(ctx, "c-1", 5)
 	fmt.Println(seen.Reply, seen.SeqNr, err)
-	_, err = counters.Do(ctx, "c-1", 1) // somebody else
+	_, err = counters.Do(ctx, "c-1", 1) // another caller
 	fmt.Println(err)
 	_, err = counters.DoAt(ctx, "c-1", seen.SeqNr, 2)
 	fmt.Println(errors.Is(err, annals.ErrConflict))

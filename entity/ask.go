@@ -103,7 +103,7 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 		select {
 		case <-c.done:
 			return nil
-		default: // decided, and perhaps being written: nobody listens to the answer any more
+		default: // decided, and perhaps being written: the answer is dropped
 		}
 		if c.kind != viewing {
 			kind = annals.ErrUnknown

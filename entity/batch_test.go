@@ -203,7 +203,7 @@ func TestReadsAndRejectionsWaitForWhatTheySaw(t *testing.T) {
 	})
 }
 
-// Guards batch.room and sourced.fits.
+// Guards batch.accepts and sourced.fits.
 func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ type entity[C, S, R any] struct {
 	saving  bool // a snapshot is being saved: one at a time
 	held    bool // the caller of an Evict has the entity: no commands are decided
 
-	// These belong to the turn, and are read under mu when nobody has it.
+	// These belong to the turn, and are read under mu when no goroutine has it.
 	state     host.Entity[C, S, R]
 	loaded    bool
 	current   *batch[C, S, R] // in flight, or with an outcome

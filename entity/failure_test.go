@@ -115,7 +115,7 @@ func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
 	})
 }
 
-// Guards e.single: what the store refuses for one command's sake does not fail its neighbours.
+// Guards e.single: when the store refuses a write because of one command, the others of the batch do not fail.
 func TestStoreRefusesOneOfABatch(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -128,7 +128,7 @@ func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 	return [3]asker{a.Ask, b.Ask, c.Ask}
 }
 
-// Many entities in little memory: they come and go, wait for room, and lose nothing, whatever the store does.
+// Many entities in little memory: they are dropped and loaded again, commands wait, and nothing is lost, whatever the store does.
 func TestManyEntitiesInLittleMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

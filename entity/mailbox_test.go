@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Guards push and pop: a mailbox that is never empty has room for a few times as many as wait, whatever has gone through it.
+// Guards push and pop: the memory of a mailbox that is never empty stays within a few times what the waiting commands need.
 func TestMailboxIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{1, 10, 400} {
@@ -38,7 +38,7 @@ func TestMailboxIsBounded(t *testing.T) {
 		push(100_000)
 		pop(100_000)
 		if limit := 8*waiting + keptCapacity; cap(m.commands) > limit {
-			t.Errorf("behind a crowd: %d wait in %d places, want at most %d", m.len(), cap(m.commands), limit)
+			t.Errorf("after many commands: %d wait in %d places, want at most %d", m.len(), cap(m.commands), limit)
 		}
 		for i, c := range m.commands[:cap(m.commands)] {
 			if (c != nil) != (m.head <= i && i < len(m.commands)) {

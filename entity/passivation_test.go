@@ -48,7 +48,7 @@ func mustAskID(t *testing.T, rt asks, id string, amount, want int) {
 	}
 }
 
-// Guards the evict in Runtime.activate: the longest idle entity makes room.
+// Guards the evict in Runtime.activate: the entity that has been idle longest is dropped for another.
 func TestMemoryIsBounded(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Guards Runtime.crowd: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
+// Guards Runtime.queue: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
 func TestCommandsWaitForRoom(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

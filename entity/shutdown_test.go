@@ -26,10 +26,10 @@ func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 			first := ask(t.Context(), rt, 1)
 			synctest.Wait()
 			queued := ask(t.Context(), rt, 1)
-			crowded := make(chan answer, 1)
+			waiting := make(chan answer, 1)
 			go func() {
 				reply, err := rt.Ask(t.Context(), "b", 1)
-				crowded <- answer{reply, err}
+				waiting <- answer{reply, err}
 			}()
 			synctest.Wait()
 			down := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 			synctest.Wait()
 			answered(t, first, 1, nil)
 			answered(t, queued, 2, nil)
-			answered(t, crowded, 1, nil)
+			answered(t, waiting, 1, nil)
 			if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
 				t.Errorf("a second Shutdown: %v, %d entities", err, rt.Len())
 			}
@@ -73,7 +73,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 			inFlight := ask(t.Context(), rt, 1)
 			synctest.Wait()
 			var waits []chan answer
-			for _, id := range []string{"a", "a", "b"} { // decided, queued, without room
+			for _, id := range []string{"a", "a", "b"} { // decided, in the mailbox, in the queue
 				ch := make(chan answer, 1)
 				waits = append(waits, ch)
 				go func() {

@@ -104,7 +104,7 @@ func TestNoSnapshotOfAFailedWrite(t *testing.T) {
 	}
 }
 
-// Guards entity.save answering nobody: a snapshot that cannot be saved, or made, is reported and fails no command.
+// Guards entity.save: a snapshot that cannot be saved, or made, is reported and fails no command.
 func TestFailedSnapshotFailsNoCommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

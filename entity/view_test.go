@@ -3,6 +3,7 @@ package entity_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -215,7 +216,7 @@ func TestViewEndsWithItsContext(t *testing.T) {
 			}
 			s.heal()
 			mustAsk(t, other, 100, 105)
-			g.pass() // refused: the View is decided again, for nobody
+			g.pass() // refused: the View is decided again, and its function is not called
 			_ = rt.Shutdown(t.Context())
 		})
 	})
@@ -310,5 +311,58 @@ func TestDoAt(t *testing.T) {
 		want(other.Ref("a").Do(t.Context(), 10))(25, 3, nil)
 		want(rt.Ref("a").DoAt(t.Context(), 3, 5))(30, 4, nil) // a conflict from memory alone would be wrong
 		want(other.DoAt(t.Context(), "a", 4, 0))(30, 4, nil)
+	})
+}
+
+// A View that waits for a write whose outcome is part of the state sees the state with it.
+func TestViewSeesStoredInfo(t *testing.T) {
+	t.Parallel()
+	type state struct {
+		Total  int
+		number annals.SeqNr
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		rt, err := entity.NewState(s, behavior.DurableState[int, state, int]{
+			Type: "Account",
+			Decide: func(now state, amount int) (behavior.Effect[state], error) {
+				if amount == 0 {
+					return behavior.Delete[state](), nil
+				}
+				return behavior.Save(state{Total: now.Total + amount}), nil
+			},
+			Stored: func(now state, i behavior.Info) state { now.number = i.SeqNr; return now },
+			Reply:  func(now state, _ int) int { return now.Total },
+		}, entity.Options{Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAsk(t, rt, 5, 5)
+		g := gated(s)
+		ask(t.Context(), rt, 1)
+		synctest.Wait()
+		ask(t.Context(), rt, 0)
+		synctest.Wait()
+		views := make(chan error, 2)
+		for range 2 {
+			go func() {
+				views <- rt.View(t.Context(), "a", func(now state, number annals.SeqNr) error {
+					if now.number != number && now != (state{}) {
+						return fmt.Errorf("%+v of number %d", now, number)
+					}
+					return nil
+				})
+			}()
+			synctest.Wait()
+			ask(t.Context(), rt, 10)
+			synctest.Wait()
+		}
+		close(g.open)
+		for range 2 {
+			if err := <-views; err != nil {
+				t.Error(err)
+			}
+		}
+		_ = rt.Shutdown(t.Context())
 	})
 }

@@ -18,7 +18,7 @@ const (
 // Observed is a Model whose calls to the store an Observer is told of.
 type Observed[C, S, R any] struct {
 	Model[C, S, R]
-	Observer annals.Observer // nil: nobody is told
+	Observer annals.Observer // may be nil
 	Host     string          // in place of the store's name in annals.Call: "entity" or "aggregate"
 }
 

@@ -136,7 +136,7 @@ func play(ctx context.Context, start starter, here, there annals.Store, o entity
 			for range steps {
 				c := command{id: fmt.Sprint(rand.IntN(entities)), amount: amount()}
 				op := porcupine.Operation{ClientId: client, Input: c, Call: int64(time.Since(began))}
-				balance, err := runtimes[client%2].Ask(ctx, c.id, c.amount)
+				balance, err := run(ctx, runtimes[client%2], c)
 				op.Return = int64(time.Since(began))
 				a := answer{balance: balance, rejected: errors.Is(err, errPoor), unknown: errors.Is(err, annals.ErrUnknown)}
 				op.Output = a
@@ -154,6 +154,15 @@ func play(ctx context.Context, start starter, here, there annals.Store, o entity
 	}
 	wg.Wait()
 	return calls, failed
+}
+
+// run sends c, and reads with Ask or View.
+func run(ctx context.Context, rt *entity.Runtime[int, int, int], c command) (balance int, err error) {
+	if c.amount != 0 || rand.IntN(2) == 0 {
+		return rt.Ask(ctx, c.id, c.amount)
+	}
+	err = rt.View(ctx, c.id, func(now int, _ annals.SeqNr) error { balance = now; return nil })
+	return balance, err
 }
 
 // amount is 0, which only reads, for one of three commands. Otherwise it is as often negative as positive, so that rejections are
