@@ -29,11 +29,11 @@ type eventRow struct {
 
 // read decodes eventColumns. The caller has set ID. Only the number of a deleted event has a meaning.
 func (r *eventRow) read(v *values) error {
-	id := r.ID
+	id, manifest := r.ID, r.Manifest
 	r.Event = annals.Event{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.micros("db_timestamp"))}
-	r.SerializerID, r.Manifest, r.Data = v.serializerID("event_ser_id"), v.text("event_ser_manifest"), v.blob("event_payload")
+	r.SerializerID, r.Manifest, r.Data = v.serializerID("event_ser_id"), v.textAgain("event_ser_manifest", manifest), v.blob("event_payload")
 	r.deleted = v.integer("deleted", 0, math.MaxInt64) != 0
-	writer := v.text("writer")
+	writer := v.textAgain("writer", r.writer)
 	r.Adapter, r.Tags, r.Metadata = v.text("adapter_manifest"), v.tags("tags"), v.metadata()
 	if r.SerializerID == 0 && !r.deleted {
 		v.fault("event_ser_id", "0")

@@ -98,6 +98,15 @@ func (v *values) text(column string) string {
 	return ""
 }
 
+// textAgain decodes a text that is often the same as the last one, which was valid. Then it is not checked again.
+func (v *values) textAgain(column, last string) string {
+	if text, ok := v.row[v.next].(string); ok && text == last {
+		v.next++
+		return last
+	}
+	return v.text(column)
+}
+
 // optionalText decodes a text, "" for NULL.
 func (v *values) optionalText(column string) string {
 	if v.row[v.next] == nil {

@@ -90,6 +90,7 @@ func loneFigure(ctx context.Context) (ratio float64, err error) {
 	return median(theirs) / median(ours), nil
 }
 
+// replayFigure takes medians, because other programs disturb single turns.
 func replayFigure(ctx context.Context) (ratio float64, err error) {
 	b, err := openBench(ctx)
 	if err != nil {
@@ -108,8 +109,8 @@ func replayFigure(ctx context.Context) (ratio float64, err error) {
 		}
 		last = r.SeqNr
 	}
-	var ours, theirs time.Duration
-	for range 6 {
+	var ours, theirs []float64
+	for range 20 {
 		begun, n := time.Now(), 0
 		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
 			if err != nil {
@@ -117,18 +118,18 @@ func replayFigure(ctx context.Context) (ratio float64, err error) {
 			}
 			n++
 		}
-		ours += time.Since(begun)
+		ours = append(ours, time.Since(begun).Seconds())
 		begun = time.Now()
 		m, err := b.selectAll(ctx, benchID(0))
 		if err != nil {
 			return 0, err
 		}
-		theirs += time.Since(begun)
+		theirs = append(theirs, time.Since(begun).Seconds())
 		if n != events || m != events {
 			return 0, fmt.Errorf("of %d events %d were replayed and %d selected", events, n, m)
 		}
 	}
-	return theirs.Seconds() / ours.Seconds(), nil
+	return median(theirs) / median(ours), nil
 }
 
 // sqliteBench is a store and a table like its journal, which the bare driver writes.
