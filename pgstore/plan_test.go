@@ -2,7 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 
@@ -112,46 +111,5 @@ func TestPlansOfATypeQuery(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The server does not make a new plan for each page of a replay, nor for each recovery.
-func TestPlansAreReused(t *testing.T) {
-	t.Parallel()
-	at := tables(t, pgstore.Options{})
-	p := pool(t, with(t, at, "pool_max_conns=1"))
-	s, err := pgstore.Open(t.Context(), p, pgstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	for after := annals.SeqNr(0); after < 1500; after += 500 {
-		c := annals.Commit{ID: "T|1", After: after, Events: slices.Repeat([]annals.NewEvent{{Payload: text("x")}}, 500)}
-		if _, err := s.Journal().Append(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(t, at, "ANALYZE event_journal")
-	for range 20 {
-		for _, to := range []annals.SeqNr{1400, annals.MaxSeqNr} {
-			if _, err := collected(s.Journal().Replay(t.Context(), "T|1", 1, to)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		recovered(t, s, "T|1")
-	}
-	rows, err := p.Query(t.Context(), "SELECT statement, custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE '%event_payload%' AND statement NOT LIKE '%generic_plans%'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sql string
-	var custom, generic, statements int
-	if _, err := pgx.ForEachRow(rows, []any{&sql, &custom, &generic}, func() error {
-		if statements++; custom > 5 || generic < 10 {
-			t.Errorf("%d custom plans, %d generic plans of %s", custom, generic, sql)
-		}
-		return nil
-	}); err != nil || statements < 3 {
-		t.Errorf("%d statements, %v", statements, err)
 	}
 }

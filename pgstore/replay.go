@@ -18,11 +18,9 @@ const (
 	pageBytes   = 4 << 20
 )
 
-// The limit is a subquery so that the server reuses its plan: for a limit that it knows it makes a new plan for each page, which takes as
-// long as reading hundreds of rows.
 func (s *backend) prepareReplay() {
-	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
-	s.sql.replayTo = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT (SELECT $3::bigint)`)
+	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT $3`)
+	s.sql.replayTo = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT $3`)
 }
 
 // Replay implements annals.Journal.
