@@ -52,6 +52,8 @@ func (s *Store) start(ctx context.Context, c annals.Call) call {
 	if s.observer != nil {
 		k.spent = &spent{began: time.Now()}
 		k.ctx = s.observer.Start(context.WithValue(ctx, spentKey{}, k.spent), k.Call)
+	} else if ctx.Value(spentKey{}) != nil { // of a call of another store, which this one does not count for
+		k.ctx = context.WithValue(ctx, spentKey{}, (*spent)(nil))
 	}
 	k.in = k.ctx
 	return k

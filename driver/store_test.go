@@ -209,6 +209,34 @@ func TestInTx(t *testing.T) {
 	}
 }
 
+// What a call costs is counted for the store that is called, and not for one whose call it is within.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	counts := journal{last: func(ctx context.Context) (annals.SeqNr, error) {
+		driver.Count(ctx, annals.Result{Requests: 1, Retries: 2, ReadUnits: 0.5, WriteUnits: 3, Events: 9, Bytes: 9})
+		return 1, nil
+	}}
+	silent := driver.New(&backend{journal: counts}, driver.Options{})
+	o := &observer{}
+	s := driver.New(&backend{journal: journal{last: func(ctx context.Context) (annals.SeqNr, error) {
+		_, _ = silent.Journal().LastSeqNr(ctx, "B|1")
+		return counts.last(ctx)
+	}}}, driver.Options{Observer: o})
+	if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); err != nil {
+		t.Error(err)
+	}
+	o.result.Duration = 0
+	if want := (annals.Result{Requests: 1, Retries: 2, ReadUnits: 0.5, WriteUnits: 3}); o.result != want {
+		t.Errorf("got %+v, want %+v", o.result, want)
+	}
+}
+
+// observer keeps the last result.
+type observer struct{ result annals.Result }
+
+func (*observer) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+func (o *observer) End(_ context.Context, _ annals.Call, r annals.Result)  { o.result = r }
+
 // A call that nobody observes costs next to nothing.
 func TestAllocations(t *testing.T) {
 	c := annals.Commit{ID: "A|1", WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}

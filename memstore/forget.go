@@ -28,7 +28,7 @@ func (v view) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
 	if state.Time.After(deleted) {
 		deleted = state.Time
 	}
-	if !deleted.IsZero() && time.Since(deleted) < f.Age {
+	if f.Age > 0 && time.Since(deleted) < f.Age { // since the zero time it is longer than any age
 		return false, nil
 	}
 	if !f.DryRun {
