@@ -11,26 +11,26 @@ FUZZTIME ?= 10s
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
 
-run: ## the demo: a chat service is killed under load and loses nothing
+run: ## the demo: a chat service is killed while it writes, and loses no message
 	$(GO) run ./examples/groupchat demo
 
-test: servers ## every test
-	$(GO) test -timeout 20m ./...
+test: servers ## every test; go vet is part of make lint
+	$(GO) test -vet=off -timeout 20m ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
 
-check: lint race ## what a change has to pass: the linters, then the tests under the race detector
+check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
 
 lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
-race: servers ## the tests under the race detector, which wants a C compiler; on servers with smaller volumes
+race: servers ## the tests under the race detector, with less data; needs a C compiler
 	$(GO) test -race -short -timeout 30m ./...
 
-soak: servers ## random histories, races and kills, again and again under the race detector; ROUNDS=n
+soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=150
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
@@ -40,8 +40,8 @@ soak: servers ## random histories, races and kills, again and again under the ra
 fuzz: servers ## every fuzz function of the module, two at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
 
-vulncheck: ## known vulnerabilities in what the code calls (govulncheck, pinned in tools/go.mod)
+vulncheck: ## look for known vulnerabilities in the code and its dependencies (govulncheck, pinned in tools/go.mod)
 	@GO='$(GO)' scripts/vulncheck.sh
 
-figures: servers ## measure what the documents claim; ONLY=regexp picks some, COUNT=n repeats (median)
+figures: servers ## measure the figures in the documents; ONLY=regexp chooses, COUNT=n repeats (median)
 	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"testing"
 
@@ -130,6 +131,7 @@ func NewEndpoint(t testing.TB) string {
 func Main(m *testing.M) {
 	defer Stop()
 	_ = os.Unsetenv("AWS_CA_BUNDLE") // the servers speak plain HTTP, and reading the bundle for each client takes longer than most tests
+	debug.SetGCPercent(400)          // requests allocate much that is used for a short time: less time for the garbage collector
 	m.Run()                          // the program exits with its code when TestMain returns
 }
 
