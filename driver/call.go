@@ -88,7 +88,8 @@ func (c *call) use(fault error, write bool) (err error) {
 // end ends the use of the backend, makes *err an error of the contracts and tells the Observer.
 func (c *call) end(err *error) {
 	if c.held {
-		*err = c.s.finish(c.in, c.Call, c.write, *err)
+		defer c.s.leave(c.write) // after the Observer was told, so that Close waits for that
+		*err = c.s.finish(c.in, c.Call, *err)
 	}
 	switch {
 	case c.own != nil:
@@ -134,8 +135,7 @@ func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.C
 	return within, nil
 }
 
-func (s *Store) finish(ctx context.Context, c annals.Call, write bool, err error) error {
-	defer s.leave(write)
+func (s *Store) finish(ctx context.Context, c annals.Call, err error) error {
 	if s.bracket != nil {
 		return s.bracket.End(ctx, c, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,4 +267,27 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
 	for range s.Journal().Replay(b.Context(), "A|1", 1, annals.MaxSeqNr) {
 	}
+}
+
+// Close returns after the Observer was told of the end of every call.
+func TestCloseWaitsForTheObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &slowObserver{}
+		s := driver.New(&backend{journal: journal{last: func(context.Context) (annals.SeqNr, error) { return 1, nil }}}, driver.Options{Observer: o})
+		go func() { _, _ = s.Journal().LastSeqNr(t.Context(), "A|1") }()
+		synctest.Wait()
+		if err := s.Close(); err != nil || !o.ended.Load() {
+			t.Errorf("close: %v, the Observer was told: %v", err, o.ended.Load())
+		}
+	})
+}
+
+type slowObserver struct{ ended atomic.Bool }
+
+func (*slowObserver) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (o *slowObserver) End(context.Context, annals.Call, annals.Result) {
+	time.Sleep(time.Second)
+	o.ended.Store(true)
 }

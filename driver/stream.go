@@ -26,7 +26,8 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = st.s.finish(within, st.c, false, err) }()
+	defer st.s.leave(false)
+	defer func() { err = st.s.finish(within, st.c, err) }()
 	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
 }
 
