@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs every fuzz function of the module, or of the packages named, for FUZZTIME (10s), two at a time with one worker each.
-# An input that fails stays in testdata/fuzz, where every later test run meets it again, and is printed.
+# An input that fails is printed, and stays in testdata/fuzz, where every later test run uses it.
 set -euo pipefail
 export GO=${GO:-go} FUZZTIME=${FUZZTIME:-10s}
 
 fuzz() { # package function
 	local out try
 	out=$(mktemp)
-	for try in 1 2; do # the fuzzer itself now and then ends with an error when its time is up, and without a failing input
+	for try in 1 2; do # the fuzzer itself sometimes ends with an error when its time is up, without a failing input
 		if "$GO" test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -parallel 1 "$1" >"$out" 2>&1; then
 			printf '%s %s %s\n' "$1" "$2" "$(grep '^fuzz: elapsed' "$out" | tail -1)"
 			rm "$out"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the tests need beside Go: PostgreSQL from Debian's packages, and a DynamoDB server from npm. What is there
-# already stays as it is, and so is what ANNALS_POSTGRES (a URL) or ANNALS_DYNAMODB (an endpoint) name.
+# Installs the database servers for the tests: PostgreSQL from Debian's packages, and a DynamoDB server from npm. Does nothing for a
+# server that is installed, or that ANNALS_POSTGRES (a URL) or ANNALS_DYNAMODB (an endpoint) names.
 set -eu
 here=$(dirname "$0")
 missing=""
