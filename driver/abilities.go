@@ -73,7 +73,7 @@ func SkipStateTo(ctx context.Context, s *Store, id annals.PersistenceID, n annal
 // FindStates is annals.StateFinder. Whether the type has the column is the Driver's to say.
 func FindStates(ctx context.Context, s *Store, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	d, err := ability[annals.StateFinder](s, nil)
-	return each(s, ctx, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
+	return each(ctx, s, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
 	})
 }

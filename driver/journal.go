@@ -51,7 +51,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	const op = "replay"
 	from = max(from, 1)
-	return each(j.s, ctx, annals.Call{Op: op, ID: id}, id.ValidateRead(op, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return each(ctx, j.s, annals.Call{Op: op, ID: id}, id.ValidateRead(op, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		if from > to {
 			return func(func(annals.Event, error) bool) {}
 		}

@@ -36,7 +36,7 @@ func (q query) filterFault(op string, f annals.Filter, claimed bool) error {
 // Events is annals.Query.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	const op = "query events"
-	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.EventQueries), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.EventQueries), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		return q.d.Events(ctx, f)
 	})
 }
@@ -44,7 +44,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 // States is annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	const op = "query states"
-	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.StateQueries), stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
+	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.StateQueries), stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return q.d.States(ctx, f)
 	})
 }
@@ -52,7 +52,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 // IDs is annals.Query.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	const op = "query ids"
-	return each(q.s, ctx, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
+	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
 		return q.d.IDs(ctx, entityType, after)
 	})
 }

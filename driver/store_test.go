@@ -265,7 +265,10 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkReplay(b *testing.B) {
 	s := driver.New(struct{ driver.Driver }{&backend{journal: journal{replay: pages(b.N, nothing)}}}, driver.Options{})
 	b.ReportAllocs()
-	for range s.Journal().Replay(b.Context(), "A|1", 1, annals.MaxSeqNr) {
+	for _, err := range s.Journal().Replay(b.Context(), "A|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -51,8 +51,8 @@ func TestSend(t *testing.T) {
 			if err := errors.Join(err, err2, err3); err != nil {
 				return err
 			}
-			got := fmt.Sprint(small, large, string(row[2]), row[3], row[4], row[5], at.Format(time.RFC3339Nano))
-			if want := fmt.Sprint(number, number<<32, "é", []byte{0}, []byte{0, 0, 0, 0}, []byte{1}, "2020-01-02T03:04:05.000006Z"); got != want {
+			got := fmt.Sprintf("%d %d %s %x %x %x %s", small, large, row[2], row[3], row[4], row[5], at.Format(time.RFC3339Nano))
+			if want := fmt.Sprintf("%d %d é 00 00000000 01 2020-01-02T03:04:05.000006Z", number, number<<32); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			return nil
