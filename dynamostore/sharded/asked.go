@@ -49,8 +49,8 @@ func (r rows) misplaced(it plan.Item) error {
 	if err == nil && sameKey(key, r.resolver.keyOf(it)) {
 		return nil
 	}
-	return misfit("table %q: the row of %q number %d has the key %s; the settings (resolvers, shard count, separator) make it %s. "+
-		"For a table with keys of several settings there is ReadThrough: Index", r.table, id, n, keyText(r.resolver.keyOf(it)), keyText(key))
+	return misfit("table %q: the row of %s number %d has the key %s; the settings (resolvers, shard count, separator) make it %s. "+
+		"For a table with keys of several settings there is ReadThrough: Index", r.table, annals.Quote(id), n, keyText(r.resolver.keyOf(it)), keyText(key))
 }
 
 // asked is a set of hashes of ids, in bounded memory: ids added before the last askedMost ones may be missing.

@@ -137,7 +137,7 @@ func collision(id annals.PersistenceID, old plan.Item, column string) error {
 	if !ok || owner == string(id) {
 		return nil
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %q and %q have the same key with these resolvers, and the row at that key is of the second", string(id), owner)}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", annals.Quote(string(id)), annals.Quote(owner))}
 }
 
 func misfit(text string, args ...any) error {
@@ -158,7 +158,7 @@ func valueText(v attribute) string {
 func keyText(key plan.Item) string {
 	parts := make([]string, 0, len(key))
 	for name, v := range key {
-		parts = append(parts, fmt.Sprintf("%s %q", name, valueText(v)))
+		parts = append(parts, name+" "+annals.Quote(valueText(v)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -114,7 +115,7 @@ func idSort(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
 		return padded(n), nil
 	}
 	if len(pieces) < 2 {
-		return "", fmt.Errorf("the id has no part behind %q", s.Separator)
+		return "", fmt.Errorf("the id has no part after %q", s.Separator)
 	}
 	return pieces[1] + "-" + padded(n), nil
 }
@@ -180,7 +181,46 @@ func (r resolver) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error
 	if err != nil {
 		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
+	if err := keyFault(p, s); err != nil {
+		return nil, err
+	}
 	return plan.Item{r.partition: plan.S(p), r.sort: s}, nil
+}
+
+// keyFault is ErrInvalid for a key that DynamoDB does not take.
+func keyFault(partition string, sort types.AttributeValue) error {
+	if len(partition) > maxPartitionKey {
+		return misfit("the partition key has %d bytes, DynamoDB takes %d", len(partition), maxPartitionKey)
+	}
+	if s, ok := sort.(*types.AttributeValueMemberS); ok && len(s.Value) > maxSortKey {
+		return misfit("the sort key has %d bytes, DynamoDB takes %d", len(s.Value), maxSortKey)
+	}
+	return nil
+}
+
+// maxID returns how many bytes an id may have, as far as its length decides: where keys contain the id, less than a key. With a
+// separator in the id a key contains a part of it, and keyFault decides.
+func (r resolver) maxID() int {
+	const sample = "sample"
+	most := maxPartitionKey
+	limit := func(key string, max int) {
+		if strings.Contains(key, sample) {
+			most = min(most, max-len(key)+len(sample))
+		}
+	}
+	if r.partitionKey.Keys == nil {
+		if p, err := r.partitionKey.Key(sample, annals.MaxSeqNr, r.sharding); err == nil {
+			limit(p, maxPartitionKey)
+		}
+	} else if keys, err := r.partitionKey.Keys(sample, r.sharding); err == nil {
+		for _, p := range keys {
+			limit(p, maxPartitionKey)
+		}
+	}
+	if s, err := r.sortKey.Key(sample, annals.MaxSeqNr, r.sharding); err == nil && !r.sortKey.number {
+		limit(s, maxSortKey)
+	}
+	return most
 }
 
 func (r resolver) sortValue(id annals.PersistenceID, n annals.SeqNr) (types.AttributeValue, error) {

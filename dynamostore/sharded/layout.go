@@ -113,10 +113,11 @@ const (
 // Name is "sharded".
 func (Layout) Name() string { return "sharded" }
 
-// A transaction has at most 100 items. The sort key, which contains an id or most of it, has at most 1,024 bytes.
+// A transaction of DynamoDB has at most 100 items, a partition key at most 2,048 bytes, a sort key at most 1,024.
 const (
-	maxEvents  = 100
-	maxIDBytes = 1000
+	maxEvents       = 100
+	maxPartitionKey = 2048
+	maxSortKey      = 1024
 )
 
 // Plan implements dynamostore.Layout. Programs do not call it.
@@ -134,19 +135,21 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return plan.Offer{}, err
 	}
 	var checks []settings
-	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxIDBytes}}}
+	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxPartitionKey}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		offer.Journal, offer.SkipTo = j, j.SkipTo
 		offer.Recover = recovery{j, s, l.Snapshot.Off}.Recover
 		offer.Tables = append(offer.Tables, j.table())
 		checks = append(checks, j.settings())
+		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, j.rows.resolver.maxID())
 		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
 		offer.Snapshots = s
 		offer.Tables = append(offer.Tables, s.table())
 		checks = append(checks, s.settings())
+		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, s.rows.resolver.maxID())
 		c.Snapshots, c.ManySnapshots = true, true
 	}
 	if !l.State.Off {

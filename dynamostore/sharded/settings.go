@@ -98,9 +98,9 @@ func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 			seen[c.name] = true
 		case have == nil && (c.optional || dead):
 		case have == nil:
-			return misfit("table %q: a row of %q has no column %q", s.table, id, c.name)
+			return misfit("table %q: a row of %s has no column %q", s.table, annals.Quote(id), c.name)
 		default:
-			return misfit("table %q: the column %q in a row of %q is not of type %s", s.table, c.name, id, c.kind)
+			return misfit("table %q: the column %q in a row of %s is not of type %s", s.table, c.name, annals.Quote(id), c.kind)
 		}
 	}
 	return s.place(row)
@@ -157,5 +157,5 @@ func (s *states) placed(table string, row plan.Item) error {
 	if err == nil && name == table && sameKey(have, key) {
 		return nil
 	}
-	return misfit("table %q: the row of %q has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, id, keyText(have), keyText(key), name)
+	return misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), keyText(have), keyText(key), name)
 }

@@ -72,6 +72,9 @@ func (s *states) place(id annals.PersistenceID) (table string, key plan.Item, er
 	if !s.noSortKey {
 		key[s.columns.SortKey] = plan.S(string(id))
 	}
+	if err := keyFault(p, key[s.columns.SortKey]); err != nil {
+		return "", nil, err
+	}
 	if pieces, divided := split(string(id), s.resolver.sharding); len(s.prefixes) > 0 && divided {
 		if !slices.Contains(s.prefixes, pieces[0]) {
 			return "", nil, misfit("the settings name no state table for the prefix %q", pieces[0])
