@@ -112,13 +112,23 @@ var (
 	errClosed  = &annals.Error{Kind: annals.ErrClosed}
 )
 
-// begin opens a use of the backend; finish closes it.
-func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.Context, error) {
+// over is the error of a call whose context or transaction has ended; nil when neither has.
+func (s *Store) over(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
-		return ctx, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+		return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 	case s.tx != nil && s.tx.ended.Load():
-		return ctx, errEnded
+		return errEnded
+	}
+	return nil
+}
+
+// begin opens a use of the backend; finish closes it.
+func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.Context, error) {
+	if err := s.over(ctx); err != nil {
+		return ctx, err
+	}
+	switch {
 	case s.tx == nil && write && annals.ContextInTx(ctx, s.self):
 		return ctx, errOutside
 	case s.tx == nil && !s.gate.enter(write):
@@ -148,18 +158,9 @@ func (s *Store) leave(write bool) {
 	}
 }
 
-// Read runs fn as the operation c of s, one that reads: for what a store offers beside the contracts.
-func (s *Store) Read(ctx context.Context, c annals.Call, fn func(ctx context.Context) error) (err error) {
-	k := s.start(ctx, c)
-	defer k.end(&err)
-	if err := k.read(nil); err != nil {
-		return err
-	}
-	return fn(k.in)
-}
-
-// Write is Read for an operation that writes. InTx is one: Op "transaction".
-func (s *Store) Write(ctx context.Context, c annals.Call, fn func(ctx context.Context) error) (err error) {
+// Write runs fn as the operation c of s, one that writes: for what a store offers beside the contracts. A transaction is one, with the
+// Op "transaction".
+func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
 	if err := k.writes(nil); err != nil {

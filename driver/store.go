@@ -48,8 +48,8 @@ func New(d Driver, o Options) *Store {
 // transaction is one that the user's function is in.
 type transaction struct{ ended atomic.Bool }
 
-// InTx returns the store within a transaction, which d reads and writes in. After end every call of it is ErrClosed.
-func (s *Store) InTx(d Driver) (in *Store, end func()) {
+// InTx returns s within a transaction, which d reads and writes in. After end every call of it is ErrClosed.
+func InTx(s *Store, d Driver) (in *Store, end func()) {
 	in = &Store{name: s.name, driver: d, caps: s.caps, observer: s.observer, self: s.self, gate: s.gate, tx: &transaction{}}
 	in.bracket, _ = d.(Bracketer)
 	return in, func() { in.tx.ended.Store(true) }
@@ -76,7 +76,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// fault is err with a Kind, operation and entity.
+// named is err with a Kind, operation and entity.
 func (s *Store) named(c annals.Call, err error) error {
 	e, ok := err.(*annals.Error) //nolint:errorlint // an error that wraps one is the driver's to translate
 	if !ok {

@@ -38,12 +38,10 @@ func (c *call) streams() {
 
 // goesOn reports why the body of a loop is not to run again; nil when it is.
 func (c *call) goesOn() error {
-	switch {
-	case c.ctx.Err() != nil:
-		return &annals.Error{Kind: annals.ErrUnavailable, Err: c.ctx.Err()}
-	case c.s.tx != nil && c.s.tx.ended.Load():
-		return errEnded
-	case c.s.tx == nil && c.s.gate.shut.Load():
+	if err := c.s.over(c.ctx); err != nil {
+		return err
+	}
+	if c.s.tx == nil && c.s.gate.shut.Load() {
 		return errClosed
 	}
 	return nil

@@ -73,7 +73,7 @@ func (p *pair) deleteAll(id annals.PersistenceID) {
 	}
 }
 
-// gone stores n commits and deletes them.
+// gone stores n commits of an entity and deletes all its events.
 func (p *pair) gone(id annals.PersistenceID, n int) {
 	p.Helper()
 	for i := range n {

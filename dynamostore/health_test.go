@@ -71,7 +71,7 @@ func itemsIn(t *testing.T, c *dynamodb.Client, layout dynamostore.Layout) (n int
 	return n
 }
 
-// ErrInvalid where somebody has to act, ErrUnavailable where the fault may pass by itself. A lost answer of the write is no ErrUnknown.
+// ErrInvalid where an operator has to act, ErrUnavailable where the fault may pass by itself. A lost answer of the write is no ErrUnknown.
 func TestHealthCheckFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -56,9 +56,9 @@ func (t *Tx) end() []types.TransactWriteItem {
 // InTx is annals.Transactor. Nothing is written before fn returns nil. So reads within fn do not see its writes, its receipts assume
 // that the transaction succeeds, and InTx returns the error of a conflict.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
-	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
-		in, end := s.Store.InTx(view{s: s, offer: &s.offer, x: collector{s.engine, tx}, tx: tx})
+		in, end := driver.InTx(s.Store, view{s: s, offer: &s.offer, x: collector{s.engine, tx}, tx: tx})
 		if err := func() error {
 			defer end()
 			defer tx.end()

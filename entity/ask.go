@@ -63,7 +63,7 @@ func (r *Runtime[C, S, R]) newCommand(ctx context.Context, k kind) *command[C, S
 	return c
 }
 
-// recycle makes c, which was answered and which nobody else holds any more, ready for another call.
+// recycle makes c ready for another call. c was answered, and no other goroutine has it.
 func (r *Runtime[C, S, R]) recycle(c *command[C, S, R]) {
 	done := c.done
 	*c = command[C, S, R]{done: done}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // Tx is the transaction of a store that has no tables: values by key, kept in the store and undone with the transaction.
@@ -32,8 +33,8 @@ type inTx = abilities
 
 // InTx is annals.Transactor. The store is locked while fn runs.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
-	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
-		in, end := s.Store.InTx(view{s.backend, true})
+	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+		in, end := driver.InTx(s.Store, view{s.backend, true})
 		defer end()
 		d, unlock := view{backend: s.backend}.write()
 		defer unlock()

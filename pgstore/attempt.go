@@ -56,7 +56,7 @@ type step int
 const (
 	stored  step = iota // nothing: the server has confirmed to the end of its answer that it stored the commit
 	lookUp              // a look-up: the number is taken, perhaps by an earlier attempt of the same commit
-	again               // another attempt: this one did nothing, or nobody knows what it did
+	again               // another attempt: this one did nothing, or its outcome is unknown
 	refused             // nothing: the attempt did nothing, and another one would do no more
 )
 

@@ -127,7 +127,7 @@ const (
 	duplicateStatementName = "42P05" // from a pooler that shares prepared statements between clients
 )
 
-// kind is the kind of a server's error. Errors that somebody has to fix first are not ErrUnavailable, because callers retry that.
+// kind is the kind of a server's error. Errors whose cause an operator or a developer has to fix are not ErrUnavailable, because callers retry that.
 func kind(e *pgconn.PgError) error {
 	switch {
 	case strings.HasPrefix(e.Code, "28"), e.Code == "3D000", e.Code == "3F000": // no such user, password, database, schema

@@ -19,7 +19,7 @@ type pooler struct {
 	keeps  bool // sessions
 
 	mu       sync.Mutex
-	sessions []*pgconn.HijackedConn // that nobody has
+	sessions []*pgconn.HijackedConn // that no client uses
 }
 
 func newPooler(t *testing.T, server string, keeps bool) *pooler {

@@ -103,7 +103,7 @@ func TestDataPartitionsAreRefused(t *testing.T) {
 		t.Errorf("%d tables were made beside the partitions", n)
 	}
 
-	// PostgreSQL's own partitions of the journal, and a table of somebody else, are none of them.
+	// PostgreSQL's own partitions of the journal, and a table of another program, are none of them.
 	at = postgres.Schema(t)
 	run(t, at, pekkoTables+`; ALTER TABLE event_journal RENAME TO event_journal_0;
 		CREATE TABLE event_journal (LIKE event_journal_0 INCLUDING ALL) PARTITION BY LIST (persistence_id);

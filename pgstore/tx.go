@@ -85,7 +85,7 @@ func (callersTx) Rollback(context.Context) error { return errNotCallers }
 // checked when the call begins; then it ends with the transaction's. Use in and tx from one goroutine at a time. Reads of the outer
 // store see what was there before the transaction. ErrUnknown means that the answer to the commit was lost.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
-	return s.Write(ctx, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		driver.Count(ctx, annals.Result{Requests: 1})
 		return s.inTx(ctx, fn)
 	})
@@ -105,7 +105,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		return err
 	}
 	t, committed := &transaction{tx: tx, ctx: ctx}, false
-	in, end := s.Store.InTx(&view{b, t})
+	in, end := driver.InTx(s.Store, &view{b, t})
 	defer func() {
 		end()
 		if !committed { // an error, or a panic in fn

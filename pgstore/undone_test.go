@@ -94,7 +94,7 @@ func TestCutBehindTheRow(t *testing.T) {
 	}
 }
 
-// A unique index of the user's own refuses a commit: that is no conflict, for nobody else has the number.
+// A unique index of the user's own refuses a commit: that is no conflict, since no other writer has used the number.
 func TestOwnUniqueIndexIsNoConflict(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

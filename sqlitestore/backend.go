@@ -120,7 +120,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 	})
 }
 
-// close waits for the writes whose callers have gone on without an answer. No call is under way.
+// close waits for the writes whose callers returned before the write ended. No call is under way.
 func (b *backend) close() error {
 	b.writer.close()
 	b.watchers.Close()

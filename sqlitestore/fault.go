@@ -28,7 +28,7 @@ func openFault(err error) error {
 	return &annals.Error{Op: "open", Kind: kind, Err: err}
 }
 
-// cannotWrite reports whether err says that the file or its folder cannot be used until somebody changes it or its rights.
+// cannotWrite reports whether err says that the file or its folder cannot be used before it or its rights are changed.
 func cannotWrite(err error) bool {
 	switch c := code(err); c & 0xff {
 	case lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_AUTH:

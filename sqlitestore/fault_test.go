@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// What CheckHealth finds in the folder is unavailable when it can pass by itself, and invalid when somebody has to act.
+// What CheckHealth finds in the folder is unavailable when it can pass by itself, and invalid when an operator has to act.
 func TestFaultsOfTheFolder(t *testing.T) {
 	t.Parallel()
 	for cause, mustAct := range map[error]bool{

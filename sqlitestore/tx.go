@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // transaction is an open write transaction.
@@ -40,10 +41,10 @@ type inTx = abilities
 // ErrUnknown (the COMMIT failed in the file system).
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
 	c := annals.Call{Op: "transaction"}
-	return s.Write(ctx, c, func(ctx context.Context) error {
+	return driver.Write(ctx, s.Store, c, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
 			within := &txSession{self: s, t: t}
-			in, end := s.Store.InTx(view{within, s.backend})
+			in, end := driver.InTx(s.Store, view{within, s.backend})
 			defer within.end()
 			defer end()
 			if err := fn(ctx, t.tx, inTx{in}); err != nil {
