@@ -42,3 +42,9 @@ func TestHostsRecover(t *testing.T) {
 		hosttest.Recovery(t, open())
 	})
 }
+
+func TestHostsDeleteEvents(t *testing.T) {
+	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+		hosttest.Retention(t, open())
+	})
+}

@@ -15,61 +15,6 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards progress.Handled in deleteEvents: no event goes that a projection has not handled, and the others go.
-func TestDeletesBehindProjections(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newHooked()
-		rt, err := entity.New(s, journaled(3), entity.Options{DeleteEvents: true, Projections: []string{"list", "count"}, Logger: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
-		handle := func(name string, n annals.SeqNr) {
-			t.Helper()
-			for e, err := range s.Journal().Replay(t.Context(), "Account|a", n, n) {
-				if err == nil {
-					err = s.Offsets().Save(t.Context(), annals.Progress{Projection: name, Offsets: []annals.Offset{e.Offset()}})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		first := func() (n annals.SeqNr) {
-			for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, annals.MaxSeqNr) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				return e.SeqNr
-			}
-			return 0
-		}
-		total := 0
-		three := func(want annals.SeqNr) {
-			t.Helper()
-			for range 3 {
-				total++
-				mustAsk(t, rt, 1, total)
-				synctest.Wait()
-			}
-			if n := first(); n != want {
-				t.Errorf("behind %d events: event %d is the first left, want %d", total, n, want)
-			}
-		}
-		three(1) // neither has begun
-		handle("list", 3)
-		three(1)
-		handle("count", 2)
-		three(3)
-		handle("list", 9)
-		handle("count", 8)
-		three(9)
-		handle("count", 12)
-		handle("list", 12)
-		three(13) // the snapshot 15 covers more than they have handled
-	})
-}
-
 // Guards readable before Save: what cannot be decoded is no snapshot, and deletes nothing.
 func TestUnreadableSnapshotIsNotSaved(t *testing.T) {
 	t.Parallel()

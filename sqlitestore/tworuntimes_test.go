@@ -17,3 +17,8 @@ func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, sqlitestore.Options{}))
 }
+
+func TestHostsDeleteEvents(t *testing.T) {
+	t.Parallel()
+	hosttest.Retention(t, open(t, sqlitestore.Options{}))
+}

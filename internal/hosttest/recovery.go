@@ -154,7 +154,7 @@ func infoOfEvents(ctx context.Context, s annals.Store) error {
 		return err
 	}
 	if _, ok, err := s.Snapshots().Latest(ctx, "Ledger|a", annals.SnapshotCriteria{}); !ok || err != nil {
-		return fmt.Errorf("there is no snapshot of %d events, error %w", last, err)
+		return fmt.Errorf("there is no snapshot of %d events, error %v", last, err)
 	}
 	return nil
 }
@@ -279,7 +279,7 @@ func written(ctx context.Context, s annals.Store, id string, o aggregate.Options
 func manifestIs(ctx context.Context, s annals.Store, id string, n annals.SeqNr, manifest string) error {
 	snapshot, _, err := s.Snapshots().Latest(ctx, annals.NewPersistenceID("Sums", id), annals.SnapshotCriteria{})
 	if err != nil || snapshot.SeqNr != n || snapshot.Manifest != manifest {
-		return fmt.Errorf("the newest snapshot has number %d and manifest %q, error %w, want %d and %q", snapshot.SeqNr, snapshot.Manifest, err, n, manifest)
+		return fmt.Errorf("the newest snapshot has number %d and manifest %q, error %v, want %d and %q", snapshot.SeqNr, snapshot.Manifest, err, n, manifest)
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func otherSnapshot(ctx context.Context, s annals.Store) error {
 			return err
 		}
 		if sum, err := ask(0); sum != 28 || err != nil || evolved != 7 {
-			return fmt.Errorf("%s: the sum is %d of %d events, error %w, want 28 of 7", host, sum, evolved, err)
+			return fmt.Errorf("%s: the sum is %d of %d events, error %v, want 28 of 7", host, sum, evolved, err)
 		}
 		if text := log.String(); !strings.Contains(text, "rebuilt") || !strings.Contains(text, "seq_nr=6") || !strings.Contains(text, id) {
 			return fmt.Errorf("%s: the log is %q", host, text)
@@ -339,7 +339,7 @@ func liftedSnapshot(ctx context.Context, s annals.Store) error {
 		return err
 	}
 	if sum, err := r.Ask(ctx, "lifted", 0); sum != 28 || err != nil || evolved != 1 {
-		return fmt.Errorf("the sum is %d, with %d events behind the snapshot, error %w, want 28 with 1", sum, evolved, err)
+		return fmt.Errorf("the sum is %d, with %d events behind the snapshot, error %v, want 28 with 1", sum, evolved, err)
 	}
 	return nil
 }
@@ -358,7 +358,7 @@ func otherSnapshotWithoutEvents(ctx context.Context, s annals.Store) error {
 		e, unknown := (*annals.Error)(nil), (*codec.UnknownManifestError)(nil)
 		if !errors.As(err, &e) || e.Kind != annals.ErrCorrupt || e.ID != annals.NewPersistenceID("Sums", "deleted") || e.Last != 6 ||
 			!strings.Contains(err.Error(), "snapshot 6") || !errors.As(err, &unknown) {
-			return fmt.Errorf("the sum is %d, error %w, want ErrCorrupt that names entity and snapshot", sum, err)
+			return fmt.Errorf("the sum is %d, error %v, want ErrCorrupt that names entity and snapshot", sum, err)
 		}
 	}
 	return nil
