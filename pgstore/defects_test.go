@@ -220,46 +220,99 @@ func TestManyEventsOfOneTime(t *testing.T) {
 	}
 }
 
-func TestDeletesLeaveOneMarkerAtMost(t *testing.T) {
+func TestDeletesLeaveMarkers(t *testing.T) {
 	t.Parallel()
 	for _, plugin := range []bool{false, true} {
 		t.Run(fmt.Sprint("plugin deletes ", plugin), func(t *testing.T) {
 			t.Parallel()
 			url := postgres.Schema(t)
 			s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: plugin})
-			j := s.Journal()
-			for range 2 { // an id without events: nothing, and nothing again
-				if err := j.DeleteTo(t.Context(), "T|none", annals.MaxSeqNr); err != nil {
+			deleteTo := func(id annals.PersistenceID, to annals.SeqNr, want, pluginWant string) {
+				t.Helper()
+				if err := s.Journal().DeleteTo(t.Context(), id, to); err != nil {
 					t.Error(err)
 				}
+				if plugin {
+					want = pluginWant
+				}
+				if got := journalRows(t, url, id); got != want {
+					t.Errorf("a delete to %d leaves %q, want %q", to, got, want)
+				}
+			}
+			for range 2 { // an id without events: nothing, and nothing again
+				deleteTo("T|none", annals.MaxSeqNr, "", "")
 			}
 			for i := range annals.SeqNr(4) {
 				appendOne(t, s, "T|1", i)
 			}
-			for _, to := range []annals.SeqNr{3, 1, 3} {
-				if err := j.DeleteTo(t.Context(), "T|1", to); err != nil {
-					t.Error(err)
-				}
+			for range 2 {
+				deleteTo("T|1", 3, "1m 2m 3m 4", "3m 4")
+			}
+			for range 2 {
+				deleteTo("T|1", 1, "1m 2m 3m 4", "1m 3m 4")
 			}
 			run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '16 minutes'")
-			if err := j.DeleteTo(t.Context(), "T|1", 3); err != nil {
-				t.Error(err)
-			}
-			if n := count(t, url, "SELECT count(*) FROM event_journal WHERE deleted AND seq_nr = 3"); n != 1 {
-				t.Errorf("%d markers at 3, want 1", n)
-			}
-			if n := count(t, url, "SELECT count(*) FROM event_journal"); n != 2 {
-				t.Errorf("%d rows, want the marker and event 4", n)
-			}
-			if err := j.DeleteTo(t.Context(), "T|1", 9); err != nil { // beyond the last: held to it
-				t.Error(err)
-			}
+			deleteTo("T|1", 3, "3m 4", "3m 4")
+			deleteTo("T|1", 2, "3m 4", "2m 3m 4")
+			deleteTo("T|1", 9, "4m", "4m") // beyond the last: held to it
 			appendOne(t, s, "T|1", 4)
-			if last, err := j.LastSeqNr(t.Context(), "T|1"); last != 5 || err != nil {
+			if last, err := s.Journal().LastSeqNr(t.Context(), "T|1"); last != 5 || err != nil {
 				t.Errorf("last number %d (%v), want 5", last, err)
 			}
 		})
 	}
+}
+
+// journalRows are the numbers of an entity's rows, those of deleted ones with an m.
+func journalRows(t *testing.T, url string, id annals.PersistenceID) (rows string) {
+	t.Helper()
+	query(t, url, `SELECT coalesce(string_agg(seq_nr || CASE WHEN deleted THEN 'm' ELSE '' END, ' ' ORDER BY seq_nr), '')
+		FROM event_journal WHERE persistence_id = $1`, []any{string(id)}, &rows)
+	return rows
+}
+
+// A marker below an earlier delete changes nothing for readers, nor for the retry of a write, of which a part is deleted.
+func TestReadsBehindSeveralMarkers(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: true})
+	commits := make([]annals.Commit, 5)
+	for i := range commits {
+		commits[i] = annals.Commit{ID: "T|1", After: annals.SeqNr(500 * i), WriteID: annals.NewWriteID()}
+		for range 500 {
+			commits[i].Events = append(commits[i].Events, annals.NewEvent{Payload: text("x")})
+		}
+		if _, err := s.Journal().Append(t.Context(), commits[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, to := range []annals.SeqNr{2498, 2300, 2490} { // the first delete takes two statements
+		if err := s.Journal().DeleteTo(t.Context(), "T|1", to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := journalRows(t, url, "T|1"), "2490m 2498m 2499 2500"; got != want {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+	r, err := s.Journal().Append(t.Context(), commits[4])
+	if err != nil || !r.Repeated || r.SeqNr != 2500 {
+		t.Errorf("the retry of the last write: %+v, %v", r, err)
+	}
+	var read, recovered []annals.SeqNr
+	for e, err := range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, e.SeqNr)
+	}
+	last, err := s.Recover(t.Context(), "T|1", nil, func(e annals.Event) error {
+		recovered = append(recovered, e.SeqNr)
+		return nil
+	})
+	if want := []annals.SeqNr{2499, 2500}; !slices.Equal(read, want) || !slices.Equal(recovered, want) || last != 2500 || err != nil {
+		t.Errorf("read %v, recovered %v, last number %d (%v); want %v", read, recovered, last, err, want)
+	}
+	appendOne(t, s, "T|1", 2500)
 }
 
 // appendOne appends the event behind after.

@@ -24,9 +24,10 @@ type Options struct {
 	TagsIndex    bool                                // indexes for Filter.Tag are created too; they make writes with tags slower
 	StateTypes   map[string]annals.StateType[pgx.Tx] // by entity type
 
-	// PluginDeletes makes DeleteTo remove rows at once and leave the plugins' marker, one row per entity, at the last deleted
-	// event. Then a writer that began before a delete may store an event under a deleted number, and the store does not claim
-	// FenceAfterDelete.
+	// PluginDeletes makes DeleteTo leave the rows that the plugins leave: it removes rows at once and puts a marker at the number that
+	// was deleted to. A delete below an earlier one leaves a second marker, which the next delete above it removes. A writer that began
+	// before a delete may then store an event under a deleted number, so the store does not claim FenceAfterDelete. Unlike with the
+	// plugins, a delete beyond the last event is one to the last event, and an entity that was never written gets no marker.
 	PluginDeletes bool
 
 	// WriteTimeout is the most time that a write, including its change handler, or the function of InTx may take. The server
