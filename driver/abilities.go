@@ -8,6 +8,19 @@ import (
 	"github.com/annals-go/annals"
 )
 
+// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter and HealthChecker. What the Driver lacks is
+// ErrUnsupported.
+type Abilities struct{ *Store }
+
+var (
+	_ annals.Store         = Abilities{}
+	_ annals.Skipper       = Abilities{}
+	_ annals.StateSkipper  = Abilities{}
+	_ annals.StateFinder   = Abilities{}
+	_ annals.Forgetter     = Abilities{}
+	_ annals.HealthChecker = Abilities{}
+)
+
 // unclaimed is the error of what a store does not claim, or of an ability that its Driver lacks.
 func unclaimed(what string) error {
 	if what == "" {
@@ -25,7 +38,7 @@ func ability[T any](s *Store, fault error) (T, error) {
 	return d, fault
 }
 
-// Recover is annals.Recoverer.
+// Recover is the method of an annals.Recoverer, for a Store whose Driver is one.
 func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
@@ -49,10 +62,10 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 }
 
 // SkipTo is annals.Skipper.
-func SkipTo(ctx context.Context, s *Store, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	k := s.start(ctx, annals.Call{Op: "skip", ID: id})
+func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
+	k := a.start(ctx, annals.Call{Op: "skip", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Skipper](s, id.ValidateSkip(k.Op, n, s.caps.Limits))
+	d, err := ability[annals.Skipper](a.Store, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}
@@ -60,10 +73,10 @@ func SkipTo(ctx context.Context, s *Store, id annals.PersistenceID, n annals.Seq
 }
 
 // SkipStateTo is annals.StateSkipper.
-func SkipStateTo(ctx context.Context, s *Store, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	k := s.start(ctx, annals.Call{Op: "skip state", ID: id})
+func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
+	k := a.start(ctx, annals.Call{Op: "skip state", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.StateSkipper](s, id.ValidateSkip(k.Op, n, s.caps.Limits))
+	d, err := ability[annals.StateSkipper](a.Store, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}
@@ -71,19 +84,19 @@ func SkipStateTo(ctx context.Context, s *Store, id annals.PersistenceID, n annal
 }
 
 // FindStates is annals.StateFinder. Whether the type has the column is the Driver's to say.
-func FindStates(ctx context.Context, s *Store, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	d, err := ability[annals.StateFinder](s, nil)
-	return each(ctx, s, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
+func (a Abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	d, err := ability[annals.StateFinder](a.Store, nil)
+	return each(ctx, a.Store, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
 	})
 }
 
 // Forget is annals.Forgetter.
-func Forget(ctx context.Context, s *Store, f annals.Forgetting) (ok bool, err error) {
-	k := s.start(ctx, annals.Call{Op: "forget", ID: f.ID})
+func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (ok bool, err error) {
+	k := a.start(ctx, annals.Call{Op: "forget", ID: f.ID})
 	defer k.end(&err)
-	d, err := ability[annals.Forgetter](s, f.Validate(s.caps.Limits))
-	if err == nil && !s.caps.Forgets {
+	d, err := ability[annals.Forgetter](a.Store, f.Validate(a.caps.Limits))
+	if err == nil && !a.caps.Forgets {
 		err = unclaimed("")
 	}
 	if err := k.writes(err); err != nil {
@@ -92,7 +105,8 @@ func Forget(ctx context.Context, s *Store, f annals.Forgetting) (ok bool, err er
 	return d.Forget(k.in, f)
 }
 
-// Watch is annals.Watcher. Watches that are open when the store is closed are the Driver's to end.
+// Watch is the method of an annals.Watcher, for a Store whose Driver is one. Watches that are open when the store is closed are the
+// Driver's to end.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struct{}, err error) {
 	k := s.start(ctx, annals.Call{Op: "watch"})
 	defer k.end(&err)
@@ -104,10 +118,10 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struc
 }
 
 // CheckHealth is annals.HealthChecker.
-func CheckHealth(ctx context.Context, s *Store) (err error) {
-	k := s.start(ctx, annals.Call{Op: "check health"})
+func (a Abilities) CheckHealth(ctx context.Context) (err error) {
+	k := a.start(ctx, annals.Call{Op: "check health"})
 	defer k.end(&err)
-	d, err := ability[annals.HealthChecker](s, nil)
+	d, err := ability[annals.HealthChecker](a.Store, nil)
 	if err := k.read(err); err != nil {
 		return err
 	}

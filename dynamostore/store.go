@@ -32,14 +32,35 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store that keeps its data in DynamoDB. Its methods may be called from many goroutines at once.
+// Store is an annals.Store that keeps its data in DynamoDB. It is also an annals.Transactor[*Tx] and Recoverer, and has the
+// abilities of driver.Abilities. Its methods may be called from many goroutines at once.
+//
+//   - SkipTo is ErrUnsupported when the layout has no journal.
+//   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states: then there is no place for a revision without a
+//     state.
+//   - FindStates yields the states of a type whose additional column has the value, in no particular order, without tombstones. They
+//     are found through an index: a column without an index, and the value nil, are ErrUnsupported. Each state is then read with strong
+//     consistency, so it has the value. A state written within the last second or so may be missing.
+//   - Forget is ErrUnsupported where Capabilities do not claim Forgets: the tables of the layout do not say when something was deleted.
+//   - CheckHealth reads an item that does not exist, and tries to write it on a condition that never holds: two requests to the
+//     layout's first table, one read unit and one write unit.
 type Store struct {
-	*driver.Store
+	driver.Abilities
 	offer  plan.Offer
 	engine *engine
 	types  map[string]*stateType
 	common *stateType // of all other entity types
 	locks  locks      // for changes that have a handler
+}
+
+var (
+	_ annals.Transactor[*Tx] = (*Store)(nil)
+	_ annals.Recoverer       = (*Store)(nil)
+)
+
+// Recover is annals.Recoverer.
+func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, s.Store, id, snapshot, event)
 }
 
 // Open checks the layout's settings and its tables. Missing tables are created when Options.CreateTables says so. A table whose keys

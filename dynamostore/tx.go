@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"sync"
 
@@ -62,7 +61,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		if err := func() error {
 			defer end()
 			defer tx.end()
-			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in})
+			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}})
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
@@ -81,12 +80,10 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	})
 }
 
-// inTx is the store inside a transaction.
-type inTx struct{ *driver.Store }
-
-// FindStates is annals.StateFinder.
-func (in inTx) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return driver.FindStates(ctx, in.Store, entityType, column, value)
+// inTx is the store inside a transaction, which has one of the optional abilities.
+type inTx struct {
+	annals.Store
+	annals.StateFinder
 }
 
 // collector is the executor within a transaction. It reads at once and collects the writes.

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -20,21 +19,16 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store, Transactor[Tx], Skipper, StateSkipper, StateFinder, Forgetter, Watcher and HealthChecker.
+// Store is an annals.Store, Transactor[Tx] and Watcher, and has the abilities of driver.Abilities. FindStates finds the states
+// whose column has no value by nil. An open store is healthy.
 type Store struct {
-	abilities
+	driver.Abilities
 	backend *backend
 }
 
 var (
-	_ annals.Store          = (*Store)(nil)
 	_ annals.Transactor[Tx] = (*Store)(nil)
-	_ annals.Skipper        = (*Store)(nil)
-	_ annals.StateSkipper   = (*Store)(nil)
-	_ annals.StateFinder    = (*Store)(nil)
-	_ annals.Forgetter      = (*Store)(nil)
 	_ annals.Watcher        = (*Store)(nil)
-	_ annals.HealthChecker  = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -55,36 +49,10 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// abilities are what a Store, and a store inside a transaction, can do beside the contracts of annals.Store.
-type abilities struct{ *driver.Store }
-
-// FindStates is annals.StateFinder. nil finds the states whose column has no value.
-func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return driver.FindStates(ctx, a.Store, entityType, column, value)
-}
-
-// Forget is annals.Forgetter.
-func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return driver.Forget(ctx, a.Store, f)
-}
-
-// SkipTo is annals.Skipper.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipTo(ctx, s.Store, id, n)
-}
-
-// SkipStateTo is annals.StateSkipper.
-func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipStateTo(ctx, s.Store, id, n)
-}
-
 // Watch is annals.Watcher. Every write is signalled, whatever f says.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
-
-// CheckHealth is annals.HealthChecker. An open store is healthy.
-func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }
 
 // backend is what a Store and its transactions share.
 type backend struct {

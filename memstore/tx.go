@@ -28,9 +28,6 @@ func (s *Store) Value(key string) any {
 	return s.backend.data.values[key]
 }
 
-// inTx is a store inside a transaction.
-type inTx = abilities
-
 // InTx is annals.Transactor. The store is locked while fn runs.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
@@ -39,7 +36,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in
 		d, unlock := view{backend: s.backend}.write()
 		defer unlock()
 		return s.backend.undoable(ctx, d, func(ctx context.Context) error {
-			if err := fn(ctx, Tx{d}, inTx{in}); err != nil {
+			if err := fn(ctx, Tx{d}, driver.Abilities{Store: in}); err != nil {
 				return &annals.Error{Op: "transaction", Err: err}
 			}
 			return nil

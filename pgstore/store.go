@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"time"
 
@@ -57,22 +56,23 @@ const (
 	mostBytes           = 64 << 20
 )
 
-// Store is an annals.Store, Recoverer, Watcher, StateFinder, Skipper, StateSkipper, Forgetter, HealthChecker and Transactor[pgx.Tx].
+// Store is an annals.Store, Transactor[pgx.Tx], Recoverer and Watcher, and has the abilities of driver.Abilities:
+//
+//   - FindStates yields the states of a type whose additional column has the value, in the order of their ids. A nil value finds NULL.
+//     Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
+//   - Forget is one transaction. Its last step locks the journal against writers, within InTx until the transaction ends. The age of
+//     deleted events is that of the marker that DeleteTo left.
+//   - CheckHealth makes two statements: one over the caller's pool, which asks for tables and rights, and one over a connection for
+//     writes, which reads the journal and asks whether the session can write.
 type Store struct {
-	abilities
+	recoverer
 	backend *backend
 }
 
 var (
-	_ annals.Store              = (*Store)(nil)
 	_ annals.Transactor[pgx.Tx] = (*Store)(nil)
 	_ annals.Recoverer          = (*Store)(nil)
 	_ annals.Watcher            = (*Store)(nil)
-	_ annals.StateFinder        = (*Store)(nil)
-	_ annals.Skipper            = (*Store)(nil)
-	_ annals.StateSkipper       = (*Store)(nil)
-	_ annals.Forgetter          = (*Store)(nil)
-	_ annals.HealthChecker      = (*Store)(nil)
 )
 
 // Open checks the server, the tables and the role's rights to them, and returns a store. ErrInvalid names everything that is wrong
@@ -92,34 +92,12 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return s, nil
 }
 
-// abilities are what a Store, and a store inside a transaction, can do in addition to the contracts of annals.Store.
-type abilities struct{ *driver.Store }
+// recoverer has the abilities of a Store that a store inside a transaction has, too.
+type recoverer struct{ driver.Abilities }
 
 // Recover implements annals.Recoverer with one statement, where at most a thousand events follow the snapshot.
-func (a abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, a.Store, id, snapshot, event)
-}
-
-// FindStates implements annals.StateFinder: the states of a type whose additional column has the value, in the order of their ids. A
-// nil value finds NULL. Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
-func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return driver.FindStates(ctx, a.Store, entityType, column, value)
-}
-
-// Forget implements annals.Forgetter, in one transaction. Its last step locks the journal against writers, within InTx until the
-// transaction ends. The age of deleted events is that of the marker that DeleteTo left.
-func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return driver.Forget(ctx, a.Store, f)
-}
-
-// SkipTo implements annals.Skipper.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipTo(ctx, s.Store, id, n)
-}
-
-// SkipStateTo implements annals.StateSkipper.
-func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipStateTo(ctx, s.Store, id, n)
+func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, r.Store, id, snapshot, event)
 }
 
 // Watch implements annals.Watcher. It signals after writes of this store at once, and after those of others when they notify. Signals
@@ -127,10 +105,6 @@ func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n anna
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
-
-// CheckHealth implements annals.HealthChecker with two statements: one over the caller's pool, which asks for tables and rights,
-// and one over a connection for writes, which reads the journal and asks whether the session can write.
-func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }
 
 // Close waits for the calls under way: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads, which
 // only their contexts end, at most as long as a write may take. ErrUnavailable says that reads have not ended. Watches end.

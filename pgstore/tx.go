@@ -12,9 +12,6 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// inTx is a store inside a transaction.
-type inTx = abilities
-
 // transaction is one InTx.
 type transaction struct {
 	tx    pgx.Tx
@@ -114,7 +111,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 			_ = tx.Rollback(ctx)
 		}
 	}()
-	if err := fn(ctx, callersTx{tx}, inTx{in}); err != nil {
+	if err := fn(ctx, callersTx{tx}, recoverer{driver.Abilities{Store: in}}); err != nil {
 		return &annals.Error{Op: "transaction", Err: err}
 	}
 	end()

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"iter"
 	"path/filepath"
 	"strings"
 
@@ -37,23 +36,26 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer, Skipper, StateSkipper,
-// StateFinder, Forgetter, Watcher and HealthChecker.
+// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer and Watcher, and has the
+// abilities of driver.Abilities:
+//
+//   - SkipStateTo runs no change handler, and additional columns get their defaults.
+//   - FindStates yields the states whose column has the value, nil for NULL, in the order of their ids.
+//   - Forget removes all rows of the entity in one transaction. When there are many, a second DeleteTo, fifteen minutes after the
+//     first, removes most of them beforehand in small transactions.
+//   - CheckHealth reads from the file, checks that its files have not been deleted or replaced, creates a small file in the same folder
+//     and removes it, and takes and releases the write lock. The error is ErrUnavailable when the disk is full or the lock was not free
+//     for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder cannot be written.
+//     Within InTx it is ErrInvalid.
 type Store struct {
-	abilities
+	recoverer
 	backend *backend
 }
 
 var (
-	_ annals.Store               = (*Store)(nil)
 	_ annals.Transactor[*sql.Tx] = (*Store)(nil)
 	_ annals.Recoverer           = (*Store)(nil)
-	_ annals.Skipper             = (*Store)(nil)
-	_ annals.StateSkipper        = (*Store)(nil)
-	_ annals.StateFinder         = (*Store)(nil)
-	_ annals.Forgetter           = (*Store)(nil)
 	_ annals.Watcher             = (*Store)(nil)
-	_ annals.HealthChecker       = (*Store)(nil)
 )
 
 // Open opens the database file at path. When the file is missing, Open creates it, and only its owner may read and write it; the folder
@@ -92,33 +94,12 @@ func (s *Store) Close() error { return s.Store.Close() }
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
 func (s *Store) DB() *sql.DB { return s.backend.userDB }
 
-// abilities are the optional abilities of a Store that a store inside a transaction has, too.
-type abilities struct{ *driver.Store }
+// recoverer has the abilities of a Store that a store inside a transaction has, too.
+type recoverer struct{ driver.Abilities }
 
 // Recover is annals.Recoverer. The snapshot, the first page of events and the last number are read in one transaction.
-func (a abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, a.Store, id, snapshot, event)
-}
-
-// SkipTo is annals.Skipper.
-func (a abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipTo(ctx, a.Store, id, n)
-}
-
-// SkipStateTo is annals.StateSkipper. No change handler runs, and additional columns get their defaults.
-func (a abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return driver.SkipStateTo(ctx, a.Store, id, n)
-}
-
-// FindStates is annals.StateFinder: the states whose column has the value, nil for NULL, in the order of their ids.
-func (a abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return driver.FindStates(ctx, a.Store, entityType, column, value)
-}
-
-// Forget is annals.Forgetter. It removes all rows of the entity in one transaction. When there are many, a second DeleteTo, fifteen
-// minutes after the first, removes most of them beforehand in small transactions.
-func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	return driver.Forget(ctx, a.Store, f)
+func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, r.Store, id, snapshot, event)
 }
 
 // Watch is annals.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, commits
@@ -126,9 +107,3 @@ func (a abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
-
-// CheckHealth is annals.HealthChecker. It reads from the file, checks that its files have not been deleted or replaced, creates a small
-// file in the same folder and removes it, and takes and releases the write lock. The error is ErrUnavailable when the disk is full or
-// the lock was not free for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder
-// cannot be written. Within InTx it is ErrInvalid.
-func (s *Store) CheckHealth(ctx context.Context) error { return driver.CheckHealth(ctx, s.Store) }

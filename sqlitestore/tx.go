@@ -32,9 +32,6 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 	return t.clock.last, nil
 }
 
-// inTx is a store inside a transaction.
-type inTx = abilities
-
 // InTx is annals.Transactor. No other write is executed while fn runs, so fn should be short. tx is for tables of the program's own in
 // the same file; fn must not commit it or roll it back. An error of fn is returned within an *annals.Error without a Kind. Other errors
 // are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's own tables failed at the COMMIT) and
@@ -47,7 +44,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 			in, end := driver.InTx(s.Store, view{within, s.backend})
 			defer within.end()
 			defer end()
-			if err := fn(ctx, t.tx, inTx{in}); err != nil {
+			if err := fn(ctx, t.tx, recoverer{driver.Abilities{Store: in}}); err != nil {
 				return &annals.Error{Op: c.Op, Err: err}
 			}
 			return within.broken()

@@ -87,6 +87,8 @@ func TestMutants(t *testing.T) {
 			[]string{"TX-12"}},
 		{"breaks a transaction by a call that fails", func() annals.Store { return breaksInside{memstore.New()} },
 			[]string{"TX-13"}},
+		{"skips nothing in a transaction", func() annals.Store { return stays{memstore.New()} },
+			[]string{"TX-16"}},
 		{"weighs payloads only", func() annals.Store { return lightLimits{memstore.New()} },
 			[]string{"REFUSE-7"}},
 		{"repeats an id of any length", func() annals.Store { return longErrors{memstore.New()} },
@@ -412,6 +414,16 @@ func (s breaksInside) InTx(ctx context.Context, fn func(context.Context, memstor
 		return fn(ctx, tx, &broken{Store: in})
 	})
 }
+
+type stays struct{ *memstore.Store }
+
+func (s stays) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error { return fn(ctx, tx, noSkip{in}) })
+}
+
+type noSkip struct{ annals.Store }
+
+func (noSkip) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
 
 // broken is a store that fails all calls after one that failed.
 type broken struct {

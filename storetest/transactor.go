@@ -34,6 +34,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
 		{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits[T]},
 		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
+		{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
@@ -91,6 +92,31 @@ func txRollsBack[T any](h *harness) {
 	h.wantLast(id, 2)
 	h.write(id, 2, 1)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+}
+
+// txSkips skips in a transaction, where the inner store is an annals.Skipper.
+func txSkips[T any](h *harness) {
+	id, mine := h.id(), errors.New("mine")
+	for _, c := range []struct{ err, want error }{{mine, mine}, {nil, nil}} {
+		skips := false
+		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			var s annals.Skipper
+			if s, skips = in.(annals.Skipper); skips {
+				if err := s.SkipTo(ctx, id, 41); err != nil {
+					return err
+				}
+			}
+			return c.err
+		})
+		switch h.wantKind(err, c.want, "transaction that skips to 41"); {
+		case !skips:
+			return
+		case c.err != nil:
+			h.wantLast(id, 0)
+		default:
+			h.wantLast(id, 41)
+		}
+	}
 }
 
 func txPanics[T any](h *harness) {
