@@ -29,10 +29,10 @@ func unclaimed(what string) error {
 	return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New(what)}
 }
 
-// ability is the Driver as a T. The error is ErrUnsupported when it is none, else fault.
-func ability[T any](s *Store, fault error) (T, error) {
+// ability is the Driver as a T. The error is ErrUnsupported when it is none, or when the Capabilities do not claim what it is for, else fault.
+func ability[T any](s *Store, claimed bool, fault error) (T, error) {
 	d, ok := s.driver.(T)
-	if !ok {
+	if !ok || !claimed {
 		return d, unclaimed("")
 	}
 	return d, fault
@@ -42,7 +42,7 @@ func ability[T any](s *Store, fault error) (T, error) {
 func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Recoverer](s, id.ValidateRead(k.Op, s.caps.Limits))
+	d, err := ability[annals.Recoverer](s, s.caps.Events, id.ValidateRead(k.Op, s.caps.Limits))
 	if err == nil {
 		err = k.goesOn()
 	}
@@ -65,7 +65,7 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
 	k := a.start(ctx, annals.Call{Op: "skip", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Skipper](a.Store, id.ValidateSkip(k.Op, n, a.caps.Limits))
+	d, err := ability[annals.Skipper](a.Store, a.caps.Events, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
 	k := a.start(ctx, annals.Call{Op: "skip state", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.StateSkipper](a.Store, id.ValidateSkip(k.Op, n, a.caps.Limits))
+	d, err := ability[annals.StateSkipper](a.Store, a.caps.States, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n a
 
 // FindStates is annals.StateFinder. Whether the type has the column is the Driver's to say.
 func (a Abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	d, err := ability[annals.StateFinder](a.Store, nil)
+	d, err := ability[annals.StateFinder](a.Store, a.caps.States, nil)
 	return each(ctx, a.Store, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
 	})
@@ -95,10 +95,7 @@ func (a Abilities) FindStates(ctx context.Context, entityType, column string, va
 func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (ok bool, err error) {
 	k := a.start(ctx, annals.Call{Op: "forget", ID: f.ID})
 	defer k.end(&err)
-	d, err := ability[annals.Forgetter](a.Store, f.Validate(a.caps.Limits))
-	if err == nil && !a.caps.Forgets {
-		err = unclaimed("")
-	}
+	d, err := ability[annals.Forgetter](a.Store, a.caps.Forgets, f.Validate(a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return false, err
 	}
@@ -110,7 +107,7 @@ func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (ok bool, er
 func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struct{}, err error) {
 	k := s.start(ctx, annals.Call{Op: "watch"})
 	defer k.end(&err)
-	d, err := ability[annals.Watcher](s, f.Validate(k.Op))
+	d, err := ability[annals.Watcher](s, true, f.Validate(k.Op))
 	if err := k.read(err); err != nil {
 		return nil, err
 	}
@@ -121,7 +118,7 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struc
 func (a Abilities) CheckHealth(ctx context.Context) (err error) {
 	k := a.start(ctx, annals.Call{Op: "check health"})
 	defer k.end(&err)
-	d, err := ability[annals.HealthChecker](a.Store, nil)
+	d, err := ability[annals.HealthChecker](a.Store, true, nil)
 	if err := k.read(err); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -144,19 +145,11 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 }
 
 // keysOf returns the names of the partitions that ops use.
-func (e *engine) keysOf(ops []plan.Op) []string {
-	keys := make([]string, 0, len(ops))
+func (e *engine) keysOf(ops []plan.Op) (keys []string) {
 	for _, op := range ops {
-		it := op.Key
-		if op.Put != nil {
-			it = op.Put
-		}
-		key := partition("w", op.Table, hashText(it[e.tables[op.Table].Hash.Name]))
-		if len(keys) == 0 || keys[len(keys)-1] != key {
-			keys = append(keys, key)
-		}
+		keys = append(keys, e.keyOf("w", op.Table, op.Item()))
 	}
-	return keys
+	return slices.Compact(keys)
 }
 
 // keysOfOwn returns the names of the partitions that the caller's own items use. For tables that are not the store's these are the names
@@ -180,12 +173,6 @@ func (e *engine) keysOfOwn(own []types.TransactWriteItem) (keys []string) {
 	return keys
 }
 
-func hashText(v types.AttributeValue) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return v.Value
-	case *types.AttributeValueMemberN:
-		return v.Value
-	}
-	return ""
+func (e *engine) keyOf(mode, table string, key plan.Item) string {
+	return partition(mode, table, plan.KeyText(key[e.tables[table].Hash.Name]))
 }

@@ -52,7 +52,7 @@ func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, 
 		}
 		tail := last.Items
 		slices.Reverse(tail)
-		if anchor != nil && len(last.LastEvaluatedKey) == 0 && (len(tail) == 0 || hashText(tail[0][key]) != hashText(anchor)) {
+		if anchor != nil && len(last.LastEvaluatedKey) == 0 && (len(tail) == 0 || plan.KeyText(tail[0][key]) != plan.KeyText(anchor)) {
 			yield(nil, &annals.Error{Kind: annals.ErrTruncated})
 			return
 		}

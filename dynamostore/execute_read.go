@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -20,15 +21,16 @@ const (
 	pageFree  = 1000 // from this limit on pages are not limited
 )
 
+// read sends a read until it is answered. keys are the names of the partitions that it uses.
+func read[I, O any](ctx context.Context, e *engine, keys func() []string, send func(context.Context, *I, ...func(*dynamodb.Options)) (*O, error), in *I) (out *O, err error) {
+	_, _, err = e.run(ctx, request{read: true, keys: keys, send: func() (err error) { out, err = send(ctx, in, once); return err }})
+	return out, err
+}
+
 // Get is plan.Executor.
 func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	in := &dynamodb.GetItemInput{TableName: &g.Table, Key: g.Key, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity()}
-	var out *dynamodb.GetItemOutput
-	_, _, err := e.run(ctx, request{
-		read: true,
-		keys: func() []string { return []string{e.keyOf("r", g.Table, g.Key)} },
-		send: func() (err error) { out, err = e.client.GetItem(ctx, in, once); return err },
-	})
+	out, err := read(ctx, e, func() []string { return []string{e.keyOf("r", g.Table, g.Key)} }, e.client.GetItem, in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -39,43 +41,50 @@ func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 // GetAll is plan.Executor.
 func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error) {
 	items := make([]plan.Item, 0, len(g.Keys))
-	for at := 0; at < len(g.Keys); at += getChunk {
-		left := g.Keys[at:min(at+getChunk, len(g.Keys))]
-		for try := 0; len(left) > 0; try++ {
-			in := &dynamodb.BatchGetItemInput{
-				RequestItems:           map[string]types.KeysAndAttributes{g.Table: {Keys: left, ConsistentRead: aws.Bool(true)}},
-				ReturnConsumedCapacity: e.capacity(),
-			}
-			var out *dynamodb.BatchGetItemOutput
-			keys := func() []string { return e.keysOfAll("r", g.Table, left) }
-			_, _, err := e.run(ctx, request{read: true, keys: keys,
-				send: func() (err error) { out, err = e.client.BatchGetItem(ctx, in, once); return err }})
-			if err != nil {
-				return nil, err
-			}
-			for i := range out.ConsumedCapacity {
-				countRead(ctx, &out.ConsumedCapacity[i])
-			}
-			items = append(items, out.Responses[g.Table]...)
-			answered := len(left)
-			left = out.UnprocessedKeys[g.Table].Keys
-			if err := e.rest(ctx, len(left), answered, try, keys); err != nil {
-				return nil, err
-			}
+	err := e.batches(ctx, "r", g.Table, g.Keys, getChunk, func(keys []plan.Item, touched func() []string) ([]plan.Item, error) {
+		out, err := read(ctx, e, touched, e.client.BatchGetItem, &dynamodb.BatchGetItemInput{
+			RequestItems:           map[string]types.KeysAndAttributes{g.Table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
+			ReturnConsumedCapacity: e.capacity(),
+		})
+		if err != nil {
+			return nil, err
 		}
+		for i := range out.ConsumedCapacity {
+			countRead(ctx, &out.ConsumedCapacity[i])
+		}
+		items = append(items, out.Responses[g.Table]...)
+		return out.UnprocessedKeys[g.Table].Keys, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return items, nil
 }
 
-// rest waits before the unprocessed parts of a batch are sent again: left of asked parts. When some parts were processed, the answer was
-// only too large, and there is no wait. When none was, the request was throttled.
-func (e *engine) rest(ctx context.Context, left, asked, try int, keys func() []string) error {
-	if left == 0 || left < asked {
-		return nil
-	}
-	e.pace.slow(keys())
-	if err := pause(ctx, backoff(try)); err != nil {
-		return stopped(err)
+// batches sends requests for keys, size at a time, and for those that send returns as unprocessed. When some keys were processed, the
+// answer was only too large, and the next request follows at once. When none was, the request was throttled.
+func (e *engine) batches(ctx context.Context, mode, table string, keys []plan.Item, size int, send func(keys []plan.Item, touched func() []string) (left []plan.Item, err error)) error {
+	for chunk := range slices.Chunk(keys, size) {
+		touched := func() (all []string) {
+			for _, key := range chunk {
+				all = append(all, e.keyOf(mode, table, key))
+			}
+			return slices.Compact(all)
+		}
+		for try := 0; len(chunk) > 0; try++ {
+			left, err := send(chunk, touched)
+			if err != nil {
+				return err
+			}
+			asked := len(chunk)
+			if chunk = left; len(left) < asked {
+				continue
+			}
+			e.pace.slow(touched())
+			if err := pause(ctx, backoff(try)); err != nil {
+				return stopped(err)
+			}
+		}
 	}
 	return nil
 }
@@ -128,7 +137,7 @@ func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item,
 				yield(nil, err)
 				return
 			}
-			if anchor != nil && (len(out.Items) == 0 || hashText(out.Items[0][sort.Name]) != hashText(anchor)) {
+			if anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
 				yield(nil, &annals.Error{Kind: annals.ErrTruncated})
 				return
 			}
@@ -174,11 +183,7 @@ func lastAnchor(q plan.Query, page []plan.Item, again bool) plan.Item {
 
 // page sends in, which asks for one page of q.
 func (e *engine) page(ctx context.Context, q plan.Query, in *dynamodb.QueryInput) (out *dynamodb.QueryOutput, err error) {
-	_, _, err = e.run(ctx, request{
-		read: true,
-		keys: func() []string { return []string{partition("r", q.Table+q.Index, q.Hash)} },
-		send: func() (err error) { out, err = e.client.Query(ctx, in, once); return err },
-	})
+	out, err = read(ctx, e, func() []string { return []string{partition("r", q.Table+q.Index, q.Hash)} }, e.client.Query, in)
 	if err != nil {
 		return nil, err
 	}
@@ -248,10 +253,8 @@ func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item
 		})
 	}
 	reads.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
 	}
 	return slices.Concat(items...), nil
 }
@@ -278,11 +281,7 @@ func (e *engine) ScanAll(ctx context.Context, table string, fields []string) ite
 
 // scanPage sends in, which asks for one page.
 func (e *engine) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
-	_, _, err = e.run(ctx, request{
-		read: true,
-		keys: func() []string { return []string{partition("r", *in.TableName, "")} },
-		send: func() (err error) { out, err = e.client.Scan(ctx, in, once); return err },
-	})
+	out, err = read(ctx, e, func() []string { return []string{partition("r", *in.TableName, "")} }, e.client.Scan, in)
 	if err != nil {
 		return nil, err
 	}
@@ -309,18 +308,4 @@ func keyValue(k plan.Key, text string) types.AttributeValue {
 		return &types.AttributeValueMemberN{Value: text}
 	}
 	return plan.S(text)
-}
-
-func (e *engine) keyOf(mode, table string, key plan.Item) string {
-	return partition(mode, table, hashText(key[e.tables[table].Hash.Name]))
-}
-
-func (e *engine) keysOfAll(mode, table string, keys []plan.Item) []string {
-	all := make([]string, 0, len(keys))
-	for _, key := range keys {
-		if k := e.keyOf(mode, table, key); len(all) == 0 || all[len(all)-1] != k {
-			all = append(all, k)
-		}
-	}
-	return all
 }

@@ -32,8 +32,11 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 		return plan.Outcome{}, err
 	}
 	var old plan.Item
-	send := e.single(ctx, w, &old)
-	open, c, err := e.run(ctx, request{keys: func() []string { return e.keysOf(w.Ops) }, send: send, prepare: e.stamping(w.Ops)})
+	open, c, err := e.run(ctx, request{
+		keys:    func() []string { return e.keysOf(w.Ops) },
+		send:    func() (err error) { old, err = e.single(ctx, &w.Ops[0]); return err },
+		prepare: e.stamping(w.Ops),
+	})
 	switch {
 	case err == nil:
 		return plan.Outcome{Old: []plan.Item{old}}, nil
@@ -43,58 +46,35 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 	return w.Judge([]plan.Item{old}, open, errors.Unwrap(err))
 }
 
-// single returns the function that sends a write of one op. old receives the item that made the condition fail, or the one that
-// ReturnOld asks for.
-func (e *engine) single(ctx context.Context, w plan.Write, old *plan.Item) func() error {
-	op := &w.Ops[0]
-	onFailure, onSuccess := types.ReturnValuesOnConditionCheckFailureNone, types.ReturnValueNone
-	if op.Condition != "" {
-		onFailure = types.ReturnValuesOnConditionCheckFailureAllOld
-	}
-	if w.ReturnOld {
-		onSuccess = types.ReturnValueAllOld
-	}
-	condition := optional(op.Condition)
+// single sends a write of one op. standing is the item that made the condition fail; nil when there was no item.
+func (e *engine) single(ctx context.Context, op *plan.Op) (standing plan.Item, err error) {
+	condition, onFailure := conditionOf(op)
+	var used *types.ConsumedCapacity
 	switch {
 	case op.Put != nil:
-		in := &dynamodb.PutItemInput{TableName: &op.Table, Item: op.Put, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
-			ExpressionAttributeValues: op.Values, ReturnValues: onSuccess, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
-		return func() error {
-			out, err := e.client.PutItem(ctx, in, once)
-			if err != nil {
-				*old = standing(err)
-				return err
-			}
-			countWrite(ctx, out.ConsumedCapacity)
-			*old = out.Attributes
-			return nil
+		var out *dynamodb.PutItemOutput
+		if out, err = e.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &op.Table, Item: op.Put, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
+			ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}, once); err == nil {
+			used = out.ConsumedCapacity
 		}
 	case op.Update != "":
-		in := &dynamodb.UpdateItemInput{TableName: &op.Table, Key: op.Key, UpdateExpression: &op.Update, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
-			ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
-		return func() error {
-			out, err := e.client.UpdateItem(ctx, in, once)
-			if err != nil {
-				*old = standing(err)
-				return err
-			}
-			countWrite(ctx, out.ConsumedCapacity)
-			return nil
+		var out *dynamodb.UpdateItemOutput
+		if out, err = e.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &op.Table, Key: op.Key, UpdateExpression: &op.Update, ConditionExpression: condition,
+			ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}, once); err == nil {
+			used = out.ConsumedCapacity
 		}
 	default:
-		in := &dynamodb.DeleteItemInput{TableName: &op.Table, Key: op.Key, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
-			ExpressionAttributeValues: op.Values, ReturnValues: onSuccess, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}
-		return func() error {
-			out, err := e.client.DeleteItem(ctx, in, once)
-			if err != nil {
-				*old = standing(err)
-				return err
-			}
-			countWrite(ctx, out.ConsumedCapacity)
-			*old = out.Attributes
-			return nil
+		var out *dynamodb.DeleteItemOutput
+		if out, err = e.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &op.Table, Key: op.Key, ConditionExpression: condition, ExpressionAttributeNames: op.Names,
+			ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure, ReturnConsumedCapacity: e.capacity()}, once); err == nil {
+			used = out.ConsumedCapacity
 		}
 	}
+	countWrite(ctx, used)
+	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
+		standing = failed.Item
+	}
+	return standing, err
 }
 
 // stamping returns the function that calls Stamp of all ops with the current time; nil when no op has one.
@@ -110,14 +90,6 @@ func (e *engine) stamping(ops []plan.Op) func(bool) {
 			}
 		}
 	}
-}
-
-// standing returns the item that made a condition fail; nil when there was no item.
-func standing(err error) plan.Item {
-	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
-		return failed.Item
-	}
-	return nil
 }
 
 // transact stores all writes, followed by the caller's own items, as one transaction.
@@ -226,11 +198,7 @@ func reasonsOf(err error) []types.CancellationReason {
 }
 
 func transactItem(op plan.Op) types.TransactWriteItem {
-	condition := optional(op.Condition)
-	onFailure := types.ReturnValuesOnConditionCheckFailureNone
-	if op.Condition != "" {
-		onFailure = types.ReturnValuesOnConditionCheckFailureAllOld
-	}
+	condition, onFailure := conditionOf(&op)
 	switch {
 	case op.Put != nil:
 		return types.TransactWriteItem{Put: &types.Put{TableName: &op.Table, Item: op.Put, ConditionExpression: condition,
@@ -248,39 +216,26 @@ func transactItem(op plan.Op) types.TransactWriteItem {
 
 // DeleteAll is plan.Executor.
 func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
-	for at := 0; at < len(keys); at += writeChunk {
-		var left []types.WriteRequest
-		for _, key := range keys[at:min(at+writeChunk, len(keys))] {
-			left = append(left, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}})
+	return e.batches(ctx, "w", table, keys, writeChunk, func(keys []plan.Item, touched func() []string) (left []plan.Item, err error) {
+		requests := make([]types.WriteRequest, len(keys))
+		for i, key := range keys {
+			requests[i].DeleteRequest = &types.DeleteRequest{Key: key}
 		}
-		for try := 0; len(left) > 0; try++ {
-			in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: left}, ReturnConsumedCapacity: e.capacity()}
-			var out *dynamodb.BatchWriteItemOutput
-			touched := func() []string {
-				var keys []plan.Item
-				for _, w := range left {
-					if w.DeleteRequest != nil { // the service should return only what was sent
-						keys = append(keys, w.DeleteRequest.Key)
-					}
-				}
-				return e.keysOfAll("w", table, keys)
-			}
-			_, _, err := e.run(ctx, request{keys: touched,
-				send: func() (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }})
-			if err != nil {
-				return err
-			}
-			for i := range out.ConsumedCapacity {
-				countWrite(ctx, &out.ConsumedCapacity[i])
-			}
-			asked := len(left)
-			left = out.UnprocessedItems[table]
-			if err := e.rest(ctx, len(left), asked, try, touched); err != nil {
-				return err
+		in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: requests}, ReturnConsumedCapacity: e.capacity()}
+		var out *dynamodb.BatchWriteItemOutput
+		if _, _, err := e.run(ctx, request{keys: touched, send: func() (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }}); err != nil {
+			return nil, err
+		}
+		for i := range out.ConsumedCapacity {
+			countWrite(ctx, &out.ConsumedCapacity[i])
+		}
+		for _, w := range out.UnprocessedItems[table] {
+			if w.DeleteRequest != nil { // the service should return only what was sent
+				left = append(left, w.DeleteRequest.Key)
 			}
 		}
-	}
-	return nil
+		return left, nil
+	})
 }
 
 // fits returns ErrTooLarge for items that the service would refuse for their size.
@@ -305,12 +260,8 @@ func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 	touched := map[string]bool{}
 	for _, op := range ops {
 		size += plan.Size(op.Put) + plan.Size(op.Values)
-		it := op.Key
-		if op.Put != nil {
-			it = op.Put
-		}
-		table := e.tables[op.Table]
-		key := fmt.Sprintf("%q %q %q", op.Table, hashText(it[table.Hash.Name]), hashText(it[table.Range.Name]))
+		it, table := op.Item(), e.tables[op.Table]
+		key := fmt.Sprintf("%q %q %q", op.Table, plan.KeyText(it[table.Hash.Name]), plan.KeyText(it[table.Range.Name]))
 		if touched[key] {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice in a transaction")}
 		}
@@ -330,9 +281,10 @@ func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 	return nil
 }
 
-func optional(s string) *string {
-	if s == "" {
-		return nil
+// conditionOf returns the condition of op, nil for none, and what the service returns when the condition fails.
+func conditionOf(op *plan.Op) (*string, types.ReturnValuesOnConditionCheckFailure) {
+	if op.Condition == "" {
+		return nil, types.ReturnValuesOnConditionCheckFailureNone
 	}
-	return &s
+	return &op.Condition, types.ReturnValuesOnConditionCheckFailureAllOld
 }

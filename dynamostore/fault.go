@@ -136,8 +136,6 @@ func strip(err error) {
 	}
 }
 
-var errUnsupported = &annals.Error{Kind: annals.ErrUnsupported}
-
 // stopped returns the error of a call whose context ended before anything was sent.
 func stopped(err error) error { return &annals.Error{Kind: annals.ErrUnavailable, Err: err} }
 

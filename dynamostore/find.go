@@ -62,12 +62,12 @@ func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.S
 		for _, table := range f.t.stored.States.Tables() {
 			index, _ := f.indexOf(table, f.column)
 			var keys []plan.Item
-			for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: hashText(f.value)}) {
+			for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: plan.KeyText(f.value)}) {
 				if err != nil {
 					yield(annals.State{}, err)
 					return
 				}
-				if keys = append(keys, f.keyOfOp(plan.Op{Table: table, Put: it})); len(keys) == getChunk {
+				if keys = append(keys, f.tables[table].KeyOf(it)); len(keys) == getChunk {
 					if !f.read(ctx, x, table, keys, yield) {
 						return
 					}

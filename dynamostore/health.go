@@ -10,10 +10,10 @@ import (
 
 // CheckHealth is annals.HealthChecker. The service checks the right to write before it checks the condition.
 func (v view) CheckHealth(ctx context.Context) error {
-	if len(v.offer.Tables) == 0 {
+	if len(v.s.offer.Tables) == 0 {
 		return nil
 	}
-	table := v.offer.Tables[0]
+	table := v.s.offer.Tables[0]
 	if _, _, err := v.x.Get(ctx, plan.Get{Table: table.Name, Key: unusedKey(table)}); err != nil {
 		return err
 	}

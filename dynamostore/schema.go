@@ -55,15 +55,7 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 
 // describe returns the description of a table; nil when the table does not exist.
 func (e *engine) describe(ctx context.Context, name string) (*types.TableDescription, error) {
-	var out *dynamodb.DescribeTableOutput
-	_, _, err := e.run(ctx, request{
-		read: true,
-		keys: func() []string { return []string{partition("d", name, "")} },
-		send: func() (err error) {
-			out, err = e.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name}, once)
-			return err
-		},
-	})
+	out, err := read(ctx, e, func() []string { return []string{partition("d", name, "")} }, e.client.DescribeTable, &dynamodb.DescribeTableInput{TableName: &name})
 	if missing := (*types.ResourceNotFoundException)(nil); errors.As(err, &missing) {
 		return nil, nil
 	}

@@ -98,7 +98,7 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 			observed:  o.Observer != nil,
 		},
 	}
-	s.Store = driver.New(view{s: s, offer: &s.offer, x: s.engine}, driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer})
+	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer})
 	if err := s.compileTypes(o); err != nil {
 		return nil, err
 	}
@@ -127,22 +127,24 @@ func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(
 	return err
 }
 
-// view is the driver.Driver of a Store, or of a store inside a transaction. It calls the layout with one executor.
+// view is the driver.Driver of a Store, or of a store inside a transaction. The layout does what it has no method for.
 type view struct {
-	s     *Store
-	offer *plan.Offer
-	x     plan.Executor
-	tx    *Tx // nil outside a transaction
+	plan.Contracts
+	s  *Store
+	x  plan.Executor
+	tx *Tx // nil outside a transaction
 }
 
-// Capabilities are those of the layout.
-func (v view) Capabilities() annals.Capabilities { return v.offer.Capabilities }
+func (s *Store) view(x plan.Executor, tx *Tx) view { return view{s.offer.On(x), s, x, tx} }
 
-func (v view) Journal() annals.Journal         { return journal{v} }
-func (v view) Snapshots() annals.SnapshotStore { return snapshots{v} }
+// Capabilities are those of the layout.
+func (v view) Capabilities() annals.Capabilities { return v.s.offer.Capabilities }
+
+func (v view) Journal() annals.Journal         { return v.Contracts.Journal }
+func (v view) Snapshots() annals.SnapshotStore { return v.Contracts.Snapshots }
 func (v view) States() annals.StateStore       { return states{v} }
-func (v view) Query() annals.Query             { return query{v} }
-func (v view) Offsets() annals.OffsetStore     { return offsets{v} }
+func (v view) Query() annals.Query             { return v.Contracts.Queries }
+func (v view) Offsets() annals.OffsetStore     { return v.Contracts.Offsets }
 
 // Fault is driver.Driver. Errors that are not *annals.Error come from the user's own functions, such as resolvers of keys.
 func (view) Fault(err error) error { return &annals.Error{Kind: annals.ErrInvalid, Err: err} }

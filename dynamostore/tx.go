@@ -57,7 +57,7 @@ func (t *Tx) end() []types.TransactWriteItem {
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
-		in, end := driver.InTx(s.Store, view{s: s, offer: &s.offer, x: collector{s.engine, tx}, tx: tx})
+		in, end := driver.InTx(s.Store, s.view(collector{s.engine, tx}, tx))
 		if err := func() error {
 			defer end()
 			defer tx.end()
@@ -152,7 +152,7 @@ type stale struct {
 func (l stale) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	old := make([]plan.Item, len(w.Ops))
 	for i, op := range w.Ops {
-		it, _, err := l.Get(ctx, plan.Get{Table: op.Table, Key: l.engine.keyOfOp(op)})
+		it, _, err := l.Get(ctx, plan.Get{Table: op.Table, Key: l.engine.tables[op.Table].KeyOf(op.Item())})
 		if err != nil {
 			return plan.Outcome{}, err
 		}
@@ -166,17 +166,3 @@ func (l stale) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 }
 
 var errStale = errors.New("the state has been written since")
-
-// keyOfOp returns the key of the item that op writes.
-func (e *engine) keyOfOp(op plan.Op) plan.Item {
-	if op.Put == nil {
-		return op.Key
-	}
-	t, key := e.tables[op.Table], plan.Item{}
-	for _, k := range []plan.Key{t.Hash, t.Range} {
-		if k.Name != "" {
-			key[k.Name] = op.Put[k.Name]
-		}
-	}
-	return key
-}

@@ -13,18 +13,18 @@ import (
 // deletedAhead is the most commits that a delete lists, and keeps in memory, before it deletes the first.
 const deletedAhead = 1000
 
-// DeleteTo is plan.Journal. Whole commits become tombstones, in ascending order, each after the one before has been acknowledged. At last the
+// DeleteTo is annals.Journal. Whole commits become tombstones, in ascending order, each after the one before has been acknowledged. At last the
 // events up to to are removed from the commit that contains to. So events are deleted in the order in which readers read them, and an
 // interrupted delete has deleted a prefix.
-func (t *table) DeleteTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, to annals.SeqNr) error {
-	last, err := t.LastSeqNr(ctx, x, id)
+func (t *table) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	last, err := t.LastSeqNr(ctx, id)
 	if err != nil {
 		return err
 	}
 	if to = min(to, last); to == 0 {
 		return nil
 	}
-	d := deletion{table: t, x: x, id: id, to: to}
+	d := deletion{table: t, id: id, to: to}
 	held, complete, err := d.newest(ctx)
 	if err != nil {
 		return err
@@ -43,7 +43,6 @@ func (t *table) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persist
 // deletion is one call of DeleteTo.
 type deletion struct {
 	*table
-	x  plan.Executor
 	id annals.PersistenceID
 	to annals.SeqNr
 }
@@ -51,11 +50,7 @@ type deletion struct {
 // newest lists the commits that have events up to d.to, newest first, back to the first deleted one. It is not complete when there are more
 // than deletedAhead. Usually one small page has all of them, because the commits before are deleted.
 func (d deletion) newest(ctx context.Context) (held []record, complete bool, err error) {
-	for it, err := range d.x.Query(ctx, plan.Query{Table: d.name, Hash: string(d.id), From: plan.N(1), To: plan.N(d.to), Backward: true, Fields: keyFields, Limit: 64}) {
-		if err != nil {
-			return nil, false, err
-		}
-		rec, err := read(d.id, it)
+	for rec, err := range d.records(ctx, d.id, plan.Query{From: plan.N(1), To: plan.N(d.to), Backward: true, Fields: keyFields, Limit: 64}) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -83,7 +78,7 @@ func (d deletion) ascending(ctx context.Context, below annals.SeqNr) error {
 	from := annals.SeqNr(1)
 	for from < below {
 		middle := from + (below-from)/2
-		rec, ok, err := d.table.newest(ctx, d.x, plan.Query{Hash: string(d.id), To: plan.N(middle), Fields: keyFields})
+		rec, ok, err := d.table.newest(ctx, d.id, plan.Query{To: plan.N(middle), Fields: keyFields})
 		if err != nil {
 			return err
 		}
@@ -93,11 +88,7 @@ func (d deletion) ascending(ctx context.Context, below annals.SeqNr) error {
 			below = rec.seq
 		}
 	}
-	for it, err := range d.x.Query(ctx, plan.Query{Table: d.name, Hash: string(d.id), From: plan.N(below), To: plan.N(d.to), Fields: keyFields}) {
-		if err != nil {
-			return err
-		}
-		rec, err := read(d.id, it)
+	for rec, err := range d.records(ctx, d.id, plan.Query{From: plan.N(below), To: plan.N(d.to), Fields: keyFields}) {
 		if err != nil {
 			return err
 		}

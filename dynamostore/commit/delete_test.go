@@ -52,7 +52,7 @@ func TestDeleteKeepsLittleInMemory(t *testing.T) {
 		t.Errorf("delete of %d commits: %v, %d queries, %d items listed before a write", commits, err, a.queries, a.most)
 	}
 	var got []annals.SeqNr
-	for ev, err := range e.offer.Journal.Replay(e.ctx, x, e.id, 1, annals.MaxSeqNr) {
+	for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, 1, annals.MaxSeqNr) {
 		if err != nil {
 			t.Fatal(err)
 		}

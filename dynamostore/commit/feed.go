@@ -44,7 +44,7 @@ const maxTypesBytes = 300 << 10
 
 // announce adds the type of id to the settings before anything of that type is written. So a query that does not find the type there began
 // before the write.
-func (t *table) announce(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
+func (t *table) announce(ctx context.Context, id annals.PersistenceID) error {
 	name := id.Type()
 	if t.index == "" {
 		return nil
@@ -56,7 +56,7 @@ func (t *table) announce(ctx context.Context, x plan.Executor, id annals.Persist
 	if !fits {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: errors.New("the settings item holds as many entity types as fit")}
 	}
-	_, err := x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.types.table, Key: settingsKey(), Update: "ADD #types :type",
+	_, err := t.x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.types.table, Key: settingsKey(), Update: "ADD #types :type",
 		Names: map[string]string{"#types": attrTypes}, Values: plan.Item{":type": &types.AttributeValueMemberSS{Value: []string{orNoType(name)}}}}}})
 	if err == nil {
 		t.types.add(name)

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,28 +18,28 @@ const fillers = 32
 
 // fillIndex puts the items of a table that was created without an index into the index. From the first step on the table can only be
 // opened with that index, and until the last step only with FillIndex.
-func (t *table) fillIndex(ctx context.Context, x plan.Executor) error {
-	if err := t.settle(ctx, x, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
+func (t *table) fillIndex(ctx context.Context) error {
+	if err := t.settle(ctx, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
 		Names:  map[string]string{"#index": attrIndex, "#filling": attrFilling},
 		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
 		return err
 	}
-	for page, err := range x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}) {
+	for page, err := range t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}) {
 		if err == nil {
-			err = t.fillPage(ctx, x, page)
+			err = t.fillPage(ctx, page)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return t.settle(ctx, x, plan.Op{Update: "SET #index = :index REMOVE #filling", Condition: "#index = :index",
+	return t.settle(ctx, plan.Op{Update: "SET #index = :index REMOVE #filling", Condition: "#index = :index",
 		Names: map[string]string{"#index": attrIndex, "#filling": attrFilling}, Values: plan.Item{":index": plan.S(t.index)}})
 }
 
 // settle changes the settings, on condition of the index that they name.
-func (t *table) settle(ctx context.Context, x plan.Executor, op plan.Op) error {
+func (t *table) settle(ctx context.Context, op plan.Op) error {
 	op.Table, op.Key = t.name, settingsKey()
-	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op},
+	_, err := t.x.Write(ctx, plan.Write{Ops: []plan.Op{op},
 		Refused: func(old []plan.Item, _ bool) error {
 			if index, _ := plan.Text(old[0], attrIndex); index == t.index {
 				return nil // another process has filled the index; this late request must not mark it as unfilled
@@ -48,33 +49,23 @@ func (t *table) settle(ctx context.Context, x plan.Executor, op plan.Op) error {
 	return err
 }
 
-func (t *table) fillPage(ctx context.Context, x plan.Executor, page []plan.Item) error {
-	next := make(chan plan.Item)
-	var wg sync.WaitGroup
-	errs := make([]error, fillers)
-	for i := range errs {
-		wg.Go(func() {
-			for it := range next {
-				if errs[i] == nil {
-					errs[i] = t.fillItem(ctx, x, it)
-				}
-			}
-		})
+func (t *table) fillPage(ctx context.Context, page []plan.Item) error {
+	for chunk := range slices.Chunk(page, fillers) {
+		var wg sync.WaitGroup
+		errs := make([]error, len(chunk))
+		for i, it := range chunk {
+			wg.Go(func() { errs[i] = t.fillItem(ctx, it) })
+		}
+		wg.Wait()
+		if err := cmp.Or(errs...); err != nil {
+			return err
+		}
 	}
-	for _, it := range page {
-		next <- it
-	}
-	close(next)
-	wg.Wait()
-	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	if i < 0 {
-		return nil
-	}
-	return errs[i]
+	return nil
 }
 
 // fillItem puts an item into the index if it is a commit, a tombstone or a state.
-func (t *table) fillItem(ctx context.Context, x plan.Executor, it plan.Item) error {
+func (t *table) fillItem(ctx context.Context, it plan.Item) error {
 	text, ok := plan.Text(it, attrID)
 	if !ok {
 		return corrupt(0, errors.New("an item has no id"))
@@ -94,10 +85,10 @@ func (t *table) fillItem(ctx context.Context, x plan.Executor, it plan.Item) err
 	if err := id.ValidateRead("open", annals.Limits{MaxIDBytes: maxIndexedIDBytes}); err != nil {
 		return err
 	}
-	if err := t.announce(ctx, x, id); err != nil {
+	if err := t.announce(ctx, id); err != nil {
 		return err
 	}
-	_, err := x.Write(ctx, plan.Write{
+	_, err := t.x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Key: plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]}, Update: "SET #feed = :feed", Condition: "attribute_exists(#pid)",
 			Names: map[string]string{"#feed": attrFeed, "#pid": attrID}, Values: plan.Item{":feed": feed}}},
 		Refused: func([]plan.Item, bool) error { return nil }, // forgotten meanwhile

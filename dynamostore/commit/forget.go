@@ -16,7 +16,7 @@ import (
 // forgetItems is the most tombstones in one transaction. With the state and the next number it has 100 items.
 const forgetItems = 98
 
-// Forget is plan.Offer.Forget. It removes all tombstones in one transaction, on condition that each is still the one that was listed, and
+// Forget is annals.Forgetter. It removes all tombstones in one transaction, on condition that each is still the one that was listed, and
 // that no item has the number after the newest one:
 //
 //   - A writer that knows the last number either has stored its commit before, and the condition fails, or it writes afterwards.
@@ -30,20 +30,20 @@ const forgetItems = 98
 // at least f.Age: if a commit then ends the Forget, such a writer is no longer refused.
 //
 // An interrupted Forget leaves tombstones that a later call removes.
-func (t *table) Forget(ctx context.Context, x plan.Executor, f annals.Forgetting) (bool, error) {
+func (t *table) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 	for {
-		left, err := t.remains(ctx, x, f.ID)
+		left, err := t.remains(ctx, f.ID)
 		switch {
 		case err != nil:
 			return false, err
 		case left.none():
 			return true, nil
-		case f.Age > 0 && x.Now().Sub(left.deleted) < f.Age:
+		case f.Age > 0 && t.x.Now().Sub(left.deleted) < f.Age:
 			return false, nil
 		case f.DryRun:
 			return true, nil
 		}
-		if err = t.remove(ctx, x, left); !errors.Is(err, annals.ErrConflict) {
+		if err = t.remove(ctx, left); !errors.Is(err, annals.ErrConflict) {
 			return err == nil, err
 		}
 	}
@@ -81,9 +81,9 @@ func (r remains) last() annals.SeqNr {
 var remainsFields = append([]string{attrID, attrErased, attrSave, attrRevision, attrDeleted, attrSerializer}, keyFields...)
 
 // remains lists all items of an entity. An event, a snapshot or a state is ErrConflict.
-func (t *table) remains(ctx context.Context, x plan.Executor, id annals.PersistenceID) (remains, error) {
+func (t *table) remains(ctx context.Context, id annals.PersistenceID) (remains, error) {
 	r := remains{id: id}
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), Fields: remainsFields}) {
+	for it, err := range t.x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), Fields: remainsFields}) {
 		if err == nil {
 			err = r.add(it)
 		}
@@ -97,7 +97,7 @@ func (t *table) remains(ctx context.Context, x plan.Executor, id annals.Persiste
 	if r.state != nil {
 		return remains{}, still(fmt.Sprintf("a state in table %q, although its type has another table", t.name), revision(r.state))
 	}
-	it, ok, err := x.Get(ctx, plan.Get{Table: r.states, Key: key(id, 0)})
+	it, ok, err := t.x.Get(ctx, plan.Get{Table: r.states, Key: key(id, 0)})
 	if ok && err == nil {
 		err = r.add(it)
 	}
@@ -165,9 +165,9 @@ func still(what string, last annals.SeqNr) error {
 }
 
 // remove removes r; ErrConflict when an item has changed since.
-func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
+func (t *table) remove(ctx context.Context, r remains) error {
 	if len(r.parts) > 0 {
-		if err := x.DeleteAll(ctx, t.name, r.parts); err != nil {
+		if err := t.x.DeleteAll(ctx, t.name, r.parts); err != nil {
 			return err
 		}
 	}
@@ -190,11 +190,11 @@ func (t *table) remove(ctx context.Context, x plan.Executor, r remains) error {
 	}
 	n := max(len(early)-(forgetItems+2-len(end)), 0)
 	for some := range slices.Chunk(early[:n], forgetItems) {
-		if _, err := x.Write(ctx, plan.Write{Ops: slices.Concat(guard, some)}); err != nil {
+		if _, err := t.x.Write(ctx, plan.Write{Ops: slices.Concat(guard, some)}); err != nil {
 			return err
 		}
 	}
-	_, err := x.Write(ctx, plan.Write{Ops: append(end, early[n:]...)})
+	_, err := t.x.Write(ctx, plan.Write{Ops: append(end, early[n:]...)})
 	return err
 }
 

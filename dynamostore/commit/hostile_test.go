@@ -40,16 +40,16 @@ func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 		return err
 	}
 	checked := offer.Check(e.ctx, x, true)
-	_, appended := offer.Journal.Append(e.ctx, x, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
+	_, appended := offer.On(x).Journal.Append(e.ctx, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
 	e.acked = 2
 	if err := errors.Join(
 		checked, appended, e.write(x, 1, 3), e.save(x, 1, 1, true), e.save(x, 3, 1, true), e.save(x, 4, 1, false), e.save(x, 5, 1, true),
 		e.deleteTo(x, 4), e.prune(x, 1), put(0, false), put(1, false),
-		offer.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
+		offer.On(x).Offsets.Save(e.ctx, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offer.Journal.Append(e.ctx, x, tagged); err != nil {
+	if _, err := offer.On(x).Journal.Append(e.ctx, tagged); err != nil {
 		t.Fatal(err)
 	}
 	return e, x
@@ -155,7 +155,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	replay := func(from, to annals.SeqNr) func(e *entity, x plan.Executor) error {
 		return func(e *entity, x plan.Executor) error {
 			next := annals.SeqNr(0)
-			for ev, err := range e.offer.Journal.Replay(e.ctx, x, id, from, to) {
+			for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, id, from, to) {
 				if err != nil {
 					return err
 				}
@@ -172,14 +172,14 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	return map[string]func(e *entity, x plan.Executor) error{
 		"replay 1": replay(1, annals.MaxSeqNr), "replay 3": replay(3, 6), "replay 6": replay(6, annals.MaxSeqNr),
 		"recover": func(e *entity, x plan.Executor) error {
-			last, err := e.offer.Recover(e.ctx, x, id, none, func(annals.Event) error { return nil })
+			last, err := e.offer.On(x).Recover(e.ctx, id, none, func(annals.Event) error { return nil })
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
 			return err
 		},
 		"last": func(e *entity, x plan.Executor) error {
-			last, err := e.offer.Journal.LastSeqNr(e.ctx, x, id)
+			last, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, id)
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
@@ -188,16 +188,16 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 		"delete":           func(e *entity, x plan.Executor) error { return e.deleteTo(x, 6) },
 		"delete all":       func(e *entity, x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
 		"append again":     func(e *entity, x plan.Executor) error { return e.append(x, 3, 3, 'a') },
-		"skip":             func(e *entity, x plan.Executor) error { return e.offer.SkipTo(e.ctx, x, id, 100) },
+		"skip":             func(e *entity, x plan.Executor) error { return e.offer.On(x).SkipTo(e.ctx, id, 100) },
 		"skip state":       func(e *entity, x plan.Executor) error { return e.offer.SkipStateTo(e.ctx, x, id, 2) },
 		"save":             func(e *entity, x plan.Executor) error { return e.save(x, 5, 2, true) },
 		"delete snapshots": func(e *entity, x plan.Executor) error { return e.prune(x, annals.MaxSeqNr) },
 		"latest": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
+			_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{})
 			return err
 		},
 		"older": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: 3})
+			_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{MaxSeqNr: 3})
 			return err
 		},
 		"state": func(e *entity, x plan.Executor) error { _, _, err := e.offer.States.Get(e.ctx, x, id); return err },
@@ -212,26 +212,26 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"forget": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.Forget(e.ctx, x, annals.Forgetting{ID: id, DryRun: true})
+			_, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: id, DryRun: true})
 			return err
 		},
 		"check": func(e *entity, x plan.Executor) error { return e.offer.Check(e.ctx, x, false) },
 		"progress": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.Offsets.Load(e.ctx, x, projection, all)
+			_, err := e.offer.On(x).Offsets.Load(e.ctx, projection, all)
 			return err
 		},
 		"handled": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.Offsets.Handled(e.ctx, x, projection, id)
+			_, _, err := e.offer.On(x).Offsets.Handled(e.ctx, projection, id)
 			return err
 		},
 		"save progress": func(e *entity, x plan.Executor) error {
-			return e.offer.Offsets.Save(e.ctx, x, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
+			return e.offer.On(x).Offsets.Save(e.ctx, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
 		},
 		"reset": func(e *entity, x plan.Executor) error {
-			return e.offer.Offsets.Reset(e.ctx, x, projection, all, annals.Offset{Time: time.Unix(1, 0)})
+			return e.offer.On(x).Offsets.Reset(e.ctx, projection, all, annals.Offset{Time: time.Unix(1, 0)})
 		},
 		"events": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.Queries.Events(e.ctx, x, annals.Filter{}) {
+			for _, err := range e.offer.On(x).Queries.Events(e.ctx, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -239,7 +239,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"states": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.Queries.States(e.ctx, x, annals.Filter{}) {
+			for _, err := range e.offer.On(x).Queries.States(e.ctx, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -247,11 +247,11 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"newest": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.Queries.Newest(e.ctx, x, annals.Filter{})
+			_, err := e.offer.On(x).Queries.Newest(e.ctx, annals.Filter{})
 			return err
 		},
 		"ids": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.Queries.IDs(e.ctx, x, "", "") {
+			for _, err := range e.offer.On(x).Queries.IDs(e.ctx, "", "") {
 				if err != nil {
 					return err
 				}
@@ -284,20 +284,20 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{})
+	_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{})
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, annals.ErrCorrupt) || took > 8*most {
 		t.Errorf("a snapshot of %d bytes that decompresses to %d: %v, with %d bytes of memory", len(packed), 6*most, err, took)
 	}
 	s := annals.Snapshot{ID: id, SeqNr: 6, Payload: annals.Payload{SerializerID: 4, Data: make([]byte, most+1)}}
-	if err := e.offer.Snapshots.Save(e.ctx, x, s); !errors.Is(err, annals.ErrTooLarge) {
+	if err := e.offer.On(x).Snapshots.Save(e.ctx, s); !errors.Is(err, annals.ErrTooLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", len(s.Data), err)
 	}
 	s.Data = s.Data[1:]
-	if err := e.offer.Snapshots.Save(e.ctx, x, s); err != nil {
+	if err := e.offer.On(x).Snapshots.Save(e.ctx, s); err != nil {
 		t.Error(err)
 	}
-	if got, _, err := e.offer.Snapshots.Latest(e.ctx, x, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
+	if got, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
 		t.Errorf("a snapshot of %d bytes comes back as %d, %v", len(s.Data), len(got.Data), err)
 	}
 }

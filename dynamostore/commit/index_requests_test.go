@@ -36,15 +36,15 @@ func show[T any](b *plantest.Bench, what string, seq iter.Seq2[T, error], one fu
 }
 
 func events(b *plantest.Bench, f annals.Filter) {
-	show(b, "events", b.Offer.Queries.Events(b.Context(), b, f), func(e annals.Event) string { return fmt.Sprintf("%s/%d", e.ID, e.SeqNr) })
+	show(b, "events", b.Queries.Events(b.Context(), f), func(e annals.Event) string { return fmt.Sprintf("%s/%d", e.ID, e.SeqNr) })
 }
 
 func states(b *plantest.Bench, f annals.Filter) {
-	show(b, "states", b.Offer.Queries.States(b.Context(), b, f), func(s annals.State) string { return fmt.Sprintf("%s/%d", s.ID, s.Revision) })
+	show(b, "states", b.Queries.States(b.Context(), f), func(s annals.State) string { return fmt.Sprintf("%s/%d", s.ID, s.Revision) })
 }
 
 func ids(b *plantest.Bench, entityType string, after annals.PersistenceID) {
-	show(b, "ids", b.Offer.Queries.IDs(b.Context(), b, entityType, after), func(id annals.PersistenceID) string { return string(id) })
+	show(b, "ids", b.Queries.IDs(b.Context(), entityType, after), func(id annals.PersistenceID) string { return string(id) })
 }
 
 func TestIndexRequests(t *testing.T) {
@@ -68,7 +68,7 @@ func TestIndexRequests(t *testing.T) {
 		b.Commit(c)
 	})
 	indexed(t, "indexed-state", nil, func(b *plantest.Bench) { b.Put(0, nil); b.Put(1, nil) })
-	indexed(t, "indexed-skip", nil, func(b *plantest.Bench) { b.Told("skip", b.Offer.SkipTo(b.Context(), b, id, 41)) })
+	indexed(t, "indexed-skip", nil, func(b *plantest.Bench) { b.Told("skip", b.SkipTo(b.Context(), id, 41)) })
 	indexed(t, "query-events", some, func(b *plantest.Bench) {
 		events(b, annals.Filter{Type: "Thread"})
 		events(b, annals.Filter{Type: "Thread", Slices: quarter, Limit: 2, Behind: time.Second})
@@ -80,7 +80,7 @@ func TestIndexRequests(t *testing.T) {
 		states(b, annals.Filter{Type: "Thread", Slices: quarter, KeysOnly: true})
 	})
 	indexed(t, "query-newest", some, func(b *plantest.Bench) {
-		o, err := b.Offer.Queries.Newest(b.Context(), b, annals.Filter{Type: "Thread", Slices: quarter})
+		o, err := b.Queries.Newest(b.Context(), annals.Filter{Type: "Thread", Slices: quarter})
 		b.Told(fmt.Sprintf("newest: %s/%d", o.ID, o.SeqNr), err)
 	})
 	indexed(t, "query-ids", some, func(b *plantest.Bench) {
@@ -100,7 +100,7 @@ func TestIndexRequests(t *testing.T) {
 
 func TestForgetRequests(t *testing.T) {
 	forget := func(b *plantest.Bench, age time.Duration, dry bool) {
-		done, err := b.Offer.Forget(b.Context(), b, annals.Forgetting{ID: b.ID, Age: age, DryRun: dry})
+		done, err := b.Forget(b.Context(), annals.Forgetting{ID: b.ID, Age: age, DryRun: dry})
 		b.Told(fmt.Sprintf("forget: %v", done), err)
 	}
 	deleted := func(n int) func(b *plantest.Bench) {
@@ -124,7 +124,7 @@ func TestForgetRequests(t *testing.T) {
 		forget(b, 0, false)
 	})
 	requests(t, "forget-skipped", nil, func(b *plantest.Bench) {
-		b.Told("skip", b.Offer.SkipTo(b.Context(), b, id, 41))
+		b.Told("skip", b.SkipTo(b.Context(), id, 41))
 		forget(b, 0, false)
 	})
 	requests(t, "forget-overtaken", deleted(2), func(b *plantest.Bench) {
@@ -137,7 +137,7 @@ func TestForgetRequests(t *testing.T) {
 func TestOffsetRequests(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	save := func(b *plantest.Bench, epoch int64, offsets ...annals.Offset) {
-		b.Told("save", b.Offer.Offsets.Save(b.Context(), b, annals.Progress{Projection: "list", Slices: annals.SliceRange{From: 384, To: 448}, Epoch: epoch, Offsets: offsets}))
+		b.Told("save", b.Offsets.Save(b.Context(), annals.Progress{Projection: "list", Slices: annals.SliceRange{From: 384, To: 448}, Epoch: epoch, Offsets: offsets}))
 	}
 	one := annals.Offset{ID: id, SeqNr: 3, Time: at}
 	two := annals.Offset{ID: id, SeqNr: 5, Time: at.Add(time.Second)}
@@ -148,10 +148,10 @@ func TestOffsetRequests(t *testing.T) {
 		save(b, 6, two)
 		b.Meanwhile = func() { save(b, 7, annals.Offset{ID: id, SeqNr: 9, Time: at.Add(time.Minute)}) } // behind the read
 		save(b, 7, annals.Offset{ID: id, SeqNr: 8, Time: at.Add(2 * time.Second)})
-		all, err := b.Offer.Offsets.Load(b.Context(), b, "list", annals.SliceRange{From: 384, To: 448})
+		all, err := b.Offsets.Load(b.Context(), "list", annals.SliceRange{From: 384, To: 448})
 		b.Told(fmt.Sprintf("load: %v", all), err)
-		o, ok, err := b.Offer.Offsets.Handled(b.Context(), b, "list", id)
+		o, ok, err := b.Offsets.Handled(b.Context(), "list", id)
 		b.Told(fmt.Sprintf("handled: %v, %v", o, ok), err)
-		b.Told("reset", b.Offer.Offsets.Reset(b.Context(), b, "list", annals.SliceRange{From: 384, To: 448}, annals.Offset{Time: at}))
+		b.Told("reset", b.Offsets.Reset(b.Context(), "list", annals.SliceRange{From: 384, To: 448}, annals.Offset{Time: at}))
 	})
 }

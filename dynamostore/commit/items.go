@@ -58,10 +58,7 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 		parts, _ := d.number(attrParts, 1, maxParts)
 		r.parts = int(parts)
 	} else {
-		count, ok := d.number(attrCount, 1, int64(lastNumber-n)+1)
-		if !ok {
-			d.wrong(attrCount)
-		}
+		count := d.required(attrCount, 1, int64(lastNumber-n)+1)
 		r.count = annals.SeqNr(count)
 		if from, ok := d.number(attrFrom, int64(n), int64(n)+count); ok {
 			r.from = annals.SeqNr(from)

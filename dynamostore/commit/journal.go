@@ -11,16 +11,16 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Append is plan.Journal: one put, on condition that no item has the key. Readers see whole commits, so two writers with the same
+// Append is annals.Journal: one put, on condition that no item has the key. Readers see whole commits, so two writers with the same
 // After put to the same key.
-func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
-	if err := t.announce(ctx, x, c.ID); err != nil {
+func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if err := t.announce(ctx, c.ID); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.After > lastNumber-annals.SeqNr(len(c.Events)) {
 		return annals.Receipt{}, fault("the number of the last event would be above %d", lastNumber)
 	}
-	now := t.times.NotBefore(c.ID, x.Now())
+	now := t.times.NotBefore(c.ID, t.x.Now())
 	w := plan.Write{
 		Ops:     []plan.Op{t.commitOp(c, &now)},
 		Refused: func([]plan.Item, bool) error { return &annals.Error{Kind: annals.ErrConflict, After: c.After} },
@@ -30,13 +30,13 @@ func (t *table) Append(ctx context.Context, x plan.Executor, c annals.Commit) (a
 		if snapshot.Time.IsZero() {
 			snapshot.Time = now
 		}
-		header, err := t.saveParts(ctx, x, snapshot)
+		header, err := t.saveParts(ctx, snapshot)
 		if err != nil {
 			return annals.Receipt{}, err
 		}
 		w.Ops = append(w.Ops, plan.Op{Table: t.name, Put: header})
 	}
-	out, err := x.Write(ctx, w)
+	out, err := t.x.Write(ctx, w)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -74,12 +74,12 @@ func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
 	return op
 }
 
-// Replay is plan.Journal. It begins with the commit that may contain from, and continues after the last number of that commit, where the
+// Replay is annals.Journal. It begins with the commit that may contain from, and continues after the last number of that commit, where the
 // next commit begins.
-func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+func (t *table) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
 		r := replay{from: from, to: to, yield: func(e annals.Event) bool { return yield(e, nil) }}
-		if err := t.replay(ctx, x, id, &r); err != nil {
+		if err := t.replay(ctx, id, &r); err != nil {
 			yield(annals.Event{}, err)
 		}
 		if r.before.count > 0 {
@@ -88,11 +88,11 @@ func (t *table) Replay(ctx context.Context, x plan.Executor, id annals.Persisten
 	}
 }
 
-func (t *table) replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, r *replay) error {
+func (t *table) replay(ctx context.Context, id annals.PersistenceID, r *replay) error {
 	start := annals.SeqNr(1)
 	var anchor annals.SeqNr // a commit of which events were yielded: it must still exist
 	if r.from > 1 {
-		first, ok, err := t.commitAt(ctx, x, id, r.from)
+		first, ok, err := t.commitAt(ctx, id, r.from)
 		if err != nil {
 			return err
 		}
@@ -111,11 +111,7 @@ func (t *table) replay(ctx context.Context, x plan.Executor, id annals.Persisten
 	if anchor > 0 {
 		start = anchor
 	}
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(start), To: plan.N(r.to), Anchor: isCommit, Dense: true}) {
-		if err != nil {
-			return err
-		}
-		rec, err := read(id, it)
+	for rec, err := range t.records(ctx, id, plan.Query{From: plan.N(start), To: plan.N(r.to), Anchor: isCommit, Dense: true}) {
 		if err != nil {
 			return err
 		}
@@ -129,7 +125,7 @@ func (t *table) replay(ctx context.Context, x plan.Executor, id annals.Persisten
 		before := r.before
 		more, err := r.next(rec)
 		if errors.Is(err, annals.ErrCorrupt) {
-			err = t.holeOrEnd(ctx, x, before, err)
+			err = t.holeOrEnd(ctx, before, err)
 		}
 		if !more || err != nil {
 			return err
@@ -150,15 +146,10 @@ type replay struct {
 }
 
 func (r *replay) next(rec record) (more bool, err error) {
+	again, err := r.before.followedBy(rec)
 	switch {
-	case r.before.count == 0:
-	case rec.seq <= r.before.seq: // a page begins with the last commit of the page before
-		if rec.seq == r.before.seq && rec.write != r.before.write {
-			return false, &annals.Error{Kind: annals.ErrTruncated} // the entity was forgotten and has been written again
-		}
-		return true, nil
-	case rec.seq != r.before.last()+1 && !r.before.tombstone():
-		return false, hole(r.before.last()+1, rec.seq)
+	case again || err != nil:
+		return again, err
 	case r.begun && rec.deleted():
 		return false, &annals.Error{Kind: annals.ErrTruncated}
 	}
@@ -169,10 +160,25 @@ func (r *replay) next(rec record) (more bool, err error) {
 	})
 }
 
+// followedBy checks that rec, which was read after the commit r, is the next commit. It is r again where a page begins with the last commit
+// of the page before. ErrTruncated says that the entity was forgotten and has been written again. The zero record is followed by any.
+func (r record) followedBy(rec record) (again bool, err error) {
+	switch {
+	case r.count == 0:
+	case rec.seq == r.seq && rec.write == r.write:
+		return true, nil
+	case rec.seq <= r.seq:
+		return false, &annals.Error{Kind: annals.ErrTruncated}
+	case rec.seq != r.last()+1 && !r.tombstone():
+		return false, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by a commit from %d", r.last(), rec.seq)}
+	}
+	return false, nil
+}
+
 // holeOrEnd returns the error of a gap after a commit: corrupt, or ErrTruncated when the entity has been forgotten since the commit was
 // read.
-func (t *table) holeOrEnd(ctx context.Context, x plan.Executor, before record, corrupt error) error {
-	it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: key(before.id, before.seq)})
+func (t *table) holeOrEnd(ctx context.Context, before record, corrupt error) error {
+	it, ok, err := t.x.Get(ctx, plan.Get{Table: t.name, Key: key(before.id, before.seq)})
 	if err != nil {
 		return err
 	}
@@ -182,28 +188,33 @@ func (t *table) holeOrEnd(ctx context.Context, x plan.Executor, before record, c
 	return corrupt
 }
 
-func hole(want, have annals.SeqNr) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by a commit from %d", want-1, have)}
+// records yields the items of an entity that q finds. Table and Hash of q are not set.
+func (t *table) records(ctx context.Context, id annals.PersistenceID, q plan.Query) iter.Seq2[record, error] {
+	q.Table, q.Hash = t.name, string(id)
+	return func(yield func(record, error) bool) {
+		for it, err := range t.x.Query(ctx, q) {
+			var rec record
+			if err == nil {
+				rec, err = read(id, it)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // commitAt returns the last commit or tombstone that begins at n or before, which would contain n.
-func (t *table) commitAt(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) (record, bool, error) {
-	return t.newest(ctx, x, plan.Query{Hash: string(id), To: plan.N(n)})
+func (t *table) commitAt(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (record, bool, error) {
+	return t.newest(ctx, id, plan.Query{To: plan.N(n)})
 }
 
 // newest returns the last commit or tombstone that q finds. There are few snapshots between two commits, so the first page is small.
-func (t *table) newest(ctx context.Context, x plan.Executor, q plan.Query) (record, bool, error) {
-	q.Table, q.From, q.Backward, q.Limit = t.name, plan.N(1), true, 2
-	for it, err := range x.Query(ctx, q) {
-		if err != nil {
-			return record{}, false, err
-		}
-		rec, err := read(annals.PersistenceID(q.Hash), it)
-		if err != nil {
-			return record{}, false, err
-		}
-		if !rec.snapshot {
-			return rec, true, nil
+func (t *table) newest(ctx context.Context, id annals.PersistenceID, q plan.Query) (record, bool, error) {
+	q.From, q.Backward, q.Limit = plan.N(1), true, 2
+	for rec, err := range t.records(ctx, id, q) {
+		if err != nil || !rec.snapshot {
+			return rec, err == nil, err
 		}
 	}
 	return record{}, false, nil
@@ -211,9 +222,9 @@ func (t *table) newest(ctx context.Context, x plan.Executor, q plan.Query) (reco
 
 var keyFields = []string{attrSeq, attrCount, attrFrom, attrFormat, attrWrite, attrTime}
 
-// LastSeqNr is plan.Journal. Tombstones are kept, so the newest commit or tombstone has the last number.
-func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.SeqNr, error) {
-	rec, ok, err := t.newest(ctx, x, plan.Query{Hash: string(id), Fields: keyFields})
+// LastSeqNr is annals.Journal. Tombstones are kept, so the newest commit or tombstone has the last number.
+func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	rec, ok, err := t.newest(ctx, id, plan.Query{Fields: keyFields})
 	if !ok || err != nil {
 		return 0, err
 	}
@@ -221,17 +232,17 @@ func (t *table) LastSeqNr(ctx context.Context, x plan.Executor, id annals.Persis
 	return rec.last(), nil
 }
 
-// SkipTo is plan.Offer.SkipTo: a tombstone of the events 1 … n.
-func (t *table) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
-	if err := t.announce(ctx, x, id); err != nil {
+// SkipTo is annals.Skipper: a tombstone of the events 1 … n.
+func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	if err := t.announce(ctx, id); err != nil {
 		return err
 	}
 	it := key(id, 1)
-	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n), plan.N(n+1), plan.Micros(x.Now())
+	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n), plan.N(n+1), plan.Micros(t.x.Now())
 	if t.index != "" {
 		it[attrFeed] = plan.S(commitFeed(id.Type(), group(id)))
 	}
-	_, err := x.Write(ctx, plan.Write{
+	_, err := t.x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName,
 			Ours: func(old plan.Item) bool {
 				count, _ := plan.Number(old, attrCount)

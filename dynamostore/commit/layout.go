@@ -42,7 +42,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 }
 
 func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}}
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
@@ -58,13 +58,11 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes},
 		},
-		Check:       t.check,
-		Journal:     t,
-		Recover:     t.Recover,
-		SkipTo:      t.SkipTo,
-		Forget:      t.Forget,
-		Offsets:     offsets{t},
-		Snapshots:   t,
+		Check: t.check,
+		On: func(x plan.Executor) plan.Contracts {
+			t := t.on(x)
+			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries{t}, Offsets: offsets{t}, Recoverer: t, Skipper: t, Forgetter: t}
+		},
 		States:      states{t.name, t},
 		SkipStateTo: states{t.name, t}.SkipTo,
 		StatesIn:    t.statesIn,
@@ -72,7 +70,6 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	}
 	offer.Tables[0].Stream = true
 	if t.index != "" {
-		offer.Queries = queries{t}
 		c := &offer.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
 		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
@@ -81,18 +78,26 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	return offer, nil
 }
 
-// table is a table of the layout. It is a plan.Journal and plan.Snapshots.
+// table is a table of the layout. It is its journal and its snapshots.
 type table struct {
 	name   string
 	index  string // "" is none
 	fill   bool   // Layout.FillIndex
 	types  *entityTypes
-	depths depths
-	times  plan.Times
+	depths *depths
+	times  *plan.Times
+	x      plan.Executor // runs the requests; nil until on
 
 	itemBytes   int               // the most bytes in the item of a snapshot, and in an item of its parts
 	newSave     func([]byte)      // sets the id of a save
 	stateTables map[string]string // tables of states, by entity type; for other types it is this table
+}
+
+// on returns t with the executor of its requests.
+func (t *table) on(x plan.Executor) *table {
+	own := *t
+	own.x = x
+	return &own
 }
 
 // shape describes every table of the layout.
@@ -106,16 +111,17 @@ func (t *table) shape() plan.Table {
 
 // check compares the settings with those that the table was created with, and stores them in a new table.
 func (t *table) check(ctx context.Context, x plan.Executor, created bool) error {
+	t = t.on(x)
 	for {
-		it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: settingsKey()})
+		it, ok, err := t.x.Get(ctx, plan.Get{Table: t.name, Key: settingsKey()})
 		if err != nil {
 			return err
 		}
 		if ok {
-			return t.checkSettings(ctx, x, it)
+			return t.checkSettings(ctx, it)
 		}
 		if !created {
-			if rows, err := x.Scan(ctx, t.name, 1); err != nil {
+			if rows, err := t.x.Scan(ctx, t.name, 1); err != nil {
 				return err
 			} else if len(rows) > 0 {
 				return fault("table %q holds items, but no settings of this layout", t.name)
@@ -126,7 +132,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		if t.index != "" {
 			it[attrIndex] = plan.S(t.index)
 		}
-		if _, err := x.Write(ctx, plan.Write{
+		if _, err := t.x.Write(ctx, plan.Write{
 			Ops:     []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName}},
 			Refused: func([]plan.Item, bool) error { return nil }, // another process has stored settings meanwhile: read them
 		}); err != nil {
@@ -135,7 +141,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 	}
 }
 
-func (t *table) checkSettings(ctx context.Context, x plan.Executor, it plan.Item) error {
+func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 	if name, _ := plan.Text(it, attrLayout); name != (Layout{}).Name() {
 		return fault("table %q is of layout %q", t.name, name)
 	}
@@ -146,10 +152,10 @@ func (t *table) checkSettings(ctx context.Context, x plan.Executor, it plan.Item
 	missing := index == "" && t.index != "" || plan.Flag(it, attrFilling)
 	switch {
 	case missing && t.fill:
-		if err := t.fillIndex(ctx, x); err != nil {
+		if err := t.fillIndex(ctx); err != nil {
 			return err
 		}
-		return t.check(ctx, x, false)
+		return t.check(ctx, t.x, false)
 	case index != t.index:
 		return fault("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
 	case missing:

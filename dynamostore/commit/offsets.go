@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// offsets is plan.Offsets. A projection has 16 partitions in the table, one for each slice group. A partition has one item for the group and
+// offsets is annals.OffsetStore. A projection has 16 partitions in the table, one for each slice group. A partition has one item for the group and
 // one for each entity. Each write increases the revision of the items of its groups, on condition of the revision that it has read.
 type offsets struct{ *table }
 
@@ -51,8 +51,8 @@ func entityNumber(id annals.PersistenceID) string {
 	return n.Add(n, big.NewInt(1)).String()
 }
 
-// Load is plan.Offsets.
-func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
+// Load is annals.OffsetStore.
+func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
 	if err := fitsKey(projection); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r
 	for i := first; i < end; i++ {
 		g.Keys = append(g.Keys, progressKey(projection, i))
 	}
-	items, err := x.GetAll(ctx, g)
+	items, err := o.x.GetAll(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +79,12 @@ func (o offsets) Load(ctx context.Context, x plan.Executor, projection string, r
 	return all, nil
 }
 
-// Handled is plan.Offsets.
-func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
+// Handled is annals.OffsetStore.
+func (o offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
 	if err := fitsKey(projection); err != nil {
 		return annals.Offset{}, false, err
 	}
-	it, ok, err := x.Get(ctx, plan.Get{Table: o.name, Key: entityKey(projection, id)})
+	it, ok, err := o.x.Get(ctx, plan.Get{Table: o.name, Key: entityKey(projection, id)})
 	if !ok || err != nil {
 		return annals.Offset{}, false, err
 	}
@@ -92,26 +92,26 @@ func (o offsets) Handled(ctx context.Context, x plan.Executor, projection string
 	return offset, err == nil, err
 }
 
-// Save is plan.Offsets: one transaction with an item for each entity, and for each group that has one of them or whose epochs increase.
+// Save is annals.OffsetStore: one transaction with an item for each entity, and for each group that has one of them or whose epochs increase.
 // When another worker writes to such a group in between, Save reads again.
-func (o offsets) Save(ctx context.Context, x plan.Executor, p annals.Progress) error {
+func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 	if err := fitsKey(p.Projection); err != nil {
 		return err
 	}
 	for {
-		ops, err := o.changes(ctx, x, p)
+		ops, err := o.changes(ctx, p)
 		if len(ops) == 0 || err != nil {
 			return err
 		}
-		if _, err := x.Write(ctx, plan.Write{Ops: ops}); !errors.Is(err, annals.ErrConflict) {
+		if _, err := o.x.Write(ctx, plan.Write{Ops: ops}); !errors.Is(err, annals.ErrConflict) {
 			return err
 		}
 	}
 }
 
 // changes returns the writes for p.
-func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress) ([]plan.Op, error) {
-	known, stored, err := o.known(ctx, x, p)
+func (o offsets) changes(ctx context.Context, p annals.Progress) ([]plan.Op, error) {
+	known, stored, err := o.known(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (o offsets) changes(ctx context.Context, x plan.Executor, p annals.Progress
 }
 
 // known reads the stored groups and entities of p.
-func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) (map[int]*progress, map[annals.PersistenceID]annals.Offset, error) {
+func (o offsets) known(ctx context.Context, p annals.Progress) (map[int]*progress, map[annals.PersistenceID]annals.Offset, error) {
 	known, stored := map[int]*progress{}, map[annals.PersistenceID]annals.Offset{}
 	if p.Epoch > 0 {
 		first, end := groupsOf(p.Slices)
@@ -163,7 +163,7 @@ func (o offsets) known(ctx context.Context, x plan.Executor, p annals.Progress) 
 			g.Keys = append(g.Keys, progressKey(p.Projection, i))
 		}
 	}
-	items, err := x.GetAll(ctx, g)
+	items, err := o.x.GetAll(ctx, g)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -208,14 +208,14 @@ func (o offsets) put(projection string, group int, g *progress) plan.Op {
 	return op
 }
 
-// Reset is plan.Offsets. Each group is reset on condition that it is not written meanwhile. An interrupted Reset has reset some groups.
-func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, r annals.SliceRange, to annals.Offset) error {
+// Reset is annals.OffsetStore. Each group is reset on condition that it is not written meanwhile. An interrupted Reset has reset some groups.
+func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	if err := fitsKey(projection); err != nil {
 		return err
 	}
 	first, end := groupsOf(r)
 	for i := first; i < end; {
-		switch err := o.resetGroup(ctx, x, projection, i, r, to); {
+		switch err := o.resetGroup(ctx, projection, i, r, to); {
 		case err == nil:
 			i++
 		case !errors.Is(err, annals.ErrConflict):
@@ -228,10 +228,10 @@ func (o offsets) Reset(ctx context.Context, x plan.Executor, projection string, 
 // resetItems is the most items of entities in one transaction with the item of their group.
 const resetItems = 99
 
-func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection string, group int, r annals.SliceRange, to annals.Offset) error {
+func (o offsets) resetGroup(ctx context.Context, projection string, group int, r annals.SliceRange, to annals.Offset) error {
 	g := newProgress(group)
 	var doomed []plan.Item
-	for it, err := range x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection, group)}) {
+	for it, err := range o.x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection, group)}) {
 		if err != nil {
 			return err
 		}
@@ -252,17 +252,15 @@ func (o offsets) resetGroup(ctx context.Context, x plan.Executor, projection str
 			g.add(offset)
 		}
 	}
-	for len(doomed) > 0 {
-		some := doomed[:min(resetItems, len(doomed))]
+	for some := range slices.Chunk(doomed, resetItems) {
 		ops := []plan.Op{o.put(projection, group, g)}
 		for _, k := range some {
 			ops = append(ops, plan.Op{Table: o.name, Key: k, Delete: true})
 		}
-		if _, err := x.Write(ctx, plan.Write{Ops: ops}); err != nil {
+		if _, err := o.x.Write(ctx, plan.Write{Ops: ops}); err != nil {
 			return err
 		}
 		g.revision++
-		doomed = doomed[len(some):]
 	}
 	return nil
 }

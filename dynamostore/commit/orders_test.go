@@ -68,7 +68,7 @@ func (e *entity) append(x plan.Executor, after annals.SeqNr, size int, life byte
 	for range size {
 		c.Events = append(c.Events, plantest.Event(string(life)))
 	}
-	r, err := e.offer.Journal.Append(e.ctx, x, c)
+	r, err := e.offer.On(x).Journal.Append(e.ctx, c)
 	if err == nil {
 		e.acked = max(e.acked, r.SeqNr)
 	}
@@ -87,21 +87,21 @@ func state(n annals.SeqNr, version int, large bool) []byte {
 }
 
 func (e *entity) save(x plan.Executor, n annals.SeqNr, version int, large bool) error {
-	return e.offer.Snapshots.Save(e.ctx, x, annals.Snapshot{ID: e.id, SeqNr: n, Time: time.Unix(int64(n), 0),
+	return e.offer.On(x).Snapshots.Save(e.ctx, annals.Snapshot{ID: e.id, SeqNr: n, Time: time.Unix(int64(n), 0),
 		Payload: annals.Payload{SerializerID: 4, Data: state(n, version, large)}})
 }
 
 func (e *entity) prune(x plan.Executor, to annals.SeqNr) error {
-	return e.offer.Snapshots.Delete(e.ctx, x, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
+	return e.offer.On(x).Snapshots.Delete(e.ctx, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
 }
 
 func (e *entity) deleteTo(x plan.Executor, to annals.SeqNr) error {
-	return e.offer.Journal.DeleteTo(e.ctx, x, e.id, to)
+	return e.offer.On(x).Journal.DeleteTo(e.ctx, e.id, to)
 }
 
 // latest returns the number and the version of the newest snapshot up to a number; 0 when there is none.
 func (e *entity) latest(x plan.Executor, to annals.SeqNr) (n annals.SeqNr, version int, err error) {
-	s, ok, err := e.offer.Snapshots.Latest(e.ctx, x, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
+	s, ok, err := e.offer.On(x).Snapshots.Latest(e.ctx, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
 	if !ok || err != nil {
 		return 0, 0, err
 	}
@@ -120,7 +120,7 @@ func (e *entity) recovers(x plan.Executor) (last annals.SeqNr, err error) {
 	for {
 		before := e.acked
 		covered, life, fault := annals.SeqNr(0), "", error(nil)
-		last, err := e.offer.Recover(e.ctx, x, e.id, func(s annals.Snapshot) error {
+		last, err := e.offer.On(x).Recover(e.ctx, e.id, func(s annals.Snapshot) error {
 			covered, life, fault = s.SeqNr, "", nil // it replaces what was handed over before
 			return nil
 		}, func(ev annals.Event) error {
@@ -152,7 +152,7 @@ func (e *entity) replays(x plan.Executor, from annals.SeqNr, whole bool) error {
 	if whole {
 		next = from
 	}
-	for ev, err := range e.offer.Journal.Replay(e.ctx, x, e.id, from, annals.MaxSeqNr) {
+	for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, from, annals.MaxSeqNr) {
 		if errors.Is(err, annals.ErrTruncated) && !whole {
 			return nil
 		}
@@ -206,7 +206,7 @@ func TestOrdersOfReplay(t *testing.T) {
 							if err := e.deleteTo(x, annals.MaxSeqNr); err != nil {
 								return err
 							}
-							if _, err := e.offer.Forget(e.ctx, x, annals.Forgetting{ID: e.id}); err != nil {
+							if _, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: e.id}); err != nil {
 								return err
 							}
 							e.acked = 0
@@ -397,7 +397,7 @@ func TestOrdersOfAppends(t *testing.T) {
 				return []process{writer('a'), writer('b'), func(x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) }}
 			},
 			func(e *entity, x plan.Executor) error {
-				if last, err := e.offer.Journal.LastSeqNr(e.ctx, x, e.id); err != nil || last != 3 {
+				if last, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, e.id); err != nil || last != 3 {
 					return fmt.Errorf("the last number is %d, %v, want 3", last, err)
 				}
 				return nil
@@ -412,7 +412,7 @@ func TestOrdersOfAppends(t *testing.T) {
 				func(e *entity) []process {
 					return []process{
 						func(x plan.Executor) error {
-							done, err := e.offer.Forget(e.ctx, x, annals.Forgetting{ID: e.id})
+							done, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: e.id})
 							if errors.Is(err, annals.ErrConflict) || done {
 								return nil
 							}
@@ -430,7 +430,7 @@ func TestOrdersOfAppends(t *testing.T) {
 				},
 				func(e *entity, x plan.Executor) error {
 					var got []string
-					for ev, err := range e.offer.Journal.Replay(e.ctx, x, e.id, 1, annals.MaxSeqNr) {
+					for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, 1, annals.MaxSeqNr) {
 						if err != nil {
 							return err
 						}

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// queries are plan.Queries over the index.
+// queries are annals.Query over the index.
 type queries struct{ *table }
 
 // A query merges many partitions, with two pages of each in memory. Up to fullPages partitions have pages of full size. More partitions
@@ -22,23 +22,24 @@ const (
 	pageItems = 1000
 )
 
-// Events is plan.Queries.
-func (q queries) Events(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return results(f, q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents}), eventsOf)
+// Events is annals.Query.
+func (q queries) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return results(f, q.moments(ctx, stretch{Filter: f, partition: q.commits, has: attrEvents}), eventsOf)
 }
 
-// States is plan.Queries.
-func (q queries) States(ctx context.Context, x plan.Executor, f annals.Filter) iter.Seq2[annals.State, error] {
+// States is annals.Query.
+func (q queries) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	s := stretch{Filter: f, partition: q.states}
 	if f.KeysOnly {
 		s.fields = []string{attrID, attrSeq, attrFormat, attrTime, attrRevision, attrTags, attrDeleted, attrSerializer, attrManifest}
 	}
-	return results(f, q.moments(ctx, x, s), statesOf)
+	return results(f, q.moments(ctx, s), statesOf)
 }
 
 // results yields what of returns for each moment, at most f.Limit values.
 func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of func([]plan.Item, annals.Filter) ([]T, error)) iter.Seq2[T, error] {
-	return limited(f.Limit, func(yield func(T, error) bool) {
+	return func(yield func(T, error) bool) {
+		left := f.Limit
 		for moment, err := range moments {
 			var found []T
 			if err == nil {
@@ -50,18 +51,18 @@ func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of f
 				return
 			}
 			for _, v := range found {
-				if !yield(v, nil) {
+				if left--; !yield(v, nil) || left == 0 {
 					return
 				}
 			}
 		}
-	})
+	}
 }
 
-// Newest is plan.Queries.
-func (q queries) Newest(ctx context.Context, x plan.Executor, f annals.Filter) (annals.Offset, error) {
+// Newest is annals.Query.
+func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	f.Limit = 1
-	for moment, err := range q.moments(ctx, x, stretch{Filter: f, partition: q.commits, has: attrEvents, backward: true}) {
+	for moment, err := range q.moments(ctx, stretch{Filter: f, partition: q.commits, has: attrEvents, backward: true}) {
 		if err != nil {
 			return annals.Offset{}, err
 		}
@@ -76,11 +77,11 @@ func (q queries) Newest(ctx context.Context, x plan.Executor, f annals.Filter) (
 	return annals.Offset{}, nil
 }
 
-// IDs is plan.Queries. The order is by type, then by slice group, then by the bytes of the id. The index is ordered by time, so the ids of a
+// IDs is annals.Query. The order is by type, then by slice group, then by the bytes of the id. The index is ordered by time, so the ids of a
 // group are collected and sorted before the first is yielded.
-func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+func (q queries) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
-		names, err := q.names(ctx, x, entityType)
+		names, err := q.names(ctx, entityType)
 		if err != nil {
 			yield("", err)
 			return
@@ -90,7 +91,7 @@ func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, af
 				if after != "" && (name < after.Type() || name == after.Type() && g < group(after)) {
 					continue
 				}
-				ids, err := q.ids(ctx, x, name, g)
+				ids, err := q.ids(ctx, name, g)
 				if err != nil {
 					yield("", err)
 					return
@@ -109,13 +110,13 @@ func (q queries) IDs(ctx context.Context, x plan.Executor, entityType string, af
 }
 
 // ids returns the ids of one type and group, in order.
-func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) ([]annals.PersistenceID, error) {
+func (q queries) ids(ctx context.Context, name string, g int) ([]annals.PersistenceID, error) {
 	found := map[annals.PersistenceID]bool{}
 	both := []plan.Query{q.commits(name, g), q.states(name, g)}
 	for i := range both {
 		both[i].Fields = []string{attrID, attrTime}
 	}
-	for it, err := range x.Merge(ctx, both, attrTime) {
+	for it, err := range q.x.Merge(ctx, both, attrTime) {
 		if err != nil {
 			return nil, err
 		}
@@ -126,14 +127,14 @@ func (q queries) ids(ctx context.Context, x plan.Executor, name string, g int) (
 }
 
 // names returns the entity types to query: entityType, or all types when that is "".
-func (q queries) names(ctx context.Context, x plan.Executor, entityType string) ([]string, error) {
+func (q queries) names(ctx context.Context, entityType string) ([]string, error) {
 	if entityType != "" {
 		if len(stateFeed(entityType, 0)) > maxFeedBytes || !utf8.ValidString(entityType) {
 			return nil, nil // no id has this type
 		}
 		return []string{entityType}, nil
 	}
-	settings, _, err := x.Get(ctx, plan.Get{Table: q.name, Key: settingsKey()})
+	settings, _, err := q.x.Get(ctx, plan.Get{Table: q.name, Key: settingsKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -163,16 +164,16 @@ type stretch struct {
 // All partitions are read up to the time of the call. If each were read to its end, a partition read early would end at an earlier time
 // than the others. An item written to it since would be before the last item yielded, at any distance, so that a look-back of fixed
 // length could miss it.
-func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.Seq2[[]plan.Item, error] {
+func (q queries) moments(ctx context.Context, s stretch) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
-		until := x.Now()
+		until := q.x.Now()
 		if s.Behind > 0 {
 			until = until.Add(-s.Behind - time.Microsecond)
 		}
 		if s.After.Time.After(until) {
 			return
 		}
-		all, err := q.partitions(ctx, x, s, until)
+		all, err := q.partitions(ctx, s, until)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -182,7 +183,7 @@ func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.S
 		}
 		var moment []plan.Item
 		var now int64
-		for it, err := range x.Merge(ctx, all, attrTime) {
+		for it, err := range q.x.Merge(ctx, all, attrTime) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -203,8 +204,8 @@ func (q queries) moments(ctx context.Context, x plan.Executor, s stretch) iter.S
 }
 
 // partitions returns the queries for s up to a time.
-func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, until time.Time) ([]plan.Query, error) {
-	names, err := q.names(ctx, x, s.Type)
+func (q queries) partitions(ctx context.Context, s stretch, until time.Time) ([]plan.Query, error) {
+	names, err := q.names(ctx, s.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -236,69 +237,46 @@ func (q queries) partitions(ctx context.Context, x plan.Executor, s stretch, unt
 
 // eventsOf returns the events that fit f in commits of one time, in the order of Offset.
 func eventsOf(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
-	var all []annals.Event
-	for _, it := range moment {
-		id, fits := idOf(it, f)
-		if !fits {
-			continue
-		}
+	return fitting(moment, f, func(id annals.PersistenceID, it plan.Item, add func(annals.Event, []string)) error {
 		rec, err := read(id, it)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := rec.events(1, annals.MaxSeqNr, func(e annals.Event) bool {
+		_, err = rec.events(1, annals.MaxSeqNr, func(e annals.Event) bool {
 			e.Time = rec.at
-			if e.Offset().Compare(f.After) > 0 && tagged(e.Tags, f) {
-				all = append(all, e)
-			}
+			add(e, e.Tags)
 			return true
-		}); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
-	return all, nil
+		})
+		return err
+	})
 }
 
 // statesOf returns the states of one time that fit f, in the order of Offset.
 func statesOf(moment []plan.Item, f annals.Filter) ([]annals.State, error) {
-	var all []annals.State
-	for _, it := range moment {
-		if _, fits := idOf(it, f); !fits {
-			continue
-		}
+	return fitting(moment, f, func(_ annals.PersistenceID, it plan.Item, add func(annals.State, []string)) error {
 		st, _, err := readState(it)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			add(st, st.Tags)
 		}
-		if st.Offset().Compare(f.After) > 0 && tagged(st.Tags, f) {
-			all = append(all, st)
-		}
-	}
-	slices.SortFunc(all, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
-	return all, nil
+		return err
+	})
 }
 
-// idOf returns the id of an item, and whether f includes its slice.
-func idOf(it plan.Item, f annals.Filter) (annals.PersistenceID, bool) {
-	text, _ := plan.Text(it, attrID)
-	id := annals.PersistenceID(text)
-	return id, f.Slices.Contains(id.Slice())
-}
-
-func tagged(tags []string, f annals.Filter) bool { return f.Tag == "" || slices.Contains(tags, f.Tag) }
-
-// limited ends seq after limit values. 0 is no limit.
-func limited[T any](limit int, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
-	if limit == 0 {
-		return seq
+// fitting returns those of the values that decode adds for items of one time that fit f, in the order of Offset.
+func fitting[T interface{ Offset() annals.Offset }](moment []plan.Item, f annals.Filter, decode func(id annals.PersistenceID, it plan.Item, add func(v T, tags []string)) error) (all []T, err error) {
+	add := func(v T, tags []string) {
+		if v.Offset().Compare(f.After) > 0 && (f.Tag == "" || slices.Contains(tags, f.Tag)) {
+			all = append(all, v)
+		}
 	}
-	return func(yield func(T, error) bool) {
-		left := limit
-		for t, err := range seq {
-			if left--; !yield(t, err) || left == 0 {
-				return
+	for _, it := range moment {
+		text, _ := plan.Text(it, attrID)
+		if id := annals.PersistenceID(text); f.Slices.Contains(id.Slice()) {
+			if err := decode(id, it, add); err != nil {
+				return nil, err
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b T) int { return a.Offset().Compare(b.Offset()) })
+	return all, nil
 }

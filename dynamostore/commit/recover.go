@@ -12,21 +12,21 @@ import (
 // bufferedBytes is the most bytes of commits that a recovery keeps in memory while it reads backwards. Beyond it the recovery reads forwards.
 const bufferedBytes = 16 << 20
 
-// Recover is plan.Recover: one backward query. It reads the newest events, then the snapshot, then past older snapshots up to the next
+// Recover is annals.Recoverer: one backward query. It reads the newest events, then the snapshot, then past older snapshots up to the next
 // commit or tombstone, because that commit may have events after the snapshot.
 //
 // When it finds deleted numbers before it finds a snapshot, then either there is no snapshot above them, or one was saved after that part
 // was read. Snapshots have increasing numbers and are saved before events are deleted, so a second read, forwards from there,
 // must find it.
-func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+func (t *table) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	for {
-		b, err := t.backward(ctx, x, id)
+		b, err := t.backward(ctx, id)
 		if err != nil {
 			return 0, err
 		}
 		r := recovery{snapshot: snapshot, event: event}
 		if b.snapshot != nil {
-			s, ok, err := t.load(ctx, x, *b.snapshot)
+			s, ok, err := t.load(ctx, *b.snapshot)
 			if err != nil {
 				return 0, err
 			}
@@ -45,7 +45,7 @@ func (t *table) Recover(ctx context.Context, x plan.Executor, id annals.Persiste
 		if b.again == nil {
 			return r.last, nil
 		}
-		switch err = t.forward(ctx, x, b, &r); {
+		switch err = t.forward(ctx, b, &r); {
 		case err == nil:
 			return r.last, nil
 		case !errors.Is(err, annals.ErrTruncated) || r.handed:
@@ -62,7 +62,7 @@ type backwards struct {
 	older    bool     // there may be a snapshot below again
 }
 
-func (t *table) backward(ctx context.Context, x plan.Executor, id annals.PersistenceID) (b backwards, err error) {
+func (t *table) backward(ctx context.Context, id annals.PersistenceID) (b backwards, err error) {
 	items, bytes := 0, 0
 	defer func() {
 		if err == nil {
@@ -70,15 +70,11 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 		}
 	}()
 	var above *record // the commit read before, which has higher numbers
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(1), Backward: true, Limit: t.depths.limit(id)}) {
+	for rec, err := range t.records(ctx, id, plan.Query{From: plan.N(1), Backward: true, Limit: t.depths.limit(id)}) {
 		if err != nil {
 			return b, err
 		}
 		items++
-		rec, err := read(id, it)
-		if err != nil {
-			return b, err
-		}
 		switch {
 		case rec.snapshot:
 			if b.snapshot == nil && !rec.gone {
@@ -104,7 +100,7 @@ func (t *table) backward(ctx context.Context, x plan.Executor, id annals.Persist
 		case rec.deleted():
 			return backwards{again: &rec, older: true}, nil
 		}
-		if bytes += plan.Size(it); bytes > bufferedBytes {
+		if bytes += plan.Size(rec.item); bytes > bufferedBytes {
 			b.commits = nil // too much to keep: go on only to find the snapshot
 			continue
 		}
@@ -126,10 +122,10 @@ func fromTheFirst(id annals.PersistenceID) backwards {
 
 // forward continues r from b.again. A snapshot that it finds replaces what was handed over before, if that has a gap. ErrTruncated says
 // that gaps are left, or that the entity has been forgotten meanwhile.
-func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *recovery) error {
+func (t *table) forward(ctx context.Context, b backwards, r *recovery) error {
 	id, first := b.again.id, b.again.seq
 	if b.older && first > 1 {
-		s, ok, err := t.Latest(ctx, x, id, annals.SnapshotCriteria{MaxSeqNr: first - 1})
+		s, ok, err := t.Latest(ctx, id, annals.SnapshotCriteria{MaxSeqNr: first - 1})
 		if err != nil {
 			return err
 		}
@@ -139,11 +135,7 @@ func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *re
 			}
 		}
 	}
-	for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(id), From: plan.N(first), Anchor: isCommit}) {
-		if err != nil {
-			return err
-		}
-		rec, err := read(id, it)
+	for rec, err := range t.records(ctx, id, plan.Query{From: plan.N(first), Anchor: isCommit}) {
 		switch {
 		case err != nil:
 			return err
@@ -151,7 +143,7 @@ func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *re
 			if rec.gone || !r.mends(rec) {
 				continue
 			}
-			s, ok, err := t.load(ctx, x, rec)
+			s, ok, err := t.load(ctx, rec)
 			if err != nil {
 				return err
 			}
@@ -161,21 +153,21 @@ func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *re
 				}
 			}
 			continue
-		case r.newest == nil && first > 1 && (rec.seq != first || rec.write != b.again.write):
+		case r.newest.count == 0 && first > 1 && (rec.seq != first || rec.write != b.again.write):
 			return &annals.Error{Kind: annals.ErrTruncated}
 		}
 		before := r.newest
 		if err := r.commit(rec); err != nil {
-			if errors.Is(err, annals.ErrCorrupt) && before != nil {
-				err = t.holeOrEnd(ctx, x, *before, err)
+			if errors.Is(err, annals.ErrCorrupt) && before.count > 0 {
+				err = t.holeOrEnd(ctx, before, err)
 			}
 			return err
 		}
 	}
-	if r.torn || r.newest == nil && first > 1 {
+	if r.torn || r.newest.count == 0 && first > 1 {
 		return &annals.Error{Kind: annals.ErrTruncated}
 	}
-	if r.newest != nil {
+	if r.newest.count > 0 {
 		t.times.Learn(id, r.newest.at)
 	}
 	return nil
@@ -185,7 +177,7 @@ func (t *table) forward(ctx context.Context, x plan.Executor, b backwards, r *re
 type recovery struct {
 	snapshot func(annals.Snapshot) error
 	event    func(annals.Event) error
-	newest   *record      // the commit before: a snapshot may be in its middle
+	newest   record       // the commit before: a snapshot may be in its middle
 	covered  annals.SeqNr // the number up to which the snapshot and the events handed over go
 	last     annals.SeqNr
 	handed   bool // a snapshot or an event was handed over
@@ -204,24 +196,14 @@ func (r *recovery) restart(s annals.Snapshot) error {
 	}
 	r.covered, r.begun, r.gap, r.torn = s.SeqNr, false, false, false
 	r.last = max(r.last, s.SeqNr)
-	if r.newest != nil {
-		return r.hand(*r.newest)
-	}
-	return nil
+	return r.hand(r.newest)
 }
 
 func (r *recovery) commit(rec record) error {
-	if r.newest != nil {
-		switch {
-		case rec.seq == r.newest.seq && rec.write == r.newest.write:
-			return nil // the beginning of a page is the end of the one before
-		case rec.seq <= r.newest.seq:
-			return &annals.Error{Kind: annals.ErrTruncated} // of another life of the entity
-		case rec.seq != r.newest.last()+1 && !r.newest.tombstone():
-			return hole(r.newest.last()+1, rec.seq)
-		}
+	if again, err := r.newest.followedBy(rec); again || err != nil {
+		return err
 	}
-	r.newest = &rec
+	r.newest = rec
 	r.last = max(r.last, rec.last())
 	return r.hand(rec)
 }

@@ -23,7 +23,7 @@ func requests(t *testing.T, name string, prepare, do func(b *plantest.Bench)) {
 
 func recoverEntity(b *plantest.Bench) {
 	text := ""
-	last, err := b.Offer.Recover(b.Context(), b, id,
+	last, err := b.Recover(b.Context(), id,
 		func(s annals.Snapshot) error { text += fmt.Sprintf(" snapshot %d", s.SeqNr); return nil },
 		func(e annals.Event) error { text += fmt.Sprintf(" %d", e.SeqNr); return nil })
 	if len(text) > 100 {
@@ -86,7 +86,7 @@ func TestJournalRequests(t *testing.T) {
 	})
 	requests(t, "skip", nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told(fmt.Sprintf("skip to %d", n), b.Offer.SkipTo(b.Context(), b, id, n))
+			b.Told(fmt.Sprintf("skip to %d", n), b.SkipTo(b.Context(), id, n))
 		}
 	})
 	requests(t, "odd-ids", nil, func(b *plantest.Bench) {

@@ -16,11 +16,14 @@ import (
 // maxSnapshotBytes is the most bytes of data in a snapshot. It bounds the memory for reading one.
 const maxSnapshotBytes = 64 << 20
 
-// Save is plan.Snapshots. The put is on condition that there is no snapshot of that number. If there is one, it is replaced, on condition
+// Save is annals.SnapshotStore. The put is on condition that there is no snapshot of that number. If there is one, it is replaced, on condition
 // of its save, and the parts of that save are removed. Without conditions a put that was sent twice could be executed for the second
 // time after a later save, and replace it.
-func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) error {
-	header, err := t.saveParts(ctx, x, s)
+func (t *table) Save(ctx context.Context, s annals.Snapshot) error {
+	if s.Time.IsZero() {
+		s.Time = t.x.Now()
+	}
+	header, err := t.saveParts(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -33,12 +36,12 @@ func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) er
 	}
 	var replaced record
 	for {
-		out, err := x.Write(ctx, w)
+		out, err := t.x.Write(ctx, w)
 		if err != nil {
 			return err
 		}
 		if !out.Refused {
-			return t.deleteParts(ctx, x, replaced)
+			return t.deleteParts(ctx, replaced)
 		}
 		op := &w.Ops[0]
 		op.Condition, op.Names, op.Values = absent, idName, nil
@@ -56,7 +59,7 @@ func (t *table) Save(ctx context.Context, x plan.Executor, s annals.Snapshot) er
 
 // saveParts returns the item of s. Data that does not fit into one item is compressed. If it still does not fit, it is written in parts,
 // before the item itself.
-func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapshot) (plan.Item, error) {
+func (t *table) saveParts(ctx context.Context, s annals.Snapshot) (plan.Item, error) {
 	if len(s.Data) > maxSnapshotBytes {
 		return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, the layout takes %d", len(s.Data), maxSnapshotBytes)}
 	}
@@ -78,8 +81,8 @@ func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapsho
 	count := 0
 	for chunk := range slices.Chunk(data, t.itemBytes-t.itemBytes/100) { // the rest is for the key and the names
 		p := partKey(s.ID, save, count)
-		p[attrFormat], p[attrTime], p[attrData] = plan.N(format), plan.Micros(x.Now()), plan.B(chunk)
-		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: p}}}); err != nil {
+		p[attrFormat], p[attrTime], p[attrData] = plan.N(format), plan.Micros(t.x.Now()), plan.B(chunk)
+		if _, err := t.x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: t.name, Put: p}}}); err != nil {
 			return nil, err
 		}
 		count++
@@ -88,18 +91,18 @@ func (t *table) saveParts(ctx context.Context, x plan.Executor, s annals.Snapsho
 	return it, plan.Fits(it)
 }
 
-// Latest is plan.Snapshots.
-func (t *table) Latest(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	q, some := t.snapshotQuery(id, c)
+// Latest is annals.SnapshotStore.
+func (t *table) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	q, some := snapshotQuery(c)
 	if !some {
 		return annals.Snapshot{}, false, nil
 	}
 	for {
-		rec, ok, err := t.newestSnapshot(ctx, x, id, c, q)
+		rec, ok, err := t.newestSnapshot(ctx, id, c, q)
 		if !ok || err != nil {
 			return annals.Snapshot{}, false, err
 		}
-		s, ok, err := t.load(ctx, x, rec)
+		s, ok, err := t.load(ctx, rec)
 		if ok || err != nil {
 			return s, ok, err
 		}
@@ -108,15 +111,12 @@ func (t *table) Latest(ctx context.Context, x plan.Executor, id annals.Persisten
 
 // newestSnapshot reads backwards. Between two pages a newer snapshot may be saved in the part that was read, and the older one deleted in
 // the part that was not. Snapshots have increasing numbers, so a second read, forwards, finds the newest.
-func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (found record, ok bool, err error) {
+func (t *table) newestSnapshot(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (found record, ok bool, err error) {
 	paged := false
 	back := q
 	back.Backward, back.Limit, back.Paged = true, t.depths.limit(id), func() { paged = true }
-	for it, err := range x.Query(ctx, back) {
-		if err != nil {
-			return record{}, false, err
-		}
-		if rec, err := read(id, it); err != nil || fits(rec, c) {
+	for rec, err := range t.records(ctx, id, back) {
+		if err != nil || fits(rec, c) {
 			return rec, err == nil, err
 		}
 	}
@@ -124,11 +124,7 @@ func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.P
 		return record{}, false, nil
 	}
 	q.Filter, q.Names = standing, standingNames
-	for it, err := range x.Query(ctx, q) {
-		if err != nil {
-			return record{}, false, err
-		}
-		rec, err := read(id, it)
+	for rec, err := range t.records(ctx, id, q) {
 		if err != nil {
 			return record{}, false, err
 		}
@@ -141,13 +137,13 @@ func (t *table) newestSnapshot(ctx context.Context, x plan.Executor, id annals.P
 
 // load reads a snapshot and its parts, if it has any. When parts are missing, it reads the item again: another save may have replaced the
 // snapshot, or it may have been deleted, and the parts are removed last. It returns false for a deleted snapshot.
-func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.Snapshot, bool, error) {
+func (t *table) load(ctx context.Context, rec record) (annals.Snapshot, bool, error) {
 	for {
-		s, complete, err := t.loadParts(ctx, x, rec)
+		s, complete, err := t.loadParts(ctx, rec)
 		if complete || err != nil {
 			return s, complete, err
 		}
-		it, ok, err := x.Get(ctx, plan.Get{Table: t.name, Key: snapshotKey(rec)})
+		it, ok, err := t.x.Get(ctx, plan.Get{Table: t.name, Key: snapshotKey(rec)})
 		if !ok || err != nil {
 			return annals.Snapshot{}, false, err
 		}
@@ -163,7 +159,7 @@ func (t *table) load(ctx context.Context, x plan.Executor, rec record) (annals.S
 }
 
 // loadParts returns the snapshot of rec. It is not complete when parts are missing.
-func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s annals.Snapshot, complete bool, err error) {
+func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, complete bool, err error) {
 	d := decoder{item: rec.item}
 	s = annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta()}
 	zipped := d.flag(attrZip)
@@ -176,7 +172,7 @@ func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s a
 	if rec.parts > 0 {
 		s.Data = nil
 		found := 0
-		for it, err := range x.Query(ctx, plan.Query{Table: t.name, Hash: string(rec.id), From: part(rec.save, rec.parts-1), To: part(rec.save, 0), Backward: true}) {
+		for it, err := range t.x.Query(ctx, plan.Query{Table: t.name, Hash: string(rec.id), From: part(rec.save, rec.parts-1), To: part(rec.save, 0), Backward: true}) {
 			if err != nil {
 				return s, false, err
 			}
@@ -199,20 +195,16 @@ func (t *table) loadParts(ctx context.Context, x plan.Executor, rec record) (s a
 	return s, true, nil
 }
 
-// Delete is plan.Snapshots. It deletes the oldest first, each on condition that it has not been saved again. A deleted snapshot leaves a
+// Delete is annals.SnapshotStore. It deletes the oldest first, each on condition that it has not been saved again. A deleted snapshot leaves a
 // tombstone: otherwise a put that was sent twice could be executed for the second time now, and restore it.
-func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	q, some := t.snapshotQuery(id, c)
+func (t *table) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	q, some := snapshotQuery(c)
 	if !some {
 		return nil
 	}
 	q.Fields = []string{attrSeq, attrFormat, attrTime, attrSave, attrParts}
 	q.Filter, q.Names = standing, standingNames
-	for it, err := range x.Query(ctx, q) {
-		if err != nil {
-			return err
-		}
-		rec, err := read(id, it)
+	for rec, err := range t.records(ctx, id, q) {
 		if err != nil {
 			return err
 		}
@@ -222,9 +214,9 @@ func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.Persisten
 		u := plan.NewUpdate()
 		u.SetTo(attrFormat, u.Value(plan.N(formatGone)))
 		u.SetTo(attrDeleted, u.Value(plan.Bool(true)))
-		u.SetTo(attrErased, u.Value(plan.Micros(x.Now())))
+		u.SetTo(attrErased, u.Value(plan.Micros(t.x.Now())))
 		u.Remove(attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrZip, attrParts)
-		out, err := x.Write(ctx, plan.Write{
+		out, err := t.x.Write(ctx, plan.Write{
 			Ops: []plan.Op{{Table: t.name, Key: snapshotKey(rec), Update: u.Expression(),
 				Condition: u.Name(attrSave) + " = " + u.Value(plan.B(rec.save)), Names: u.Names, Values: u.Values}},
 			Refused: func([]plan.Item, bool) error { return nil }, // saved again, or forgotten
@@ -233,7 +225,7 @@ func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.Persisten
 			return err
 		}
 		if !out.Refused {
-			if err := t.deleteParts(ctx, x, rec); err != nil {
+			if err := t.deleteParts(ctx, rec); err != nil {
 				return err
 			}
 		}
@@ -241,7 +233,7 @@ func (t *table) Delete(ctx context.Context, x plan.Executor, id annals.Persisten
 	return nil
 }
 
-func (t *table) deleteParts(ctx context.Context, x plan.Executor, rec record) error {
+func (t *table) deleteParts(ctx context.Context, rec record) error {
 	if rec.parts == 0 || rec.save == nil {
 		return nil
 	}
@@ -249,7 +241,7 @@ func (t *table) deleteParts(ctx context.Context, x plan.Executor, rec record) er
 	for i := range keys {
 		keys[i] = partKey(rec.id, rec.save, i)
 	}
-	return x.DeleteAll(ctx, t.name, keys)
+	return t.x.DeleteAll(ctx, t.name, keys)
 }
 
 // standing is a filter for snapshots that are not deleted.
@@ -259,8 +251,8 @@ var standingNames = map[string]string{"#save": attrSave, "#gone": attrDeleted}
 
 // snapshotQuery returns the query for snapshots whose numbers fit c, which also finds the commits between them. It returns false when no
 // number fits.
-func (t *table) snapshotQuery(id annals.PersistenceID, c annals.SnapshotCriteria) (plan.Query, bool) {
-	q := plan.Query{Table: t.name, Hash: string(id), From: behind(max(c.MinSeqNr, 0))}
+func snapshotQuery(c annals.SnapshotCriteria) (plan.Query, bool) {
+	q := plan.Query{From: behind(max(c.MinSeqNr, 0))}
 	if c.MaxSeqNr > 0 {
 		q.To = behind(c.MaxSeqNr)
 	}

@@ -70,11 +70,7 @@ func readState(it plan.Item) (annals.State, bool, error) {
 	if err := d.readable("the state"); err != nil {
 		return annals.State{}, false, err
 	}
-	revision, ok := d.number(attrRevision, 1, int64(annals.MaxSeqNr))
-	if !ok {
-		d.wrong(attrRevision)
-	}
-	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(revision), Time: d.time(attrTime), Tags: d.tags(), Metadata: d.meta(), Deleted: d.flag(attrDeleted)}
+	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(d.required(attrRevision, 1, int64(annals.MaxSeqNr))), Time: d.time(attrTime), Tags: d.tags(), Metadata: d.meta(), Deleted: d.flag(attrDeleted)}
 	if !st.Deleted {
 		st.Payload = d.payload()
 	}
@@ -91,7 +87,8 @@ func revision(it plan.Item) annals.SeqNr {
 
 // Write is plan.States: one update, on condition of the revision.
 func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
-	if err := s.journal.announce(ctx, x, w.ID); err != nil {
+	journal := s.journal.on(x)
+	if err := journal.announce(ctx, w.ID); err != nil {
 		return annals.Receipt{}, err
 	}
 	op, err := s.op(&w)
@@ -102,7 +99,7 @@ func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 	if w.Event != nil {
 		// The event's number must be the next of the journal, so the last number is read first. The condition of the put would
 		// only notice a number that is in use.
-		last, err := s.journal.LastSeqNr(ctx, x, w.ID)
+		last, err := journal.LastSeqNr(ctx, w.ID)
 		if err != nil {
 			return annals.Receipt{}, err
 		}
@@ -186,7 +183,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 
 // SkipTo is plan.Offer.SkipStateTo: a tombstone of revision n that remembers four writes without a WriteID.
 func (s states) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
-	if err := s.journal.announce(ctx, x, id); err != nil {
+	if err := s.journal.on(x).announce(ctx, id); err != nil {
 		return err
 	}
 	it := key(id, 0)

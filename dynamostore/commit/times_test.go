@@ -26,7 +26,7 @@ func TestTimesNeverGoDown(t *testing.T) {
 		"a replay":            func(e *entity, x plan.Executor) error { return e.replays(x, 1, true) },
 		"the end of a replay": func(e *entity, x plan.Executor) error { return e.replays(x, e.acked+1, true) },
 		"the last number": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.Journal.LastSeqNr(e.ctx, x, e.id)
+			_, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, e.id)
 			return err
 		},
 		"its own write": func(e *entity, x plan.Executor) error { return e.append(x, e.acked, 1, 'a') },
@@ -62,7 +62,7 @@ func TestTimesNeverGoDown(t *testing.T) {
 					t.Fatal(err)
 				}
 				var before time.Time
-				for e, err := range slow.offer.Journal.Replay(t.Context(), x, id, 1, annals.MaxSeqNr) {
+				for e, err := range slow.offer.On(x).Journal.Replay(t.Context(), id, 1, annals.MaxSeqNr) {
 					if err != nil || e.Time.Before(before) {
 						t.Errorf("event %d of %v follows one of %v, %v", e.SeqNr, e.Time, before, err)
 					}

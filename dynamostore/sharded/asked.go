@@ -3,7 +3,6 @@ package sharded
 import (
 	"context"
 	"hash/maphash"
-	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -11,14 +10,14 @@ import (
 
 // fits looks id up in the index and returns an error if a row has a key that does not fit the settings: reads by key do not find such a row.
 // It is called before an id is considered to have no rows, or its first rows to be deleted. Each id is looked up once in a process.
-func (r rows) fits(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
+func (r rows) fits(ctx context.Context, id annals.PersistenceID) error {
 	if !r.keyed() || r.asked == nil || r.asked.has(id) {
 		return nil
 	}
 	if _, err := r.resolver.key(id, 1); err != nil {
 		return nil // such an id is read through the index
 	}
-	it, ok, err := r.indexed(ctx, x, wanted{id: id, to: annals.MaxSeqNr, limit: 1})
+	it, ok, err := r.indexed(ctx, wanted{id: id, to: annals.MaxSeqNr, limit: 1})
 	if err != nil {
 		return err
 	}
@@ -32,10 +31,10 @@ func (r rows) fits(ctx context.Context, x plan.Executor, id annals.PersistenceID
 }
 
 // indexed returns the first row of w in the index.
-func (r rows) indexed(ctx context.Context, x plan.Executor, w wanted) (plan.Item, bool, error) {
+func (r rows) indexed(ctx context.Context, w wanted) (plan.Item, bool, error) {
 	r.byIndex, r.dense = true, false
 	w.fields = []string{}
-	for it, err := range r.read(ctx, x, w) {
+	for it, err := range r.read(ctx, w) {
 		return it, err == nil, err
 	}
 	return nil, false, nil
@@ -53,34 +52,21 @@ func (r rows) misplaced(it plan.Item) error {
 		"For a table with keys of several settings there is ReadThrough: Index", r.table, annals.Quote(id), n, keyText(r.resolver.keyOf(it)), keyText(key))
 }
 
-// asked is a set of hashes of ids, in bounded memory: ids added before the last askedMost ones may be missing.
+// asked is a set of ids, in bounded memory. It has their hashes.
 type asked struct {
-	mu         sync.Mutex
-	seed       maphash.Seed
-	new, older map[uint64]struct{}
+	seed   maphash.Seed
+	hashes plan.Recent[uint64, struct{}]
 }
 
-const askedMost = 1 << 16
-
-func newAsked() *asked { return &asked{seed: maphash.MakeSeed(), new: map[uint64]struct{}{}} }
+func newAsked() *asked {
+	return &asked{maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: 1 << 16}}
+}
 
 func (a *asked) has(id annals.PersistenceID) bool {
-	h := maphash.String(a.seed, string(id))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, ok := a.new[h]
-	if !ok {
-		_, ok = a.older[h]
-	}
+	_, ok := a.hashes.Get(maphash.String(a.seed, string(id)))
 	return ok
 }
 
 func (a *asked) add(id annals.PersistenceID) {
-	h := maphash.String(a.seed, string(id))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.new) >= askedMost {
-		a.new, a.older = map[uint64]struct{}{}, a.new
-	}
-	a.new[h] = struct{}{}
+	a.hashes.Change(maphash.String(a.seed, string(id)), func(struct{}, bool) (none struct{}) { return none })
 }

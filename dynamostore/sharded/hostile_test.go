@@ -98,10 +98,10 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	event := plantest.Event(secret)
 	event.Tags = []string{"red"}
 	for n := range annals.SeqNr(3) {
-		if _, err := o.offer.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: n, WriteID: plantest.WriteID(byte(n)), Events: []annals.NewEvent{event}}); err != nil {
+		if _, err := o.offer.On(o.x).Journal.Append(t.Context(), annals.Commit{ID: o.id, After: n, WriteID: plantest.WriteID(byte(n)), Events: []annals.NewEvent{event}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.offer.Snapshots.Save(t.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n + 1, Time: o.x.Now(), Payload: event.Payload, Metadata: event.Payload}); err != nil {
+		if err := o.offer.On(o.x).Snapshots.Save(t.Context(), annals.Snapshot{ID: o.id, SeqNr: n + 1, Time: o.x.Now(), Payload: event.Payload, Metadata: event.Payload}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,25 +115,25 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 
 	told("check", o.offer.Check(t.Context(), o.x, false))
 	var before annals.SeqNr
-	for e, err := range o.offer.Journal.Replay(t.Context(), o.x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.On(o.x).Journal.Replay(t.Context(), o.id, 1, annals.MaxSeqNr) {
 		if told("replay", err); err == nil && (e.SeqNr <= before || e.ID != o.id) {
 			t.Errorf("event %d of %q behind %d", e.SeqNr, e.ID, before)
 		}
 		before = e.SeqNr
 	}
-	last, err := o.offer.Journal.LastSeqNr(t.Context(), o.x, o.id)
+	last, err := o.offer.On(o.x).Journal.LastSeqNr(t.Context(), o.id)
 	if told("last number", err); last < 0 {
 		t.Errorf("the last number is %d", last)
 	}
-	_, err = o.offer.Recover(t.Context(), o.x, o.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	_, err = o.offer.On(o.x).Recover(t.Context(), o.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	told("recover", err)
 	for _, c := range []annals.SnapshotCriteria{{}, {MaxSeqNr: 3}, {MaxTime: o.x.Now()}} {
-		s, ok, err := o.offer.Snapshots.Latest(t.Context(), o.x, o.id, c)
+		s, ok, err := o.offer.On(o.x).Snapshots.Latest(t.Context(), o.id, c)
 		if told("newest snapshot", err); ok && (s.SeqNr < 0 || s.ID != o.id) {
 			t.Errorf("snapshot %d of %q", s.SeqNr, s.ID)
 		}
 	}
-	_, err = o.offer.Journal.Append(t.Context(), o.x, annals.Commit{ID: o.id, After: 1, WriteID: plantest.WriteID(1), Events: []annals.NewEvent{event}})
+	_, err = o.offer.On(o.x).Journal.Append(t.Context(), annals.Commit{ID: o.id, After: 1, WriteID: plantest.WriteID(1), Events: []annals.NewEvent{event}})
 	told("append", err)
 	st, ok, err := o.offer.States.Get(t.Context(), o.x, o.id)
 	if told("get state", err); ok && (st.Revision < 0 || st.ID != o.id) {
@@ -143,9 +143,9 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	_, err = o.offer.States.Write(t.Context(), o.x, write)
 	told("write state", err)
 	told("skip state", o.offer.SkipStateTo(t.Context(), o.x, o.id, 3))
-	told("delete events", o.offer.Journal.DeleteTo(t.Context(), o.x, o.id, annals.MaxSeqNr))
-	told("skip", o.offer.SkipTo(t.Context(), o.x, o.id, 3))
-	told("delete snapshots", o.offer.Snapshots.Delete(t.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
+	told("delete events", o.offer.On(o.x).Journal.DeleteTo(t.Context(), o.id, annals.MaxSeqNr))
+	told("skip", o.offer.On(o.x).SkipTo(t.Context(), o.id, 3))
+	told("delete snapshots", o.offer.On(o.x).Snapshots.Delete(t.Context(), o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
 }
 
 // spoil makes the row of a number hostile; "" is any.

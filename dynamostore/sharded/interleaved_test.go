@@ -118,7 +118,7 @@ func newOwner(t *testing.T, l sharded.Layout) owner {
 func (o owner) append(from, to annals.SeqNr) {
 	o.Helper()
 	for n := from; n <= to; n++ {
-		if _, err := o.offer.Journal.Append(o.Context(), o.x, annals.Commit{ID: o.id, After: n - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event(fmt.Sprint(n))}}); err != nil {
+		if _, err := o.offer.On(o.x).Journal.Append(o.Context(), annals.Commit{ID: o.id, After: n - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event(fmt.Sprint(n))}}); err != nil {
 			o.Fatalf("append after %d: %v", n-1, err)
 		}
 	}
@@ -126,21 +126,21 @@ func (o owner) append(from, to annals.SeqNr) {
 
 func (o owner) save(n annals.SeqNr) {
 	o.Helper()
-	if err := o.offer.Snapshots.Save(o.Context(), o.x, annals.Snapshot{ID: o.id, SeqNr: n, Time: o.x.Now(), Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}}); err != nil {
+	if err := o.offer.On(o.x).Snapshots.Save(o.Context(), annals.Snapshot{ID: o.id, SeqNr: n, Time: o.x.Now(), Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}}); err != nil {
 		o.Fatalf("save %d: %v", n, err)
 	}
 }
 
 func (o owner) prune(to annals.SeqNr) {
 	o.Helper()
-	if err := o.offer.Snapshots.Delete(o.Context(), o.x, o.id, annals.SnapshotCriteria{MaxSeqNr: to}); err != nil {
+	if err := o.offer.On(o.x).Snapshots.Delete(o.Context(), o.id, annals.SnapshotCriteria{MaxSeqNr: to}); err != nil {
 		o.Fatalf("delete snapshots up to %d: %v", to, err)
 	}
 }
 
 func (o owner) delete(to annals.SeqNr) {
 	o.Helper()
-	if err := o.offer.Journal.DeleteTo(o.Context(), o.x, o.id, to); err != nil {
+	if err := o.offer.On(o.x).Journal.DeleteTo(o.Context(), o.id, to); err != nil {
 		o.Fatalf("delete up to %d: %v", to, err)
 	}
 }
@@ -197,7 +197,7 @@ func TestLatestBesideSavesAndDeletes(t *testing.T) {
 				o.save(4)
 				return o, []func(){func() { o.save(5) }, func() { o.prune(4) }, func() { o.save(6) }, func() { o.prune(5) }}
 			}, func(o owner, x plan.Executor) {
-				s, ok, err := o.offer.Snapshots.Latest(t.Context(), x, o.id, annals.SnapshotCriteria{})
+				s, ok, err := o.offer.On(x).Snapshots.Latest(t.Context(), o.id, annals.SnapshotCriteria{})
 				if err != nil || !ok || s.SeqNr < 4 || s.SeqNr > 6 {
 					t.Errorf("newest snapshot: %d, %v, %v; want one of 4 to 6", s.SeqNr, ok, err)
 				}
@@ -230,7 +230,7 @@ func TestRecoverBesideAnOwner(t *testing.T) {
 
 func recoverWhole(o owner, x plan.Executor) {
 	var state []annals.SeqNr // the numbers that it has seen
-	last, err := o.offer.Recover(o.Context(), x, o.id, func(s annals.Snapshot) error {
+	last, err := o.offer.On(x).Recover(o.Context(), o.id, func(s annals.Snapshot) error {
 		state = nil
 		for n := annals.SeqNr(1); n <= s.SeqNr; n++ {
 			state = append(state, n)
@@ -264,7 +264,7 @@ func TestReplayBesideAppendsToManyShards(t *testing.T) {
 			o.append(first+1, all)
 		}
 	}}
-	for e, err := range o.offer.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.On(x).Journal.Replay(t.Context(), o.id, 1, annals.MaxSeqNr) {
 		if err != nil || e.SeqNr != next {
 			t.Fatalf("event %d, %v; want %d", e.SeqNr, err, next)
 		}
@@ -283,7 +283,7 @@ func TestBoundedReplayBesideHardDelete(t *testing.T) {
 		o.append(1, 10)
 		var yielded annals.SeqNr
 		var failed error
-		for e, err := range o.offer.Journal.Replay(t.Context(), stepped{o.x, 1, func() {}}, o.id, 1, to) {
+		for e, err := range o.offer.On(stepped{o.x, 1, func() {}}).Journal.Replay(t.Context(), o.id, 1, to) {
 			if failed = err; err == nil {
 				if yielded = e.SeqNr; yielded == 3 {
 					o.delete(9)
@@ -311,7 +311,7 @@ func TestReplayPastAHoleBesideDelete(t *testing.T) {
 	var failed error
 	deleted := false
 	x := stepped{o.x, 1, func() {}}
-	for e, err := range o.offer.Journal.Replay(t.Context(), x, o.id, 1, annals.MaxSeqNr) {
+	for e, err := range o.offer.On(x).Journal.Replay(t.Context(), o.id, 1, annals.MaxSeqNr) {
 		if failed = err; err == nil && e.SeqNr == 5 && !deleted {
 			deleted = true
 			o.delete(8)
@@ -332,9 +332,9 @@ func TestDeletesAreBounded(t *testing.T) {
 		o.save(n + 1)
 	}
 	for name, run := range map[string]func(x plan.Executor) error{
-		"events": func(x plan.Executor) error { return o.offer.Journal.DeleteTo(t.Context(), x, o.id, rows) },
+		"events": func(x plan.Executor) error { return o.offer.On(x).Journal.DeleteTo(t.Context(), o.id, rows) },
 		"snapshots": func(x plan.Executor) error {
-			return o.offer.Snapshots.Delete(t.Context(), x, o.id, annals.SnapshotCriteria{MaxSeqNr: rows})
+			return o.offer.On(x).Snapshots.Delete(t.Context(), o.id, annals.SnapshotCriteria{MaxSeqNr: rows})
 		},
 	} {
 		x := &counted{}

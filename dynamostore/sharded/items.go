@@ -144,21 +144,11 @@ func misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }
 
-func valueText(v attribute) string {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return v.Value
-	case *types.AttributeValueMemberN:
-		return v.Value
-	}
-	return ""
-}
-
 // keyText formats a key for an error.
 func keyText(key plan.Item) string {
 	parts := make([]string, 0, len(key))
 	for name, v := range key {
-		parts = append(parts, name+" "+annals.Quote(valueText(v)))
+		parts = append(parts, name+" "+annals.Quote(plan.KeyText(v)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")

@@ -11,28 +11,19 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// journal is the journal table. It is a plan.Journal.
+// journal is the journal table. It is an annals.Journal.
 type journal struct {
-	name, index  string
+	rows         rows
 	columns      JournalColumns
 	tagSeparator string
 	hard         bool
 	other        map[string]bool // see settings
-	rows         rows
-	times        plan.Times
+	times        *plan.Times
 }
 
-func (j *journal) table() plan.Table {
-	t := plan.Table{Name: j.name, Hash: j.rows.resolver.hashKey(), Range: j.rows.resolver.rangeKey(), Stream: true}
-	if j.rows.asked != nil {
-		t.Indexes = []plan.Index{{Name: j.index, Hash: plan.Key{Name: j.columns.PersistenceID}, Range: plan.Key{Name: j.columns.SequenceNr, Number: true}}}
-	}
-	return t
-}
-
-// Append is plan.Journal. Each event is a row, on condition that there is none at its key. Several rows are one transaction.
-func (j *journal) Append(ctx context.Context, x plan.Executor, c annals.Commit) (annals.Receipt, error) {
-	now := j.times.NotBefore(c.ID, x.Now())
+// Append is annals.Journal. Each event is a row, on condition that there is none at its key. Several rows are one transaction.
+func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	now := j.times.NotBefore(c.ID, j.rows.x.Now())
 	ours := func(old plan.Item) bool { return j.writtenBy(old, c) }
 	w := plan.Write{Ops: make([]plan.Op, len(c.Events)), Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
 	for i := range c.Events {
@@ -40,14 +31,14 @@ func (j *journal) Append(ctx context.Context, x plan.Executor, c annals.Commit) 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops[i] = plan.Op{Table: j.name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
+		w.Ops[i] = plan.Op{Table: j.rows.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
 	}
 	if c.After == 0 {
-		if err := j.rows.fits(ctx, x, c.ID); err != nil {
+		if err := j.rows.fits(ctx, c.ID); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
-	out, err := x.Write(ctx, w)
+	out, err := j.rows.x.Write(ctx, w)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -80,10 +71,13 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
 }
 
-// Replay is plan.Journal. Gaps are legal in these tables: an event that the JVM has rejected leaves an unused number. Rows are deleted in
+// Replay is annals.Journal. Gaps are legal in these tables: an event that the JVM has rejected leaves an unused number. Rows are deleted in
 // ascending order. So if a gap after a yielded event is due to a delete, that event has been deleted too, which Replay checks.
-func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
+		if from < 1 {
+			return // a recovery from a snapshot with the highest number
+		}
 		fail := func(err error) { yield(annals.Event{}, err) }
 		var before plan.Item // the row of the last event yielded
 		last := from - 1     // its number
@@ -91,7 +85,7 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 		begun := false       // a row was found
 		var at time.Time     // of the last event yielded
 		defer func() { j.times.Learn(id, at) }()
-		for it, err := range j.rows.read(ctx, x, wanted{id: id, from: from, to: to}) {
+		for it, err := range j.rows.read(ctx, wanted{id: id, from: from, to: to}) {
 			if err != nil {
 				fail(err)
 				return
@@ -102,7 +96,7 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 				return
 			}
 			if !begun && from == 1 && e.SeqNr > 1 {
-				if err := j.rows.fits(ctx, x, id); err != nil {
+				if err := j.rows.fits(ctx, id); err != nil {
 					fail(err)
 					return
 				}
@@ -113,7 +107,7 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 				continue
 			}
 			if before != nil && e.SeqNr != last+1 {
-				if err := j.stands(ctx, x, before); err != nil {
+				if err := j.stands(ctx, before); err != nil {
 					fail(err)
 					return
 				}
@@ -126,9 +120,9 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 		var err error
 		switch {
 		case !begun && from == 1:
-			err = j.rows.fits(ctx, x, id)
+			err = j.rows.fits(ctx, id)
 		case before != nil && last < to && (flagged || j.hard):
-			err = j.stands(ctx, x, before) // the events after it may have been deleted
+			err = j.stands(ctx, before) // the events after it may have been deleted
 		}
 		if err != nil {
 			fail(err)
@@ -137,34 +131,34 @@ func (j *journal) Replay(ctx context.Context, x plan.Executor, id annals.Persist
 }
 
 // stands returns ErrTruncated if a row has been deleted since it was read.
-func (j *journal) stands(ctx context.Context, x plan.Executor, row plan.Item) error {
-	it, ok, err := x.Get(ctx, plan.Get{Table: j.name, Key: j.rows.resolver.keyOf(row)})
+func (j *journal) stands(ctx context.Context, row plan.Item) error {
+	it, ok, err := j.rows.x.Get(ctx, plan.Get{Table: j.rows.table, Key: j.rows.resolver.keyOf(row)})
 	if err == nil && (!ok || plan.Flag(it, j.columns.Deleted)) {
 		err = &annals.Error{Kind: annals.ErrTruncated}
 	}
 	return err
 }
 
-// LastSeqNr is plan.Journal: flagged rows count.
-func (j *journal) LastSeqNr(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.SeqNr, error) {
-	last, err := j.rows.newest(ctx, x, id)
+// LastSeqNr is annals.Journal: flagged rows count.
+func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	last, err := j.rows.newest(ctx, id)
 	if last == 0 && err == nil {
-		err = j.rows.fits(ctx, x, id)
+		err = j.rows.fits(ctx, id)
 	}
 	return last, err
 }
 
-// DeleteTo is plan.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
+// DeleteTo is annals.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
 // because it has the entity's last number.
-func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, to annals.SeqNr) error {
-	last, err := j.LastSeqNr(ctx, x, id)
+func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, id)
 	if err != nil {
 		return err
 	}
 	if to = min(to, last); to == 0 {
 		return nil
 	}
-	for it, err := range j.rows.read(ctx, x, wanted{id: id, from: 1, to: to, fields: []string{j.columns.Deleted}, all: true}) {
+	for it, err := range j.rows.read(ctx, wanted{id: id, from: 1, to: to, fields: []string{j.columns.Deleted}, all: true}) {
 		if err != nil {
 			return err
 		}
@@ -172,28 +166,28 @@ func (j *journal) DeleteTo(ctx context.Context, x plan.Executor, id annals.Persi
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}
-		op := plan.Op{Table: j.name, Key: j.rows.resolver.keyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
+		op := plan.Op{Table: j.rows.table, Key: j.rows.resolver.keyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
 		if !remove {
 			op.Update = "SET #deleted = :true"
 			op.Names["#deleted"], op.Values[":true"] = j.columns.Deleted, plan.Bool(true)
 		}
-		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := j.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// SkipTo is plan.Offer.SkipTo. It stores rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes do. Row n has the
+// SkipTo is annals.Skipper. It stores rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes do. Row n has the
 // last number, and row 1 makes an append after 0 fail.
-func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.PersistenceID, n annals.SeqNr) error {
-	last, err := j.LastSeqNr(ctx, x, id)
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, id)
 	if err != nil {
 		return err
 	}
 	skipped := func(old plan.Item) bool { return plan.Flag(old, j.columns.Deleted) && j.writer(old) == "" }
 	if last == n {
-		old, err := j.rows.byKey(ctx, x, id, n, n)
+		old, err := j.rows.byKey(ctx, id, n, n)
 		if err != nil || len(old) == 1 && skipped(old[0]) {
 			return err
 		}
@@ -210,11 +204,11 @@ func (j *journal) SkipTo(ctx context.Context, x plan.Executor, id annals.Persist
 		it[j.columns.PersistenceID] = plan.S(string(id))
 		it[j.columns.SequenceNr] = plan.N(number)
 		it[j.columns.Deleted] = plan.Bool(true)
-		it[j.columns.Ordering] = plan.N(x.Now().UnixMilli())
+		it[j.columns.Ordering] = plan.N(j.rows.x.Now().UnixMilli())
 		it[j.columns.Message] = plan.B(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}.Append(nil))
-		w.Ops = append(w.Ops, plan.Op{Table: j.name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
+		w.Ops = append(w.Ops, plan.Op{Table: j.rows.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
 	}
-	_, err = x.Write(ctx, w)
+	_, err = j.rows.x.Write(ctx, w)
 	return err
 }
 

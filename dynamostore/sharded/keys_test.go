@@ -149,8 +149,8 @@ func TestQueries(t *testing.T) {
 	}
 	defaults := Layout{ShardCount: 64}
 	q, err := rowsOf(defaults).queries(wanted{id: "counter-a8d46579bc2f4caf8c3b8dc2db984227", from: 3, to: annals.MaxSeqNr})
-	if err != nil || len(q) != 1 || q[0].Hash != "counter-0000000000000000000000000000000000000035" || valueText(q[0].From) != "a8d46579bc2f4caf8c3b8dc2db984227-0000000000000000003" ||
-		valueText(q[0].To) != "a8d46579bc2f4caf8c3b8dc2db984227-9223372036854775807" || q[0].Index != "" || valueText(q[0].Values[":id"]) != "counter-a8d46579bc2f4caf8c3b8dc2db984227" {
+	if err != nil || len(q) != 1 || q[0].Hash != "counter-0000000000000000000000000000000000000035" || plan.KeyText(q[0].From) != "a8d46579bc2f4caf8c3b8dc2db984227-0000000000000000003" ||
+		plan.KeyText(q[0].To) != "a8d46579bc2f4caf8c3b8dc2db984227-9223372036854775807" || q[0].Index != "" || plan.KeyText(q[0].Values[":id"]) != "counter-a8d46579bc2f4caf8c3b8dc2db984227" {
 		t.Errorf("%+v, %v", q, err)
 	}
 	spread := Layout{ShardCount: 8, Journal: Journal{PartitionKey: SequenceNumberBased}}

@@ -138,16 +138,15 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxPartitionKey}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
-		offer.Journal, offer.SkipTo = j, j.SkipTo
-		offer.Recover = recovery{j, s, l.Snapshot.Off}.Recover
-		offer.Tables = append(offer.Tables, j.table())
+		table := j.rows.shape()
+		table.Stream = true
+		offer.Tables = append(offer.Tables, table)
 		checks = append(checks, j.settings())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, j.rows.resolver.maxID())
 		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
-		offer.Snapshots = s
-		offer.Tables = append(offer.Tables, s.table())
+		offer.Tables = append(offer.Tables, s.rows.shape())
 		checks = append(checks, s.settings())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, s.rows.resolver.maxID())
 		c.Snapshots, c.ManySnapshots = true, true
@@ -163,6 +162,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 		offer.SkipStateTo = st.skip()
 	}
 	offer.Check = check(checks...)
+	offer.On = func(x plan.Executor) plan.Contracts {
+		j, s := *j, *s
+		j.rows, s.rows = j.rows.on(x), s.rows.on(x)
+		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j, &s, l.Snapshot.Off}, Skipper: &j}
+	}
 	return offer, nil
 }
 
@@ -214,7 +218,7 @@ func (l Layout) other() map[string]bool {
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{name: or(c.Table, "Journal"), index: or(c.Index, "GetJournalRowsIndex"), tagSeparator: or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
+	j := &journal{times: &plan.Times{}, tagSeparator: or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
 	fill(&j.columns.PartitionKey, "pkey")
 	fill(&j.columns.PersistenceID, "persistence-id")
 	fill(&j.columns.SequenceNr, "sequence-nr")
@@ -230,13 +234,13 @@ func (l Layout) journal() (*journal, error) {
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
-	j.rows = rows{table: j.name, index: j.index, resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	j.rows = rows{table: or(c.Table, "Journal"), index: or(c.Index, "GetJournalRowsIndex"), resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
 	return j, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags)
 }
 
 func (l Layout) snapshots() (*snapshots, error) {
 	c := l.Snapshot
-	s := &snapshots{name: or(c.Table, "Snapshot"), index: or(c.Index, "GetSnapshotRowsIndex"), columns: c.Columns, legacy: c.Legacy}
+	s := &snapshots{columns: c.Columns, legacy: c.Legacy}
 	fill(&s.columns.PartitionKey, "pkey")
 	fill(&s.columns.SortKey, "skey")
 	fill(&s.columns.PersistenceID, "persistence-id")
@@ -248,7 +252,7 @@ func (l Layout) snapshots() (*snapshots, error) {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	r.partition, r.sort = s.columns.PartitionKey, s.columns.SortKey
-	s.rows = rows{table: s.name, index: s.index, resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	s.rows = rows{table: or(c.Table, "Snapshot"), index: or(c.Index, "GetSnapshotRowsIndex"), resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
 	if c.Legacy {
 		s.rows.resolver, s.rows.byIndex, s.rows.asked = legacyResolver(s.columns), false, nil
 	}

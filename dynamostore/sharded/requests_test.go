@@ -85,7 +85,7 @@ func TestRequests(t *testing.T) {
 	}
 	requests("replay-over-a-hole", byNumber, holed, func(b *plantest.Bench) { b.Replay(1, annals.MaxSeqNr) })
 	requests("replay-overtaken-by-a-delete", byNumber, holed, func(b *plantest.Bench) {
-		for e, err := range b.Offer.Journal.Replay(b.Context(), b, b.ID, 1, annals.MaxSeqNr) {
+		for e, err := range b.Journal.Replay(b.Context(), b.ID, 1, annals.MaxSeqNr) {
 			switch {
 			case err != nil:
 				b.Told("replay", err)
@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 	})
 	requests("skip", byNumber, nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told("skip", b.Offer.SkipTo(b.Context(), b, b.ID, n))
+			b.Told("skip", b.SkipTo(b.Context(), b.ID, n))
 		}
 	})
 	snapshots := func(b *plantest.Bench) {
@@ -151,9 +151,9 @@ func TestRequests(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		fitting := b.Offer
-		b.Offer = other
+		fitting := b.Contracts
+		b.Contracts = other.On(b)
 		b.Append(0, "1")
-		b.Offer = fitting
+		b.Contracts = fitting
 	}, func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, false)) })
 }

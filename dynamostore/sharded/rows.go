@@ -14,11 +14,27 @@ import (
 type rows struct {
 	table, index string
 	resolver     resolver
-	id, number   string // attributes
-	deleted      string // attribute, "" where the table has none
-	dense        bool   // numbers are consecutive, so that rows that are not in an index yet can be read by key
-	byIndex      bool   // read through the index, even if reads by key are possible
-	asked        *asked // ids that were looked up in the index; nil for a table without an index
+	id, number   string        // attributes
+	deleted      string        // attribute, "" where the table has none
+	dense        bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
+	byIndex      bool          // read through the index, even if reads by key are possible
+	asked        *asked        // ids that were looked up in the index; nil for a table without an index
+	x            plan.Executor // runs the requests; nil until on
+}
+
+// on returns r with the executor of its requests.
+func (r rows) on(x plan.Executor) rows {
+	r.x = x
+	return r
+}
+
+// shape describes the table.
+func (r rows) shape() plan.Table {
+	t := plan.Table{Name: r.table, Hash: r.resolver.hashKey(), Range: r.resolver.rangeKey()}
+	if r.asked != nil {
+		t.Indexes = []plan.Index{{Name: r.index, Hash: plan.Key{Name: r.id}, Range: plan.Key{Name: r.number, Number: true}}}
+	}
+	return t
 }
 
 // wanted says which rows to read.
@@ -36,11 +52,11 @@ func (r rows) keyed() bool { return r.resolver.ordered() && !r.byIndex }
 
 // read yields rows in the order of their numbers, including those flagged as deleted. A row that was not asked for, or is out of order, is
 // ErrCorrupt.
-func (r rows) read(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[plan.Item, error] {
+func (r rows) read(ctx context.Context, w wanted) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		var before annals.SeqNr
 		begun := false
-		for it, err := range r.find(ctx, x, w) {
+		for it, err := range r.find(ctx, w) {
 			n, whole := plan.Number(it, r.number)
 			at := annals.SeqNr(n)
 			switch {
@@ -67,7 +83,7 @@ func (r rows) corrupt(it plan.Item, err error) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, row %s: %w", r.table, keyText(r.resolver.keyOf(it)), err)}
 }
 
-func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[plan.Item, error] {
+func (r rows) find(ctx context.Context, w wanted) iter.Seq2[plan.Item, error] {
 	if w.fields != nil {
 		fields := []string{r.resolver.partition, r.resolver.sort, r.id, r.number}
 		if r.resolver.sort == r.number {
@@ -80,11 +96,11 @@ func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	}
 	if r.keyed() {
 		if queries, err := r.queries(w); err == nil {
-			merged := x.Merge(ctx, queries, r.number)
+			merged := r.x.Merge(ctx, queries, r.number)
 			if !r.dense || w.backward || len(queries) == 1 {
 				return merged
 			}
-			return r.complete(ctx, x, w, merged, false)
+			return r.complete(ctx, w, merged, false)
 		}
 		// No key can be computed for the id. The plugin cannot have written rows with this setting, but can have written some with an
 		// older one, which the index has.
@@ -94,9 +110,9 @@ func (r rows) find(ctx context.Context, x plan.Executor, w wanted) iter.Seq2[pla
 	}
 	q := plan.Query{Table: r.table, Index: r.index, Hash: string(w.id), From: plan.N(w.from), To: plan.N(w.to), Backward: w.backward, Limit: w.limit, Fields: w.fields}
 	if !r.dense || w.backward {
-		return x.Query(ctx, q)
+		return r.x.Query(ctx, q)
 	}
-	return r.complete(ctx, x, w, x.Query(ctx, q), true)
+	return r.complete(ctx, w, r.x.Query(ctx, q), true)
 }
 
 // queries returns the queries of all shards of an id. Several ids share a shard, so the rows of others are filtered out.
@@ -145,7 +161,7 @@ const (
 // complete yields the rows found, one for each number, and the rows missing between them: rows that an index does not have yet, and rows that
 // were written to a shard after it was read, while a later row was found in another shard. If behind is set, it also reads rows after
 // the last one.
-func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found iter.Seq2[plan.Item, error], behind bool) iter.Seq2[plan.Item, error] {
+func (r rows) complete(ctx context.Context, w wanted, found iter.Seq2[plan.Item, error], behind bool) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		next := w.from
 		var held plan.Item // the best row of number next-1, not yet yielded
@@ -162,7 +178,7 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 			if held != nil && !yield(held, nil) {
 				return
 			}
-			if n > next && !r.between(ctx, x, w.id, next, n-1, yield) {
+			if n > next && !r.between(ctx, w.id, next, n-1, yield) {
 				return
 			}
 			held, next = it, n+1
@@ -171,7 +187,7 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 			return
 		}
 		for behind && next > 0 && next <= w.to { // next overflows behind the last number there is
-			more, err := r.byKey(ctx, x, w.id, next, min(w.to-next, lag-1)+next)
+			more, err := r.byKey(ctx, w.id, next, min(w.to-next, lag-1)+next)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -192,12 +208,12 @@ func (r rows) complete(ctx context.Context, x plan.Executor, w wanted, found ite
 // between reads the rows from … to, which were not found, by their computed keys and yields them. It returns false when the read is to end.
 // There are two reasons for missing rows. Rows that were deleted are the lowest of the gap; rows that were written meanwhile are the
 // highest. So the search goes down from to until unseen consecutive numbers have no rows.
-func (r rows) between(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
+func (r rows) between(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
 	var part []plan.Item
 	start, end := to+1, to // of part
 	for start > from {
 		below := max(from, start-unseen)
-		found, err := r.byKey(ctx, x, id, below, start-1)
+		found, err := r.byKey(ctx, id, below, start-1)
 		if err != nil {
 			yield(nil, err)
 			return false
@@ -218,7 +234,7 @@ func (r rows) between(ctx context.Context, x plan.Executor, id annals.Persistenc
 		}
 		var err error // the rows above are read a second time, so that only one part is in memory
 		start, end = end+1, min(to, end+unseen)
-		if part, err = r.byKey(ctx, x, id, start, end); err != nil {
+		if part, err = r.byKey(ctx, id, start, end); err != nil {
 			yield(nil, err)
 			return false
 		}
@@ -226,7 +242,7 @@ func (r rows) between(ctx context.Context, x plan.Executor, id annals.Persistenc
 }
 
 // byKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
-func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
+func (r rows) byKey(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
 	if from <= 0 || from > to {
 		return nil, nil
 	}
@@ -240,7 +256,7 @@ func (r rows) byKey(ctx context.Context, x plan.Executor, id annals.PersistenceI
 			break
 		}
 	}
-	items, err := x.GetAll(ctx, plan.GetAll{Table: r.table, Keys: keys})
+	items, err := r.x.GetAll(ctx, plan.GetAll{Table: r.table, Keys: keys})
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +297,7 @@ func (r rows) better(id annals.PersistenceID, a, b plan.Item) plan.Item {
 }
 
 func sameKey(a, b plan.Item) bool {
-	return maps.EqualFunc(a, b, func(a, b attribute) bool { return valueText(a) == valueText(b) })
+	return maps.EqualFunc(a, b, func(a, b attribute) bool { return plan.KeyText(a) == plan.KeyText(b) })
 }
 
 func (r rows) numberOf(it plan.Item) annals.SeqNr {
@@ -290,8 +306,8 @@ func (r rows) numberOf(it plan.Item) annals.SeqNr {
 }
 
 // newest returns the highest number that has a row; 0 when there is no row.
-func (r rows) newest(ctx context.Context, x plan.Executor, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	for it, err := range r.read(ctx, x, wanted{id: id, from: 1, to: annals.MaxSeqNr, backward: true, limit: 1, fields: []string{}}) {
+func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	for it, err := range r.read(ctx, wanted{id: id, from: 1, to: annals.MaxSeqNr, backward: true, limit: 1, fields: []string{}}) {
 		if err != nil {
 			return 0, err
 		}
@@ -307,7 +323,7 @@ func (r rows) newest(ctx context.Context, x plan.Executor, id annals.Persistence
 		step = lag
 	}
 	for last < annals.MaxSeqNr {
-		more, err := r.byKey(ctx, x, id, last+1, last+min(step, annals.MaxSeqNr-last))
+		more, err := r.byKey(ctx, id, last+1, last+min(step, annals.MaxSeqNr-last))
 		if err != nil || len(more) == 0 {
 			return last, err
 		}

@@ -117,13 +117,13 @@ func (s settings) knows(name string) bool {
 
 func (j *journal) settings() settings {
 	c := j.columns
-	return settings{table: j.name, key: j.rows.resolver.names(), other: j.other, place: j.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+	return settings{table: j.rows.table, key: j.rows.resolver.names(), other: j.other, place: j.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
 		{name: c.SequenceNr, kind: number}, {name: c.Deleted, kind: boolean}, {name: c.Message, kind: binary}, {name: c.Ordering, kind: number}, {name: c.Tags, kind: text, optional: true}}}
 }
 
 func (s *snapshots) settings() settings {
 	c := s.columns
-	return settings{table: s.name, key: s.rows.resolver.names(), place: s.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+	return settings{table: s.rows.table, key: s.rows.resolver.names(), place: s.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
 		{name: c.SequenceNr, kind: number}, {name: c.Snapshot, kind: binary}, {name: c.Created, kind: number}}}
 }
 

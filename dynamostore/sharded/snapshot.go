@@ -9,24 +9,15 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// snapshots is the snapshot table. It is a plan.Snapshots.
+// snapshots is the snapshot table. It is an annals.SnapshotStore.
 type snapshots struct {
-	name, index string
-	columns     SnapshotColumns
-	legacy      bool
-	rows        rows
+	rows    rows
+	columns SnapshotColumns
+	legacy  bool
 }
 
-func (s *snapshots) table() plan.Table {
-	t := plan.Table{Name: s.name, Hash: s.rows.resolver.hashKey(), Range: s.rows.resolver.rangeKey()}
-	if s.rows.asked != nil {
-		t.Indexes = []plan.Index{{Name: s.index, Hash: plan.Key{Name: s.columns.PersistenceID}, Range: plan.Key{Name: s.columns.SequenceNr, Number: true}}}
-	}
-	return t
-}
-
-// Save is plan.Snapshots. It replaces a snapshot of the same number, but not a row of another id.
-func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapshot) error {
+// Save is annals.SnapshotStore. It replaces a snapshot of the same number, but not a row of another id.
+func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	it, err := s.rows.resolver.key(sn.ID, sn.SeqNr)
 	if err != nil {
 		return err
@@ -34,14 +25,17 @@ func (s *snapshots) Save(ctx context.Context, x plan.Executor, sn annals.Snapsho
 	it[s.columns.PersistenceID] = plan.S(string(sn.ID))
 	it[s.columns.SequenceNr] = plan.N(sn.SeqNr)
 	it[s.columns.Snapshot] = plan.B(akkawire.AppendSnapshot(nil, sn.Payload))
+	if sn.Time.IsZero() {
+		sn.Time = s.rows.x.Now()
+	}
 	it[s.columns.Created] = plan.N(sn.Time.UnixMilli())
 	putMetadata(it, sn.Metadata)
-	op := plan.Op{Table: s.name, Put: it}
+	op := plan.Op{Table: s.rows.table, Put: it}
 	if !s.legacy {
 		op.Condition = "attribute_not_exists(#id) OR #id = :id"
 		op.Names, op.Values = map[string]string{"#id": s.columns.PersistenceID}, plan.Item{":id": plan.S(string(sn.ID))}
 	}
-	_, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
+	_, err = s.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
 		return collision(sn.ID, old[0], s.columns.PersistenceID)
 	}})
 	return err
@@ -54,17 +48,17 @@ const (
 	looksAlone       = 3
 )
 
-// Latest is plan.Snapshots.
-func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+// Latest is annals.SnapshotStore.
+func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	for looks := 1; ; looks++ {
-		found, ok, err := s.look(ctx, x, id, c)
+		found, ok, err := s.look(ctx, id, c)
 		if ok || err != nil || !s.rows.keyed() || s.legacy {
 			return found, ok, err
 		}
 		most := looksAlone
 		if s.rows.asked != nil {
 			most = looksBesideIndex
-			if shown, err := s.shown(ctx, x, id, c); err != nil || !shown {
+			if shown, err := s.shown(ctx, id, c); err != nil || !shown {
 				return annals.Snapshot{}, false, err
 			}
 		}
@@ -75,12 +69,12 @@ func (s *snapshots) Latest(ctx context.Context, x plan.Executor, id annals.Persi
 }
 
 // look returns the newest snapshot that one read finds.
-func (s *snapshots) look(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
 	if from > to {
 		return annals.Snapshot{}, false, nil
 	}
-	for it, err := range s.rows.read(ctx, x, wanted{id: id, from: from, to: to, backward: true, limit: 1}) {
+	for it, err := range s.rows.read(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1}) {
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
@@ -97,12 +91,12 @@ func (s *snapshots) look(ctx context.Context, x plan.Executor, id annals.Persist
 }
 
 // shown reports whether the index has a snapshot that a read by key must find.
-func (s *snapshots) shown(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
+func (s *snapshots) shown(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
 	from, to := bounds(c)
 	if from > to {
 		return false, nil
 	}
-	it, ok, err := s.rows.indexed(ctx, x, wanted{id: id, from: from, to: to, backward: true, limit: 1})
+	it, ok, err := s.rows.indexed(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1})
 	if !ok || err != nil {
 		return false, err
 	}
@@ -133,14 +127,14 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 	return found, nil
 }
 
-// Delete is plan.Snapshots. It deletes the oldest first, each at the key that it was read with, on condition that it has not been replaced.
-func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+// Delete is annals.SnapshotStore. It deletes the oldest first, each at the key that it was read with, on condition that it has not been replaced.
+func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	from, to := bounds(c)
 	if from > to {
 		return nil
 	}
 	none := true
-	for it, err := range s.rows.read(ctx, x, wanted{id: id, from: from, to: to, fields: []string{s.columns.Created}}) {
+	for it, err := range s.rows.read(ctx, wanted{id: id, from: from, to: to, fields: []string{s.columns.Created}}) {
 		if err != nil {
 			return err
 		}
@@ -150,15 +144,15 @@ func (s *snapshots) Delete(ctx context.Context, x plan.Executor, id annals.Persi
 		} else if !fits {
 			continue
 		}
-		op := plan.Op{Table: s.name, Key: s.rows.resolver.keyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
+		op := plan.Op{Table: s.rows.table, Key: s.rows.resolver.keyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
 			Names:  map[string]string{"#id": s.columns.PersistenceID, "#created": s.columns.Created},
 			Values: plan.Item{":id": plan.S(string(id)), ":created": it[s.columns.Created]}}
-		if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := s.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
 			return err
 		}
 	}
 	if none {
-		return s.rows.fits(ctx, x, id)
+		return s.rows.fits(ctx, id)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -20,23 +19,29 @@ type Offer struct {
 	Tables       []Table
 	Capabilities annals.Capabilities
 	// Check reports an error when what is stored does not fit the layout's settings. created says that the tables are new.
-	Check     func(ctx context.Context, x Executor, created bool) error
-	Journal   Journal
-	Recover   Recover
-	SkipTo    Skip
-	Snapshots Snapshots
-	States    States
+	Check func(ctx context.Context, x Executor, created bool) error
+	// On returns what the layout offers beside states. x runs the requests.
+	On     func(x Executor) Contracts
+	States States
 	// SkipStateTo is for the states in States.
 	SkipStateTo Skip
-	Queries     Queries
-	Offsets     Offsets
-	Forget      func(ctx context.Context, x Executor, f annals.Forgetting) (bool, error)
 	// StatesIn keeps the states of one entity type in a table of their own. Reserved are the names that additional columns of
 	// states must not have.
 	StatesIn func(entityType, table string) StateTable
 	Reserved []string
 	// Additional, when not nil, is called with the name of each additional column of states, before Check.
 	Additional func(column string)
+}
+
+// Contracts are those of annals that a layout implements itself; a nil field is unsupported, as the Capabilities say.
+type Contracts struct {
+	Journal   annals.Journal
+	Snapshots annals.SnapshotStore
+	Queries   annals.Query
+	Offsets   annals.OffsetStore
+	annals.Recoverer
+	annals.Skipper
+	annals.Forgetter
 }
 
 // StateTable is a table that holds nothing but states, and what the layout offers in it.
@@ -47,26 +52,8 @@ type StateTable struct {
 	SkipTo Skip // as Offer.SkipStateTo
 }
 
-// Journal is annals.Journal over an Executor.
-type Journal interface {
-	Append(ctx context.Context, x Executor, c annals.Commit) (annals.Receipt, error)
-	Replay(ctx context.Context, x Executor, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error]
-	LastSeqNr(ctx context.Context, x Executor, id annals.PersistenceID) (annals.SeqNr, error)
-	DeleteTo(ctx context.Context, x Executor, id annals.PersistenceID, to annals.SeqNr) error
-}
-
-// Recover is annals.Recoverer over an Executor.
-type Recover func(ctx context.Context, x Executor, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error)
-
-// Skip is annals.Skipper or annals.StateSkipper over an Executor.
+// Skip is annals.StateSkipper over an Executor.
 type Skip func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
-
-// Snapshots is annals.SnapshotStore over an Executor.
-type Snapshots interface {
-	Latest(ctx context.Context, x Executor, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error)
-	Save(ctx context.Context, x Executor, s annals.Snapshot) error
-	Delete(ctx context.Context, x Executor, id annals.PersistenceID, c annals.SnapshotCriteria) error
-}
 
 // States is annals.StateStore over an Executor.
 type States interface {
@@ -76,22 +63,6 @@ type States interface {
 	Read(it Item) (annals.State, bool, error)
 	// Tables are the tables that may have states.
 	Tables() []string
-}
-
-// Queries is annals.Query over an Executor.
-type Queries interface {
-	Events(ctx context.Context, x Executor, f annals.Filter) iter.Seq2[annals.Event, error]
-	States(ctx context.Context, x Executor, f annals.Filter) iter.Seq2[annals.State, error]
-	IDs(ctx context.Context, x Executor, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error]
-	Newest(ctx context.Context, x Executor, f annals.Filter) (annals.Offset, error)
-}
-
-// Offsets is annals.OffsetStore over an Executor.
-type Offsets interface {
-	Load(ctx context.Context, x Executor, projection string, r annals.SliceRange) ([]annals.Offset, error)
-	Handled(ctx context.Context, x Executor, projection string, id annals.PersistenceID) (annals.Offset, bool, error)
-	Save(ctx context.Context, x Executor, p annals.Progress) error
-	Reset(ctx context.Context, x Executor, projection string, r annals.SliceRange, to annals.Offset) error
 }
 
 // StateWrite is an annals.StateWrite with what the store adds to it.

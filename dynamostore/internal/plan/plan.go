@@ -98,6 +98,14 @@ type Op struct {
 	Stamp func(now time.Time)
 }
 
+// Item returns the item that op puts, or else the key.
+func (op Op) Item() Item {
+	if op.Put != nil {
+		return op.Put
+	}
+	return op.Key
+}
+
 // Write is up to 100 ops that are stored together or not at all. One op is sent as a single request, several as a transaction.
 type Write struct {
 	Ops []Op
@@ -111,8 +119,6 @@ type Write struct {
 	// Once says that the conditions only guard against a request that is executed late and for a second time. Within a
 	// transaction of the caller's the transaction's token does that, and the conditions are left out.
 	Once bool
-	// ReturnOld asks for the item that a Write of one put or delete replaced or removed. A transaction does not return it.
-	ReturnOld bool
 	// Apart stores the write at once and on its own, also from within a transaction of the caller's.
 	Apart bool
 }

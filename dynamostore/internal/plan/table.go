@@ -33,6 +33,15 @@ func (t Table) Keys(index string) (hash, sort Key) {
 	return t.Hash, t.Range
 }
 
+// KeyOf returns the key of an item of the table.
+func (t Table) KeyOf(it Item) Item {
+	key := Item{t.Hash.Name: it[t.Hash.Name]}
+	if t.Range.Name != "" {
+		key[t.Range.Name] = it[t.Range.Name]
+	}
+	return key
+}
+
 // Type returns the attribute's type in the definition of the table.
 func (k Key) Type() types.ScalarAttributeType {
 	if k.Number {

@@ -39,6 +39,17 @@ func Text(it Item, name string) (string, bool) {
 	return s.Value, true
 }
 
+// KeyText returns the text of a key's string or number; "" for other values.
+func KeyText(v types.AttributeValue) string {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		return v.Value
+	}
+	return ""
+}
+
 // Number returns the integer attribute name of it; false when there is none.
 func Number(it Item, name string) (int64, bool) {
 	v, ok := it[name].(*types.AttributeValueMemberN)

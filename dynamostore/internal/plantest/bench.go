@@ -14,6 +14,7 @@ import (
 type Bench struct {
 	testing.TB
 	*Executor
+	plan.Contracts
 	Offer plan.Offer
 	ID    annals.PersistenceID
 }
@@ -28,7 +29,8 @@ func Requests(t *testing.T, name string, layout plan.Layout, prepare, do func(b 
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Bench{t, New(offer.Tables), offer, "Thread|42"}
+		x := New(offer.Tables)
+		b := &Bench{t, x, offer.On(x), offer, "Thread|42"}
 		if prepare != nil {
 			prepare(b)
 			b.Executor.Log()
@@ -74,7 +76,7 @@ func (b *Bench) Append(after annals.SeqNr, data ...string) {
 // Commit stores c.
 func (b *Bench) Commit(c annals.Commit) {
 	b.Helper()
-	r, err := b.Offer.Journal.Append(b.Context(), b, c)
+	r, err := b.Journal.Append(b.Context(), c)
 	b.Told(fmt.Sprintf("append after %d: %d, repeated %v", c.After, r.SeqNr, r.Repeated), err)
 }
 
@@ -83,7 +85,7 @@ func (b *Bench) Replay(from, to annals.SeqNr) {
 	b.Helper()
 	var numbers []annals.SeqNr
 	var failed error
-	for e, err := range b.Offer.Journal.Replay(b.Context(), b, b.ID, from, to) {
+	for e, err := range b.Journal.Replay(b.Context(), b.ID, from, to) {
 		if failed = err; err == nil {
 			numbers = append(numbers, e.SeqNr)
 		}
@@ -94,34 +96,34 @@ func (b *Bench) Replay(from, to annals.SeqNr) {
 // Last reads the last number.
 func (b *Bench) Last() {
 	b.Helper()
-	last, err := b.Offer.Journal.LastSeqNr(b.Context(), b, b.ID)
+	last, err := b.Journal.LastSeqNr(b.Context(), b.ID)
 	b.Told(fmt.Sprintf("last %d", last), err)
 }
 
 // Delete deletes events.
 func (b *Bench) Delete(to annals.SeqNr) {
 	b.Helper()
-	b.Told(fmt.Sprintf("delete to %d", to), b.Offer.Journal.DeleteTo(b.Context(), b, b.ID, to))
+	b.Told(fmt.Sprintf("delete to %d", to), b.Journal.DeleteTo(b.Context(), b.ID, to))
 }
 
 // Save saves a snapshot of number n.
 func (b *Bench) Save(n annals.SeqNr, data []byte) {
 	b.Helper()
 	s := annals.Snapshot{ID: b.ID, SeqNr: n, Time: b.Now(), Payload: annals.Payload{SerializerID: 31, Manifest: "chat.thread", Data: data}}
-	b.Told(fmt.Sprintf("save snapshot %d", n), b.Offer.Snapshots.Save(b.Context(), b, s))
+	b.Told(fmt.Sprintf("save snapshot %d", n), b.Snapshots.Save(b.Context(), s))
 }
 
 // Latest reads the newest snapshot that fits c.
 func (b *Bench) Latest(c annals.SnapshotCriteria) {
 	b.Helper()
-	s, ok, err := b.Offer.Snapshots.Latest(b.Context(), b, b.ID, c)
+	s, ok, err := b.Snapshots.Latest(b.Context(), b.ID, c)
 	b.Told(fmt.Sprintf("latest snapshot %d, %v", s.SeqNr, ok), err)
 }
 
 // Prune deletes the snapshots that fit c.
 func (b *Bench) Prune(c annals.SnapshotCriteria) {
 	b.Helper()
-	b.Told(fmt.Sprintf("delete snapshots %d to %d", c.MinSeqNr, c.MaxSeqNr), b.Offer.Snapshots.Delete(b.Context(), b, b.ID, c))
+	b.Told(fmt.Sprintf("delete snapshots %d to %d", c.MinSeqNr, c.MaxSeqNr), b.Snapshots.Delete(b.Context(), b.ID, c))
 }
 
 // Put writes the state after revision after. change, which may be nil, changes the write before.

@@ -182,9 +182,10 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 	}
 	old, failed := make([]plan.Item, len(w.Ops)), false
 	for i, op := range w.Ops {
-		stands := e.tables[op.Table].find(keyOf(e.tables[op.Table].Table, op))
+		t := e.tables[op.Table]
+		stands := t.find(t.KeyOf(op.Item()))
 		ok := holds(op.Condition, op.Names, op.Values, stands)
-		e.print("%s", showOp(op, w.ReturnOld))
+		e.print("%s", showOp(op))
 		if !ok {
 			failed, old[i] = true, stands
 			e.print("    = the condition fails\n")
@@ -193,13 +194,9 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 	if failed {
 		return w.Judge(old, false, nil)
 	}
-	for i, op := range w.Ops {
+	for _, op := range w.Ops {
 		t := e.tables[op.Table]
-		stands := t.find(keyOf(t.Table, op))
-		t.apply(op, stands)
-		if w.ReturnOld {
-			old[i] = stands
-		}
+		t.apply(op, t.find(t.KeyOf(op.Item())))
 	}
 	return plan.Outcome{Old: old}, nil
 }
@@ -233,18 +230,6 @@ func (e *Executor) print(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	fmt.Fprintf(&e.log, format, args...)
-}
-
-func keyOf(t plan.Table, op plan.Op) plan.Item {
-	it := op.Key
-	if op.Put != nil {
-		it = op.Put
-	}
-	key := plan.Item{t.Hash.Name: it[t.Hash.Name]}
-	if t.Range.Name != "" {
-		key[t.Range.Name] = it[t.Range.Name]
-	}
-	return key
 }
 
 func (m *memory) place(key plan.Item) (int, bool) {

@@ -65,7 +65,7 @@ func showKey(key plan.Item) string {
 	return strings.Join(all, ", ")
 }
 
-func showOp(op plan.Op, returnOld bool) string {
+func showOp(op plan.Op) string {
 	var b strings.Builder
 	switch {
 	case op.Put != nil:
@@ -81,9 +81,6 @@ func showOp(op plan.Op, returnOld bool) string {
 		fmt.Fprintf(&b, "    if %s\n", op.Condition)
 	}
 	b.WriteString(showNames(op.Names, op.Values))
-	if returnOld {
-		b.WriteString("    return the old item\n")
-	}
 	return b.String()
 }
 
