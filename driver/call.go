@@ -158,12 +158,21 @@ func (s *Store) leave(write bool) {
 	}
 }
 
+// Read runs fn as the operation c of s, one that only reads: for what a store offers beside the contracts.
+func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
+	return run(ctx, s, c, false, fn)
+}
+
 // Write runs fn as the operation c of s, one that writes: for what a store offers beside the contracts. A transaction is one, with the
 // Op "transaction".
-func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
+func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
+	return run(ctx, s, c, true, fn)
+}
+
+func run(ctx context.Context, s *Store, c annals.Call, write bool, fn func(ctx context.Context) error) (err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
-	if err := k.writes(nil); err != nil {
+	if err := k.use(nil, write); err != nil {
 		return err
 	}
 	return fn(k.in)

@@ -49,12 +49,10 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 	if b.files, err = openFiles(b.path); err != nil {
 		return err
 	}
-	// A reader waits only for the recovery after a crash, and its context ends that wait.
-	readOnly := dsn(b.path, "mode=ro", "_pragma=busy_timeout(3600000)")
-	if b.readerDB, err = sql.Open("sqlite", readOnly); err != nil {
+	if b.readerDB, err = sql.Open("sqlite", b.readOnly()); err != nil {
 		return err
 	}
-	if b.userDB, err = sql.Open("sqlite", readOnly); err != nil {
+	if b.userDB, err = sql.Open("sqlite", b.readOnly()); err != nil {
 		return err
 	}
 	b.readers = newReaders(b.readerDB, b.files, max(4, 2*runtime.GOMAXPROCS(0)))
@@ -65,6 +63,9 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 	}
 	return nil
 }
+
+// readOnly is for connections that read. They wait only for the recovery after a crash, and the context of the call ends that wait.
+func (b *backend) readOnly() string { return dsn(b.path, "mode=ro", "_pragma=busy_timeout(3600000)") }
 
 func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
 	query := append(more, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")

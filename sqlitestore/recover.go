@@ -8,22 +8,18 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Recover is annals.Recoverer. The snapshot, the first page of events and the last number are of one moment; an entity with a snapshot
-// seldom has more. Where events are deleted while later pages are read, it begins again with the snapshot that replaced them.
+// Recover is annals.Recoverer. The snapshot and the first page of events are of one moment; an entity with a snapshot seldom has more
+// pages. Where events are deleted while later pages are read, it begins again with the snapshot that replaced them.
 func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	for again := false; ; again = true {
 		var (
 			newest annals.Snapshot
 			found  bool
-			last   annals.SeqNr
 		)
 		s := stream{id: id, to: annals.MaxSeqNr}
 		err := driver.Fetch(ctx, func(ctx context.Context) error {
 			return v.readTx(ctx, func(ctx context.Context, q *statements) (err error) {
 				if newest, found, err = latestSnapshot(ctx, q, id, annals.SnapshotCriteria{}); err != nil {
-					return err
-				}
-				if last, err = q.lastSeqNr(ctx, id); err != nil {
 					return err
 				}
 				s.from = newest.SeqNr + 1
@@ -49,7 +45,7 @@ func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot fun
 		case stop != nil:
 			return 0, stop
 		case err == nil:
-			return max(last, s.anchor), nil
+			return s.last, nil
 		case !errors.Is(err, annals.ErrTruncated):
 			return 0, err
 		}

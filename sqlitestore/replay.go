@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/annals-go/annals"
@@ -19,8 +20,7 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 	}
 }
 
-// replay yields the events of the page that s has read last, and of the pages that follow. Pages after the first are read in a
-// transaction, see stream.page.
+// replay yields the events of the page that s has read last, and of the pages that follow.
 func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bool) error {
 	for {
 		for i := range s.events {
@@ -31,11 +31,7 @@ func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bo
 		if s.ended {
 			return nil
 		}
-		read := v.read
-		if s.anchor > 0 {
-			read = v.readTx
-		}
-		if err := driver.Fetch(ctx, func(ctx context.Context) error { return read(ctx, s.page) }); err != nil {
+		if err := driver.Fetch(ctx, func(ctx context.Context) error { return v.readTx(ctx, s.page) }); err != nil {
 			return err
 		}
 	}
@@ -49,17 +45,19 @@ type stream struct {
 	events   []annals.Event // of the page read last
 	bytes    int
 	ended    bool
+	last     annals.SeqNr // the last number of the entity, when the page read last is the last one; else 0
 }
 
 // page reads the next page into s.events. A page after the first begins with the anchor, the event that was read last. Events are
 // deleted in ascending order: as long as the anchor is there, no event behind it has been deleted. When the anchor is missing, the next
-// number must be there; when that is missing, too, events were deleted since the last page, and the error is ErrTruncated.
+// number must be there; when that is missing, too, events were deleted since the last page, and the error is ErrTruncated. The statements
+// of a page must see the same moment.
 func (s *stream) page(ctx context.Context, q *statements) error {
 	const text = `SELECT ` + eventColumns + ` FROM event_journal
 		WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? ORDER BY seq_nr LIMIT ?`
 	s.events, s.bytes = s.events[:0], 0
 	row := eventRow{Event: annals.Event{ID: s.id}}
-	rows, next, anchored := 0, s.from, s.anchor == 0
+	rows, read, next, anchored := 0, annals.SeqNr(0), s.from, s.anchor == 0
 	if !anchored {
 		next = s.anchor + 1
 	}
@@ -68,6 +66,7 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 			return false, err
 		}
 		rows++
+		read = row.SeqNr
 		if row.SeqNr == s.anchor {
 			anchored = !row.deleted
 			return true, nil
@@ -95,13 +94,9 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 		return err
 	}
 	complete := rows <= pageRows && s.bytes < pageBytes
-	if complete && !anchored {
-		last, err := q.lastSeqNr(ctx, s.id)
-		if err != nil {
+	if complete {
+		if err := s.end(ctx, q, read, anchored); err != nil {
 			return err
-		}
-		if last != s.anchor { // when it is less, the entity has been forgotten
-			return s.truncated()
 		}
 	}
 	if n := len(s.events); n > 0 {
@@ -110,6 +105,22 @@ func (s *stream) page(ctx context.Context, q *statements) error {
 		s.from = next
 	}
 	s.ended = complete || s.anchor >= s.to
+	return nil
+}
+
+// end checks the last page, of which the last row has the number read, 0 when the page has no row. Where a key in the index is damaged,
+// SQLite finds only the rows before it, without an error. But then the last number is greater, unless it is the damaged one.
+func (s *stream) end(ctx context.Context, q *statements, read annals.SeqNr, anchored bool) (err error) {
+	if s.last, err = q.lastSeqNr(ctx, s.id); err != nil {
+		return err
+	}
+	if !anchored && s.last != s.anchor { // when it is less, the entity has been forgotten
+		return s.truncated()
+	}
+	// The last row of an entity always stays. Others may all be deleted, but then none is left of the rows before them.
+	if want := min(s.last, s.to); s.from <= want && read < want && (want == s.last || read > 0) {
+		return &annals.Error{ID: s.id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: the row is missing", max(read+1, s.from))}
+	}
 	return nil
 }
 

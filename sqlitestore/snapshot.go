@@ -21,8 +21,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 
 func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	where, args := criteria(id, c)
-	text := `SELECT seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c
-		FROM snapshot WHERE ` + where
+	text := `SELECT ` + snapshotColumns + ` FROM snapshot WHERE ` + where
 	s := annals.Snapshot{ID: id}
 	found, err := q.row(ctx, text, args, func(v *values) { readSnapshot(v, &s) })
 	if err != nil || !found {
@@ -31,6 +30,9 @@ func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID,
 	return s, true, nil
 }
 
+const snapshotColumns = `seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+
+// readSnapshot decodes snapshotColumns. The caller has set s.ID.
 func readSnapshot(v *values, s *annals.Snapshot) {
 	s.SeqNr, s.Time = v.seqNr("seq_nr", 1), fromMicros(v.any64("write_timestamp"))
 	s.SerializerID, s.Manifest, s.Data = v.serializerID("ser_id"), v.text("ser_manifest"), v.blob("snapshot")
