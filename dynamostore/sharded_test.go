@@ -120,10 +120,12 @@ func TestShardedReadAheadIsBounded(t *testing.T) {
 	ctx := t.Context()
 	const shards, rows, size = 400, 30, 50_000
 	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
+	plugin := annals.NewWriteID()       // one writer leaves the numbers between its events unused
 	for i := range annals.SeqNr(rows) { // all in one shard
-		if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, Events: texts(strings.Repeat("x", size))}); err != nil {
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, WriteID: plugin, Events: texts(strings.Repeat("x", size))}); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Millisecond) // each event has another time, in milliseconds
 	}
 	var mu sync.Mutex
 	var first, later []int

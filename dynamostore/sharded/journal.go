@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -71,8 +72,8 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
 }
 
-// Replay is annals.Journal. Gaps are legal in these tables: an event that the JVM has rejected leaves an unused number. Rows are deleted in
-// ascending order. So if a gap after a yielded event is due to a delete, that event has been deleted too, which Replay checks.
+// Replay is annals.Journal. Rows are deleted in ascending order. So if a gap after a yielded event is due to a delete, that event has been
+// deleted too, which Replay checks.
 func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
 		if from < 1 {
@@ -80,7 +81,8 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 		}
 		fail := func(err error) { yield(annals.Event{}, err) }
 		var before plan.Item // the row of the last event yielded
-		last := from - 1     // its number
+		var newest plan.Item // the last row read
+		last := from - 1     // the number of before
 		flagged := false     // a row after it is flagged as deleted
 		begun := false       // a row was found
 		var at time.Time     // of the last event yielded
@@ -102,12 +104,18 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 				}
 			}
 			begun = true
+			above := newest
+			newest = it
 			if !live {
 				flagged = true
 				continue
 			}
 			if before != nil && e.SeqNr != last+1 {
-				if err := j.stands(ctx, before); err != nil {
+				err := j.stands(ctx, before)
+				if err == nil {
+					err = j.hole(above, it)
+				}
+				if err != nil {
 					fail(err)
 					return
 				}
@@ -137,6 +145,21 @@ func (j *journal) stands(ctx context.Context, row plan.Item) error {
 		err = &annals.Error{Kind: annals.ErrTruncated}
 	}
 	return err
+}
+
+// hole returns ErrCorrupt if rows are missing between a and b, the next row, unless a writer of the plugin left their numbers unused: it
+// does so for an event that cannot be serialized, and writes on with the same writer id. Each commit of this package has a writer id of
+// its own, and its events have one time. An update in place removes the writer id of a row.
+func (j *journal) hole(a, b plan.Item) error {
+	from, to := j.rows.numberOf(a), j.rows.numberOf(b)
+	if to == from+1 {
+		return nil
+	}
+	first, second := j.writer(a), j.writer(b)
+	if first == "" || second == "" || first == second && !millis(a, j.columns.Ordering).Equal(millis(b, j.columns.Ordering)) {
+		return nil
+	}
+	return j.rows.corrupt(b, fmt.Errorf("event %d is followed by %d", from, to))
 }
 
 // LastSeqNr is annals.Journal: flagged rows count.
