@@ -10,9 +10,12 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // bench is the layout of a store under test, and the proxy in front of its server.
@@ -49,7 +52,11 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 			return slow
 		},
 		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).proxy.LoseNextWrite() },
-		Short:      !soaking(), // the server is slow beside an embedded store
+		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
+			bs.of(s).loseEvent(tb, id, n)
+		},
+		Short:  !soaking(), // the server is slow beside an embedded store
+		Except: map[string]string{"REFUSE-9": "a put is on condition that its own number is free, not that the number before is in use (TestAfterAboveTheLast)"},
 	}
 }
 
@@ -81,6 +88,37 @@ func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annal
 func (bs *benches) of(s annals.Store) bench {
 	b, _ := bs.byStore.Load(s)
 	return b.(bench)
+}
+
+// loseEvent deletes the item of event n, the only one of its commit, without the store.
+func (b bench) loseEvent(tb testing.TB, id annals.PersistenceID, n annals.SeqNr) {
+	tb.Helper()
+	offer, err := b.layout.Plan()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := connect(tb.Context(), b.proxy.Endpoint)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	names := map[string]string{"#id": "pid", "#n": "seq"}
+	if _, ok := b.layout.(sharded.Layout); ok {
+		names = map[string]string{"#id": "persistence-id", "#n": "sequence-nr"}
+	}
+	table := offer.Tables[0]
+	found, err := c.Scan(tb.Context(), &dynamodb.ScanInput{TableName: &table.Name, ConsistentRead: aws.Bool(true),
+		FilterExpression: aws.String("#id = :id AND #n = :n"), ExpressionAttributeNames: names,
+		ExpressionAttributeValues: plan.Item{":id": plan.S(string(id)), ":n": plan.N(n)}})
+	if err != nil || len(found.Items) != 1 {
+		tb.Fatalf("%d items of event %d of %q, %v", len(found.Items), n, id, err)
+	}
+	key := plan.Item{}
+	for _, k := range []plan.Key{table.Hash, table.Range} {
+		key[k.Name] = found.Items[0][k.Name]
+	}
+	if _, err := c.DeleteItem(tb.Context(), &dynamodb.DeleteItemInput{TableName: &table.Name, Key: key}); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // soaking reports whether more random histories than usual are to be run. Then volumes are larger, too.

@@ -47,3 +47,20 @@ func (s longErrors) Journal() annals.Journal {
 		return r, err
 	}}
 }
+
+// fillsHoles stores a commit with any After above the last number, behind events that make the numbers consecutive.
+type fillsHoles struct{ *memstore.Store }
+
+func (s fillsHoles) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		last, err := j.LastSeqNr(ctx, c.ID)
+		if err == nil && c.After > last {
+			_, err = j.Append(ctx, annals.Commit{ID: c.ID, After: last, Events: newEvents(last, int(c.After-last)), WriteID: annals.NewWriteID()})
+		}
+		if err != nil {
+			return annals.Receipt{}, err
+		}
+		return j.Append(ctx, c)
+	}}
+}

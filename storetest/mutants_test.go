@@ -93,6 +93,8 @@ func TestMutants(t *testing.T) {
 			[]string{"REFUSE-7"}},
 		{"repeats an id of any length", func() annals.Store { return longErrors{memstore.New()} },
 			[]string{"REFUSE-8"}},
+		{"takes an After above the last number", func() annals.Store { return fillsHoles{memstore.New()} },
+			[]string{"REFUSE-9"}},
 		{"gives the time of a slow clock", func() annals.Store { return ownClock{memstore.New()} },
 			[]string{"TIME-4"}},
 		{"calls an operation by another name", func() annals.Store { return misnamed{memstore.New()} },

@@ -16,6 +16,7 @@ var refusalCases = []testCase{
 	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
 	{id: "REFUSE-7", about: "manifests, tags and metadata count for Limits.MaxBytes", needs: needs(events, sizeLimit), run: largeBeside},
 	{id: "REFUSE-8", about: "errors about long ids, tags and names are short", needs: needs(events), run: shortErrors},
+	{id: "REFUSE-9", about: "an After above the last number is ErrConflict and nothing is written", needs: needs(events), run: inventedAfter},
 	{id: "J-F6", about: "a commit that is too large is refused whole, commits before and after it are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
 }
 
@@ -44,6 +45,20 @@ func wrongCommits(h *harness) {
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 	h.wantLast(id, 2)
+}
+
+func inventedAfter(h *harness) {
+	for _, last := range []annals.SeqNr{0, 3} {
+		id := h.id()
+		h.write(id, 0, int(last))
+		for _, above := range []annals.SeqNr{1, 2, 1000} {
+			r, err := h.journal().Append(h.ctx, h.commit(id, last+above, 1))
+			h.wantKind(err, annals.ErrConflict, "append after %d to an entity whose last number is %d (receipt %v)", last+above, last, r)
+		}
+		h.wantLast(id, last)
+		h.write(id, last, 2)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, last+2)
+	}
 }
 
 func wrongSnapshots(h *harness) {
