@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -120,12 +121,15 @@ func TestShardedReadAheadIsBounded(t *testing.T) {
 	ctx := t.Context()
 	const shards, rows, size = 400, 30, 50_000
 	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
-	plugin := annals.NewWriteID()       // one writer leaves the numbers between its events unused
+	plugin := annals.NewWriteID() // one writer whose events have different times leaves numbers unused
 	for i := range annals.SeqNr(rows) { // all in one shard
-		if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, WriteID: plugin, Events: texts(strings.Repeat("x", size))}); err != nil {
+		r, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, WriteID: plugin, Events: texts(strings.Repeat("x", size))})
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // each event has another time, in milliseconds
+		for time.Since(r.Time) < time.Millisecond { // times are in milliseconds
+			runtime.Gosched()
+		}
 	}
 	var mu sync.Mutex
 	var first, later []int
