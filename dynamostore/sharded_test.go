@@ -121,7 +121,7 @@ func TestShardedReadAheadIsBounded(t *testing.T) {
 	ctx := t.Context()
 	const shards, rows, size = 400, 30, 50_000
 	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
-	plugin := annals.NewWriteID() // one writer whose events have different times leaves numbers unused
+	plugin := annals.NewWriteID()       // one writer whose events have different times leaves numbers unused
 	for i := range annals.SeqNr(rows) { // all in one shard
 		r, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1-1", After: shards*(i+1) - 1, WriteID: plugin, Events: texts(strings.Repeat("x", size))})
 		if err != nil {
