@@ -74,7 +74,7 @@ func (o overtakenSnapshots) Latest(ctx context.Context, id annals.PersistenceID,
 }
 
 // owner writes, snapshots, deletes and prunes one entity as a runtime would: events are deleted and older snapshots
-// pruned only behind a snapshot that was acknowledged. The state is the text of all event numbers.
+// pruned only up to a snapshot that was acknowledged. The state is the text of all event numbers.
 type owner struct {
 	t     testing.TB
 	store annals.Store
@@ -179,7 +179,7 @@ func TestRecoverWithoutSnapshotsAndEvents(t *testing.T) {
 	}
 	o.act(0)
 	if state, last, err := fold(t.Context(), store, o.id); state != " 4" || last != 4 || err != nil {
-		t.Errorf("written behind a delete: %q, %d, %v; want 4", state, last, err)
+		t.Errorf("written after a delete: %q, %d, %v; want 4", state, last, err)
 	}
 }
 

@@ -228,7 +228,7 @@ func TestDeletedState(t *testing.T) {
 	}
 }
 
-// Guards the loop of Do: every command counts once, whoever is first.
+// Guards the loop of Do: every command counts once, whichever repository writes first.
 func TestRacingRepositories(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
 		s := memstore.New()
@@ -240,7 +240,7 @@ func TestRacingRepositories(t *testing.T) {
 				for range 20 {
 					_, err := r.Ask(t.Context(), "a", 1)
 					if errors.Is(err, annals.ErrUnknown) {
-						unknown.Add(1) // a state store cannot tell whether a write behind four others is one that comes again
+						unknown.Add(1) // a state store cannot tell whether a write that comes after four others is a repeated one
 					} else if err != nil {
 						t.Error(err)
 					}
@@ -330,7 +330,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		do(i + 1) // the snapshot behind the third fails, the command does not
+		do(i + 1) // the snapshot after the third fails, the command does not
 	}
 	if !bytes.Contains(log.Bytes(), []byte("disk full")) {
 		t.Errorf("not reported: %s", log.String())
@@ -351,7 +351,7 @@ func TestSnapshots(t *testing.T) {
 }
 
 // A command does not wait for its snapshot, and Wait does. While one is being saved, no other of the same entity is.
-func TestSlowSnapshotHoldsUpNobody(t *testing.T) {
+func TestSlowSnapshotDelaysNoCommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlaky()

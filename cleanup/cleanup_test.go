@@ -240,7 +240,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// Of many snapshots the newest are kept, and the events behind the oldest of them.
+// Of many snapshots the newest are kept, and the events after the oldest of them.
 func TestKeepSnapshots(t *testing.T) {
 	t.Parallel()
 	for keep, first := range map[int]annals.SeqNr{0: 10, 1: 10, 2: 6, 3: 2, 4: 2, 9: 2} {
@@ -308,7 +308,7 @@ func TestProjections(t *testing.T) {
 		handle(3)
 		_, err := c.DeleteEntities(t.Context(), cleanup.IDs("T|1"))
 		if !errors.Is(err, annals.ErrUnavailable) {
-			t.Errorf("two events behind: %v", err)
+			t.Errorf("two events are not handled: %v", err)
 		}
 		wantShape(t, s, "T|1", shape{first: 1, last: 5})
 		if _, err := c.DeleteEvents(t.Context(), cleanup.IDs("T|1"), 3); err != nil {
@@ -326,7 +326,7 @@ func TestProjections(t *testing.T) {
 // An event that is written between the look and the delete is not deleted: the projections have not been asked about it.
 func TestDeletesOnlyWhatItLookedAt(t *testing.T) {
 	t.Parallel()
-	for _, before := range []int{0, 5} { // also behind events that are deleted already
+	for _, before := range []int{0, 5} { // also after events that are deleted already
 		inner := memstore.New()
 		write(t, inner, "T|1", 5)
 		if err := inner.Journal().DeleteTo(t.Context(), "T|1", annals.SeqNr(5-before)); err != nil {

@@ -4,7 +4,7 @@
 //	report, err := c.DeleteBeforeSnapshot(ctx, store.Query().IDs(ctx, "Thread", ""))
 //
 // A run is limited in speed and concurrency. Options.DryRun reads and counts without deleting. A run that was interrupted can be
-// continued behind Report.Last.
+// continued after Report.Last.
 //
 // # What forgetting means
 //

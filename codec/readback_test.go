@@ -201,7 +201,7 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		}
 	}
 	for name, encode := range map[string]func() error{
-		"U+FFFD": encodes("\uFFFD"), "letters behind a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
+		"U+FFFD": encodes("\uFFFD"), "letters after a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
 		"a set": encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
 		"an embedded nil": encodes(embeds{}), "any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
 		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),

@@ -87,7 +87,7 @@ func TestWatchers(t *testing.T) {
 		cancelFirst()
 		synctest.Wait()
 		if _, open := <-a; open || !slices.Equal(did, []string{"begin"}) {
-			t.Errorf("behind the end of one of two watches: %q", did)
+			t.Errorf("after the end of one of two watches: %q", did)
 		}
 		cancelSecond()
 		synctest.Wait()
@@ -98,7 +98,7 @@ func TestWatchers(t *testing.T) {
 		synctest.Wait()
 		w.Close()
 		if _, open := <-c; open || !slices.Equal(did, []string{"begin", "end", "begin", "end"}) {
-			t.Errorf("behind close: %q", did)
+			t.Errorf("after Close: %q", did)
 		}
 	})
 }

@@ -160,7 +160,7 @@ func TestClose(t *testing.T) {
 				t.Errorf("a second close: %v, the driver was closed %d times", err, b.closed)
 			}
 			if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); !errors.Is(err, annals.ErrClosed) {
-				t.Errorf("behind close: %v", err)
+				t.Errorf("after Close: %v", err)
 			}
 			time.Sleep(2 * c.takes)
 		})
@@ -174,7 +174,7 @@ func TestClose(t *testing.T) {
 				t.Error(err)
 			}
 		} else if !errors.Is(err, annals.ErrClosed) {
-			t.Errorf("an event behind close: %v", err)
+			t.Errorf("an event after Close: %v", err)
 		}
 	}
 	if n != 2 {
@@ -201,12 +201,12 @@ func TestInTx(t *testing.T) {
 	n := 0
 	for _, err := range in.Journal().Replay(ctx, "A|1", 1, 3) {
 		if n++; n == 2 && !errors.Is(err, annals.ErrClosed) {
-			t.Errorf("an event behind the end: %v", err)
+			t.Errorf("an event after the end: %v", err)
 		}
 		end()
 	}
 	if _, err := in.Journal().Append(ctx, c); n != 2 || !errors.Is(err, annals.ErrClosed) {
-		t.Errorf("behind the end: %d events, %v", n, err)
+		t.Errorf("after the end: %d events, %v", n, err)
 	}
 }
 

@@ -62,7 +62,7 @@ func (k *Case[C, E, S, R]) Metadata(v any) *Case[C, E, S, R] {
 	return k
 }
 
-// Given makes events the past of the entity, behind those that it has.
+// Given adds events to the history of the entity, after those that it has.
 func (k *Case[C, E, S, R]) Given(events ...E) *Case[C, E, S, R] {
 	k.t.Helper()
 	k.evolve(events)

@@ -64,6 +64,6 @@ func TestForgetInTx(t *testing.T) {
 		return context.Canceled
 	})
 	if state, _, _ := s.States().Get(t.Context(), "T|1"); err == nil || state.Revision != 1 {
-		t.Errorf("behind the rollback: revision %d, %v", state.Revision, err)
+		t.Errorf("after the rollback: revision %d, %v", state.Revision, err)
 	}
 }

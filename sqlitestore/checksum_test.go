@@ -109,7 +109,7 @@ func TestChecksums(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := numbers(t, s, "T|1"); len(got) != 1 {
-		t.Errorf("behind the delete there are %v", got)
+		t.Errorf("after the delete there are %v", got)
 	}
 	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "Post|1", After: 1, Event: &annals.NewEvent{Payload: payload("2")}}); err != nil {
 		t.Fatal(err)

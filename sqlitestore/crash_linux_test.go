@@ -168,7 +168,7 @@ func TestCrashes(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(im)) {
 				fmt.Fprintf(sum, "%s %d %s", name, len(im[name]), im[name])
 			}
-			crashes[[sha256.Size]byte(sum.Sum(nil))] = crash{im, n, fmt.Sprintf("a crash behind operation %d, of kind %d", n, i)}
+			crashes[[sha256.Size]byte(sum.Sum(nil))] = crash{im, n, fmt.Sprintf("a crash after operation %d, of kind %d", n, i)}
 		}
 	}
 	t.Logf("%d operations, %d different crashes", len(ops), len(crashes))
@@ -229,7 +229,7 @@ func TestFullDisk(t *testing.T) {
 	h := newHistory(t)
 	h.open()
 	h.append("T|1", 1)
-	room := func(limit int64) func(diskOp) int32 {
+	space := func(limit int64) func(diskOp) int32 {
 		return func(op diskOp) int32 {
 			if op.kind == "write" && op.at+int64(len(op.data)) > limit {
 				return lib.SQLITE_FULL
@@ -239,12 +239,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	size := int64(len(written(h.disk.done())["annals.db-wal"]))
 	for extra := range int64(12) {
-		h.disk.failing(room(size + extra*1000))
+		h.disk.failing(space(size + extra*1000))
 		c := commit("T|2", 0, 1)
 		c.Events[0].Data = make([]byte, 10_000)
 		_, err := h.s.Journal().Append(t.Context(), c)
 		if !annals.SafeToRetry(err) {
-			t.Errorf("with %d bytes of room: %v, want ErrUnavailable or ErrUnknown", extra*1000, err)
+			t.Errorf("with %d bytes of free space: %v, want ErrUnavailable or ErrUnknown", extra*1000, err)
 		}
 		if last, err := h.s.Journal().LastSeqNr(t.Context(), "T|2"); last != 0 || err != nil {
 			t.Errorf("the refused commit left number %d, %v", last, err)
@@ -257,10 +257,10 @@ func TestFullDisk(t *testing.T) {
 	h.append("T|1", 1)
 	h.append("T|2", 3)
 	ops := h.disk.done()
-	h.check(written(ops), len(ops), "behind a full disk")
+	h.check(written(ops), len(ops), "after the disk was full")
 }
 
-// A log that is cut off, at the end of a frame or within one, loses what is behind the cut and nothing before it.
+// A log that is cut off, at the end of a frame or within one, loses what is after the cut and nothing before it.
 func TestCutLog(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)

@@ -125,7 +125,7 @@ func script(row ...any) []byte {
 	return b.Bytes()
 }
 
-// play decodes a row that script has encoded. Values behind its end are NULL.
+// play decodes a row that script has encoded. Values after its end are NULL.
 func play(script []byte, columns int) []driver.Value {
 	row := make([]driver.Value, columns)
 	next := func(n int) []byte {

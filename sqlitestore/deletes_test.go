@@ -37,7 +37,7 @@ func TestDeletedRows(t *testing.T) {
 	}
 	deleteTo(annals.MaxSeqNr)
 	if r := mustAppend(t, s, young); !r.Repeated || r.SeqNr != 8 {
-		t.Errorf("a retry behind the delete: %+v", r)
+		t.Errorf("a retry after the delete: %+v", r)
 	}
 	_, err := s.Journal().Append(t.Context(), commit("T|1", 5, 1))
 	wantKind(t, err, annals.ErrConflict)
@@ -100,7 +100,7 @@ func TestReplayFindsHoles(t *testing.T) {
 		}
 		wantKind(t, end, annals.ErrCorrupt)
 		if last >= hole {
-			t.Errorf("event %d was yielded from behind the hole at %d", last, hole)
+			t.Errorf("event %d was yielded after the hole at %d", last, hole)
 		}
 	}
 }

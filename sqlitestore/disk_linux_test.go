@@ -70,7 +70,7 @@ func (d *disk) do(op diskOp) int32 {
 // image is the content of files, by name.
 type image map[string][]byte
 
-// written is the content of the files after the process has been killed behind ops.
+// written is the content of the files when the process has been killed after ops.
 func written(ops []diskOp) image {
 	now := image{}
 	for _, op := range ops {
@@ -79,7 +79,7 @@ func written(ops []diskOp) image {
 	return now
 }
 
-// survived is the content of the files after a loss of power behind ops: all that was synced, and of the other writes those that
+// survived is the content of the files when the power was lost after ops: all that was synced, and of the other writes those that
 // keep returns, given the number of the write since the last sync of its file. A failed sync loses the writes that it should have
 // synced.
 func survived(ops []diskOp, keep func(i int, op diskOp) (diskOp, bool)) image {

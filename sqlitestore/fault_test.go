@@ -17,7 +17,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 	} {
 		err := &fs.PathError{Op: "write", Path: "annals.db-health-1", Err: cause}
 		if cannotWrite(err) != mustAct || kindOf(err) != annals.ErrUnavailable {
-			t.Errorf("%v: somebody must act: %v; kind %v", cause, cannotWrite(err), kindOf(err))
+			t.Errorf("%v: cannotWrite is %v, kind %v", cause, cannotWrite(err), kindOf(err))
 		}
 	}
 }

@@ -43,7 +43,7 @@ func createFile(path string, open func(modeof ...string) error) error {
 	return open("modeof=" + url.PathEscape(model.Name()))
 }
 
-// unusable reports whether err says that the path cannot be opened before somebody changes it or its rights.
+// unusable reports whether err says that the path cannot be opened before an operator changes it or its rights.
 func unusable(err error) bool {
 	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
 		if errors.Is(err, kind) {
@@ -53,8 +53,8 @@ func unusable(err error) bool {
 	return false
 }
 
-// files are the files of the database as the store opened them. SQLite continues to use them after somebody has deleted or replaced
-// them: what it writes then is lost, and other processes do not see it.
+// files are the files of the database as the store opened them. SQLite continues to use them after they have been deleted or
+// replaced: what it writes then is lost, and other processes do not see it.
 type files []file
 
 type file struct {

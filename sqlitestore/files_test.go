@@ -42,9 +42,9 @@ func TestFileModes(t *testing.T) {
 	}
 }
 
-// When the file, its log or its shared memory is deleted or replaced, the store acknowledges nothing any more, because nobody
-// would find it.
-func TestFilesGo(t *testing.T) {
+// When the file, its log or its shared memory is deleted or replaced, the store acknowledges nothing any more, because what
+// it writes would not be found.
+func TestDeletedOrReplacedFiles(t *testing.T) {
 	t.Parallel()
 	move := func(path string) error { return os.Rename(path, path+"-elsewhere") }
 	replace := func(path string) error {

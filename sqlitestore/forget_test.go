@@ -66,13 +66,13 @@ func TestForgetKeepsClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ahead = 3_600_000_000 // as if the clock had gone back since
+	const ahead = 3_600_000_000 // as if the clock had been set back since
 	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp + ?`, ahead)
 	if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); got || err != nil {
 		t.Errorf("a tombstone from the future: forgotten %v, %v", got, err)
 	}
 	err = s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
-		mustAppend(t, in, commit("T|2", 0, 1)) // takes a time behind it
+		mustAppend(t, in, commit("T|2", 0, 1)) // takes a later time
 		_, err := tx.ExecContext(ctx, `UPDATE durable_state SET db_timestamp = db_timestamp - ?`, 2*ahead)
 		return err
 	})
@@ -131,7 +131,7 @@ func TestForgetInTx(t *testing.T) {
 		return errOwn
 	})
 	if state, _, _ := s.States().Get(t.Context(), "T|1"); err == nil || state.Revision != 1 {
-		t.Errorf("behind the rollback: revision %d, %v", state.Revision, err)
+		t.Errorf("after the rollback: revision %d, %v", state.Revision, err)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestForgetWithdrawnInFlight(t *testing.T) {
 	release()
 	<-entered
 	cancel()
-	close(leave) // not behind the answer, which would put one behind the other
+	close(leave) // before the answer is received: that would order the two goroutines, and the race detector would see no race
 	if err := <-answer; err != nil {
 		wantKind(t, err, annals.ErrUnknown)
 	}

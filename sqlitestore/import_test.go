@@ -70,13 +70,13 @@ func TestTimesRiseAboveImported(t *testing.T) {
 		}
 	}
 	third := openAt(t, path, sqlitestore.Options{})
-	above("an event behind the delete", mustAppend(t, third, commit("T|4", 0, 1)).Time)
+	above("an event after the delete", mustAppend(t, third, commit("T|4", 0, 1)).Time)
 	w := annals.StateWrite{ID: "S|1", Payload: payload("x"), Event: &annals.NewEvent{Payload: payload("1"), Time: time.Now().Add(55 * time.Second)}}
 	if _, err := s.States().Put(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	ahead = w.Event.Time
-	above("an event behind the state's", mustAppend(t, s, commit("T|5", 0, 1)).Time)
+	above("an event after the state's", mustAppend(t, s, commit("T|5", 0, 1)).Time)
 }
 
 // Imported events with the same time are in the order of number and id, also across pages.
@@ -139,9 +139,9 @@ func TestImportIsRepeatable(t *testing.T) {
 	}
 	again("at once")
 	mustAppend(t, s, commit("T|1", 5, 1))
-	again("behind a later commit")
+	again("after a later commit")
 	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 		t.Fatal(err)
 	}
-	again("behind a delete")
+	again("after a delete")
 }

@@ -88,7 +88,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 // said; it stands when After is the last number.
 func (t *transaction) lost(ctx context.Context, c *annals.Commit, writer string, refusal error) (annals.Receipt, error) {
 	// All events of a commit were written at one time, and no other commit was. The first events of the earlier try may have been
-	// deleted; the event before them shows whether the try began behind it.
+	// deleted; the event before them shows whether the try began after it.
 	const find = `SELECT max(seq_nr), db_timestamp FROM event_journal
 		WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 AND writer = ?4 AND ifnull(written, db_timestamp) NOT IN
 			(SELECT ifnull(written, db_timestamp) FROM event_journal WHERE persistence_id = ?1 AND seq_nr = ?2)

@@ -28,7 +28,7 @@ func (p *page[T]) add(row T, bytes int) bool {
 
 func (p *page[T]) full() bool { return len(p.rows) >= pageRows || p.bytes >= pageBytes }
 
-// pages yields the rows of the pages that read returns, each from behind the last row of the page before; last is nil for the first
+// pages yields the rows of the pages that read returns, each from after the last row of the page before; last is nil for the first
 // page. The page that is not full is the last one. limit bounds the rows of all pages; 0 is no bound.
 func pages[T any](ctx context.Context, v view, limit int, read func(ctx context.Context, q *statements, p *page[T], last *T) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

@@ -70,7 +70,7 @@ func stateQuery(f annals.Filter, until int64, tables []string) (text string, arg
 
 // IDs is annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	// No id contains the byte 0xff, so it is greater than every id. Type+"{\xff" is behind all ids "Type{…" and before all ids "Type|…",
+	// No id contains the byte 0xff, so it is greater than every id. Type+"{\xff" is after all ids "Type{…" and before all ids "Type|…",
 	// because { is the character before |.
 	from, to := string(after), "\xff"
 	if entityType != "" {
@@ -132,7 +132,7 @@ func filter(f annals.Filter, until int64, number string) (where string, args []a
 	after := f.After
 	micros := after.Time.UnixMicro()
 	if ceil := ceilMicros(after.Time); ceil != micros {
-		micros, after = ceil, annals.Offset{} // the time is between two microseconds: all rows of the later one are behind it
+		micros, after = ceil, annals.Offset{} // the time is between two microseconds: all rows of the later one are after it
 	}
 	where = `(db_timestamp, ` + number + `, persistence_id) > (?, ?, ?)`
 	args = []any{micros, int64(after.SeqNr), string(after.ID)}

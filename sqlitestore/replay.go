@@ -49,7 +49,7 @@ type stream struct {
 }
 
 // page reads the next page into s.events. A page after the first begins with the anchor, the event that was read last. Events are
-// deleted in ascending order: as long as the anchor is there, no event behind it has been deleted. When the anchor is missing, the next
+// deleted in ascending order: as long as the anchor is there, no event after it has been deleted. When the anchor is missing, the next
 // number must be there; when that is missing, too, events were deleted since the last page, and the error is ErrTruncated. The statements
 // of a page must see the same moment.
 func (s *stream) page(ctx context.Context, q *statements) error {

@@ -25,8 +25,8 @@ type Options struct {
 	// Init creates tables, columns and indexes of the program's own. It runs each time the store opens, in the transaction that creates
 	// or upgrades the tables of the store, so it must change nothing when it runs again. An error undoes the transaction.
 	Init func(ctx context.Context, tx *sql.Tx) error
-	// NoMigration forbids Open to create the file, to create or upgrade tables, and to run Init. Then Migrate has to do this, or
-	// somebody has to run the script that Schema returns. Open is ErrInvalid when something is missing, and the error says what.
+	// NoMigration forbids Open to create the file, to create or upgrade tables, and to run Init. Then call Migrate before, or run
+	// the script that Schema returns. Open is ErrInvalid when something is missing, and the error says what.
 	NoMigration bool
 	// Checksums stores a checksum with each event, snapshot and state, so that reading one with a flipped bit is ErrCorrupt. Rows that
 	// have a checksum are compared with it whenever they are read, also without this option. Additional columns of states are not

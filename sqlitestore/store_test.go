@@ -144,8 +144,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"folder", dir, annals.ErrInvalid, "names a folder"},
 		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrInvalid, "no such file or directory"},
 		{"file for a folder", filepath.Join(text, "annals.db"), annals.ErrInvalid, "not a directory"},
-		{"somebody's table", made("theirs.db", `CREATE TABLE Snapshot (id INTEGER)`), annals.ErrInvalid, `a table "snapshot" that is not`},
-		{"somebody's annals", made("annals.db", `CREATE TABLE annals (year INTEGER)`), annals.ErrInvalid, "no such column: version"},
+		{"another program's table", made("theirs.db", `CREATE TABLE Snapshot (id INTEGER)`), annals.ErrInvalid, `a table "snapshot" that is not`},
+		{"another program's table annals", made("annals.db", `CREATE TABLE annals (year INTEGER)`), annals.ErrInvalid, "no such column: version"},
 		{"no version", made("empty.db", `CREATE TABLE annals (version, clock)`), annals.ErrCorrupt, "the table annals has no row"},
 		{"odd version", made("odd.db", `CREATE TABLE annals (version, clock); INSERT INTO annals VALUES ('one', 0)`), annals.ErrCorrupt, "column version holds a text"},
 	} {
@@ -256,7 +256,7 @@ func TestTimesRise(t *testing.T) {
 	mustExec(t, raw(t, path), `UPDATE annals SET clock = ?`, first.Add(time.Hour).UnixMicro())
 	ahead := mustAppend(t, other, commit("T|2", 0, 1)).Time
 	if ahead.Sub(first).Hours() < 1 {
-		t.Fatalf("%v is not an hour behind %v", ahead, first)
+		t.Fatalf("%v is not an hour after %v", ahead, first)
 	}
 	if err := other.Journal().DeleteTo(t.Context(), "T|2", annals.MaxSeqNr); err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestTimesRise(t *testing.T) {
 	for i := range 10 {
 		r := mustAppend(t, s, commit("T|1", annals.SeqNr(2+i), 1))
 		if !r.Time.After(last) {
-			t.Fatalf("%v is not behind %v", r.Time, last)
+			t.Fatalf("%v is not after %v", r.Time, last)
 		}
 		last = r.Time
 	}

@@ -164,7 +164,7 @@ func TestInTxStateHalfWritten(t *testing.T) {
 		t.Errorf("the refused write left events %v", n)
 	}
 	if n := numbers(t, s, "Cart|2"); len(n) != 1 {
-		t.Errorf("the write behind it left events %v", n)
+		t.Errorf("the write after it left events %v", n)
 	}
 }
 

@@ -149,7 +149,7 @@ func TestUnreadableRows(t *testing.T) {
 		mustExec(t, db, `DELETE FROM `+c.table+` WHERE persistence_id = ?`, string(id))
 	}
 
-	// When the latest time in the file cannot be exceeded, every write fails until somebody has repaired the row.
+	// When the latest time in the file cannot be exceeded, every write fails until an operator has repaired the row.
 	mustExec(t, db, `UPDATE event_journal SET db_timestamp = 9223372036854775807`)
 	wantKind(t, readers["append"]("T|2"), annals.ErrCorrupt)
 	mustExec(t, db, `UPDATE event_journal SET db_timestamp = 1`)

@@ -319,7 +319,7 @@ func (s *silentLosses) Journal() annals.Journal {
 	}}
 }
 
-// ownClock gives events the time of their writer's clock. slowed marks events whose writer's clock is an hour behind.
+// ownClock gives events the time of their writer's clock. slowed marks events whose writer's clock is an hour slow.
 type ownClock struct{ annals.Store }
 
 type slowed struct{ annals.Store }

@@ -31,7 +31,7 @@ type Config struct {
 	// closed. nil: the cases that need it are left out and listed.
 	Reopen func(tb testing.TB, s annals.Store) annals.Store
 
-	// SlowClock is Reopen for a process whose clock is an hour behind that of s. nil: as above.
+	// SlowClock is Reopen for a process whose clock is an hour slower than that of s. nil: as above.
 	SlowClock func(tb testing.TB, s annals.Store) annals.Store
 
 	// LoseAnswer loses the answer of the server to the next write of s, which the server stores. It tests the retries of the store itself.

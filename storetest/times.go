@@ -134,7 +134,7 @@ func stateTimesNeverGoDown(h *harness) {
 	}
 }
 
-// slow is a store on the data of h.store whose clock is behind.
+// slow is a store on the data of h.store whose clock is an hour slow.
 func (h *harness) slow() annals.Store {
 	h.Helper()
 	s := h.cfg.SlowClock(h, h.store)

@@ -71,7 +71,7 @@ func (c *child) stop() error {
 	return nil
 }
 
-// end makes sure that the child is gone.
+// end makes sure that the child has ended.
 func (c *child) end() {
 	if c.cmd.ProcessState == nil {
 		_ = c.cmd.Process.Kill()

@@ -157,7 +157,7 @@ func (s *story) recover(ctx context.Context) error {
 	if err := s.post(stop, c)(); err != nil {
 		return err
 	}
-	s.say("go on", "the %d are sent again under their ids, and more behind them", pending)
+	s.say("go on", "the %d are sent again under their ids, and more after them", pending)
 	if t, err = count(ctx, c, s.threads, s.posters); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 const asProgram = "GROUPCHAT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	// For the DynamoDB of the tests, also in child processes; nobody's own are used.
+	// For the DynamoDB of the tests, also in child processes; no credentials of the user are used.
 	_ = os.Setenv("AWS_ACCESS_KEY_ID", "test")
 	_ = os.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	if os.Getenv(asProgram) != "" {

@@ -68,9 +68,9 @@ func explain(err error) (status int, p problem) {
 	case errors.Is(err, errNoUsers):
 		return http.StatusNotImplemented, problem{"no-profiles", errNoUsers.Error()}
 	case errors.Is(err, annals.ErrConstraint):
-		return http.StatusConflict, problem{"name-taken", "somebody else has that name"}
+		return http.StatusConflict, problem{"name-taken", "another user has that name"}
 	case errors.Is(err, annals.ErrConflict):
-		return http.StatusConflict, problem{"conflict", "somebody else wrote first"}
+		return http.StatusConflict, problem{"conflict", "another request wrote first"}
 	case errors.Is(err, annals.ErrUnknown):
 		return http.StatusServiceUnavailable, problem{"unknown", "it may have been stored: look, or repeat it with the same id"}
 	case errors.Is(err, annals.ErrUnavailable), errors.Is(err, annals.ErrClosed):

@@ -252,7 +252,7 @@ func (o *owner) look(t *testing.T, c *client) {
 	o.is, o.pending = got.Profile, false
 }
 
-// change lets one worker per owner change its own user and the shared ones, until the servers are gone: they are killed once enough changes were accepted.
+// change lets one worker per owner change its own user and the shared ones, until the servers are killed, which happens once enough changes were accepted.
 func change(t *testing.T, clients []*client, owners []*owner, enough int, kill func() error) (accepted, refused int) {
 	t.Helper()
 	var yes, no atomic.Int64
@@ -274,7 +274,7 @@ func change(t *testing.T, clients []*client, owners []*owner, enough int, kill f
 					t.Errorf("%s: %v", o.user, err)
 					fill()
 					return
-				default: // the server is gone
+				default: // the server was killed
 					fill()
 					return
 				}

@@ -75,7 +75,7 @@ func TestTour(t *testing.T) {
 				}
 				var out bytes.Buffer
 				if err := run(t.Context(), []string{"-store", store, "tour"}, &out, io.Discard); err != nil {
-					t.Fatalf("%v, behind\n%s", err, out.String())
+					t.Fatalf("%v, after\n%s", err, out.String())
 				}
 				if out.String() != tour {
 					t.Errorf("the program said\n%s\nwant\n%s", out.String(), tour)

@@ -1,4 +1,4 @@
-// Command figures runs the measurements behind every claim of this project and prints one line each:
+// Command figures measures every figure that this project claims and prints one line each:
 //
 //	figure NAME VALUE GOAL ok|short
 //

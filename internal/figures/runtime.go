@@ -252,7 +252,7 @@ func runtimeMemory(ctx context.Context) (float64, error) {
 	return float64(inUse()-before) / entities, rt.Shutdown(ctx)
 }
 
-// inUse is the memory in use behind a garbage collection, which frees what sync.Pools hold in its second cycle.
+// inUse is the memory in use after a garbage collection, which frees what sync.Pools hold in its second cycle.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()

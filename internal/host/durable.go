@@ -111,7 +111,7 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 }
 
 func (e *durable[C, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
-	before, returned := e.state, false // Decide must not change it, so a panic behind the decision can be undone
+	before, returned := e.state, false // Decide must not change it, so a panic after the decision can be undone
 	defer func() {
 		if !returned {
 			e.state = before

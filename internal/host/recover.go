@@ -107,7 +107,7 @@ func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
 // rebuild loads the entity without unread, its newest snapshot, which cannot be decoded because of fault: from an older snapshot
 // that is kept and can be decoded, or else from the first event. last is the entity's last number as Recover has found it.
 //
-// The next snapshot is due as soon as the entity has SnapshotEvery events behind the place where rebuild began: it replaces unread.
+// The next snapshot is due as soon as the entity has SnapshotEvery events after the number at which rebuild began. That snapshot replaces the unreadable one.
 func (e *sourced[C, E, S, R]) rebuild(ctx context.Context, unread annals.Snapshot, last annals.SeqNr, fault error) error {
 	if err := e.reset(); err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestRuntimesThatDoNotLook(t *testing.T) {
 	}
 }
 
-// slow is a store behind something like a network: others run while a call is under way.
+// slow is a store with a delay, as over a network: other goroutines run while a call is under way.
 type slow struct{ annals.Store }
 
 func (s slow) Journal() annals.Journal   { return slowJournal{s.Store.Journal()} }

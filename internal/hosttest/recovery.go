@@ -339,7 +339,7 @@ func liftedSnapshot(ctx context.Context, s annals.Store) error {
 		return err
 	}
 	if sum, err := r.Ask(ctx, "lifted", 0); sum != 28 || err != nil || evolved != 1 {
-		return fmt.Errorf("the sum is %d, with %d events behind the snapshot, error %v, want 28 with 1", sum, evolved, err)
+		return fmt.Errorf("the sum is %d, with %d events after the snapshot, error %v, want 28 with 1", sum, evolved, err)
 	}
 	return nil
 }

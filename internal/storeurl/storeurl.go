@@ -32,7 +32,7 @@ func Parse(u *url.URL) *Parameters {
 	case u.Fragment != "":
 		p.fault("there is a # in the URL: write %23")
 	case strings.Contains(u.RawQuery, "@"):
-		p.fault("there is an @ behind the ?: write %40, and %3F for a ? in a password")
+		p.fault("there is an @ after the ?: write %40, and %3F for a ? in a password")
 	case u.RawQuery != "" || u.ForceQuery:
 		for piece := range strings.SplitSeq(u.RawQuery, "&") {
 			p.add(piece)

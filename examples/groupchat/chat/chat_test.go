@@ -123,7 +123,7 @@ func TestList(t *testing.T) {
 	for list, want := range map[List]View{
 		{"bob", 0, MaxPage}:       view(0, one, three, four),
 		{"bob", 0, 1}:             view(1, one),
-		{"bob", 1, 1}:             view(2), // the deleted one: an empty page, and more behind it
+		{"bob", 1, 1}:             view(2), // the deleted one: an empty page, and more after it
 		{"bob", 2, 2}:             view(0, three, four),
 		{"bob", 4, 2}:             view(0),
 		{"bob", 1 << 62, 1 << 62}: view(0),

@@ -72,7 +72,7 @@ func holds(t *rapid.T, s Thread) {
 		return
 	}
 	if s.admins() == 0 {
-		t.Fatalf("nobody governs %+v", s)
+		t.Fatalf("no member governs %+v", s)
 	}
 	posted := map[string]bool{}
 	for _, id := range s.Order {

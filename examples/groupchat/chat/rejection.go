@@ -15,7 +15,7 @@ var (
 	ErrBadName = &Rejection{"bad-name", "a name has 1 to 100 bytes"}
 	ErrBadText = &Rejection{"bad-text", "a message has 1 to 4,000 bytes"}
 	ErrBadRole = &Rejection{"bad-role", "a role is member or admin"}
-	ErrBadPage = &Rejection{"bad-page", "a page begins behind position 0 or later and has 1 message or more"}
+	ErrBadPage = &Rejection{"bad-page", "a page begins after position 0 or a later one and has 1 message or more"}
 )
 
 // Rejections that depend on the state of the thread.

@@ -51,7 +51,7 @@ type Fault struct {
 	Refuse     bool          // the connection is closed, and the server does not see the request
 	Terminate  bool          // answered with the error of a connection that an administrator terminates; the server does not see the request
 	LoseAnswer bool          // passed on, and the connection is closed when the server has answered
-	CutAnswer  bool          // as LoseAnswer, and the client gets the answer up to its first row: the commit behind it stays unknown
+	CutAnswer  bool          // as LoseAnswer, but the client gets the answer up to its first row: whether the server committed stays unknown
 	Abandon    time.Duration // the connection is closed at once, and the request is passed on after this time; 0: no fault
 }
 
