@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// The JVM's cleanup can remove all events with their numbers and leave the snapshot. Its entities go on behind the snapshot; so do
-// ours, on every way a commit is written.
+// The JVM's cleanup can remove all events with their numbers and leave the snapshot. Its entities continue after the snapshot. So do
+// ours, whichever statement writes the commit.
 func TestSnapshotAheadOfTheJournal(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -32,7 +32,7 @@ func TestSnapshotAheadOfTheJournal(t *testing.T) {
 		"with a snapshot": {Events: one, Snapshot: &annals.Snapshot{SeqNr: 8, Payload: text("eight")}},
 	} {
 		for events := range annals.SeqNr(3) {
-			c.ID = annals.NewPersistenceID("Ahead", fmt.Sprint(name, " behind ", events))
+			c.ID = annals.NewPersistenceID("Ahead", fmt.Sprint(name, " after ", events))
 			if c.Snapshot != nil {
 				snapshot := *c.Snapshot
 				snapshot.ID, c.Snapshot = c.ID, &snapshot
@@ -43,7 +43,7 @@ func TestSnapshotAheadOfTheJournal(t *testing.T) {
 				t.Errorf("%q: %+v, %v", c.ID, r, err)
 			}
 			if last := recovered(t, s, c.ID); last != r.SeqNr {
-				t.Errorf("%q: recovered %d behind it, want %d", c.ID, last, r.SeqNr)
+				t.Errorf("%q: recovered %d after it, want %d", c.ID, last, r.SeqNr)
 			}
 			appendOne(t, s, c.ID, r.SeqNr)
 			_, err = s.Journal().Append(t.Context(), annals.Commit{ID: c.ID, After: 7, Events: one})
@@ -79,7 +79,7 @@ func TestSnapshotAheadOfTheJournal(t *testing.T) {
 	}
 	wg.Wait()
 	if last := recovered(t, s, "Ahead|race"); last != 15 {
-		t.Errorf("last number %d behind eight writers, want 15", last)
+		t.Errorf("last number %d after eight writers, want 15", last)
 	}
 }
 
@@ -94,7 +94,7 @@ func recovered(t *testing.T, s annals.Store, id annals.PersistenceID) annals.Seq
 }
 
 // The plugin leaves a marker with the number 0 where it was asked to delete an entity that it did not know.
-func TestFirstEventBehindAMarkerAtZero(t *testing.T) {
+func TestFirstEventAfterAMarkerAtZero(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, goldenDatabase(t, "cleanup"), goldenOptions("cleanup"))
 	for after := range annals.SeqNr(2) {

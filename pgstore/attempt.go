@@ -20,7 +20,7 @@ const (
 // attempts is what is known of a write that is attempted until its outcome is known.
 type attempts struct {
 	since     time.Time // when the first attempt was sent
-	unsettled int       // attempts behind which the outcome was not known
+	unsettled int       // attempts after which the outcome was not known
 	deadlocks int       // of those, attempts that the server undid because of other transactions
 	maybe     bool      // an attempt may have done the write: its answer was lost
 }

@@ -106,7 +106,7 @@ func TestUnreadableRows(t *testing.T) {
 		if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: 1, Payload: text("x")}); err != nil {
 			t.Fatal(err)
 		}
-		if c.table != "snapshot" { // events behind a snapshot only are recovered
+		if c.table != "snapshot" { // events after a snapshot only are recovered
 			run(t, at, "UPDATE snapshot SET seq_nr = 0 WHERE persistence_id = '"+strings.ReplaceAll(string(id), "'", "''")+"'")
 		}
 		run(t, at, "UPDATE "+c.table+" SET "+c.set+" WHERE persistence_id = '"+strings.ReplaceAll(string(id), "'", "''")+"'")
@@ -141,7 +141,7 @@ func TestUnreadableRows(t *testing.T) {
 }
 
 // A table that changes under prepared statements is no failure of the writes that come after.
-func TestAppendsBehindSchemaChanges(t *testing.T) {
+func TestAppendsAfterSchemaChanges(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})

@@ -26,19 +26,19 @@ var claims = map[string]struct {
 	"hard-delete-of-nothing-calls-handler":     {test: "TestForgettingCallsNoHandler"},
 	"handler-failure-rolls-back":               {"TestHandlerFailureRollsBack", "right"},
 	"tombstone-row":                            {"TestWritesWhatThePluginWrote", "right: tombstones are the plugin's, row by row"},
-	"revision-after-delete":                    {"TestRevisionsGoOnBehindDelete", "right behind a tombstone; there is no hard delete but Forget"},
+	"revision-after-delete":                    {"TestRevisionsContinueAfterDelete", "right after a tombstone; there is no hard delete but Forget"},
 	"wide-key-two-rows":                        {test: "TestWideKeyKeepsOneRow"},
 	"journal-timestamp-monotonic":              {"TestTimesRiseByTheMicrosecond", "right"},
-	"journal-timestamp-after-delete":           {test: "TestTimesRiseBehindDeletes"},
+	"journal-timestamp-after-delete":           {test: "TestTimesRiseAfterDeletes"},
 	"state-timestamp-monotonic":                {"TestTimesRiseByTheMicrosecond", "right"},
 	"assert-single-writer-off":                 {"TestConflictRunsNoHandler", "there is no such setting: a revision is always compared"},
 	"like-wildcards":                           {test: "TestTypesAreNoPatterns"},
 	"paging-skips-custom-tables":               {test: "TestListingLeavesNoTableOut"},
 	"not-null-additional-column":               {test: "TestRefusedColumnIsNoConflict"},
 	"same-timestamp-more-than-buffer":          {test: "TestManyEventsOfOneTime"},
-	"late-event-found-by-backtracking":         {"TestLateEventIsBehindAnEarlierOffset", "right: who looks back finds it, whole; how far back is the follower's part"},
-	"late-event-after-backtracking-passed":     {"TestLateEventIsBehindAnEarlierOffset", "a store keeps no position: what is found depends on how far back the follower asks"},
-	"hard-deleted-state-ignored-by-projection": {test: "TestRevisionsGoOnBehindDelete"},
+	"late-event-found-by-backtracking":         {"TestLateEventIsFoundByLookingBack", "right: a follower that looks back finds it; how far it looks back is its own decision"},
+	"late-event-after-backtracking-passed":     {"TestLateEventIsFoundByLookingBack", "a store keeps no position: what is found depends on how far back the follower asks"},
+	"hard-deleted-state-ignored-by-projection": {test: "TestRevisionsContinueAfterDelete"},
 	"delete-of-unknown-pid":                    {test: "TestDeletesLeaveMarkers"},
 	"delete-beyond-highest":                    {test: "TestDeletesLeaveMarkers"},
 	"second-delete-below-the-first":            {"TestDeletesLeaveMarkers", "right: with PluginDeletes the same rows are left, which changes nothing for readers"},
@@ -111,7 +111,7 @@ func TestForgettingCallsNoHandler(t *testing.T) {
 }
 
 // A deleted state's revisions go on, so a follower that has seen the last one sees the next.
-func TestRevisionsGoOnBehindDelete(t *testing.T) {
+func TestRevisionsContinueAfterDelete(t *testing.T) {
 	t.Parallel()
 	s, _ := pluginStore(t, onCart)
 	mustPut(t, s, "Cart|t-1", 0, cartPayload("x", 1))
@@ -159,8 +159,8 @@ func TestTimesRiseByTheMicrosecond(t *testing.T) {
 	}
 }
 
-// An event that becomes visible with an earlier time than one already read is found by who asks from before it, with its payload.
-func TestLateEventIsBehindAnEarlierOffset(t *testing.T) {
+// An event that becomes visible with an earlier time than one already read is found, with its payload, by a query from before its time.
+func TestLateEventIsFoundByLookingBack(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgstore.Options{})
 	var late annals.Receipt
@@ -190,7 +190,7 @@ func TestLateEventIsBehindAnEarlierOffset(t *testing.T) {
 		return ids
 	}
 	if ids := read(newest); len(ids) != 0 {
-		t.Errorf("behind the newest: %q", ids)
+		t.Errorf("after the newest: %q", ids)
 	}
 	if ids := read(annals.Offset{Time: late.Time.Add(-time.Microsecond)}); len(ids) != 2 || ids[0] != "Late|3" {
 		t.Errorf("looking back: %q, want both, the late one first", ids)

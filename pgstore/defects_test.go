@@ -211,7 +211,7 @@ func TestManyEventsOfOneTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n++; e.Offset().Compare(last) <= 0 {
-			t.Fatalf("%v comes behind %v", e.Offset(), last)
+			t.Fatalf("%v comes after %v", e.Offset(), last)
 		}
 		last = e.Offset()
 	}
@@ -271,8 +271,8 @@ func journalRows(t *testing.T, url string, id annals.PersistenceID) (rows string
 	return rows
 }
 
-// A marker below an earlier delete changes nothing for readers, nor for the retry of a write, of which a part is deleted.
-func TestReadsBehindSeveralMarkers(t *testing.T) {
+// A marker below an earlier delete changes nothing for readers, nor for the retry of a write that is partly deleted.
+func TestReadsAfterSeveralMarkers(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true, PluginDeletes: true})
@@ -315,7 +315,7 @@ func TestReadsBehindSeveralMarkers(t *testing.T) {
 	appendOne(t, s, "T|1", 2500)
 }
 
-// appendOne appends the event behind after.
+// appendOne appends the event with the number after+1.
 func appendOne(t *testing.T, s annals.Store, id annals.PersistenceID, after annals.SeqNr) annals.Receipt {
 	t.Helper()
 	r, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text(fmt.Sprint(after + 1))}}})
@@ -325,7 +325,7 @@ func appendOne(t *testing.T, s annals.Store, id annals.PersistenceID, after anna
 	return r
 }
 
-func TestTimesRiseBehindDeletes(t *testing.T) {
+func TestTimesRiseAfterDeletes(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
@@ -336,6 +336,6 @@ func TestTimesRiseBehindDeletes(t *testing.T) {
 	}
 	want := time.Date(2040, 1, 1, 0, 0, 0, 11_000, time.UTC)
 	if r := appendOne(t, s, "T|1", 1); !r.Time.Equal(want) {
-		t.Errorf("the event behind a marker of the future is of %v, want %v", r.Time, want)
+		t.Errorf("the event after a marker in the future has the time %v, want %v", r.Time, want)
 	}
 }

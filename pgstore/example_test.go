@@ -103,6 +103,6 @@ func TestBlog(t *testing.T) {
 		t.Error(err)
 	}
 	if published := count(t, url, "SELECT n FROM published"); published != 1 {
-		t.Errorf("%d published behind a delete", published)
+		t.Errorf("%d published after a delete", published)
 	}
 }

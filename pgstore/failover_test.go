@@ -71,7 +71,7 @@ func (l *load) write(ctx context.Context, id annals.PersistenceID, w annals.Writ
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.acked[id] = append(l.acked[id], w); int(r.SeqNr) != len(l.acked[id]) {
-				l.Errorf("%q: number %d was acknowledged as the write behind %d", id, r.SeqNr, len(l.acked[id])-1)
+				l.Errorf("%q: number %d was acknowledged as the write after %d", id, r.SeqNr, len(l.acked[id])-1)
 			}
 			l.round++
 			select {

@@ -50,7 +50,7 @@ var countingOptions = pgstore.Options{StateTypes: map[string]annals.StateType[pg
 
 const counted = 6 // entities
 
-// countUp writes an entity's next revision. A conflict is somebody else's revision and fine.
+// countUp writes an entity's next revision. A conflict means that another writer stored this revision, which is fine.
 func countUp(ctx context.Context, s annals.Store, i int) error {
 	id := annals.PersistenceID(fmt.Sprintf("C|%d", i%counted))
 	state, _, err := s.States().Get(ctx, id)
@@ -149,7 +149,7 @@ func TestLostCommit(t *testing.T) {
 			t.Fatalf("the handler counted %d, want %d", n, after+1)
 		}
 	}
-	// Without the column for WriteIDs nobody can tell.
+	// Without the column for WriteIDs the store cannot know whether its write was stored.
 	run(t, p.url, "ALTER TABLE durable_state DROP COLUMN write_ids")
 	blind := openAt(t, p.url, countingOptions)
 	if blind.Capabilities().IdempotentState {
@@ -241,7 +241,7 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// An outcome that nobody can tell comes back as ErrUnknown when the caller's time is up.
+// A write whose outcome is not known when the caller's context ends is ErrUnknown.
 func TestContextEndsInAWrite(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/annals-go/annals/storetest"
 )
 
-// Histories are linearizable while connections break before, behind and in the middle of statements: no false conflict, no write
-// lost, none stored twice.
+// Histories are linearizable while connections break before, after and in the middle of statements: no conflict is false, no write is
+// lost, and none is stored twice.
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken

@@ -15,7 +15,7 @@ import (
 const forgetLockTime = time.Second
 
 // Forget implements annals.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
-// had looked up the last number before would store an event behind numbers that have been forgotten.
+// had looked up the last number before would store an event after numbers that have been forgotten.
 func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {

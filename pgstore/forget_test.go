@@ -23,7 +23,7 @@ func TestForgetAge(t *testing.T) {
 		}
 		f := annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}
 		if done, err := s.Forget(t.Context(), f); done || err != nil {
-			t.Errorf("right behind the delete: %v, %v", done, err)
+			t.Errorf("right after the delete: %v, %v", done, err)
 		}
 		run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '15 minutes'")
 		if done, err := s.Forget(t.Context(), f); !done || err != nil {
@@ -35,8 +35,8 @@ func TestForgetAge(t *testing.T) {
 	}
 }
 
-// A writer that has looked at the last number and not written yet comes before the Forget, which then waits in vain, or
-// behind it, and finds an entity never written: never does an event stand behind numbers that are gone.
+// A writer has read the last number and has not written yet. Either it is first, and Forget is ErrUnavailable, or Forget is first, and the
+// writer's event is a conflict. No event is stored after numbers that have been forgotten.
 func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
@@ -63,7 +63,7 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	}
 }
 
-// A state is written while Forget is at work, behind its look: it stays. With no row there was nothing to lock.
+// A state that is written after Forget has looked for one stays. There was no row that Forget could have locked.
 func TestForgetBesideANewState(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

@@ -175,7 +175,7 @@ func (g *goldenReader) query(q queryJSON, result json.RawMessage) {
 					}
 				}
 			})
-			g.compare("events behind an offset", events, w)
+			g.compare("events after an offset", events, w)
 			return
 		}
 		g.wantEnvelopes("events by slices", g.s.Query().Events(g.Context(), f), w)

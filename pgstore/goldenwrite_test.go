@@ -276,7 +276,7 @@ func (w *goldenWriter) compare(table string, got, want []map[string]any) {
 	}
 }
 
-// defective are rows that the plugin's change handler left behind writes that failed.
+// defective are rows that the plugin's change handler left after writes that failed.
 func defective(table string, row map[string]any) bool {
 	if table != "cart_changes" {
 		return false

@@ -60,7 +60,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	if n := count(t, u, "SELECT count(*) FROM event_journal"); n != 0 {
-		t.Errorf("%d rows behind checks of health", n)
+		t.Errorf("%d rows after checks of health", n)
 	}
 	setReadOnly := func(value string) {
 		operator := with(t, u, "default_transaction_read_only=off")

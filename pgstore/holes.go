@@ -26,7 +26,7 @@ func (r *reader) complete(ctx context.Context, events []annals.Event) error {
 }
 
 // unused reports whether the numbers between a and b look unused. Where an event adapter on the JVM fails, the plugin stores nothing
-// and the same writer goes on behind the number, so such a gap is between two writes of one writer. Each commit of this package has
+// and the same writer continues after the number, so such a gap is between two writes of one writer. Each commit of this package has
 // a writer of its own, and its events share one time unless they were imported with times.
 func unused(a, b *annals.Event) bool {
 	return a.WriteID == b.WriteID && (a.WriteID.IsZero() || !a.Time.Equal(b.Time))

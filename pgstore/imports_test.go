@@ -23,7 +23,7 @@ func imported(times ...time.Time) (events []annals.NewEvent) {
 }
 
 // A commit whose events have times of their own, which may go up or down, or be the store's, is recognised when it is repeated: also
-// behind its delete.
+// after it was deleted.
 func TestRepeatedImport(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgstore.Options{})
@@ -39,27 +39,27 @@ func TestRepeatedImport(t *testing.T) {
 			}
 			first, err := s.Journal().Append(t.Context(), c)
 			if err != nil || first.Repeated || first.SeqNr != after+annals.SeqNr(len(times)) {
-				t.Fatalf("%s behind %d: %+v, %v", name, after, first, err)
+				t.Fatalf("%s after %d: %+v, %v", name, after, first, err)
 			}
 			stored := all(t, s, c.ID)[after:]
 			for i, e := range stored {
 				if want := times[i].Truncate(time.Microsecond); !times[i].IsZero() && !e.Time.Equal(want) || time.Since(e.Time) < 0 {
-					t.Errorf("%s behind %d: event %d has the time %v, want %v", name, after, i, e.Time, want)
+					t.Errorf("%s after %d: event %d has the time %v, want %v", name, after, i, e.Time, want)
 				}
 			}
 			if last := stored[len(stored)-1].Time; !first.Time.Equal(last) {
-				t.Errorf("%s behind %d: the receipt has the time %v, the last event %v", name, after, first.Time, last)
+				t.Errorf("%s after %d: the receipt has the time %v, the last event %v", name, after, first.Time, last)
 			}
 			appendOne(t, s, c.ID, first.SeqNr)
 			again, err := s.Journal().Append(t.Context(), c)
 			if err != nil || !again.Repeated || again.SeqNr != first.SeqNr || !again.Time.Equal(first.Time) {
-				t.Errorf("%s behind %d, repeated: %+v, %v, want %+v", name, after, again, err, first)
+				t.Errorf("%s after %d, repeated: %+v, %v, want %+v", name, after, again, err, first)
 			}
 			if err := s.Journal().DeleteTo(t.Context(), c.ID, first.SeqNr-1); err != nil {
 				t.Fatal(err)
 			}
 			if again, err = s.Journal().Append(t.Context(), c); err != nil || !again.Repeated || again.SeqNr != first.SeqNr {
-				t.Errorf("%s behind %d, repeated behind a delete: %+v, %v", name, after, again, err)
+				t.Errorf("%s after %d, repeated after a delete: %+v, %v", name, after, again, err)
 			}
 			c.WriteID = annals.NewWriteID()
 			_, err = s.Journal().Append(t.Context(), c)
@@ -105,10 +105,10 @@ func TestImportsFromTheFuture(t *testing.T) {
 		t.Errorf("%d events, want 2", n)
 	}
 	if last, err := s.Journal().LastSeqNr(t.Context(), "T|2"); last != 0 || err != nil {
-		t.Errorf("last number %d, %v behind a refused write", last, err)
+		t.Errorf("last number %d, %v after a refused write", last, err)
 	}
 	if r := appendOne(t, s, "T|1", 2); !r.Time.After(near) {
-		t.Errorf("the next event has the time %v, want it behind %v", r.Time, near)
+		t.Errorf("the next event has the time %v, want it after %v", r.Time, near)
 	}
 }
 

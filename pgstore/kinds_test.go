@@ -92,8 +92,8 @@ func TestLostAnswerOfASnapshotDelete(t *testing.T) {
 	wantKind(t, err, annals.ErrUnknown)
 }
 
-// Behind an event, a marker or a state at the end of all times writes go on at once, with the server's time.
-func TestAppendsBehindAnInfiniteTime(t *testing.T) {
+// After an event, a marker or a state with an infinite time, writes continue at once with the time of the server.
+func TestAppendsAfterAnInfiniteTime(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
 	s := openAt(t, at, pgstore.Options{CreateTables: true})
@@ -112,9 +112,9 @@ func TestAppendsBehindAnInfiniteTime(t *testing.T) {
 	mustPut(t, s, "Inf|state", 0, text("x"))
 	run(t, at, "UPDATE durable_state SET db_timestamp = 'infinity'")
 	mustPut(t, s, "Inf|state", 1, text("y"))
-	appendOne(t, s, "Inf|gone", 0)
-	run(t, at, "UPDATE event_journal SET db_timestamp = 'infinity' WHERE persistence_id = 'Inf|gone'")
-	if err := s.Journal().DeleteTo(t.Context(), "Inf|gone", annals.MaxSeqNr); err != nil {
+	appendOne(t, s, "Inf|deleted", 0)
+	run(t, at, "UPDATE event_journal SET db_timestamp = 'infinity' WHERE persistence_id = 'Inf|deleted'")
+	if err := s.Journal().DeleteTo(t.Context(), "Inf|deleted", annals.MaxSeqNr); err != nil {
 		t.Error(err)
 	}
 	if n := count(t, at, "SELECT count(*) FROM event_journal WHERE db_timestamp = 'infinity' AND deleted"); n != 0 {

@@ -21,7 +21,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	type states = map[string]annals.StateType[pgx.Tx]
 	for name, c := range map[string]struct {
-		sql     string // behind the creation of the tables
+		sql     string // after the creation of the tables
 		options pgstore.Options
 		want    []string
 	}{

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// pages yields what read finds behind f.After, page by page until an unbounded page is not full. Each page is read whole, and its
+// pages yields what read finds after f.After, page by page until an unbounded page is not full. Each page is read whole, and its
 // connection released, before the body sees any of it.
 //
 // The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining

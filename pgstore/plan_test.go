@@ -88,7 +88,7 @@ func TestPlansOfATypeQuery(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n++; e.Offset().Compare(last) <= 0 {
-					t.Fatalf("%s, %s: %v comes behind %v", name, about, e.Offset(), last)
+					t.Fatalf("%s, %s: %v comes after %v", name, about, e.Offset(), last)
 				}
 				if last = e.Offset(); n == 3500 {
 					break

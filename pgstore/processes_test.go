@@ -102,7 +102,7 @@ func appendTexts(ctx context.Context, s annals.Store, o order) (done, error) {
 	return d, err
 }
 
-// appendMany has a writer per entity append behind what it finds, commits of one and of three events in turn.
+// appendMany runs one writer for each entity. It reads the last number and appends a commit, of one and of three events in turn.
 func appendMany(ctx context.Context, s annals.Store, o order) (all done) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -294,7 +294,7 @@ func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 
 // A process sends a write again after another has written on and deleted everything: it is recognised. What was never written
 // stays a conflict.
-func TestProcessRetriesBehindADelete(t *testing.T) {
+func TestProcessRetriesAfterADelete(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
@@ -310,11 +310,11 @@ func TestProcessRetriesBehindADelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := o.do(first); d.SeqNr != 3 || !d.Repeated || d.Error != "" {
-			t.Errorf("again, behind a delete: %+v, want number 3, repeated", d)
+			t.Errorf("again, after a delete: %+v, want number 3, repeated", d)
 		}
 		first.WriteID = annals.NewWriteID()
 		if d := o.do(first); !d.Conflict {
-			t.Errorf("another write behind a delete: %+v, want a conflict", d)
+			t.Errorf("another write after a delete: %+v, want a conflict", d)
 		}
 		first.WriteID = w
 	}
@@ -324,8 +324,8 @@ func TestProcessRetriesBehindADelete(t *testing.T) {
 	}
 }
 
-// A transaction of somebody else's takes the keys of a commit in the opposite order. The server ends the store's: it tries again, and
-// says how often.
+// A transaction of another program locks the keys of a commit in the opposite order. The server ends the store's transaction. The store
+// tries again, and reports how often.
 func TestDeadlockIsRetried(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
@@ -342,7 +342,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 	insert := func(seqNr int) error {
 		_, err := tx.Exec(t.Context(), `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
-			VALUES (0, 'T', 'T|1', $1, now(), 20, '', '', 'somebody')`, seqNr)
+			VALUES (0, 'T', 'T|1', $1, now(), 20, '', '', 'another')`, seqNr)
 		return err
 	}
 	if _, err := tx.Exec(t.Context(), "SET LOCAL deadlock_timeout = '1min'"); err != nil {
@@ -360,7 +360,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		result <- err
 	}()
 	awaitWaiting(t, url)
-	if err := insert(1); err != nil { // behind the store's first event, which waits behind this transaction's third
+	if err := insert(1); err != nil { // waits for the store's event 1, while the store waits for this transaction's event 3
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -19,7 +19,7 @@ type proxy struct {
 	mu    sync.Mutex
 	match func(request []byte) bool // of the request whose answer gets lost; nil: none
 	lost  chan struct{}             // closed when it got lost
-	quiet bool                      // keep the connection whose answer got lost: nobody says that it is broken
+	quiet bool                      // keep the connection whose answer got lost open, so that the client is not told
 	half  bool                      // of the answer that gets lost, what comes up to its first row arrives
 	mute  chan struct{}             // closed by silence: nothing is passed on any more
 

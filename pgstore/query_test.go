@@ -39,7 +39,7 @@ func TestQueryOverBursts(t *testing.T) {
 					t.Fatal(err)
 				}
 				if e.Offset().Compare(last) <= 0 {
-					t.Fatalf("%v comes behind %v", e.Offset(), last)
+					t.Fatalf("%v comes after %v", e.Offset(), last)
 				}
 				n, last = n+1, e.Offset()
 			}
@@ -65,7 +65,7 @@ func TestQueryOrderIsGos(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Offset().Compare(last) <= 0 {
-			t.Fatalf("%v comes behind %v", e.Offset(), last)
+			t.Fatalf("%v comes after %v", e.Offset(), last)
 		}
 		n, last = n+1, e.Offset()
 	}

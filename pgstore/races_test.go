@@ -79,7 +79,7 @@ func TestGroupsOfTwoProcesses(t *testing.T) {
 				t.Fatalf("%q: event %d is %+v (%v), acknowledged to %v", id, n, e, err, won[id][n])
 			}
 			if !e.Time.After(earlier.Time) && e.WriteID != earlier.WriteID {
-				t.Errorf("%q: time of %d does not rise: %v behind %v", id, n, e.Time, earlier.Time)
+				t.Errorf("%q: time of %d does not rise: %v after %v", id, n, e.Time, earlier.Time)
 			}
 			earlier = e
 		}
@@ -89,7 +89,7 @@ func TestGroupsOfTwoProcesses(t *testing.T) {
 	}
 }
 
-// hold makes the journal's inserts by one writer wait for an advisory lock, behind the statement's look at the table.
+// hold makes the journal's inserts by one writer wait for an advisory lock, after the statement has read the table.
 const hold = `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF NEW.writer = '%s' THEN PERFORM pg_advisory_xact_lock_shared(hashtextextended(current_schema(), 0)); END IF;
 	RETURN NEW; END $$;
@@ -97,7 +97,7 @@ CREATE TRIGGER hold BEFORE INSERT ON event_journal FOR EACH ROW EXECUTE FUNCTION
 
 func holding(w annals.WriteID) string { return fmt.Sprintf(hold, w) }
 
-// A statement is held up between its look at the last number and its insert. Meanwhile another owner writes, saves a snapshot and
+// A statement is held up after it has read the last number and before it inserts. Meanwhile another owner writes, saves a snapshot and
 // deletes everything: the number must not be free.
 func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 	t.Parallel()
@@ -220,7 +220,7 @@ func lockSchema(t *testing.T, url string) (release func()) {
 	}
 }
 
-// awaitHeld returns when somebody waits for the lock.
+// awaitHeld returns when a session waits for the lock.
 func awaitHeld(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -71,7 +71,7 @@ type recovery struct {
 	events   []annals.Event
 }
 
-// first asks for the snapshot and the events behind it.
+// first reads the snapshot and the events after it.
 func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
@@ -107,7 +107,7 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	return rec, nil
 }
 
-// deliver calls event for the first page and those behind it. It returns the number of the last event.
+// deliver calls event for the first page and those after it. It returns the number of the last event.
 func (r *reader) deliver(ctx context.Context, page []annals.Event, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	for {
 		for i := range page {

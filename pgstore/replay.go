@@ -69,8 +69,8 @@ func (r *reader) release() {
 }
 
 // page is the next events, valid until the next page. Between two pages events may have been deleted. Deletes take an
-// entity's events from the first on, so as long as prev is there, none behind it has been deleted. That is why a page begins with
-// prev once more: a gap behind prev is then one that the writer left.
+// entity's events from the first on, so as long as prev is there, none after it has been deleted. That is why a page begins with
+// prev once more: a gap after prev is then one that the writer left.
 func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
 	if r.next > r.to {
 		r.ended = true
@@ -119,7 +119,7 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 	return page, nil
 }
 
-// note prepares the next page, behind page.
+// note prepares the next page, after page.
 func (r *reader) note(page []annals.Event, ended bool, bytes int) {
 	if len(page) > 0 {
 		r.prev = page[len(page)-1].SeqNr
@@ -144,7 +144,7 @@ func (r *reader) truncated(ctx context.Context, page []annals.Event) error {
 	return &annals.Error{Kind: annals.ErrTruncated}
 }
 
-// nextLimit is how many events the page behind one of so many events and bytes may have.
+// nextLimit is how many events the page after one of so many events and bytes may have.
 func nextLimit(events, bytes int) int {
 	size := max(bytes/events, 1)
 	return min(max(pageBytes/size, 1), largestPage)

@@ -140,7 +140,7 @@ func TestDocumentedTables(t *testing.T) {
 			t.Errorf("the tables of %s are\n%s\n\nCreateTables makes\n%s", what, a, b)
 		}
 		if done, err := pgstore.Migrate(t.Context(), pool(t, at), pgstore.Options{}); err != nil || len(done) != 0 {
-			t.Errorf("Migrate does %q behind %s, %v", done, what, err)
+			t.Errorf("Migrate does %q after %s, %v", done, what, err)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("four processes did\n%q, want what was pending\n%q", done, pending)
 	}
 	if s := openAt(t, at, o); !s.Capabilities().StateMetadata || !s.Capabilities().IdempotentState {
-		t.Errorf("capabilities behind Migrate: %+v", s.Capabilities())
+		t.Errorf("capabilities after Migrate: %+v", s.Capabilities())
 	}
 
 	at = postgres.Schema(t)

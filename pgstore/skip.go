@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Both statements leave the plugins' marker at $4, and one right behind the last row: there they meet a concurrent writer of
+// Both statements leave the plugins' marker at $4, and one right after the last row: there they meet a concurrent writer of
 // the entity's next event. They return whether they did anything.
 func (s *backend) prepareSkip() {
 	s.sql.skip = s.fill(`
@@ -26,7 +26,7 @@ func (s *backend) prepareSkip() {
 			WHERE first.seq_nr < $4::bigint)
 		SELECT EXISTS (SELECT FROM first)`)
 
-	// The plugins can remove all events without a marker. Their entities go on behind the snapshot.
+	// The plugins can remove all events without a marker. Their entities continue after the snapshot.
 	s.sql.skipToSnapshot = s.fill(`
 		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
 		first AS (

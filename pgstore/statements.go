@@ -63,7 +63,7 @@ func noPayload(t *table, column string) string {
 }
 
 // In these statements, the time of a write is later than that of the entity's last row, even where clocks step back, unless that time
-// is infinite. Each commit of a group has a time of its own: the plugins' queries read a number of rows behind the time of the last row
+// is infinite. Each commit of a group has a time of its own: the plugins' queries read a number of rows after the time of the last row
 // read, and make no progress where more rows than that share a time. A group does not get ahead of the clock, because writing a row
 // takes longer than a microsecond.
 func (s *backend) prepareAppend() {
@@ -140,7 +140,7 @@ func (s *backend) prepareAppend() {
 
 	s.sql.last = s.fill(`SELECT coalesce(max(seq_nr), 0) FROM {journal} WHERE persistence_id = $1`)
 
-	// Is the commit of $4 events behind $2 one of the writer $3, and where does it end? Events of one commit share time and writer,
+	// Is the commit of $4 events after $2 one of the writer $3, and where does it end? Events of one commit share time and writer,
 	// and the next commit is later: so the row before tells a commit's first event from one in its middle. Where events have times of
 	// their own ($5) the writer alone counts. DeleteTo strips rows, gives the last of them its own time, which is later, and removes
 	// old ones, from the first on: the commit's time is that of its earliest row, and the last row is proof enough where the first

@@ -60,7 +60,7 @@ func pluginEvents(t *testing.T, url, entityType string, buffer int, from bool) m
 			seen[r.id] = r.seqNr
 			fresh++
 			if r.seqNr != last[r.id]+1 {
-				return fmt.Errorf("%q: event %d comes behind %d", r.id, r.seqNr, last[r.id])
+				return fmt.Errorf("%q: event %d comes after %d", r.id, r.seqNr, last[r.id])
 			}
 			last[r.id] = r.seqNr
 			return nil
@@ -74,7 +74,7 @@ func pluginEvents(t *testing.T, url, entityType string, buffer int, from bool) m
 }
 
 // Thousands of events of group commits, by two processes' stores: the plugins' queries see all of them, with a buffer far below a group.
-func TestPluginQueriesBehindGroups(t *testing.T) {
+func TestPluginQueriesAfterGroups(t *testing.T) {
 	t.Parallel()
 	const entities, rounds, buffer = 200, 6, 50
 	url := postgres.Schema(t)

@@ -36,13 +36,13 @@ func TestTxOfTheCaller(t *testing.T) {
 	wantKind(t, write(broken), broken)
 	const sum = "SELECT (SELECT n FROM counts) + (SELECT count(*) FROM event_journal) * 10 + (SELECT count(*) FROM users) * 100"
 	if n := count(t, url, sum); n != 0 {
-		t.Errorf("behind a rollback: %d", n)
+		t.Errorf("after a rollback: %d", n)
 	}
 	if err := write(nil); err != nil {
 		t.Error(err)
 	}
 	if n := count(t, url, sum); n != 111 {
-		t.Errorf("behind a commit: %d", n)
+		t.Errorf("after a commit: %d", n)
 	}
 	wantKind(t, write(nil), annals.ErrConflict)
 }
@@ -64,7 +64,7 @@ func TestTxTimeout(t *testing.T) {
 }
 
 // A read that the server refuses leaves the transaction as it was.
-func TestTxGoesOnBehindARefusedRead(t *testing.T) {
+func TestTxContinuesAfterARefusedRead(t *testing.T) {
 	t.Parallel()
 	s, url := users(t, pgstore.Options{}, nil, bindName)
 	run(t, url, "ALTER TABLE snapshot RENAME TO elsewhere")

@@ -12,8 +12,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// undoing makes the COMMIT of whatever inserts into the table fail, as often as there are numbers left in the sequence. The
-// server notices behind the rows of its answer.
+// undoing makes the COMMIT of each transaction that inserts into the table fail, as often as there are numbers left in the sequence.
+// The server fails after it has sent the rows of its answer.
 const undoing = `CREATE SEQUENCE undo_%[1]s MINVALUE 0 START %[2]d;
 CREATE FUNCTION undo_%[1]s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF nextval('undo_%[1]s') < %[3]d THEN RAISE EXCEPTION 'undone'; END IF;
@@ -22,7 +22,7 @@ CREATE CONSTRAINT TRIGGER undo AFTER INSERT OR UPDATE ON %[1]s DEFERRABLE INITIA
 
 func undoingAlways(table string) string { return fmt.Sprintf(undoing, table, 0, 1<<40) }
 
-// A commit that the server undoes at its end is not acknowledged, in any of the ways to the server.
+// A commit that the server undoes at its end is not acknowledged, whichever statement wrote it.
 func TestUndoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
@@ -60,9 +60,9 @@ func TestUndoneAtTheEnd(t *testing.T) {
 	}
 }
 
-// The connection breaks behind the row that says that the commit won. Whether the server keeps it or undoes it, the commit is
+// The connection breaks after the row that says that the commit is written. Whether the server keeps it or undoes it, the commit is
 // acknowledged once it is stored, and stored once.
-func TestCutBehindTheRow(t *testing.T) {
+func TestCutAfterTheRow(t *testing.T) {
 	t.Parallel()
 	for _, undone := range []bool{false, true} {
 		for _, events := range []int{1, 3} {
@@ -119,7 +119,7 @@ func TestOwnUniqueIndexIsNoConflict(t *testing.T) {
 }
 
 // A delete removes old rows of a commit and leaves the others: the commit is recognised by those, with its number and time.
-func TestRetryBehindRemovedRows(t *testing.T) {
+func TestRetryAfterRemovedRows(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})

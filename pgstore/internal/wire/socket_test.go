@@ -43,7 +43,7 @@ func TestSocketsEnd(t *testing.T) {
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
 		within("an interrupted read", time.Second, time.Second, read)
 		_ = conn.SetDeadline(time.Time{})
-		within("a read behind that", limit, 2*limit, read)
+		within("a read after that", limit, 2*limit, read)
 
 		go func() { // a slow reader: each piece takes nearly the limit
 			piece := make([]byte, 1<<20)

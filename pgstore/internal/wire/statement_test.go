@@ -63,7 +63,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// An error of the server behind a row is the answer, also when the row could not be read. The connection can be used again.
+// An error of the server after a row is the answer, also when the row could not be read. The connection can be used again.
 func TestSendFails(t *testing.T) {
 	t.Parallel()
 	conn := connect(t)
