@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -74,6 +75,9 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 	} else {
 		err = d.scan(e)
 	}
+	if err == nil {
+		err = d.check(e)
+	}
 	if err != nil {
 		return corrupt(d.id.text, e.SeqNr, err)
 	}
@@ -83,6 +87,31 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 	}
 	e.ID, e.WriteID = annals.PersistenceID(d.id.text), d.writeID
 	e.Manifest, e.Adapter = d.manifest.text, d.adapter.text
+	return nil
+}
+
+// Errors of rows that no writer leaves.
+var (
+	errNumber     = errors.New("no row has such a number")
+	errSerializer = errors.New("a payload has the serializer id 0")
+)
+
+// check returns an error for values that no writer leaves.
+func (d *eventDecoder) check(e *annals.Event) error {
+	last := d.kind != nil && *d.kind == lastRow
+	switch {
+	case e.SeqNr < 0: // an actor can save a snapshot with the number 0
+		return errNumber
+	case e.SerializerID == 0 && !last:
+		return errSerializer
+	}
+	return checkMetadata(e.Metadata)
+}
+
+func checkMetadata(p annals.Payload) error {
+	if p.SerializerID == 0 && (p.Manifest != "" || p.Data != nil) {
+		return errSerializer
+	}
 	return nil
 }
 

@@ -73,6 +73,11 @@ func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals
 }
 
 func (s *backend) lastSeqNr(ctx context.Context, q querier, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	err = q.QueryRow(ctx, s.sql.last, string(id)).Scan((*int64)(&last))
-	return last, err
+	if err := q.QueryRow(ctx, s.sql.last, string(id)).Scan((*int64)(&last)); err != nil {
+		return 0, err
+	}
+	if last < 0 {
+		return 0, corrupt(string(id), last, errNumber)
+	}
+	return last, nil
 }

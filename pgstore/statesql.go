@@ -189,6 +189,12 @@ func appendStates(to []annals.State, rows pgx.Rows) ([]annals.State, error) {
 		if s.Tags, err = list(tags); err != nil {
 			return to, corrupt(id, s.Revision, err)
 		}
+		if s.Revision < 1 {
+			return to, corrupt(id, s.Revision, errNumber)
+		}
+		if err := checkMetadata(s.Metadata); err != nil {
+			return to, corrupt(id, s.Revision, err)
+		}
 		if s.SerializerID == 0 {
 			s.Deleted, s.Payload = true, annals.Payload{}
 		}

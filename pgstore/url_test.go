@@ -74,3 +74,18 @@ func TestOpenURLRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzURL reads any URL: what is wrong with it is told without the password.
+func FuzzURL(f *testing.F) {
+	const password = "s3cret"
+	f.Add("host", "/db", "schema=a&create=true&write_timeout=1s&max_events=7&pool_max_conns=3")
+	f.Add("a:1,b:2", "", "sslmode=disable&target_session_attrs=any&application_name=x&options=-c%20jit=off")
+	f.Add("[::1", "/@/", "sslmod=disable&connect_timeout=x&a.b=c&%zz&=&host=/tmp")
+	f.Fuzz(func(t *testing.T, host, path, query string) {
+		u := &url.URL{Scheme: "postgres", User: url.UserPassword("user", password), Host: host, Path: path, RawQuery: query}
+		_, err := pgstore.FromURL(u)
+		if err != nil && strings.Contains(err.Error(), password) && !strings.Contains(host+path+query, password) {
+			t.Errorf("the error holds the password: %v", err)
+		}
+	})
+}
