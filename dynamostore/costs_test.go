@@ -69,7 +69,7 @@ func TestCommitCosts(t *testing.T) {
 	if _, err := s.States().Put(ctx, annals.StateWrite{ID: state, Payload: event.Payload, Event: &event}); err != nil {
 		t.Fatal(err)
 	}
-	cost("state with an event, as a transaction behind a look at the journal", 2, 1, 4)
+	cost("state with an event, as a transaction after a read of the journal", 2, 1, 4)
 
 	long := annals.NewPersistenceID("Thing", "long")
 	last := fill(ctx, t, s, long, 10_000, 10, 20)
@@ -85,7 +85,7 @@ func TestCommitCosts(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	units := float64(bytes+4095) / 4096
-	cost("recovery with a snapshot and 20 events behind it", 1, 2*(units+1), 0)
+	cost("recovery with a snapshot and 20 events after it", 1, 2*(units+1), 0)
 
 	thousand := annals.NewPersistenceID("Thing", "thousand")
 	fill(ctx, t, s, thousand, 1000, 1, 2048)

@@ -169,7 +169,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 	p.SetRule(nil)
 	n, sure, unsure := int64(o.wantTasks(t, stores[0])), accepted.Load(), unknown.Load()
 	if n < sure || n > sure+unsure || unsure > changes/100 || conflicts.Load() < changes/100 {
-		t.Errorf("%d changes are counted, %d were accepted, of %d nobody knows, %d conflicts", n, sure, unsure, conflicts.Load())
+		t.Errorf("%d changes are counted, %d were accepted, %d are unknown, %d conflicts", n, sure, unsure, conflicts.Load())
 	}
 }
 
@@ -263,7 +263,7 @@ func TestHandlerOfConflict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		moveFirst, careless bool
-	}{"before it looks": {true, false}, "behind its look": {false, false}, "before it looks, and it does not care": {true, true}} {
+	}{"before the handler reads": {true, false}, "after the handler has read": {false, false}, "before the handler reads, which ignores the error": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, o, table := t.Context(), newOwn(t), "t"+rand.Text()

@@ -129,6 +129,6 @@ func TestBlog(t *testing.T) {
 		t.Error(err)
 	}
 	if published := o.count(t, "published"); published != 1 {
-		t.Errorf("%d published behind a delete", published)
+		t.Errorf("%d published after a delete", published)
 	}
 }

@@ -19,7 +19,7 @@ const rangesAhead = 4
 
 // ranges reads a dense query. When the first page is full, the last page is read next, backwards: it shows where the numbers end and
 // how many fill a page. The middle is divided into ranges of about one page, which are read in parallel. Only the anchor is read
-// twice, and no request is made in vain, so the cost is that of reading page by page.
+// twice, and no request is wasted, so the cost is that of reading page by page.
 //
 // The tail is read before the middle, so a concurrent delete appears as a hole. Do not set Dense where tail and middle must be of one
 // moment.

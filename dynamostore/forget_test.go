@@ -73,8 +73,8 @@ func (p *pair) deleteAll(id annals.PersistenceID) {
 	}
 }
 
-// gone stores n commits of an entity and deletes all its events.
-func (p *pair) gone(id annals.PersistenceID, n int) {
+// deleted stores n commits of an entity and deletes all its events.
+func (p *pair) deleted(id annals.PersistenceID, n int) {
 	p.Helper()
 	for i := range n {
 		p.append(id, annals.SeqNr(i), "a")
@@ -117,11 +117,11 @@ func TestForgetManyTombstones(t *testing.T) {
 	p := newPair(t)
 	for n, requests := range map[int]int{97: 1, 98: 1, 99: 2, 196: 2, 197: 3} {
 		id := annals.NewPersistenceID("Thing", strings.Repeat("x", n))
-		p.gone(id, n)
+		p.deleted(id, n)
 		before := p.proxy.Counts()["TransactWriteItems"]
 		p.forget(p.slow, id)
 		if sent := p.proxy.Counts()["TransactWriteItems"] - before; p.items(id) != 0 || sent != requests {
-			t.Errorf("%d tombstones: %d items left behind %d transactions", n, p.items(id), sent)
+			t.Errorf("%d tombstones: %d items left after %d transactions", n, p.items(id), sent)
 		}
 	}
 	if ids := collect(t, p.beside.Query().IDs(t.Context(), "", "")); len(ids) != 0 {
@@ -134,7 +134,7 @@ func TestForgetBrokenOff(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	id := annals.PersistenceID("Thing|1")
-	p.gone(id, 250)
+	p.deleted(id, 250)
 	ctx, cancel := context.WithCancel(t.Context())
 	p.before("TransactWriteItems", 2, cancel)
 	if done, err := p.slow.Forget(ctx, annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
@@ -175,7 +175,7 @@ func TestForgetBesideWrites(t *testing.T) {
 		for step := range 1 + (n-1)/98 {
 			p := newPair(t)
 			id := annals.PersistenceID("Thing|1")
-			p.gone(id, n)
+			p.deleted(id, n)
 			p.before("TransactWriteItems", step+1, func() {
 				p.refused(id, 0)
 				p.append(id, annals.SeqNr(n), "b")
@@ -194,7 +194,7 @@ func TestForgetBesideWrites(t *testing.T) {
 		t.Parallel()
 		p := newPair(t)
 		id := annals.PersistenceID("Thing|1")
-		p.gone(id, 2)
+		p.deleted(id, 2)
 		p.before("TransactWriteItems", 1, func() {
 			if _, err := p.beside.States().Put(t.Context(), annals.StateWrite{ID: id, Payload: text("state").Payload}); err != nil {
 				t.Error(err)
@@ -209,7 +209,7 @@ func TestForgetBesideWrites(t *testing.T) {
 		t.Parallel()
 		p := newPair(t)
 		id := annals.PersistenceID("Thing|1")
-		p.gone(id, 150)
+		p.deleted(id, 150)
 		p.before("TransactWriteItems", 1, func() {
 			p.forget(p.beside, id)
 			for i := range annals.SeqNr(120) {
@@ -227,14 +227,14 @@ func TestForgetBesideWrites(t *testing.T) {
 		t.Parallel()
 		p := newPair(t)
 		id := annals.PersistenceID("Thing|1")
-		p.gone(id, 3)
+		p.deleted(id, 3)
 		p.before("TransactWriteItems", 1, func() { p.forget(p.beside, id) })
 		p.forget(p.slow, id)
 	})
 }
 
 // A delete that began before a Forget does not delete events that were stored after it.
-func TestDeleteBehindForget(t *testing.T) {
+func TestDeleteAfterForget(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	id := annals.PersistenceID("Thing|1")
@@ -274,7 +274,7 @@ func TestReadersBesideForget(t *testing.T) {
 		p.forget(p.beside, id)
 	}
 	n := 0
-	for _, query := range []int{2, 3} { // before and behind that for the last page
+	for _, query := range []int{2, 3} { // before and after the query for the last page
 		fill()
 		p.before("Query", query, forget)
 		var failed error
@@ -336,7 +336,7 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	id := annals.PersistenceID("Thing|1")
-	p.gone(id, 1)
+	p.deleted(id, 1)
 	random := make([]byte, 1<<20)
 	_, _ = rand.Read(random)
 	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {

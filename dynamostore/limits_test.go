@@ -145,7 +145,7 @@ func TestSnapshotParts(t *testing.T) {
 		}
 	}
 	if n := items(); n != empty+1 {
-		t.Errorf("%d items behind one small snapshot", n-empty)
+		t.Errorf("%d items for one small snapshot", n-empty)
 	}
 	if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 8, Payload: annals.Payload{SerializerID: 4, Data: random}}); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: c.layout}
-			t.Cleanup(func() { // behind the cases, which run in parallel
+			t.Cleanup(func() { // after the cases, which run in parallel
 				for _, operation := range c.throttled {
 					if _, ok := bs.throttled.Load(operation); !ok {
 						t.Errorf("%s was never throttled", operation)
@@ -62,7 +62,7 @@ func TestFaultsFindNaiveWriters(t *testing.T) {
 // fail is storetest.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.
 func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p := bs.of(s).proxy
-	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 behind a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}
+	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 after a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}
 	var (
 		mu       sync.Mutex
 		hopeless = map[string]bool{} // requests whose answers get lost however often they are sent
@@ -87,7 +87,7 @@ func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 		case at%15 == 4:
 			return fault("answer lost", dynamo.Fault{LoseAnswer: true})
 		case at%15 == 7 && r.Writes():
-			return fault("500 behind a write", dynamo.Fault{StatusLate: http.StatusInternalServerError})
+			return fault("500 after a write", dynamo.Fault{StatusLate: http.StatusInternalServerError})
 		case at%15 == 10:
 			return fault("500 or 503", dynamo.Fault{Status: http.StatusInternalServerError + 3*(r.Number%2)})
 		case at%5 == 3:

@@ -35,7 +35,7 @@ func TestLargestProgress(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s, p := behindProxy(t, dynamostore.Options{})
-	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) // six nanoseconds that nobody keeps
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) // no store keeps the six nanoseconds
 	all := offsetsOf(ofGroup(100), at, 1)
 	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: all}); !errors.Is(err, annals.ErrTooLarge) {
 		t.Error(err)

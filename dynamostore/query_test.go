@@ -132,7 +132,7 @@ func TestTies(t *testing.T) {
 	}
 	between := collect(t, s.Query().Events(ctx, annals.Filter{After: annals.Offset{Time: at.Add(time.Nanosecond)}}))
 	if len(between) != 24*3 || !between[0].Time.After(at) {
-		t.Errorf("%d events behind a place between two microseconds", len(between))
+		t.Errorf("%d events after an offset between two microseconds", len(between))
 	}
 }
 
@@ -199,7 +199,7 @@ func TestQueryEndsAtItsCall(t *testing.T) {
 			round()
 		}
 		if e.SeqNr > 4 {
-			t.Fatalf("event %d of %q is behind the call", e.SeqNr, e.ID)
+			t.Fatalf("event %d of %q is after the call", e.SeqNr, e.ID)
 		}
 	}
 	if n != 32 {
@@ -234,11 +234,11 @@ func TestFollowerOfALaggingIndex(t *testing.T) {
 	}
 	first := collect(t, p.slow.Query().Events(t.Context(), annals.Filter{}))
 	if len(first) != 1 || first[0].ID != ids[1] {
-		t.Fatalf("behind the lag: %v", first)
+		t.Fatalf("after the lag: %v", first)
 	}
 	lagging = false
 	if got := seen(annals.Filter{After: first[0].Offset()}); got != nil {
-		t.Errorf("behind the last offset: %q", got)
+		t.Errorf("after the last offset: %q", got)
 	}
 	if got := seen(annals.Filter{After: annals.Offset{Time: first[0].Time.Add(-time.Minute)}}); !slices.Equal(got, ids) {
 		t.Errorf("looking back: %q", got)

@@ -115,7 +115,7 @@ func TestLongReplayBrokenOff(t *testing.T) {
 	}
 	// The first page, the last page and the first range are answered at once; the other ranges would take a minute.
 	bound := regexp.MustCompile(`":from":\{"N":"(\d+)"`)
-	var first atomic.Int64 // where the first range begins: behind the commit from which on the last page is asked for
+	var first atomic.Int64 // where the first range begins
 	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		found := bound.FindSubmatch(r.Body)
 		if found == nil {
@@ -173,7 +173,7 @@ func TestLongReplayTruncated(t *testing.T) {
 			}
 		}
 		if n != last && !errors.Is(failed, annals.ErrTruncated) {
-			t.Errorf("deleted at %d: ended behind %d with %v", at, n, failed)
+			t.Errorf("deleted at %d: ended after %d with %v", at, n, failed)
 		}
 		if at == 1 && failed == nil {
 			t.Error("a delete at the first event went unseen")

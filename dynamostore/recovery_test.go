@@ -34,8 +34,8 @@ func TestRecoveryBesideDeepOne(t *testing.T) {
 		t.Errorf("the deep recovery took %d requests", deep.Requests)
 	}
 	after := recovered(shallow)
-	t.Logf("%v read units before the deep recovery, %v behind it", before.ReadUnits, after.ReadUnits)
+	t.Logf("%v read units before the deep recovery, %v after it", before.ReadUnits, after.ReadUnits)
 	if after.Requests != 1 || after.ReadUnits > 1.5*before.ReadUnits {
-		t.Errorf("a recovery takes %d requests and %v units behind a deep one, %v before", after.Requests, after.ReadUnits, before.ReadUnits)
+		t.Errorf("a recovery takes %d requests and %v units after a deep one, %v before", after.Requests, after.ReadUnits, before.ReadUnits)
 	}
 }

@@ -249,7 +249,7 @@ func TestShardedAsksTheIndexOnce(t *testing.T) {
 		wantRequests(fmt.Sprintf("recovery %d of an entity without events: snapshot, events, last number, and the index once", i+1), want)
 	}
 	fill(ctx, t, store, id, 1, 1, 10)
-	wantRequests("the first append, behind a recovery", 1)
+	wantRequests("the first append, after a recovery", 1)
 	if _, err := store.Journal().Append(ctx, annals.Commit{ID: "Thing-2", Events: texts("1")}); err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 		t.Error(last, err)
 	}
 	if r := seen.last(); r.Requests != 17 || r.ReadUnits > 17 {
-		t.Errorf("last number: %d requests, %v read units; want the shards and a look behind them, 17 and 17", r.Requests, r.ReadUnits)
+		t.Errorf("last number: %d requests, %v read units; want one for each shard and one for the events after them, 17 and 17", r.Requests, r.ReadUnits)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestCopiedState(t *testing.T) {
 				t.Fatalf("%s, %s: %v", name, what, err)
 			}
 			if st, ok, err := s.States().Get(t.Context(), id); ok || st.Revision != 41 || !st.Deleted || err != nil {
-				t.Errorf("%s, %s: behind the skip: %+v, %v, %v", name, what, st, ok, err)
+				t.Errorf("%s, %s: after the skip: %+v, %v, %v", name, what, st, ok, err)
 			}
 			want := annals.StateWrite{ID: id, After: 41, Payload: text("copy").Payload, Tags: []string{"red"}, Metadata: text("who and why").Payload}
 			if r, err := s.States().Put(t.Context(), want); r.SeqNr != 42 || err != nil {

@@ -128,7 +128,7 @@ func TestStateTypes(t *testing.T) {
 		c := stateTypes(t, func() (dynamostore.Layout, string) { return shardedStates(sharded.State{NoSortKey: true}), "" })
 		c.Except = map[string]string{}
 		for _, id := range []string{"COLUMN-2", "CHANGE-1", "CHANGE-13"} {
-			c.Except[id] = "revisions begin again behind a delete"
+			c.Except[id] = "revisions begin again after a delete"
 		}
 		storetest.RunStateTypes(t, c)
 	})
@@ -313,7 +313,7 @@ func TestFindStates(t *testing.T) {
 }
 
 // The items of an index can be older than the states. The states count.
-func TestFindStatesBehindTheIndex(t *testing.T) {
+func TestFindStatesOfAnOlderIndex(t *testing.T) {
 	t.Parallel()
 	c, p := clientBehindProxy(t)
 	s, err := dynamostore.Open(t.Context(), c, commit.Layout{Table: "t" + rand.Text()}, posts(""))

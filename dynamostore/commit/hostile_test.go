@@ -127,7 +127,7 @@ func FuzzHostileItems(f *testing.F) {
 		for name, call := range all {
 			x := changed.Clone()
 			if err := call(e, x); err != nil && !legal(err) {
-				t.Errorf("%s: %v, behind\n%s%s", name, err, text, x.Log())
+				t.Errorf("%s: %v, after\n%s%s", name, err, text, x.Log())
 			}
 		}
 	})
@@ -270,7 +270,7 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	if _, err := w.Write(make([]byte, most/16)); err != nil || w.Close() != nil {
 		t.Fatal(err)
 	}
-	packed := bytes.Repeat(zeros.Bytes(), 6*16) // streams behind one another are one
+	packed := bytes.Repeat(zeros.Bytes(), 6*16) // several gzip streams in a row are read as one
 	for _, it := range x.Items("annals") {
 		if n, ok := it["seq"].(*types.AttributeValueMemberN); !ok || n.Value != "5.5" {
 			continue

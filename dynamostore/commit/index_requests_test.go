@@ -128,7 +128,7 @@ func TestForgetRequests(t *testing.T) {
 		forget(b, 0, false)
 	})
 	requests(t, "forget-overtaken", deleted(2), func(b *plantest.Bench) {
-		b.Meanwhile = func() { b.Append(2, "late") } // behind the list
+		b.Meanwhile = func() { b.Append(2, "late") } // after the list
 		forget(b, 0, false)
 	})
 	requests(t, "forget-in-two", deleted(100), func(b *plantest.Bench) { forget(b, 0, false) })
@@ -146,7 +146,7 @@ func TestOffsetRequests(t *testing.T) {
 		save(b, 7, two, one)
 		save(b, 7, one)
 		save(b, 6, two)
-		b.Meanwhile = func() { save(b, 7, annals.Offset{ID: id, SeqNr: 9, Time: at.Add(time.Minute)}) } // behind the read
+		b.Meanwhile = func() { save(b, 7, annals.Offset{ID: id, SeqNr: 9, Time: at.Add(time.Minute)}) } // after the read
 		save(b, 7, annals.Offset{ID: id, SeqNr: 8, Time: at.Add(2 * time.Second)})
 		all, err := b.Offsets.Load(b.Context(), "list", annals.SliceRange{From: 384, To: 448})
 		b.Told(fmt.Sprintf("load: %v", all), err)

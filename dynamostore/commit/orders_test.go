@@ -125,7 +125,7 @@ func (e *entity) recovers(x plan.Executor) (last annals.SeqNr, err error) {
 			return nil
 		}, func(ev annals.Event) error {
 			if ev.SeqNr != covered+1 || life != "" && life != string(ev.Data) {
-				fault = fmt.Errorf("recovery has event %d of life %q behind %d of life %q", ev.SeqNr, ev.Data, covered, life)
+				fault = fmt.Errorf("recovery has event %d of life %q after %d of life %q", ev.SeqNr, ev.Data, covered, life)
 			}
 			covered, life = ev.SeqNr, string(ev.Data)
 			return nil
@@ -404,7 +404,7 @@ func TestOrdersOfAppends(t *testing.T) {
 			})
 	})
 	for after, want := range map[annals.SeqNr]string{3: "[4b]", 0: "[1b]"} {
-		t.Run(fmt.Sprintf("behind %d beside a forgetting", after), func(t *testing.T) {
+		t.Run(fmt.Sprintf("after %d beside a forgetting", after), func(t *testing.T) {
 			everyOrder(t, plantest.Orders{},
 				func(e *entity, x plan.Executor) error {
 					return errors.Join(e.write(x, 1, 1, 1), e.save(x, 2, 1, true), e.save(x, 3, 1, false), e.deleteTo(x, 3), e.prune(x, 3))

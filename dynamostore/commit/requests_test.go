@@ -79,7 +79,7 @@ func TestJournalRequests(t *testing.T) {
 	})
 	requests(t, "delete-nothing", nil, func(b *plantest.Bench) { b.Delete(5) })
 	requests(t, "delete-of-forgotten", six, func(b *plantest.Bench) {
-		b.Meanwhile = func() { // behind the last number: behind the list only the updates are left
+		b.Meanwhile = func() { // after the last number is read. After the list of commits only the updates are left
 			b.Meanwhile = func() { _ = b.DeleteAll(b.Context(), "annals", []plan.Item{key("1")}) }
 		}
 		b.Delete(3)
@@ -154,10 +154,10 @@ func TestRecoveryRequests(t *testing.T) {
 	})
 	requests(t, "recover-snapshot-within-a-commit", func(b *plantest.Bench) { four(b); b.Save(5, []byte("5")) }, recoverEntity)
 	requests(t, "recover-snapshot-of-the-last", func(b *plantest.Bench) { four(b); b.Save(6, []byte("6")) }, recoverEntity)
-	requests(t, "recover-behind-deletes", func(b *plantest.Bench) { four(b); b.Save(4, []byte("4")); b.Delete(4) }, recoverEntity)
+	requests(t, "recover-after-deletes", func(b *plantest.Bench) { four(b); b.Save(4, []byte("4")); b.Delete(4) }, recoverEntity)
 	requests(t, "recover-all-deleted", func(b *plantest.Bench) { four(b); b.Delete(annals.MaxSeqNr) }, recoverEntity)
 	requests(t, "recover-deleted-without-snapshot", func(b *plantest.Bench) { four(b); b.Delete(3) }, recoverEntity)
-	requests(t, "recover-deleted-behind-the-snapshot", func(b *plantest.Bench) { four(b); b.Save(4, []byte("4")); b.Delete(5) }, recoverEntity)
+	requests(t, "recover-deleted-after-the-snapshot", func(b *plantest.Bench) { four(b); b.Save(4, []byte("4")); b.Delete(5) }, recoverEntity)
 	requests(t, "recover-overtaken-by-a-snapshot", func(b *plantest.Bench) { four(b); b.Delete(2) }, func(b *plantest.Bench) {
 		b.Meanwhile = func() { b.Save(4, []byte("4")); strip(b, 3, 3); strip(b, 4, 4) }
 		recoverEntity(b)
@@ -179,7 +179,7 @@ func TestRecoveryRequests(t *testing.T) {
 
 // Events after a snapshot that are too large to keep are read again from the snapshot on, not from the first event.
 func TestLongTailRequests(t *testing.T) {
-	requests(t, "recover-more-than-it-keeps-behind-a-snapshot", func(b *plantest.Bench) {
+	requests(t, "recover-more-than-it-keeps-after-a-snapshot", func(b *plantest.Bench) {
 		for i := range annals.SeqNr(50) {
 			if i < 5 {
 				b.Append(i, "x")

@@ -33,7 +33,7 @@ func TestTimesNeverGoDown(t *testing.T) {
 	}
 	for _, index := range []string{"", "slices"} {
 		for name, read := range read {
-			t.Run(fmt.Sprintf("behind %s, index %q", name, index), func(t *testing.T) {
+			t.Run(fmt.Sprintf("after %s, index %q", name, index), func(t *testing.T) {
 				var x *plantest.Executor
 				process := func() *entity {
 					offer, err := commit.Layout{Index: index}.Plan()

@@ -154,7 +154,7 @@ func (w *writer) do(s step) {
 	case "saveSnapshot":
 		err = w.store.Snapshots().Save(ctx, annals.Snapshot{ID: s.PID, SeqNr: s.SeqNr, Payload: s.Snapshot.ours()})
 		if s.SeqNr == 0 && errors.Is(err, annals.ErrInvalid) {
-			return // there is no state behind event 0 that a snapshot could hold
+			return // there is no state after event 0 that a snapshot could hold
 		}
 	case "actorSnapshot":
 		n, failed := strconv.Atoi(strings.TrimPrefix(strings.Trim(string(s.ResultOfStep), `"`), "snapshot "))

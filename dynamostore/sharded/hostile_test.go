@@ -117,7 +117,7 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	var before annals.SeqNr
 	for e, err := range o.offer.On(o.x).Journal.Replay(t.Context(), o.id, 1, annals.MaxSeqNr) {
 		if told("replay", err); err == nil && (e.SeqNr <= before || e.ID != o.id) {
-			t.Errorf("event %d of %q behind %d", e.SeqNr, e.ID, before)
+			t.Errorf("event %d of %q after %d", e.SeqNr, e.ID, before)
 		}
 		before = e.SeqNr
 	}

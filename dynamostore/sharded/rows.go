@@ -186,7 +186,7 @@ func (r rows) complete(ctx context.Context, w wanted, found iter.Seq2[plan.Item,
 		if held != nil && !yield(held, nil) {
 			return
 		}
-		for behind && next > 0 && next <= w.to { // next overflows behind the last number there is
+		for behind && next > 0 && next <= w.to { // next overflows after the greatest number
 			more, err := r.byKey(ctx, w.id, next, min(w.to-next, lag-1)+next)
 			if err != nil {
 				yield(nil, err)
