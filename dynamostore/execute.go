@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -65,7 +66,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 		if err := e.turn(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
 		}
-		countRequest(ctx, try)
+		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(try, 1)})
 		if r.prepare != nil {
 			r.prepare(open)
 		}
@@ -168,11 +169,31 @@ func (e *engine) keysOfOwn(own []types.TransactWriteItem) (keys []string) {
 		case item.ConditionCheck != nil:
 			table, it = item.ConditionCheck.TableName, item.ConditionCheck.Key
 		}
-		keys = append(keys, e.keyOf("w", text(table), it))
+		keys = append(keys, e.keyOf("w", aws.ToString(table), it))
 	}
 	return keys
 }
 
 func (e *engine) keyOf(mode, table string, key plan.Item) string {
 	return partition(mode, table, plan.KeyText(key[e.tables[table].Hash.Name]))
+}
+
+// capacity is what requests ask the service to return.
+func (e *engine) capacity() types.ReturnConsumedCapacity {
+	if e.observed {
+		return types.ReturnConsumedCapacityTotal
+	}
+	return types.ReturnConsumedCapacityNone
+}
+
+func countRead(ctx context.Context, c *types.ConsumedCapacity) {
+	if c != nil && c.CapacityUnits != nil {
+		driver.Count(ctx, annals.Result{ReadUnits: *c.CapacityUnits})
+	}
+}
+
+func countWrite(ctx context.Context, c *types.ConsumedCapacity) {
+	if c != nil && c.CapacityUnits != nil {
+		driver.Count(ctx, annals.Result{WriteUnits: *c.CapacityUnits})
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -21,8 +22,13 @@ const (
 
 // Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
-	if len(w.Ops) > 1 || w.Token {
-		outcomes, err := e.transact(ctx, []plan.Write{w}, nil)
+	return e.write(ctx, w, nil)
+}
+
+// write stores w together with the caller's own items.
+func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWriteItem) (plan.Outcome, error) {
+	if len(w.Ops) > 1 || w.Token || len(own) > 0 {
+		outcomes, err := e.transact(ctx, []plan.Write{w}, own)
 		if err != nil {
 			return plan.Outcome{}, err
 		}
@@ -122,7 +128,9 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 		send: func() error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {
-				reasons = reasonsOf(err)
+				if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
+					reasons = slices.Clone(canceled.CancellationReasons) // strip removes the items
+				}
 				return err
 			}
 			for i := range out.ConsumedCapacity {
@@ -152,7 +160,7 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 		hit, can := false, false
 		for j := range w.Ops {
 			can = can || w.Ops[j].Ours != nil
-			if k := at + j; k < len(reasons) && text(reasons[k].Code) == "ConditionalCheckFailed" {
+			if k := at + j; k < len(reasons) && aws.ToString(reasons[k].Code) == "ConditionalCheckFailed" {
 				hit = true
 				if len(reasons[k].Item) > 0 {
 					old[j] = reasons[k].Item
@@ -187,14 +195,6 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 		return nil, &annals.Error{Kind: annals.ErrConflict, Err: err}
 	}
 	return nil, &annals.Error{Kind: annals.ErrConstraint, Err: err} // one of the caller's own items
-}
-
-// reasonsOf copies the reasons of a cancelled transaction, with their items. strip removes the items from the error afterwards.
-func reasonsOf(err error) []types.CancellationReason {
-	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
-		return append([]types.CancellationReason(nil), canceled.CancellationReasons...)
-	}
-	return nil
 }
 
 func transactItem(op plan.Op) types.TransactWriteItem {

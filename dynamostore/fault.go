@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -106,7 +107,7 @@ func unsent(err error) class {
 func classifyReasons(reasons []types.CancellationReason) class {
 	found := down
 	for _, r := range reasons {
-		switch code := text(r.Code); {
+		switch code := aws.ToString(r.Code); {
 		case code == "", code == "None":
 		case code == "ConditionalCheckFailed":
 			return refused
@@ -138,10 +139,3 @@ func strip(err error) {
 
 // stopped returns the error of a call whose context ended before anything was sent.
 func stopped(err error) error { return &annals.Error{Kind: annals.ErrUnavailable, Err: err} }
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}

@@ -109,20 +109,14 @@ func (f finding) read(ctx context.Context, x plan.Executor, table string, keys [
 
 // same reports whether two strings or numbers are equal. The service does not return a number as it was written.
 func same(a, b types.AttributeValue) bool {
-	switch a := a.(type) {
-	case *types.AttributeValueMemberS:
-		b, ok := b.(*types.AttributeValueMemberS)
-		return ok && a.Value == b.Value
-	case *types.AttributeValueMemberN:
-		b, ok := b.(*types.AttributeValueMemberN)
-		if !ok {
-			return false
-		}
-		x, okX := new(big.Rat).SetString(a.Value)
-		y, okY := new(big.Rat).SetString(b.Value)
-		return okX && okY && x.Cmp(y) == 0
+	if _, ok := b.(*types.AttributeValueMemberN); !ok {
+		s, ok := a.(*types.AttributeValueMemberS)
+		return ok && s.Value == plan.KeyText(b)
 	}
-	return false
+	_, ok := a.(*types.AttributeValueMemberN)
+	x, okX := new(big.Rat).SetString(plan.KeyText(a))
+	y, okY := new(big.Rat).SetString(plan.KeyText(b))
+	return ok && okX && okY && x.Cmp(y) == 0
 }
 
 func unsupported(format string, args ...any) error {

@@ -130,7 +130,7 @@ func keySchema(hash, sort plan.Key) []types.KeySchemaElement {
 func verify(want plan.Table, have *types.TableDescription) error {
 	attribute := map[string]types.ScalarAttributeType{}
 	for _, d := range have.AttributeDefinitions {
-		attribute[text(d.AttributeName)] = d.AttributeType
+		attribute[aws.ToString(d.AttributeName)] = d.AttributeType
 	}
 	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
 	for _, i := range want.Indexes {
@@ -140,7 +140,7 @@ func verify(want plan.Table, have *types.TableDescription) error {
 		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
 		found := false
 		for _, h := range have.GlobalSecondaryIndexes {
-			if text(h.IndexName) != i.Name {
+			if aws.ToString(h.IndexName) != i.Name {
 				continue
 			}
 			found = true
@@ -163,7 +163,7 @@ func keyFault(what string, hash, sort plan.Key, have []types.KeySchemaElement, a
 		if k.KeyType == types.KeyTypeRange {
 			place = 1
 		}
-		keys[place] = fmt.Sprintf("%s (%s)", text(k.AttributeName), attribute[text(k.AttributeName)])
+		keys[place] = fmt.Sprintf("%s (%s)", aws.ToString(k.AttributeName), attribute[aws.ToString(k.AttributeName)])
 	}
 	var faults []error
 	for place, want := range []plan.Key{hash, sort} {

@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -102,7 +103,7 @@ func (s *Store) learnIndexes() error {
 		t.keys = map[string]types.ScalarAttributeType{}
 		for _, table := range t.stored.States.Tables() {
 			for _, d := range s.engine.described[table].AttributeDefinitions {
-				if column := text(d.AttributeName); slices.Contains(t.Columns, column) {
+				if column := aws.ToString(d.AttributeName); slices.Contains(t.Columns, column) {
 					t.keys[column] = d.AttributeType
 				}
 			}
@@ -141,7 +142,7 @@ func (e *engine) indexOf(table, column string) (name string, ok bool) {
 	for _, i := range e.described[table].GlobalSecondaryIndexes {
 		fits := i.IndexStatus != types.IndexStatusDeleting
 		for _, k := range i.KeySchema {
-			attribute := text(k.AttributeName)
+			attribute := aws.ToString(k.AttributeName)
 			if k.KeyType == types.KeyTypeHash {
 				fits = fits && attribute == column
 			} else {
@@ -149,7 +150,7 @@ func (e *engine) indexOf(table, column string) (name string, ok bool) {
 			}
 		}
 		if fits {
-			return text(i.IndexName), true
+			return aws.ToString(i.IndexName), true
 		}
 	}
 	return "", false

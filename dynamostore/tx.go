@@ -129,14 +129,10 @@ type withItems struct {
 
 // Write is plan.Executor.
 func (t withItems) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
-	if len(t.items) == 0 || w.Apart {
+	if w.Apart {
 		return t.engine.Write(ctx, w)
 	}
-	outcomes, err := t.engine.transact(ctx, []plan.Write{w}, t.items)
-	if err != nil {
-		return plan.Outcome{}, err
-	}
-	return outcomes[0], nil
+	return t.engine.write(ctx, w, t.items)
 }
 
 // stale is the executor for a state write whose revision is already stale. It reads the current item and reports the outcome, writing

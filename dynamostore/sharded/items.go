@@ -16,17 +16,25 @@ type attribute = types.AttributeValue
 
 // eventItem returns the row of event n of c.
 func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, now time.Time) (plan.Item, error) {
-	it, err := j.rows.resolver.key(c.ID, n)
+	it, err := j.row(akkawire.Record{Payload: e.Payload, SeqNr: n, ID: c.ID, Adapter: e.Adapter, Writer: c.WriteID.String(), Metadata: e.Metadata}, false, now)
 	if err != nil {
 		return nil, err
 	}
-	record := akkawire.Record{Payload: e.Payload, SeqNr: n, ID: c.ID, Adapter: e.Adapter, Writer: c.WriteID.String(), Metadata: e.Metadata}
-	it[j.columns.PersistenceID] = plan.S(string(c.ID))
-	it[j.columns.SequenceNr] = plan.N(n)
-	it[j.columns.Deleted] = plan.Bool(false)
-	it[j.columns.Ordering] = plan.N(now.UnixMilli())
-	it[j.columns.Message] = plan.B(record.Append(nil))
 	return it, putTags(it, j.columns.Tags, e.Tags, j.tagSeparator)
+}
+
+// row returns the row with the message r.
+func (j *journal) row(r akkawire.Record, deleted bool, now time.Time) (plan.Item, error) {
+	it, err := j.rows.resolver.key(r.ID, r.SeqNr)
+	if err != nil {
+		return nil, err
+	}
+	it[j.columns.PersistenceID] = plan.S(string(r.ID))
+	it[j.columns.SequenceNr] = plan.N(r.SeqNr)
+	it[j.columns.Deleted] = plan.Bool(deleted)
+	it[j.columns.Ordering] = plan.N(now.UnixMilli())
+	it[j.columns.Message] = plan.B(r.Append(nil))
+	return it, nil
 }
 
 // event decodes a row. live is false for a row that is flagged as deleted.

@@ -220,15 +220,10 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 	}
 	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(annals.Commit{ID: id}, old) }}
 	for _, number := range slices.Compact([]annals.SeqNr{1, n}) {
-		it, err := j.rows.resolver.key(id, number)
+		it, err := j.row(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}, true, j.rows.x.Now())
 		if err != nil {
 			return err
 		}
-		it[j.columns.PersistenceID] = plan.S(string(id))
-		it[j.columns.SequenceNr] = plan.N(number)
-		it[j.columns.Deleted] = plan.Bool(true)
-		it[j.columns.Ordering] = plan.N(j.rows.x.Now().UnixMilli())
-		it[j.columns.Message] = plan.B(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}.Append(nil))
 		w.Ops = append(w.Ops, plan.Op{Table: j.rows.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
 	}
 	_, err = j.rows.x.Write(ctx, w)

@@ -208,11 +208,11 @@ func (r resolver) maxID() int {
 			most = min(most, max-len(key)+len(sample))
 		}
 	}
-	if r.partitionKey.Keys == nil {
-		if p, err := r.partitionKey.Key(sample, annals.MaxSeqNr, r.sharding); err == nil {
-			limit(p, maxPartitionKey)
-		}
-	} else if keys, err := r.partitionKey.Keys(sample, r.sharding); err == nil {
+	if p, err := r.partitionKey.Key(sample, annals.MaxSeqNr, r.sharding); err == nil {
+		limit(p, maxPartitionKey)
+	}
+	if r.partitionKey.Keys != nil {
+		keys, _ := r.partitionKey.Keys(sample, r.sharding)
 		for _, p := range keys {
 			limit(p, maxPartitionKey)
 		}
@@ -260,5 +260,27 @@ func (r resolver) shards(id annals.PersistenceID, from, to annals.SeqNr) ([]stri
 	}
 }
 
-func (r resolver) hashKey() plan.Key  { return plan.Key{Name: r.partition} }
-func (r resolver) rangeKey() plan.Key { return plan.Key{Name: r.sort, Number: r.sortKey.number} }
+// split divides an id as the JVM does: if the id contains the separator literally, the separator as a regular expression divides the id, and
+// empty pieces at the end are dropped.
+func split(id string, s Sharding) (pieces []string, divided bool) {
+	if !strings.Contains(id, s.Separator) {
+		return nil, false
+	}
+	if s.pattern == nil {
+		pieces = strings.Split(id, s.Separator)
+	} else {
+		pieces = s.pattern.Split(id, -1)
+	}
+	for len(pieces) > 0 && pieces[len(pieces)-1] == "" {
+		pieces = pieces[:len(pieces)-1]
+	}
+	return pieces, true
+}
+
+// pattern compiles a separator. It returns nil for one without special characters.
+func pattern(separator string) (*regexp.Regexp, error) {
+	if regexp.QuoteMeta(separator) == separator {
+		return nil, nil
+	}
+	return regexp.Compile(separator)
+}

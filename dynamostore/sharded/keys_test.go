@@ -164,7 +164,7 @@ func TestQueries(t *testing.T) {
 		}
 	}
 	oldest := Layout{ShardCount: 64, Journal: Journal{PartitionKey: SequenceNumberBased, SortKey: ByNumber}}
-	if table := rowsOf(oldest).resolver.rangeKey(); table != (plan.Key{Name: "sequence-nr", Number: true}) {
+	if table := rowsOf(oldest).shape().Range; table != (plan.Key{Name: "sequence-nr", Number: true}) {
 		t.Errorf("%+v", table)
 	}
 	if rowsOf(Layout{ShardCount: 8, Journal: Journal{SortKey: BySeqNr}}).keyed() || rowsOf(Layout{ShardCount: 8, ReadThrough: Index}).keyed() {

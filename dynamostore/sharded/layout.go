@@ -1,6 +1,7 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,7 +219,7 @@ func (l Layout) other() map[string]bool {
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{times: &plan.Times{}, tagSeparator: or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
+	j := &journal{times: &plan.Times{}, tagSeparator: cmp.Or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
 	fill(&j.columns.PartitionKey, "pkey")
 	fill(&j.columns.PersistenceID, "persistence-id")
 	fill(&j.columns.SequenceNr, "sequence-nr")
@@ -226,16 +227,13 @@ func (l Layout) journal() (*journal, error) {
 	fill(&j.columns.Message, "message")
 	fill(&j.columns.Ordering, "ordering")
 	fill(&j.columns.Tags, "tags")
-	r, err := newResolver(c.PartitionKey, c.SortKey, Sharding{Count: first(c.ShardCount, l.ShardCount), Separator: or(c.Separator, "-")})
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	r.partition, r.sort = j.columns.PartitionKey, or(j.columns.SortKey, "skey")
+	r, err := l.resolver("journal", c.PartitionKey, c.SortKey, c.ShardCount, c.Separator)
+	r.partition, r.sort = j.columns.PartitionKey, cmp.Or(j.columns.SortKey, "skey")
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
-	j.rows = rows{table: or(c.Table, "Journal"), index: or(c.Index, "GetJournalRowsIndex"), resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
-	return j, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags)
+	j.rows = rows{table: cmp.Or(c.Table, "Journal"), index: cmp.Or(c.Index, "GetJournalRowsIndex"), resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 
 func (l Layout) snapshots() (*snapshots, error) {
@@ -247,21 +245,18 @@ func (l Layout) snapshots() (*snapshots, error) {
 	fill(&s.columns.SequenceNr, "sequence-nr")
 	fill(&s.columns.Snapshot, "snapshot")
 	fill(&s.columns.Created, "created")
-	r, err := newResolver(c.PartitionKey, c.SortKey, Sharding{Count: first(c.ShardCount, l.ShardCount), Separator: or(c.Separator, "-")})
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: %w", err)
-	}
+	r, err := l.resolver("snapshot", c.PartitionKey, c.SortKey, c.ShardCount, c.Separator)
 	r.partition, r.sort = s.columns.PartitionKey, s.columns.SortKey
-	s.rows = rows{table: or(c.Table, "Snapshot"), index: or(c.Index, "GetSnapshotRowsIndex"), resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	s.rows = rows{table: cmp.Or(c.Table, "Snapshot"), index: cmp.Or(c.Index, "GetSnapshotRowsIndex"), resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
 	if c.Legacy {
 		s.rows.resolver, s.rows.byIndex, s.rows.asked = legacyResolver(s.columns), false, nil
 	}
-	return s, distinct("snapshot", s.columns.PersistenceID, s.columns.SequenceNr, s.columns.Snapshot, s.columns.Created)
+	return s, errors.Join(err, distinct("snapshot", s.columns.PersistenceID, s.columns.SequenceNr, s.columns.Snapshot, s.columns.Created))
 }
 
 func (l Layout) states() (*states, error) {
 	c := l.State
-	s := &states{name: or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
+	s := &states{name: cmp.Or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
 	fill(&s.columns.PartitionKey, "pkey")
 	fill(&s.columns.SortKey, "skey")
 	fill(&s.columns.PersistenceID, "persistence-id")
@@ -275,29 +270,21 @@ func (l Layout) states() (*states, error) {
 	if c.Revision == PlusOne {
 		s.plus = 1
 	}
-	r, err := newResolver(PersistenceIDBased, SortKey{}, Sharding{Count: first(c.ShardCount, l.ShardCount), Separator: or(c.Separator, "-")})
+	var err error
+	s.resolver, err = l.resolver("state", PersistenceIDBased, SortKey{}, c.ShardCount, c.Separator)
+	return s, errors.Join(err, distinct("state", s.reserved()...))
+}
+
+// resolver returns the resolver of a table.
+func (l Layout) resolver(what string, p PartitionKey, s SortKey, shardCount int, separator string) (resolver, error) {
+	r, err := newResolver(p, s, Sharding{Count: cmp.Or(shardCount, l.ShardCount), Separator: cmp.Or(separator, "-")})
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		err = fmt.Errorf("%s: %w", what, err)
 	}
-	s.resolver = r
-	return s, distinct("state", s.reserved()...)
+	return r, err
 }
 
-func or(s, standard string) string {
-	if s == "" {
-		return standard
-	}
-	return s
-}
-
-func first(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
-}
-
-func fill(s *string, standard string) { *s = or(*s, standard) }
+func fill(s *string, standard string) { *s = cmp.Or(*s, standard) }
 
 func distinct(what string, names ...string) error {
 	seen := map[string]bool{}

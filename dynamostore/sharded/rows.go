@@ -30,7 +30,7 @@ func (r rows) on(x plan.Executor) rows {
 
 // shape describes the table.
 func (r rows) shape() plan.Table {
-	t := plan.Table{Name: r.table, Hash: r.resolver.hashKey(), Range: r.resolver.rangeKey()}
+	t := plan.Table{Name: r.table, Hash: plan.Key{Name: r.resolver.partition}, Range: plan.Key{Name: r.resolver.sort, Number: r.resolver.sortKey.number}}
 	if r.asked != nil {
 		t.Indexes = []plan.Index{{Name: r.index, Hash: plan.Key{Name: r.id}, Range: plan.Key{Name: r.number, Number: true}}}
 	}
@@ -54,6 +54,9 @@ func (r rows) keyed() bool { return r.resolver.ordered() && !r.byIndex }
 // ErrCorrupt.
 func (r rows) read(ctx context.Context, w wanted) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
+		if w.from > w.to {
+			return
+		}
 		var before annals.SeqNr
 		begun := false
 		for it, err := range r.find(ctx, w) {
@@ -314,8 +317,13 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.
 		last = r.numberOf(it)
 		break
 	}
-	if !r.dense || r.keyed() && len(r.keysOf(id)) == 1 {
+	if !r.dense {
 		return last, nil
+	}
+	if r.keyed() {
+		if shards, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding); err == nil && len(shards) == 1 {
+			return last, nil
+		}
 	}
 	// Look for rows that the index does not have yet, or that were written while the shards were read.
 	step := annals.SeqNr(1)
@@ -330,13 +338,4 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.
 		last, step = r.numberOf(more[len(more)-1]), min(2*step, lag)
 	}
 	return last, nil
-}
-
-// keysOf returns the partition keys of an id; none when they cannot be computed.
-func (r rows) keysOf(id annals.PersistenceID) []string {
-	keys, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding)
-	if err != nil {
-		return nil
-	}
-	return keys
 }

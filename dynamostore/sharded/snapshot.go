@@ -71,9 +71,6 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 // look returns the newest snapshot that one read finds.
 func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
-	if from > to {
-		return annals.Snapshot{}, false, nil
-	}
 	for it, err := range s.rows.read(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1}) {
 		if err != nil {
 			return annals.Snapshot{}, false, err
@@ -93,9 +90,6 @@ func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.
 // shown reports whether the index has a snapshot that a read by key must find.
 func (s *snapshots) shown(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
 	from, to := bounds(c)
-	if from > to {
-		return false, nil
-	}
 	it, ok, err := s.rows.indexed(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1})
 	if !ok || err != nil {
 		return false, err

@@ -183,37 +183,22 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 		condition = "(" + condition + ") AND (attribute_not_exists(" + id + ") OR " + id + " = " + u.Value(plan.S(string(w.ID))) + ")"
 	}
 	op := plan.Op{Table: table, Condition: condition, Names: u.Names, Values: u.Values}
-	if w.Deleted && !s.tombstones {
-		return s.remove(ctx, x, w, op, key)
-	}
-	it, err := s.item(w)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	if w.Columns == nil {
-		maps.Copy(it, key)
-		op.Put = it
-	} else {
+	switch {
+	case w.Deleted && !s.tombstones: // as the plugin does
+		op.Key, op.Delete = key, true
+	case w.Columns == nil:
+		op.Put, err = s.item(w, key)
+	default:
 		op.Key = key
-		if op.Update, err = s.change(u, it, key, w.Columns); err != nil {
-			return annals.Receipt{}, err
-		}
+		op.Update, err = s.change(u, w, key)
 	}
-	_, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	return annals.Receipt{SeqNr: w.After + 1, Time: millis(it, s.columns.Ordering)}, nil
-}
-
-// remove deletes the row, as the plugin does.
-func (s *states) remove(ctx context.Context, x plan.Executor, w plan.StateWrite, op plan.Op, key plan.Item) (annals.Receipt, error) {
-	op.Key, op.Delete = key, true
-	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }})
-	if err != nil {
+	if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }}); err != nil {
 		return annals.Receipt{}, err
 	}
-	return annals.Receipt{SeqNr: w.After + 1, Time: w.Time.Truncate(time.Millisecond)}, nil
+	return annals.Receipt{SeqNr: w.After + 1, Time: time.UnixMilli(w.Time.UnixMilli()).UTC()}, nil
 }
 
 func (s *states) refusal(w plan.StateWrite, old plan.Item) error {
@@ -223,11 +208,18 @@ func (s *states) refusal(w plan.StateWrite, old plan.Item) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: s.revision(old)}
 }
 
-// change returns the update expression that stores it and columns in a row and keeps other attributes. The plugin does not know additional
-// columns: it removes them when it writes the row.
-func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Columns) (string, error) {
-	removed, err := plan.PutColumns(it, columns)
+// change returns the update expression that stores w in a row and keeps other attributes. The plugin does not know additional columns: it
+// removes them when it writes the row.
+func (s *states) change(u *plan.Update, w plan.StateWrite, key plan.Item) (string, error) {
+	it, err := s.item(w, key)
 	if err != nil {
+		return "", err
+	}
+	removed, err := plan.PutColumns(it, w.Columns)
+	if err != nil {
+		return "", err
+	}
+	if err := plan.Fits(it); err != nil {
 		return "", err
 	}
 	c := s.columns
@@ -236,19 +228,15 @@ func (s *states) change(u *plan.Update, it, key plan.Item, columns annals.Column
 			removed = append(removed, name)
 		}
 	}
-	whole := maps.Clone(key)
-	maps.Copy(whole, it)
-	if err := plan.Fits(whole); err != nil {
-		return "", err
-	}
+	maps.DeleteFunc(it, func(name string, _ attribute) bool { return key[name] != nil })
 	u.SetAll(it)
 	u.Remove(removed...)
 	return u.Expression(), nil
 }
 
-// item returns the row of a state without its key.
-func (s *states) item(w plan.StateWrite) (plan.Item, error) {
-	it := plan.Item{}
+// item returns the row of a state.
+func (s *states) item(w plan.StateWrite, key plan.Item) (plan.Item, error) {
+	it := maps.Clone(key)
 	it[s.columns.PersistenceID] = plan.S(string(w.ID))
 	it[s.columns.Revision] = plan.N(w.After + 1 + s.plus)
 	it[s.columns.Ordering] = plan.N(w.Time.UnixMilli())
@@ -283,11 +271,10 @@ func (s *states) SkipTo(ctx context.Context, x plan.Executor, id annals.Persiste
 	if err != nil {
 		return err
 	}
-	it, err := s.item(w)
+	it, err := s.item(w, key)
 	if err != nil {
 		return err
 	}
-	maps.Copy(it, key)
 	it[skipped] = plan.Bool(true)
 	_, err = x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": s.columns.PartitionKey},
