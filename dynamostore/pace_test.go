@@ -258,7 +258,7 @@ func TestTableThatIsBeingCreated(t *testing.T) {
 		e := &engine{client: c, tables: map[string]plan.Table{}, described: map[string]*types.TableDescription{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := e.prepareTables(ctx, []plan.Table{{Name: "t", Hash: plan.Key{Name: "pid"}}}, Options{CreateTables: true})
+		_, err := (&Store{engine: e}).prepareTables(ctx, []plan.Table{{Name: "t", Hash: plan.Key{Name: "pid"}}}, Options{CreateTables: true})
 		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || c.described > 8 {
 			t.Errorf("%d looks in three seconds, %v", c.described, err)
 		}

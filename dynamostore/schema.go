@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,18 +19,20 @@ const (
 
 // prepareTables creates missing tables when o says so, waits until each table can be used, and verifies it. created reports that all
 // tables are new.
-func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Options) (created bool, err error) {
+func (s *Store) prepareTables(ctx context.Context, tables []plan.Table, o Options) (created bool, err error) {
 	created = len(tables) > 0
+	e := s.engine
 	for _, t := range tables {
+		e.tables[t.Name] = t
 		description, err := e.describe(ctx, t.Name)
 		if err != nil {
 			return false, err
 		}
 		if description == nil {
 			if !o.CreateTables {
-				return false, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q does not exist", t.Name)}
+				return false, fmt.Errorf("table %q does not exist", t.Name)
 			}
-			if err := e.create(ctx, t, o); err != nil {
+			if err := e.create(ctx, s.indexed(t), o); err != nil {
 				return false, err
 			}
 		} else {
@@ -46,7 +47,7 @@ func (e *engine) prepareTables(ctx context.Context, tables []plan.Table, o Optio
 			}
 		}
 		if err := verify(t, description); err != nil {
-			return false, &annals.Error{Kind: annals.ErrInvalid, Err: err}
+			return false, err
 		}
 		e.described[t.Name] = description
 	}
@@ -134,9 +135,6 @@ func verify(want plan.Table, have *types.TableDescription) error {
 	}
 	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
 	for _, i := range want.Indexes {
-		if i.KeysOnly {
-			continue // learnIndexes checks these: any index of the column serves
-		}
 		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
 		found := false
 		for _, h := range have.GlobalSecondaryIndexes {

@@ -68,17 +68,6 @@ func (s *Store) compileTypes(o Options) error {
 	return errors.Join(faults...)
 }
 
-// ownTables returns the tables of entity types that have one, each once.
-func (s *Store) ownTables() (all []plan.StateTable) {
-	for _, name := range slices.Sorted(maps.Keys(s.types)) {
-		own := s.types[name].stored
-		if own.Table.Name != "" && !slices.ContainsFunc(all, func(t plan.StateTable) bool { return t.Table.Name == own.Table.Name }) {
-			all = append(all, own)
-		}
-	}
-	return all
-}
-
 // indexed returns t with an index for each Findable column of its state types, for the case that t is created.
 func (s *Store) indexed(t plan.Table) plan.Table {
 	t.Indexes = slices.Clone(t.Indexes)
@@ -118,10 +107,7 @@ func (s *Store) learnIndexes() error {
 			}
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Kind: annals.ErrInvalid, Err: err}
-	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // nameIndexes makes the indexes of a table whose hash key is a column of t known to queries.

@@ -3,6 +3,8 @@ package dynamostore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -105,7 +107,11 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 	if err := s.openTables(ctx, offer.Tables, offer.Check, o); err != nil {
 		return nil, err
 	}
-	for _, own := range s.ownTables() {
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		own := s.types[name].stored
+		if _, open := s.engine.tables[own.Table.Name]; open || own.Table.Name == "" {
+			continue
+		}
 		if err := s.openTables(ctx, []plan.Table{own.Table}, own.Check, o); err != nil {
 			return nil, err
 		}
@@ -115,12 +121,7 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 
 // openTables prepares tables and checks what is stored in them.
 func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(context.Context, plan.Executor, bool) error, o Options) error {
-	all := make([]plan.Table, len(tables))
-	for i, t := range tables {
-		all[i] = s.indexed(t)
-		s.engine.tables[t.Name] = t
-	}
-	created, err := s.engine.prepareTables(ctx, all, o)
+	created, err := s.prepareTables(ctx, tables, o)
 	if err == nil && check != nil {
 		err = check(ctx, s.engine, created)
 	}

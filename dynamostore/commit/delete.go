@@ -7,7 +7,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // deletedAhead is the most commits that a delete lists, and keeps in memory, before it deletes the first.
@@ -146,7 +145,7 @@ func (d deletion) cut(ctx context.Context, seq annals.SeqNr) error {
 			Condition: "#w = :w AND (attribute_not_exists(#from) OR #from <= :to)",
 			Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
 			Values: plan.Item{":from": plan.N(d.to + 1), ":to": plan.N(d.to), ":w": plan.B(rec.write[:]),
-				":rest": &types.AttributeValueMemberL{Value: list[d.to+1-rec.from:]}}}},
+				":rest": plan.L(list[d.to+1-rec.from:]...)}}},
 		Refused: func([]plan.Item, bool) error { return nil }, // another delete has deleted more
 	})
 	return err

@@ -47,26 +47,26 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 	if err != nil {
 		return record{}, corrupt(n, err)
 	}
-	d := decoder{item: it}
+	d := decode(it)
 	if err := d.readable(fmt.Sprintf("the item at %d", n)); err != nil {
 		return record{}, err
 	}
-	r := record{id: id, seq: n, snapshot: half, from: n, at: d.time(attrTime), item: it}
+	r := record{id: id, seq: n, snapshot: half, from: n, at: d.Time(attrTime), item: it}
 	if half {
-		r.gone = d.flag(attrDeleted)
+		r.gone = d.Flag(attrDeleted)
 		r.save = d.bytes(attrSave, saveBytes)
-		parts, _ := d.number(attrParts, 1, maxParts)
+		parts, _ := d.Number(attrParts, 1, maxParts)
 		r.parts = int(parts)
 	} else {
-		count := d.required(attrCount, 1, int64(lastNumber-n)+1)
+		count := d.Required(attrCount, 1, int64(lastNumber-n)+1)
 		r.count = annals.SeqNr(count)
-		if from, ok := d.number(attrFrom, int64(n), int64(n)+count); ok {
+		if from, ok := d.Number(attrFrom, int64(n), int64(n)+count); ok {
 			r.from = annals.SeqNr(from)
 		}
 		copy(r.write[:], d.bytes(attrWrite, len(r.write)))
 	}
-	if d.fault != nil {
-		return record{}, corrupt(n, d.fault)
+	if d.Fault != nil {
+		return record{}, corrupt(n, d.Fault)
 	}
 	return r, nil
 }
@@ -94,13 +94,13 @@ func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (mo
 		if !ok {
 			return false, corrupt(n, errors.New("the event is not a map"))
 		}
-		d := decoder{item: m.Value}
-		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta(), Adapter: d.text(attrAdapter), WriteID: r.write}
-		if at := d.time(attrTime); !at.IsZero() {
+		d := decode(m.Value)
+		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: d.payload(), Tags: d.Texts(attrTags), Metadata: d.meta(), Adapter: d.Text(attrAdapter), WriteID: r.write}
+		if at := d.Time(attrTime); !at.IsZero() {
 			e.Time = at
 		}
-		if d.fault != nil {
-			return false, corrupt(n, d.fault)
+		if d.Fault != nil {
+			return false, corrupt(n, d.Fault)
 		}
 		if !yield(e) {
 			return false, nil
@@ -125,14 +125,14 @@ func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
 		if t.index == "" && !c.Events[i].Time.IsZero() {
 			m[attrTime] = plan.Micros(c.Events[i].Time)
 		}
-		list[i] = &types.AttributeValueMemberM{Value: m}
+		list[i] = plan.M(m)
 	}
 	it := key(c.ID, c.After+1)
 	it[attrFormat] = plan.N(format)
 	it[attrWrite] = plan.B(c.WriteID[:])
 	it[attrTime] = plan.Micros(now)
 	it[attrCount] = plan.N(len(list))
-	it[attrEvents] = &types.AttributeValueMemberL{Value: list}
+	it[attrEvents] = plan.L(list...)
 	if t.index != "" {
 		it[attrFeed] = plan.S(commitFeed(c.ID.Type(), group(c.ID)))
 	}
@@ -173,7 +173,7 @@ func putTags(m plan.Item, tags []string) {
 	for i, tag := range tags {
 		list[i] = plan.S(tag)
 	}
-	m[attrTags] = &types.AttributeValueMemberL{Value: list}
+	m[attrTags] = plan.L(list...)
 }
 
 func putMeta(m plan.Item, p annals.Payload) {
@@ -182,17 +182,9 @@ func putMeta(m plan.Item, p annals.Payload) {
 	}
 	meta := plan.Item{}
 	putPayload(meta, p)
-	m[attrMeta] = &types.AttributeValueMemberM{Value: meta}
+	m[attrMeta] = plan.M(meta)
 }
 
 func corrupt(n annals.SeqNr, err error) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", n, err)}
-}
-
-func mapOf(it plan.Item, name string) (plan.Item, bool) {
-	m, ok := it[name].(*types.AttributeValueMemberM)
-	if !ok {
-		return nil, false
-	}
-	return m.Value, true
 }

@@ -267,16 +267,16 @@ func (o offsets) resetGroup(ctx context.Context, projection string, group int, r
 
 // entityOffset returns the offset in the item of an entity.
 func entityOffset(of int, it plan.Item) (annals.Offset, error) {
-	d := decoder{item: it}
+	d := decode(it)
 	if err := d.readable("the offset of an entity"); err != nil {
 		return annals.Offset{}, err
 	}
-	offset := annals.Offset{ID: annals.PersistenceID(d.text(attrEntity)), SeqNr: annals.SeqNr(d.required(attrNumber, math.MinInt64, math.MaxInt64)), Time: d.time(attrTime)}
+	offset := annals.Offset{ID: annals.PersistenceID(d.Text(attrEntity)), SeqNr: annals.SeqNr(d.Required(attrNumber, math.MinInt64, math.MaxInt64)), Time: d.Time(attrTime)}
 	if group(offset.ID) != of || number(it) != entityNumber(offset.ID) {
-		d.wrong(attrEntity)
+		d.Wrong(attrEntity)
 	}
-	if d.fault != nil {
-		return annals.Offset{}, corrupt(0, fmt.Errorf("the offset of an entity: %w", d.fault))
+	if d.Fault != nil {
+		return annals.Offset{}, corrupt(0, fmt.Errorf("the offset of an entity: %w", d.Fault))
 	}
 	return offset, nil
 }

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -39,46 +40,41 @@ func newProgress(group int) *progress {
 
 // progressOf decodes the item of a group.
 func progressOf(group int, it plan.Item) (*progress, error) {
-	d := decoder{item: it}
+	d := decode(it)
 	if err := d.readable("the progress of a projection"); err != nil {
 		return nil, err
 	}
 	p := newProgress(group)
-	p.revision = d.required(attrRevision, 1, math.MaxInt64-1)
-	slices, ok := mapOf(it, attrNewest)
-	if !ok {
-		d.wrong(attrNewest)
-	}
+	p.revision = d.Required(attrRevision, 1, math.MaxInt64-1)
+	d.Require(attrNewest)
+	slices := d.Map(attrNewest)
 	for name := range slices {
 		slice, err := strconv.Atoi(name)
-		m, ok := mapOf(slices, name)
-		ids, held := mapOf(m, attrNumber)
-		if err != nil || slice/groupSlices != group || slice < 0 || !ok || !held {
-			d.wrong(attrNewest)
-			break
+		one := decode(slices)
+		at := decode(one.Map(name))
+		at.Require(attrNumber)
+		numbers := decode(at.Map(attrNumber))
+		newest := moment{at: at.Time(attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
+		for id := range numbers.Item {
+			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(numbers.Required(id, math.MinInt64, math.MaxInt64))
 		}
-		at, numbers := decoder{item: m}, decoder{item: ids}
-		newest := moment{at: at.time(attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
-		for id := range ids {
-			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(numbers.required(id, math.MinInt64, math.MaxInt64))
+		if err != nil || slice/groupSlices != group || slice < 0 || cmp.Or(one.Fault, at.Fault, numbers.Fault) != nil {
+			d.Wrong(attrNewest)
 		}
 		p.newest[slice] = newest
-		if at.fault != nil || numbers.fault != nil {
-			d.wrong(attrNewest)
-		}
 	}
 	if list, ok := it[attrEpochs].(*types.AttributeValueMemberL); ok && len(list.Value) == groupSlices {
 		for i, v := range list.Value {
-			epoch := decoder{item: plan.Item{attrEpochs: v}}
-			if p.epochs[i], ok = epoch.number(attrEpochs, 0, math.MaxInt64); !ok {
-				d.wrong(attrEpochs)
+			epoch := decode(plan.Item{attrEpochs: v})
+			if p.epochs[i], ok = epoch.Number(attrEpochs, 0, math.MaxInt64); !ok {
+				d.Wrong(attrEpochs)
 			}
 		}
 	} else if it[attrEpochs] != nil {
-		d.wrong(attrEpochs)
+		d.Wrong(attrEpochs)
 	}
-	if d.fault != nil {
-		return nil, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.fault))
+	if d.Fault != nil {
+		return nil, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.Fault))
 	}
 	return p, nil
 }
@@ -91,15 +87,15 @@ func (p *progress) item() plan.Item {
 		for id, n := range m.numbers {
 			ids[string(id)] = plan.N(n)
 		}
-		newest[strconv.Itoa(slice)] = &types.AttributeValueMemberM{Value: plan.Item{attrTime: plan.Micros(m.at), attrNumber: &types.AttributeValueMemberM{Value: ids}}}
+		newest[strconv.Itoa(slice)] = plan.M(plan.Item{attrTime: plan.Micros(m.at), attrNumber: plan.M(ids)})
 	}
-	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1), attrNewest: &types.AttributeValueMemberM{Value: newest}}
+	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1), attrNewest: plan.M(newest)}
 	if p.epochs != [groupSlices]int64{} {
 		list := make([]types.AttributeValue, groupSlices)
 		for i, n := range p.epochs {
 			list[i] = plan.N(n)
 		}
-		it[attrEpochs] = &types.AttributeValueMemberL{Value: list}
+		it[attrEpochs] = plan.L(list...)
 	}
 	return it
 }

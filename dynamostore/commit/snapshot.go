@@ -160,14 +160,14 @@ func (t *table) load(ctx context.Context, rec record) (annals.Snapshot, bool, er
 
 // loadParts returns the snapshot of rec. It is not complete when parts are missing.
 func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, complete bool, err error) {
-	d := decoder{item: rec.item}
-	s = annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: d.payload(), Tags: d.tags(), Metadata: d.meta()}
-	zipped := d.flag(attrZip)
+	d := decode(rec.item)
+	s = annals.Snapshot{ID: rec.id, SeqNr: rec.seq, Time: rec.at, Payload: d.payload(), Tags: d.Texts(attrTags), Metadata: d.meta()}
+	zipped := d.Flag(attrZip)
 	if rec.parts > 0 && rec.save == nil {
-		d.wrong(attrSave)
+		d.Wrong(attrSave)
 	}
-	if d.fault != nil {
-		return s, false, corrupt(rec.seq, d.fault)
+	if d.Fault != nil {
+		return s, false, corrupt(rec.seq, d.Fault)
 	}
 	if rec.parts > 0 {
 		s.Data = nil

@@ -66,16 +66,16 @@ func readState(it plan.Item) (annals.State, bool, error) {
 	if n != 0 || half {
 		return annals.State{}, false, nil
 	}
-	d := decoder{item: it}
+	d := decode(it)
 	if err := d.readable("the state"); err != nil {
 		return annals.State{}, false, err
 	}
-	st := annals.State{ID: annals.PersistenceID(d.text(attrID)), Revision: annals.SeqNr(d.required(attrRevision, 1, int64(annals.MaxSeqNr))), Time: d.time(attrTime), Tags: d.tags(), Metadata: d.meta(), Deleted: d.flag(attrDeleted)}
+	st := annals.State{ID: annals.PersistenceID(d.Text(attrID)), Revision: annals.SeqNr(d.Required(attrRevision, 1, int64(annals.MaxSeqNr))), Time: d.Time(attrTime), Tags: d.Texts(attrTags), Metadata: d.meta(), Deleted: d.Flag(attrDeleted)}
 	if !st.Deleted {
 		st.Payload = d.payload()
 	}
-	if d.fault != nil {
-		return annals.State{}, false, corrupt(n, d.fault)
+	if d.Fault != nil {
+		return annals.State{}, false, corrupt(n, d.Fault)
 	}
 	return st, true, nil
 }

@@ -2,6 +2,7 @@ package sharded
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -40,19 +41,15 @@ func (j *journal) row(r akkawire.Record, deleted bool, now time.Time) (plan.Item
 // event decodes a row. live is false for a row that is flagged as deleted.
 func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	n, c := j.rows.numberOf(it), j.columns
-	message, isMessage := plan.Bytes(it, c.Message)
-	switch {
-	case kindOf(it[c.Deleted]) != boolean:
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a boolean", c.Deleted))
-	case plan.Flag(it, c.Deleted):
+	d := decode(it)
+	d.Require(c.Deleted)
+	if d.Flag(c.Deleted) {
 		return annals.Event{SeqNr: n}, false, nil
-	case !isMessage:
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not binary", c.Message))
-	case it[c.Tags] != nil && kindOf(it[c.Tags]) != text:
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a string", c.Tags))
 	}
-	if _, ok := plan.Number(it, c.Ordering); !ok {
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is not a whole number", c.Ordering))
+	d.Require(c.Message, c.Ordering)
+	message, at, tags := d.Bytes(c.Message), d.millis(c.Ordering), tagsOf(d.Text(c.Tags), j.tagSeparator)
+	if d.Fault != nil {
+		return e, false, j.rows.corrupt(it, d.Fault)
 	}
 	record, err := akkawire.ParseRecord(message)
 	if err != nil {
@@ -64,8 +61,8 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	if record.Deleted {
 		return annals.Event{SeqNr: n}, false, nil
 	}
-	e = annals.Event{ID: record.ID, SeqNr: n, Time: millis(it, c.Ordering), Payload: record.Payload, Metadata: record.Metadata,
-		Adapter: record.Adapter, Tags: tagsOf(it, c.Tags, j.tagSeparator)}
+	e = annals.Event{ID: record.ID, SeqNr: n, Time: at, Payload: record.Payload, Metadata: record.Metadata,
+		Adapter: record.Adapter, Tags: tags}
 	if w, err := annals.ParseWriteID(record.Writer); err == nil {
 		e.WriteID = w
 	}
@@ -92,12 +89,11 @@ func putTags(it plan.Item, column string, tags []string, separator string) error
 	return nil
 }
 
-func tagsOf(it plan.Item, column, separator string) []string {
-	joined, ok := plan.Text(it, column)
-	if !ok {
+func tagsOf(joined, separator string) []string {
+	switch {
+	case joined == "":
 		return nil
-	}
-	if separator == "" {
+	case separator == "":
 		return []string{joined}
 	}
 	tags := strings.Split(joined, separator)
@@ -116,19 +112,28 @@ func putMetadata(it plan.Item, p annals.Payload) {
 	}
 }
 
-func metadataOf(it plan.Item) (annals.Payload, error) {
-	if it[metadata] == nil {
-		return annals.Payload{}, nil
-	}
-	data, ok := plan.Bytes(it, metadata)
-	if !ok {
-		return annals.Payload{}, fmt.Errorf("column %q is not binary", metadata)
+// decoder reads a row.
+type decoder struct{ plan.Decoder }
+
+func decode(it plan.Item) decoder { return decoder{plan.Decoder{Item: it}} }
+
+// millis returns a time in milliseconds since 1970.
+func (d *decoder) millis(column string) time.Time {
+	d.Number(column, math.MinInt64, math.MaxInt64)
+	return millis(d.Item, column)
+}
+
+// metadata returns the zero Payload when there is none.
+func (d *decoder) metadata() annals.Payload {
+	data := d.Bytes(metadata)
+	if data == nil {
+		return annals.Payload{}
 	}
 	p, err := akkawire.ParseSnapshot(data)
 	if err != nil {
-		return annals.Payload{}, fmt.Errorf("column %q: %w", metadata, err)
+		d.Wrong(metadata)
 	}
-	return p, nil
+	return p
 }
 
 func millis(it plan.Item, column string) time.Time {

@@ -1,6 +1,7 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -106,18 +107,14 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 	if key, err := s.rows.resolver.key(id, n); s.rows.keyed() && err == nil && !sameKey(key, s.rows.resolver.keyOf(it)) {
 		return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
 	}
-	data, ok := plan.Bytes(it, s.columns.Snapshot)
-	if !ok {
-		return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("column %q is not binary", s.columns.Snapshot))
-	}
-	p, err := akkawire.ParseSnapshot(data)
-	if err != nil {
+	d := decode(it)
+	d.Require(s.columns.Snapshot)
+	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Metadata: d.metadata()}
+	p, err := akkawire.ParseSnapshot(d.Bytes(s.columns.Snapshot))
+	if err = cmp.Or(d.Fault, err); err != nil {
 		return annals.Snapshot{}, s.rows.corrupt(it, err)
 	}
-	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Payload: p}
-	if found.Metadata, err = metadataOf(it); err != nil {
-		return annals.Snapshot{}, s.rows.corrupt(it, err)
-	}
+	found.Payload = p
 	return found, nil
 }
 

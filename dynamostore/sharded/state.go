@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -99,7 +100,7 @@ func (s *states) Get(ctx context.Context, x plan.Executor, id annals.Persistence
 	}
 	st, ok, err := s.Read(it)
 	if !ok && err == nil {
-		err = s.corrupt(it, s.columns.PersistenceID, text)
+		err = s.corrupt(it, fmt.Errorf("attribute %q does not exist", s.columns.PersistenceID))
 	}
 	if err == nil {
 		s.times.Learn(id, st.Time)
@@ -114,46 +115,29 @@ func (s *states) Read(it plan.Item) (annals.State, bool, error) {
 	if !ok {
 		return annals.State{}, false, nil
 	}
-	stored, ok := plan.Number(it, c.Revision)
-	if !ok || stored < 0 {
-		return annals.State{}, false, s.corrupt(it, c.Revision, number)
+	d := decode(it)
+	d.Require(c.Revision, c.Ordering)
+	d.Number(c.Revision, 0, math.MaxInt64)
+	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: d.millis(c.Ordering), Tags: tagsOf(d.Text(c.Tags), s.tagSeparator),
+		Deleted: d.Flag(c.Deleted), Metadata: d.metadata()}
+	manifest := d.Text(c.SerializerManifest)
+	if !st.Deleted {
+		d.Require(c.Payload)
+		st.Payload = annals.Payload{SerializerID: int32(d.Required(c.SerializerID, math.MinInt32, math.MaxInt32)), Manifest: manifest, Data: d.Bytes(c.Payload)}
 	}
-	if _, ok := plan.Number(it, c.Ordering); !ok {
-		return annals.State{}, false, s.corrupt(it, c.Ordering, number)
+	if d.Fault != nil {
+		return annals.State{}, false, s.corrupt(it, d.Fault)
 	}
-	for name, want := range map[string]kind{c.Tags: text, c.Deleted: boolean, c.SerializerManifest: text} {
-		if it[name] != nil && kindOf(it[name]) != want {
-			return annals.State{}, false, s.corrupt(it, name, want)
-		}
-	}
-	st := annals.State{ID: annals.PersistenceID(id), Revision: s.revision(it), Time: millis(it, c.Ordering), Tags: tagsOf(it, c.Tags, s.tagSeparator), Deleted: plan.Flag(it, c.Deleted)}
-	var err error
-	if st.Metadata, err = metadataOf(it); err != nil {
-		return annals.State{}, false, s.corrupt(it, metadata, binary)
-	}
-	if st.Deleted {
-		return st, true, nil
-	}
-	serializer, ok := plan.Number(it, c.SerializerID)
-	if st.SerializerID = int32(serializer); !ok || int64(st.SerializerID) != serializer {
-		return annals.State{}, false, s.corrupt(it, c.SerializerID, number)
-	}
-	if st.Data, ok = plan.Bytes(it, c.Payload); !ok {
-		return annals.State{}, false, s.corrupt(it, c.Payload, binary)
-	}
-	st.Manifest, _ = plan.Text(it, c.SerializerManifest)
 	return st, true, nil
 }
 
-// corrupt returns the error of a row with a column that is not valid.
-func (s *states) corrupt(it plan.Item, column string, want kind) error {
-	key := plan.Item{}
-	for _, name := range []string{s.columns.PartitionKey, s.columns.SortKey} {
-		if it[name] != nil {
-			key[name] = it[name]
-		}
-	}
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: column %q is not a value of type %s that a state has", keyText(key), column, want)}
+// corrupt returns the error of a row that is not valid.
+func (s *states) corrupt(it plan.Item, err error) error {
+	key := maps.Clone(it)
+	maps.DeleteFunc(key, func(name string, _ attribute) bool {
+		return name != s.columns.PartitionKey && name != s.columns.SortKey
+	})
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: %w", keyText(key), err)}
 }
 
 // revision returns the writer's revision of a row; 0 for a row without one.

@@ -30,6 +30,23 @@ func B(b []byte) types.AttributeValue {
 // Bool returns a boolean attribute.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
+// M returns a map attribute.
+func M(it Item) types.AttributeValue { return &types.AttributeValueMemberM{Value: it} }
+
+// L returns a list attribute.
+func L(all ...types.AttributeValue) types.AttributeValue {
+	return &types.AttributeValueMemberL{Value: all}
+}
+
+// Map returns the attributes of the map attribute name of it; false when there is none.
+func Map(it Item, name string) (Item, bool) {
+	m, ok := it[name].(*types.AttributeValueMemberM)
+	if !ok {
+		return nil, false
+	}
+	return m.Value, true
+}
+
 // Text returns the string attribute name of it; false when there is none.
 func Text(it Item, name string) (string, bool) {
 	s, ok := it[name].(*types.AttributeValueMemberS)

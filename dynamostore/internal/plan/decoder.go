@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Decoder reads the attributes of a stored item, or of a map in it. Other programs can write to a table, so everything is checked: an
+// attribute that the layout would not write in this form is a fault. The Decoder keeps the first fault. A fault names the attribute, but
+// not its value. An attribute that does not exist is read as the zero value.
+type Decoder struct {
+	Item  Item
+	Fault error
+}
+
+// Wrong records the fault of an attribute.
+func (d *Decoder) Wrong(name string) {
+	if d.Fault == nil {
+		d.Fault = fmt.Errorf("attribute %q is not what the layout writes", name)
+	}
+}
+
+// Require records a fault for each attribute that does not exist.
+func (d *Decoder) Require(names ...string) {
+	for _, name := range names {
+		if d.Item[name] == nil {
+			d.Wrong(name)
+		}
+	}
+}
+
+// Number returns an integer within bounds; false when there is none.
+func (d *Decoder) Number(name string, least, most int64) (int64, bool) {
+	if d.Item[name] == nil {
+		return 0, false
+	}
+	n, ok := Number(d.Item, name)
+	if !ok || n < least || n > most {
+		d.Wrong(name)
+		return 0, false
+	}
+	return n, true
+}
+
+// Required is Number for an attribute that must exist.
+func (d *Decoder) Required(name string, least, most int64) int64 {
+	n, ok := d.Number(name, least, most)
+	if !ok {
+		d.Wrong(name)
+	}
+	return n
+}
+
+// Bytes returns a binary.
+func (d *Decoder) Bytes(name string) []byte { return decoded(d, name, Bytes) }
+
+// Text returns a string.
+func (d *Decoder) Text(name string) string { return decoded(d, name, Text) }
+
+// Map returns the attributes of a map.
+func (d *Decoder) Map(name string) Item { return decoded(d, name, Map) }
+
+func decoded[T any](d *Decoder, name string, of func(Item, string) (T, bool)) T {
+	v, ok := of(d.Item, name)
+	if !ok && d.Item[name] != nil {
+		d.Wrong(name)
+	}
+	return v
+}
+
+// Flag returns a boolean.
+func (d *Decoder) Flag(name string) bool {
+	if _, ok := d.Item[name].(*types.AttributeValueMemberBOOL); !ok && d.Item[name] != nil {
+		d.Wrong(name)
+	}
+	return Flag(d.Item, name)
+}
+
+// Texts returns a list of strings.
+func (d *Decoder) Texts(name string) []string {
+	if d.Item[name] == nil {
+		return nil
+	}
+	list, ok := d.Item[name].(*types.AttributeValueMemberL)
+	if !ok {
+		d.Wrong(name)
+		return nil
+	}
+	all := make([]string, len(list.Value))
+	for i, v := range list.Value {
+		s, ok := v.(*types.AttributeValueMemberS)
+		if !ok {
+			d.Wrong(name)
+			return nil
+		}
+		all[i] = s.Value
+	}
+	return all
+}
+
+// Time returns a time in microseconds since 1970.
+func (d *Decoder) Time(name string) time.Time {
+	d.Number(name, math.MinInt64, math.MaxInt64)
+	return Time(d.Item, name)
+}
