@@ -34,7 +34,7 @@ func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWr
 		}
 		return outcomes[0], nil
 	}
-	if err := fits(w.Ops); err != nil {
+	if err := plan.Fits(w.Ops[0].Put); err != nil {
 		return plan.Outcome{}, err
 	}
 	var old plan.Item
@@ -238,27 +238,17 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 	})
 }
 
-// fits returns ErrTooLarge for items that the service would refuse for their size.
-func fits(ops []plan.Op) error {
-	for _, op := range ops {
-		if err := plan.Fits(op.Put); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // fitsOne returns the error of a transaction that the service would refuse.
 func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
-	if err := fits(ops); err != nil {
-		return err
-	}
 	if n := len(ops) + len(own); n > transactionItems {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a transaction of %d items, the service takes %d", n, transactionItems)}
 	}
 	size := 0
 	touched := map[string]bool{}
 	for _, op := range ops {
+		if err := plan.Fits(op.Put); err != nil {
+			return err
+		}
 		size += plan.Size(op.Put) + plan.Size(op.Values)
 		it, table := op.Item(), e.tables[op.Table]
 		key := fmt.Sprintf("%q %q %q", op.Table, plan.KeyText(it[table.Hash.Name]), plan.KeyText(it[table.Range.Name]))

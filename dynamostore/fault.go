@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,16 +26,22 @@ const (
 	down                       // nothing was written, and repeating the request at once does not help
 )
 
-var throttleCodes = []string{"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException", "Throttling",
-	"ProvisionedThroughputExceeded", "ThrottlingError"}
+// classes are the classes of the service's error codes, and of the codes in the reasons of a cancelled transaction. Those of class wrong
+// last until the program, its rights or its tables are changed.
+var classes = map[string]class{
+	"ConditionalCheckFailedException": refused, "ConditionalCheckFailed": refused,
+	"ProvisionedThroughputExceededException": throttled, "ProvisionedThroughputExceeded": throttled, "RequestLimitExceeded": throttled,
+	"ThrottlingException": throttled, "Throttling": throttled, "ThrottlingError": throttled,
+	"TransactionConflictException": busy, "TransactionConflict": busy,
+	"TransactionInProgressException": lost,
 
-// wrongCodes are the service's error codes for faults that last until the program, its rights or its tables are changed.
-var wrongCodes = []string{
-	"ValidationException", "ItemCollectionSizeLimitExceededException", "IdempotentParameterMismatchException", "SerializationException",
-	"ResourceNotFoundException", "UnknownOperationException",
-	"AccessDeniedException", "AccessDenied", "UnrecognizedClientException", "InvalidSignatureException", "InvalidClientTokenId",
-	"SignatureDoesNotMatch", "MissingAuthenticationTokenException", "MissingAuthenticationToken", "IncompleteSignatureException",
-	"IncompleteSignature", "OptInRequired",
+	"ValidationException": wrong, "ValidationError": wrong, "IdempotentParameterMismatchException": wrong, "SerializationException": wrong,
+	"ItemCollectionSizeLimitExceededException": wrong, "ItemCollectionSizeLimitExceeded": wrong,
+	"ResourceNotFoundException": wrong, "UnknownOperationException": wrong,
+	"AccessDeniedException": wrong, "AccessDenied": wrong, "UnrecognizedClientException": wrong, "OptInRequired": wrong,
+	"InvalidSignatureException": wrong, "InvalidClientTokenId": wrong, "SignatureDoesNotMatch": wrong,
+	"MissingAuthenticationTokenException": wrong, "MissingAuthenticationToken": wrong,
+	"IncompleteSignatureException": wrong, "IncompleteSignature": wrong,
 }
 
 // classify returns the class of err, and removes payloads from err: the service returns the other writer's item with it.
@@ -52,17 +57,8 @@ func classify(err error) class {
 	if !errors.As(err, &api) {
 		return lost
 	}
-	switch code := api.ErrorCode(); {
-	case code == "ConditionalCheckFailedException":
-		return refused
-	case slices.Contains(throttleCodes, code):
-		return throttled
-	case code == "TransactionConflictException":
-		return busy
-	case code == "TransactionInProgressException":
-		return lost
-	case slices.Contains(wrongCodes, code):
-		return wrong
+	if c, ok := classes[api.ErrorCode()]; ok {
+		return c
 	}
 	var answer *smithyhttp.ResponseError
 	if errors.As(err, &answer) && answer.HTTPStatusCode() >= http.StatusInternalServerError {
@@ -80,7 +76,7 @@ func unsent(err error) class {
 	}
 	var api smithy.APIError
 	if errors.As(operation.Err, &other) { // an error of the service that gives credentials
-		if errors.As(other.Err, &api) && slices.Contains(wrongCodes, api.ErrorCode()) {
+		if errors.As(other.Err, &api) && classes[api.ErrorCode()] == wrong {
 			return wrong
 		}
 		return down
@@ -107,15 +103,14 @@ func unsent(err error) class {
 func classifyReasons(reasons []types.CancellationReason) class {
 	found := down
 	for _, r := range reasons {
-		switch code := aws.ToString(r.Code); {
-		case code == "", code == "None":
-		case code == "ConditionalCheckFailed":
+		switch c := classes[aws.ToString(r.Code)]; {
+		case c == refused:
 			return refused
-		case code == "ValidationError", code == "ItemCollectionSizeLimitExceeded":
+		case c == wrong:
 			found = wrong
-		case slices.Contains(throttleCodes, code) && found != wrong:
+		case c == throttled && found != wrong:
 			found = throttled
-		case code == "TransactionConflict" && found == down:
+		case c == busy && found == down:
 			found = busy
 		}
 	}

@@ -62,7 +62,9 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	}
 	defer end() // after the write, so that the next change sees this one
 	tx := &Tx{before: c.before}
-	err = c.handle(ctx, tx, st)
+	handling := annals.ContextWithTx(ctx, c.s)
+	err = driver.Handle(handling, func() error { return c.t.OnChange(handling, tx, st) }, nil)
+	items := tx.end()
 	if c.tx != nil {
 		end() // not held until the transaction ends, which may need the locks of other entities
 	}
@@ -75,19 +77,11 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	}
 	if c.tx != nil {
 		if r, err = c.t.stored.States.Write(ctx, c.x, *w); err == nil {
-			c.tx.Add(tx.end()...)
+			c.tx.Add(items...)
 		}
 		return r, err
 	}
-	return c.t.stored.States.Write(ctx, withItems{c.s.engine, tx.end()}, *w)
-}
-
-// handle runs the change handler.
-func (c *change) handle(ctx context.Context, tx *Tx, st annals.State) error {
-	ctx = annals.ContextWithTx(ctx, c.s)
-	err := driver.Handle(ctx, func() error { return c.t.OnChange(ctx, tx, st) }, nil)
-	tx.end()
-	return err
+	return c.t.stored.States.Write(ctx, withItems{c.s.engine, items}, *w)
 }
 
 // before is Tx.Before.

@@ -184,16 +184,7 @@ const maxIndexKey = 2048 // bytes in a hash key
 
 // keyFits returns an error when the service would not accept v as the key of an index.
 func keyFits(v types.AttributeValue, key types.ScalarAttributeType) error {
-	size, have := 1, types.ScalarAttributeType("BOOL")
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		size, have = len(v.Value), types.ScalarAttributeTypeS
-	case *types.AttributeValueMemberB:
-		size, have = len(v.Value), types.ScalarAttributeTypeB
-	case *types.AttributeValueMemberN:
-		have = types.ScalarAttributeTypeN
-	}
-	switch {
+	switch size, have := plan.Size(plan.Item{"": v}), plan.TypeOf(v); {
 	case have != key:
 		return fmt.Errorf("a value of type %s, an index has it as %s", have, key)
 	case size == 0:

@@ -166,14 +166,9 @@ func putPayload(m plan.Item, p annals.Payload) {
 }
 
 func putTags(m plan.Item, tags []string) {
-	if len(tags) == 0 {
-		return
+	if len(tags) > 0 {
+		m[attrTags] = plan.Texts(tags)
 	}
-	list := make([]types.AttributeValue, len(tags))
-	for i, tag := range tags {
-		list[i] = plan.S(tag)
-	}
-	m[attrTags] = plan.L(list...)
 }
 
 func putMeta(m plan.Item, p annals.Payload) {

@@ -58,10 +58,6 @@ type asked struct {
 	hashes plan.Recent[uint64, struct{}]
 }
 
-func newAsked() *asked {
-	return &asked{maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: 1 << 16}}
-}
-
 func (a *asked) has(id annals.PersistenceID) bool {
 	_, ok := a.hashes.Get(maphash.String(a.seed, string(id)))
 	return ok

@@ -45,22 +45,15 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 	}
 	r := annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: millis(w.Ops[0].Put, j.columns.Ordering)}
 	if out.Repeated {
-		r.Repeated = true
-		for _, old := range out.Old {
-			if old != nil {
-				r.Time = millis(old, j.columns.Ordering)
-				break
-			}
-		}
+		first := slices.IndexFunc(out.Old, func(old plan.Item) bool { return old != nil })
+		r.Time, r.Repeated = millis(out.Old[first], j.columns.Ordering), true
 	}
 	return r, nil
 }
 
 func (j *journal) writtenBy(old plan.Item, c annals.Commit) bool {
-	if id, _ := plan.Text(old, j.columns.PersistenceID); id != string(c.ID) {
-		return false
-	}
-	return j.writer(old) == c.WriteID.String()
+	id, _ := plan.Text(old, j.columns.PersistenceID)
+	return id == string(c.ID) && j.writer(old) == c.WriteID.String()
 }
 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {

@@ -4,7 +4,7 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
-	"math/bits"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,18 +95,11 @@ func shardOf(id annals.PersistenceID, count int) uint64 {
 	runes := []rune(string(id))
 	slices.Reverse(runes)
 	sum := md5.Sum([]byte(string(runes)))
-	var high, low uint64
-	for i := range 8 {
-		high, low = high<<8|uint64(sum[i]), low<<8|uint64(sum[8+i])
+	h := new(big.Int).SetBytes(sum[:])
+	if sum[0] > 127 { // negative
+		h.Sub(new(big.Int).Lsh(big.NewInt(1), 128), h)
 	}
-	if int64(high) < 0 {
-		var carry uint64
-		low, carry = bits.Add64(^low, 1, 0)
-		high, _ = bits.Add64(^high, 0, carry)
-	}
-	n := uint64(count)
-	_, rest := bits.Div64(high%n, low, n)
-	return rest + 1
+	return h.Mod(h, big.NewInt(int64(count))).Uint64() + 1
 }
 
 func idSort(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -165,7 +166,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.Check = check(checks...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
-		j.rows, s.rows = j.rows.on(x), s.rows.on(x)
+		j.rows.x, s.rows.x = x, x
 		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j, &s, l.Snapshot.Off}, Skipper: &j}
 	}
 	return offer, nil
@@ -206,7 +207,7 @@ func (l Layout) asked() *asked {
 	if l.NoIndex {
 		return nil
 	}
-	return newAsked()
+	return &asked{maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: 1 << 16}}
 }
 
 func (l Layout) other() map[string]bool {

@@ -1,10 +1,12 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -19,13 +21,7 @@ type rows struct {
 	dense        bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
 	byIndex      bool          // read through the index, even if reads by key are possible
 	asked        *asked        // ids that were looked up in the index; nil for a table without an index
-	x            plan.Executor // runs the requests; nil until on
-}
-
-// on returns r with the executor of its requests.
-func (r rows) on(x plan.Executor) rows {
-	r.x = x
-	return r
+	x            plan.Executor // runs the requests; set by plan.Offer.On
 }
 
 // shape describes the table.
@@ -263,7 +259,7 @@ func (r rows) byKey(ctx context.Context, id annals.PersistenceID, from, to annal
 	if err != nil {
 		return nil, err
 	}
-	byNumber := map[annals.SeqNr]plan.Item{}
+	var found []plan.Item
 	for _, it := range items {
 		if owner, _ := plan.Text(it, r.id); owner != string(id) {
 			continue
@@ -272,14 +268,9 @@ func (r rows) byKey(ctx context.Context, id annals.PersistenceID, from, to annal
 		if n < from || n > to || !sameKey(keys[n-from], r.resolver.keyOf(it)) {
 			return nil, r.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
 		}
-		byNumber[n] = it
+		found = append(found, it)
 	}
-	found := make([]plan.Item, 0, len(byNumber))
-	for n := from; len(found) < len(byNumber); n++ {
-		if it, ok := byNumber[n]; ok {
-			found = append(found, it)
-		}
-	}
+	slices.SortFunc(found, func(a, b plan.Item) int { return cmp.Compare(r.numberOf(a), r.numberOf(b)) })
 	return found, nil
 }
 

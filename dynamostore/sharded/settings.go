@@ -23,33 +23,17 @@ type settings struct {
 // column is an attribute of rows.
 type column struct {
 	name     string
-	kind     kind
+	kind     types.ScalarAttributeType
 	optional bool
 }
 
-// kind is the type of an attribute.
-type kind string
-
+// Types of attributes.
 const (
-	text    kind = "S"
-	number  kind = "N"
-	binary  kind = "B"
-	boolean kind = "BOOL"
+	text    = types.ScalarAttributeTypeS
+	number  = types.ScalarAttributeTypeN
+	binary  = types.ScalarAttributeTypeB
+	boolean = plan.TypeBool
 )
-
-func kindOf(v attribute) kind {
-	switch v.(type) {
-	case *types.AttributeValueMemberS:
-		return text
-	case *types.AttributeValueMemberN:
-		return number
-	case *types.AttributeValueMemberB:
-		return binary
-	case *types.AttributeValueMemberBOOL:
-		return boolean
-	}
-	return ""
-}
 
 // checkedRows is how many rows of a table Open compares with the settings, from several parts of the table.
 const checkedRows = 256
@@ -71,7 +55,7 @@ func (s settings) check(ctx context.Context, x plan.Executor) error {
 			return err
 		}
 		for name, v := range row {
-			if kindOf(v) == text && !s.knows(name) && (unknown == "" || name < unknown) {
+			if plan.TypeOf(v) == text && !s.knows(name) && (unknown == "" || name < unknown) {
 				unknown = name
 			}
 		}
@@ -94,7 +78,7 @@ func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 	dead := s.dead != "" && plan.Flag(row, s.dead)
 	for _, c := range s.columns {
 		switch have := row[c.name]; {
-		case have != nil && kindOf(have) == c.kind:
+		case have != nil && plan.TypeOf(have) == c.kind:
 			seen[c.name] = true
 		case have == nil && (c.optional || dead):
 		case have == nil:
@@ -107,12 +91,7 @@ func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 }
 
 func (s settings) knows(name string) bool {
-	for _, c := range s.columns {
-		if c.name == name {
-			return true
-		}
-	}
-	return slices.Contains(s.key, name) || s.other[name] || strings.HasPrefix(name, "aws:") // attributes of the service
+	return slices.ContainsFunc(s.columns, func(c column) bool { return c.name == name }) || slices.Contains(s.key, name) || s.other[name] || strings.HasPrefix(name, "aws:") // attributes of the service
 }
 
 func (j *journal) settings() settings {

@@ -38,6 +38,15 @@ func L(all ...types.AttributeValue) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: all}
 }
 
+// Texts returns a list of strings.
+func Texts(texts []string) types.AttributeValue {
+	all := make([]types.AttributeValue, len(texts))
+	for i, text := range texts {
+		all[i] = S(text)
+	}
+	return L(all...)
+}
+
 // Map returns the attributes of the map attribute name of it; false when there is none.
 func Map(it Item, name string) (Item, bool) {
 	m, ok := it[name].(*types.AttributeValueMemberM)
@@ -54,6 +63,24 @@ func Text(it Item, name string) (string, bool) {
 		return "", false
 	}
 	return s.Value, true
+}
+
+// TypeBool is the type of boolean attributes, which cannot be in a key.
+const TypeBool types.ScalarAttributeType = "BOOL"
+
+// TypeOf returns the type of a string, number, binary or boolean attribute; "" for other attributes.
+func TypeOf(v types.AttributeValue) types.ScalarAttributeType {
+	switch v.(type) {
+	case *types.AttributeValueMemberS:
+		return types.ScalarAttributeTypeS
+	case *types.AttributeValueMemberN:
+		return types.ScalarAttributeTypeN
+	case *types.AttributeValueMemberB:
+		return types.ScalarAttributeTypeB
+	case *types.AttributeValueMemberBOOL:
+		return TypeBool
+	}
+	return ""
 }
 
 // KeyText returns the text of a key's string or number; "" for other values.
