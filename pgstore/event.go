@@ -13,10 +13,11 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// eventColumns are the columns of an event but for its id, as eventDecoder takes them, with expressions for the two payloads.
+// eventColumns are the columns of an event but for its id, as eventDecoder takes them, with expressions for the two payloads. NULL costs
+// the server less than an empty text.
 func eventColumns(payload, meta string) string {
 	return "seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
-		", writer, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, " + meta
+		", writer, nullif(adapter_manifest, ''), tags, meta_ser_id, meta_ser_manifest, " + meta
 }
 
 // eventFormats are the formats of these columns that eventDecoder reads itself. Both formats of a text are the same bytes, but the
@@ -27,14 +28,17 @@ var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormat
 // idAndEventFormats are those of a persistence_id and what follows it.
 var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
 
-// appendEvents reads rows to their end by d, and counts the bytes of their payloads.
-func appendEvents(to []annals.Event, rows pgx.Rows, d *eventDecoder) (all []annals.Event, bytes int, err error) {
+// appendEvents reads rows to their end by d, limit rows at most, and counts the bytes of their payloads.
+func appendEvents(to []annals.Event, limit int, rows pgx.Rows, d *eventDecoder) (all []annals.Event, bytes int, err error) {
 	defer rows.Close()
 	for rows.Next() {
+		if n := len(to); n == cap(to) {
+			to = slices.Grow(to, max(min(16*n, limit-n), 20)) // append would copy a long page many times
+		}
 		to = append(to, annals.Event{})
 		e := &to[len(to)-1]
 		if err := d.event(e); err != nil {
-			return to[:len(to)-1], 0, err
+			return to, 0, err
 		}
 		bytes += len(e.Data) + len(e.Metadata.Data)
 	}

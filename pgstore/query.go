@@ -92,7 +92,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		if err != nil {
 			return nil, err
 		}
-		page, _, err := appendEvents(nil, rows, newEventDecoder(rows, "", nil))
+		page, _, err := appendEvents(nil, limit, rows, newEventDecoder(rows, "", nil))
 		return page, err
 	})
 }

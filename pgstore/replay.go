@@ -3,19 +3,19 @@ package pgstore
 import (
 	"context"
 	"iter"
-	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 )
 
-// A page is read whole before its first event is yielded. The first page is small, for readers that stop early. The size of the others
-// depends on the size of the events.
+// A page is read whole before its first event is yielded. The first page is small, for readers that stop early. Each further page has as
+// many events as fit into pageBytes, by the average size of the events of the page before.
 const (
-	firstPage   = 200
-	largestPage = 8192
-	pageBytes   = 4 << 20
+	firstPage  = 200
+	pageBytes  = 8 << 20
+	eventBytes = int(unsafe.Sizeof(annals.Event{})) // of an event without its payloads
 )
 
 func (s *backend) prepareReplay() {
@@ -54,16 +54,15 @@ type reader struct {
 	ended     bool           // there are no more events
 	overtaken bool           // a delete removed events between two pages
 	sparse    bool           // the entity has a state: its events are numbered by revisions
-	rows      []annals.Event // of the page, reused
-	most      int            // rows of a page so far
+	rows      []annals.Event // of the page; zero behind their length
 }
 
-// pageRows are rows to be reused. Those of a long page take more than a megabyte, besides the payloads.
+// pageRows are rows to be reused. Those of a long page take some megabytes, besides the payloads.
 var pageRows = sync.Pool{New: func() any { return new([]annals.Event) }}
 
 // release returns the rows for reuse.
 func (r *reader) release() {
-	clear(r.rows[:r.most])
+	clear(r.rows)
 	rows := r.rows[:0]
 	pageRows.Put(&rows)
 }
@@ -87,7 +86,6 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 	first, limit := r.next, r.limit
 	if r.prev > 0 {
 		first, limit = r.prev, limit+1
-		r.rows = slices.Grow(r.rows[:0], limit) // the page before was full: this one may be as well
 	}
 	driver.Count(ctx, annals.Result{Requests: 1})
 	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(first), limit}
@@ -98,9 +96,9 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 	if err != nil {
 		return nil, err
 	}
+	clear(r.rows)
 	bytes := 0
-	r.rows, bytes, err = appendEvents(r.rows[:0], rows, newEventDecoder(rows, r.id, nil))
-	r.most = max(r.most, len(r.rows))
+	r.rows, bytes, err = appendEvents(r.rows[:0], limit, rows, newEventDecoder(rows, r.id, nil))
 	if err == nil {
 		err = r.complete(ctx, r.rows)
 	}
@@ -144,8 +142,7 @@ func (r *reader) truncated(ctx context.Context, page []annals.Event) error {
 	return &annals.Error{Kind: annals.ErrTruncated}
 }
 
-// nextLimit is how many events the page after one of so many events and bytes may have.
+// nextLimit is how many events the page after one of so many events and bytes of payloads may have.
 func nextLimit(events, bytes int) int {
-	size := max(bytes/events, 1)
-	return min(max(pageBytes/size, 1), largestPage)
+	return max(pageBytes/(eventBytes+bytes/events), 1)
 }

@@ -67,7 +67,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	found, _, err := appendEvents(nil, rows, newEventDecoder(rows, id, nil))
+	found, _, err := appendEvents(nil, 1, rows, newEventDecoder(rows, id, nil))
 	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}

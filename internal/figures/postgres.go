@@ -34,7 +34,7 @@ func postgresFigures() []Figure {
 			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
 		{Name: "postgres-append-1", Goal: AtLeast(0.9), Run: onPostgres(appendAlone),
 			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
-		{Name: "postgres-replay", Goal: AtLeast(0.8), Run: onPostgres(replay),
+		{Name: "postgres-replay", Goal: AtLeast(0.95), Run: onPostgres(replay),
 			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
 		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(slowestOf16),
 			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
