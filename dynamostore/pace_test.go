@@ -73,13 +73,13 @@ func TestPacerFindsTheLimit(t *testing.T) {
 			t.Errorf("%.3f of the limit was used", share)
 		}
 		if ratio := float64(throttles) / float64(events); ratio > 0.1 {
-			t.Errorf("%.3f requests were turned away for each that passed", ratio)
+			t.Errorf("%.3f requests were refused for each that passed", ratio)
 		}
 	})
 }
 
 // Other keys do not wait, and a key that has not been throttled for some time has no limit again.
-func TestPacerLanes(t *testing.T) {
+func TestPacerKeepsKeysApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p pacer

@@ -14,7 +14,7 @@ var filterCases = []testCase{
 	{id: "FILTER-1", about: "an invalid filter is ErrInvalid in every query", run: invalidFilters},
 	{id: "FILTER-2", about: "all fields of a filter for events together", needs: needs(events, eventQueries), run: combinedEventFilters},
 	{id: "FILTER-3", about: "all fields of a filter for states together", needs: needs(states, stateQueries), run: combinedStateFilters},
-	{id: "FILTER-4", about: "imported events are older than Behind by their own times", needs: needs(events, eventQueries, eventTimes), run: importedBehind},
+	{id: "FILTER-4", about: "imported events are older than Behind by their own times", needs: needs(events, eventQueries, eventTimes), run: importedHeldBack},
 }
 
 func invalidFilters(h *harness) {
@@ -164,7 +164,7 @@ func combinedStateFilters(h *harness) {
 	}
 }
 
-func importedBehind(h *harness) {
+func importedHeldBack(h *harness) {
 	var imported []annals.Event
 	for i := range 4 {
 		id := h.id()

@@ -38,7 +38,7 @@ var journalCases = append(replayTable(), []testCase{
 	{id: "J-X12", about: "the numbers of a refused batch 99 to 101 are used by the next one", needs: needs(events), run: refusedAt(98, 3)},
 	{id: "J-BR1", about: "a replay can be read in steps", needs: needs(events), run: stepByStep},
 	{id: "J-BR2", about: "a replay in steps ends at its bound", needs: needs(events), run: boundedSteps},
-	{id: "J-BR3", about: "a replay in steps begins after deleted events", needs: needs(events), run: steppedBehindDelete},
+	{id: "J-BR3", about: "a replay in steps begins after deleted events", needs: needs(events), run: steppedAfterDelete},
 }...)
 
 // replayTable are the cases that delete and then replay a range of the fixture. Replay has no limit as the test kit's has: the loop breaks off.
@@ -406,7 +406,7 @@ func boundedSteps(h *harness) {
 	h.wantEvents("second step", h.steps(next, 2), id, 3, 3)
 }
 
-func steppedBehindDelete(h *harness) {
+func steppedAfterDelete(h *harness) {
 	id := h.id()
 	h.writeSizes(id, 0, 5)
 	h.deleteTo(id, 3)

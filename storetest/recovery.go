@@ -25,9 +25,9 @@ var recoveryCases = bothWays([]recoveryCase{
 			h.append(h.commit(id, n, 1))
 		}
 		h.deleteTo(id, 3)
-		h.wantBehindDelete(s, id, 4, 16)
+		h.wantAfterDelete(s, id, 4, 16)
 		h.deleteTo(id, 7)
-		h.wantBehindDelete(s, id, 8, 16)
+		h.wantAfterDelete(s, id, 8, 16)
 	}},
 	{"J-E3", "a batch of six", needs(events), recoverSizes(6)},
 	{"J-E4", "two batches of three", needs(events), recoverSizes(3, 3)},
@@ -36,7 +36,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		id := h.id()
 		h.writeSizes(id, 0, 1, 1, 1, 1, 1, 1)
 		h.deleteTo(id, 5)
-		h.wantBehindDelete(s, id, 6, 6)
+		h.wantAfterDelete(s, id, 6, 6)
 	}},
 	{"RECOVER-1", "an entity never written", needs(events), func(h *harness, s annals.Store) {
 		h.write(h.id(), 0, 2)
@@ -46,7 +46,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		id := h.id()
 		h.write(id, 0, 7)
 		h.deleteTo(id, annals.MaxSeqNr)
-		h.wantBehindDelete(s, id, 8, 7)
+		h.wantAfterDelete(s, id, 8, 7)
 	}},
 	{"RECOVER-3", "a snapshot and the events after it", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
@@ -251,9 +251,9 @@ func (h *harness) wantRecovered(s annals.Store, id annals.PersistenceID, want an
 	}
 }
 
-// wantBehindDelete checks that a recovery has the events first … last and no snapshot: the earlier events were deleted without one. Stores that
+// wantAfterDelete checks that a recovery has the events first … last and no snapshot: the earlier events were deleted without one. Stores that
 // require a snapshot with the first commit have that one.
-func (h *harness) wantBehindDelete(s annals.Store, id annals.PersistenceID, first, last annals.SeqNr) {
+func (h *harness) wantAfterDelete(s annals.Store, id annals.PersistenceID, first, last annals.SeqNr) {
 	h.Helper()
 	if h.caps.Limits.FirstSnapshot {
 		_, got, err := h.recover(s, id)

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// broken is an Observer and a slog.Handler that does the worst.
+// broken is an Observer and a slog.Handler whose methods call worst.
 type broken struct {
 	slog.Handler
 	worst func()

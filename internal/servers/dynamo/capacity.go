@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// capacity is the service's model of a partition key: so many units a second, a second's worth may be saved up, and a
-// request passes while anything is left.
+// capacity is a model of how DynamoDB limits a partition key: the key gets a number of units each second and keeps unused ones for a
+// second. A request passes while a part of a unit is left.
 type capacity struct {
 	readUnits, writeUnits float64
 	mu                    sync.Mutex
@@ -42,8 +42,8 @@ func (p *FaultProxy) Throttles() int {
 	return p.capacity.throttles
 }
 
-// admit reports whether every partition key that req touches has something left, in indexes too: they take what is written
-// with the table, or the table does not take it either.
+// admit reports whether every partition key that req touches has capacity left. Keys of indexes count too: when an index cannot take a
+// write, the table does not take it either.
 func (c *capacity) admit(t touched, req Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +63,10 @@ func (c *capacity) admit(t touched, req Request) bool {
 	return true
 }
 
-// requestFrame is about what a request has beside its item.
+// requestFrame is about how many bytes a request has in addition to its item.
 const requestFrame = 400
 
-// charge takes what a read cost, which only its answer shows.
+// charge takes the units of a read from its keys. Their number is known only from the answer.
 func (c *capacity) charge(t touched, req Request, answer int) {
 	keys := t.keys
 	if req.Writes() || len(keys) == 0 {
@@ -100,7 +100,7 @@ func (c *capacity) bucket(key string, req Request) (*bucket, float64) {
 	return b, limit
 }
 
-// schema is what the model has to know of a table: the attributes of its key, and the hash keys of its indexes.
+// schema is what the model needs to know of a table: the attributes of its key, and the hash keys of its indexes.
 type schema struct {
 	hash, sort string
 	indexes    map[string]string
@@ -136,12 +136,12 @@ func (p *FaultProxy) learn(req Request) {
 	p.schemas[table.TableName] = known
 }
 
-// touched are the partition keys that a request touches, one for each item: of tables, or of the index that it reads, and of the
-// indexes that it writes with a table.
+// touched are the partition keys that a request reads or writes, one for each item. keys are those of the tables, or of the index that
+// the request reads; indexed are those of the indexes that a write to a table changes.
 type touched struct{ keys, indexed []string }
 
-// partitions are the partition keys that req touches. What an update or a delete changes in indexes is known for items that
-// were put since the capacity was set.
+// partitions are the partition keys that req touches. What an update or a delete changes in indexes is known only for items that
+// were put after the capacity was set.
 func (p *FaultProxy) partitions(req Request) (t touched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An index has partition keys of its own: writes that spread over the keys of a table can share one there.
+// An index has partition keys of its own: writes to different keys of a table can be writes to one key of an index.
 func TestCapacityOfIndexes(t *testing.T) {
 	t.Parallel()
 	const index = `"GlobalSecondaryIndexes":[{"IndexName":"ids","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}]}],`

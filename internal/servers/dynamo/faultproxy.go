@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// FaultProxy stands between a store and a DynamoDB server and breaks what a rule tells it to.
+// FaultProxy stands between a store and a DynamoDB server and injects the faults that a rule asks for.
 type FaultProxy struct {
 	Endpoint string
 	target   string
@@ -50,12 +50,12 @@ func (r Request) Indexed() bool { return r.fields["IndexName"] != nil }
 // Fault is what happens to a request. The zero Fault lets it pass.
 type Fault struct {
 	Delay      time.Duration // before it is passed on
-	Throttle   bool          // refused in the shape of its operation; of a batch the second half is left over
+	Throttle   bool          // refused in the shape of its operation; the second half of a batch is returned as not processed
 	Status     int           // answered with this status and an internal error, without being passed on
 	LoseAnswer bool          // passed on, and the connection closed instead of the answer
 	StatusLate int           // passed on, and answered with this status and an internal error
 	Garble     bool          // passed on, and the answer cut in the middle of its JSON
-	After      func()        // called when the answer is about to be given
+	After      func()        // called before the answer is sent
 	HideNewest int           // items with the highest numbers left out of the answer of an index query
 }
 
@@ -75,7 +75,7 @@ func NewFaultProxy(endpoint string) *FaultProxy {
 // Close ends the proxy.
 func (p *FaultProxy) Close() { p.server.Close() }
 
-// SetRule asks rule about every request from now on. It is called for one request at a time; nil lets all pass.
+// SetRule makes the proxy ask rule about every request from now on, one at a time. nil lets all requests pass.
 func (p *FaultProxy) SetRule(rule func(Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,8 @@ func (p *FaultProxy) LoseNextWrite() {
 	})
 }
 
-// Swallow answers operation itself, as if it had been done, so that the server does not bound how fast it can go. "" ends that.
+// Swallow makes the proxy answer requests of one operation itself, as if they had succeeded, so that the speed of the server limits no
+// measurement. "" ends that.
 func (p *FaultProxy) Swallow(operation string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +164,7 @@ func (p *FaultProxy) judge(req *Request) (fault Fault, model *capacity, swallow 
 	return fault, p.capacity, req.Operation == p.swallow
 }
 
-// pass hands the request on. rest is added to the answer: what a throttled batch leaves over.
+// pass passes the request on and adds rest, the part of a throttled batch that is not executed, to the answer.
 func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, req Request, fault Fault, rest map[string]any, model *capacity) {
 	out, err := http.NewRequestWithContext(r.Context(), r.Method, p.target+r.URL.Path, bytes.NewReader(req.Body))
 	if err != nil {
@@ -212,8 +213,8 @@ func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, req Request, f
 	_, _ = w.Write(body)
 }
 
-// throttle answers in the shape of the operation. Of a batch it keeps the first half in req and returns the other half as
-// left over.
+// throttle answers as the operation does when it is throttled. It keeps the first half of a batch in req and returns the second half as
+// not processed.
 func throttle(w http.ResponseWriter, req *Request) map[string]any {
 	switch req.Operation {
 	case "TransactWriteItems":
@@ -259,7 +260,7 @@ func throttle(w http.ResponseWriter, req *Request) map[string]any {
 	return nil
 }
 
-// keep makes tables what is left of a batch; when that is nothing the answer is given at once.
+// keep makes tables the rest of a batch. When nothing is left of it, the request is answered at once.
 func (r *Request) keep(w http.ResponseWriter, tables any, nothing bool, rest map[string]any) map[string]any {
 	if nothing {
 		body, _ := json.Marshal(rest)
@@ -272,7 +273,7 @@ func (r *Request) keep(w http.ResponseWriter, tables any, nothing bool, rest map
 	return rest
 }
 
-// edit adds rest to an answer and takes the newest items of an index query away.
+// edit adds rest to an answer and removes the newest items from the answer of an index query.
 func edit(body []byte, rest map[string]any, hide int, req Request) []byte {
 	var answer map[string]any
 	if json.Unmarshal(body, &answer) != nil {

@@ -225,7 +225,7 @@ func (c *proxied) finish() {
 	}
 }
 
-// answers passes on what the server sends. A client that is not there any more does not end it: the server finishes its requests.
+// answers passes on what the server sends. It continues when the client has disconnected, so that the server finishes its requests.
 func (c *proxied) answers() {
 	defer c.server.Close()
 	defer c.client.Close()
@@ -289,7 +289,7 @@ func (c *proxied) bound(frame []byte) string {
 	return c.statements[name]
 }
 
-// readFrame reads a message: a type of so many bytes, then the length of the rest, which includes itself.
+// readFrame reads a message: a type of typeBytes bytes, then the length of the rest, which counts itself.
 func readFrame(in *bufio.Reader, typeBytes int) ([]byte, error) {
 	head := make([]byte, typeBytes+4)
 	if _, err := io.ReadFull(in, head); err != nil {

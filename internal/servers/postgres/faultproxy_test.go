@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
-// Each fault tells the client and the server what it says.
+// Each fault has the effect on client and server that its comment describes.
 func TestFaultProxy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

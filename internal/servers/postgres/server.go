@@ -1,5 +1,5 @@
 // Package postgres gives PostgreSQL servers to tests and measurements. Start starts one from the installed binaries, in a temporary
-// directory. Database, Schema and Tables give each test a place of its own on one server that all tests of a program share: the
+// directory. Database, Schema and Tables give each test a database or schema of its own on one server that all tests of a program share: the
 // server that the environment variable ANNALS_POSTGRES names, or one started at the first call.
 //
 // A package whose tests share a server has
