@@ -41,16 +41,18 @@ var rules = []struct {
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
 	{pkg: "projection", may: "root codec query"},
 
-	{pkg: "driver", may: "root internal/panics"},
-	{pkg: "memstore", may: "root driver internal/panics internal/storeurl"},
-	{pkg: "sqlitestore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root driver internal/sqlrow internal/backoff internal/panics internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "driver", may: "root internal/bound internal/panics"},
+	{pkg: "memstore", may: "root driver internal/panics internal/storeurl internal/writes"},
+	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
-	{pkg: "internal/sqlrow", may: "root"},
+	{pkg: "internal/bound"},
+	{pkg: "internal/ddl"},
+	{pkg: "internal/writes", may: "root"},
 	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},

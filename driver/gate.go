@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/annals-go/annals/internal/bound"
 )
 
 // gate counts the calls under way, so that Close can wait for them.
@@ -41,19 +43,5 @@ func (g *gate) close(d time.Duration) bool {
 	g.shut.Store(true)
 	g.mu.Unlock()
 	g.writes.Wait()
-	if d <= 0 {
-		g.reads.Wait()
-		return true
-	}
-	left := make(chan struct{})
-	go func() {
-		g.reads.Wait()
-		close(left)
-	}()
-	select {
-	case <-left:
-		return true
-	case <-time.After(d):
-		return false
-	}
+	return bound.Wait(d, g.reads.Wait)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
@@ -45,8 +46,8 @@ func TypeFaults[T any](types map[string]annals.StateType[T], own func(column str
 	return errors.Join(faults...)
 }
 
-// Bind asks t for the additional columns of s, which are none for a tombstone. keep returns the value as the backend keeps it, or
-// what is wrong with it. The names come in the order of t.Columns, each with its value. A name that is not in t.Columns, or a value
+// Bind asks t for the additional columns of s, which are none for a tombstone. keep returns the value, which is nil or of one of the types
+// of annals.Columns, as the backend keeps it, or what is wrong with it. The names come in the order of t.Columns, each with its value. A name that is not in t.Columns, or a value
 // that keep refuses, is ErrInvalid. An error of the user's function has no Kind, and a panic is ErrPanic.
 func Bind[T any](t annals.StateType[T], s annals.State, keep func(column string, value any) (any, error)) (names []string, values []any, err error) {
 	if t.Bind == nil || s.Deleted {
@@ -70,13 +71,35 @@ func Bind[T any](t annals.StateType[T], s annals.State, keep func(column string,
 		if !ok {
 			continue
 		}
-		kept, err := keep(name, value)
+		kept, err := kept(name, value, keep)
 		if err != nil {
-			return nil, nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("column %q: %w", name, err)}
+			return nil, nil, err
 		}
 		names, values = append(names, name), append(values, kept)
 	}
 	return names, values, nil
+}
+
+// Find returns the value as the backend keeps it in the additional column of t, the type of entityType, for FindStates. keep is as for
+// Bind. ErrInvalid when t has no such column or keep refuses the value.
+func Find[T any](entityType string, t annals.StateType[T], column string, value any, keep func(column string, value any) (any, error)) (any, error) {
+	if !slices.Contains(t.Columns, column) {
+		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("type %q has no additional column %q", entityType, column)}
+	}
+	return kept(column, value, keep)
+}
+
+func kept(column string, value any, keep func(column string, value any) (any, error)) (v any, err error) {
+	switch value.(type) {
+	case nil, string, int64, float64, bool, []byte, time.Time:
+		v, err = keep(column, value)
+	default:
+		err = fmt.Errorf("a %T is not string, int64, float64, bool, []byte or time.Time", value)
+	}
+	if err != nil {
+		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("column %q: %w", column, err)}
+	}
+	return v, nil
 }
 
 // Handle runs fn, the change handler of a state type for one change. A panic in fn is ErrPanic. When ctx has ended Handle is

@@ -31,6 +31,30 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
 }
 
+// Pages yields the values of pages. fetch reads the next page, within Fetch; more is false with the last one. A page is not used any more
+// when fetch is called again.
+func Pages[T any](ctx context.Context, fetch func(ctx context.Context) (page []T, more bool, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for more := true; more; {
+			var page []T
+			err := Fetch(ctx, func(ctx context.Context) (err error) {
+				page, more, err = fetch(ctx)
+				return err
+			})
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // streams makes c a call that uses the backend within Fetch alone.
 func (c *call) streams() {
 	c.in = context.WithValue(c.ctx, streamKey{}, &stream{c.s, c.Call})

@@ -2,32 +2,26 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // FindStates is annals.StateFinder.
-func (v view) FindStates(ctx context.Context, entityType, name string, value any) iter.Seq2[annals.State, error] {
-	wanted, err := column(value)
-	if err == nil && !slices.Contains(v.types[entityType].Columns, name) {
-		err = fmt.Errorf("type %q has no additional column %q", entityType, name)
-	}
-	if err != nil {
-		return func(yield func(annals.State, error) bool) {
-			yield(annals.State{}, &annals.Error{Kind: annals.ErrInvalid, Err: err})
+func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+	return driver.Pages(ctx, func(ctx context.Context) (found []annals.State, _ bool, err error) {
+		wanted, err := driver.Find(entityType, v.types[entityType], column, value, keep)
+		if err != nil {
+			return nil, false, err
 		}
-	}
-	return fetched(ctx, func(ctx context.Context) (found []annals.State) {
 		d, unlock := v.read(ctx)
 		defer unlock()
 		for id, row := range d.states {
-			if id.Type() == entityType && !row.Deleted && row.columns[name] == wanted {
+			if id.Type() == entityType && !row.Deleted && row.columns[column] == wanted {
 				found = append(found, row.State)
 			}
 		}
-		return found
+		return found, false, nil
 	})
 }

@@ -68,9 +68,6 @@ func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annal
 	}
 	c.last = st.last
 	st.commits = append(st.commits, c)
-	if d.streams == nil {
-		d.streams = map[annals.PersistenceID]stream{}
-	}
 	d.streams[id] = st
 	return c
 }
@@ -116,21 +113,5 @@ func index(events []annals.Event, n annals.SeqNr) int {
 
 // fetched yields what read returns.
 func fetched[T any](ctx context.Context, read func(ctx context.Context) []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var found []T
-		err := driver.Fetch(ctx, func(ctx context.Context) error {
-			found = read(ctx)
-			return nil
-		})
-		if err != nil {
-			var none T
-			yield(none, err)
-			return
-		}
-		for _, v := range found {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
+	return driver.Pages(ctx, func(ctx context.Context) ([]T, bool, error) { return read(ctx), false, nil })
 }

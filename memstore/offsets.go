@@ -7,6 +7,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
+// offsets is the annals.OffsetStore of a view.
 type offsets struct{ view }
 
 // progress is what is known of one projection.
@@ -15,7 +16,6 @@ type progress struct {
 	epochs  [annals.SliceCount]int64 // the highest seen, slice by slice
 }
 
-// Load is annals.OffsetStore.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Offset, error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
@@ -39,7 +39,6 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return all, nil
 }
 
-// Handled is annals.OffsetStore.
 func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
@@ -47,7 +46,6 @@ func (v offsets) Handled(ctx context.Context, projection string, id annals.Persi
 	return o, ok, nil
 }
 
-// Save is annals.OffsetStore.
 func (v offsets) Save(_ context.Context, p annals.Progress) error {
 	d, unlock := v.write()
 	defer unlock()
@@ -72,14 +70,10 @@ func (v offsets) Save(_ context.Context, p annals.Progress) error {
 			known.offsets[o.ID] = o
 		}
 	}
-	if d.offsets == nil {
-		d.offsets = map[string]progress{}
-	}
 	d.offsets[p.Projection] = known
 	return nil
 }
 
-// Reset is annals.OffsetStore.
 func (v offsets) Reset(_ context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	d, unlock := v.write()
 	defer unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/annals-go/annals"
 )
 
+// query is the annals.Query of a view.
 type query struct{ view }
 
-// Events is annals.Query.
 func (v query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return fetched(ctx, func(ctx context.Context) []annals.Event {
 		d, unlock := v.read(ctx)
@@ -20,7 +20,6 @@ func (v query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	})
 }
 
-// States is annals.Query.
 func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	return fetched(ctx, func(ctx context.Context) (found []annals.State) {
 		d, unlock := v.read(ctx)
@@ -35,7 +34,6 @@ func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
-// IDs is annals.Query.
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return fetched(ctx, func(ctx context.Context) (found []annals.PersistenceID) {
 		d, unlock := v.read(ctx)
@@ -56,7 +54,6 @@ func (v query) IDs(ctx context.Context, entityType string, after annals.Persiste
 	})
 }
 
-// Newest is annals.Query.
 func (v query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	d, unlock := v.read(ctx)
 	defer unlock()

@@ -13,9 +13,6 @@ func (v view) SkipTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr)
 	if last := d.streams[id].last; last > 0 {
 		return &annals.Error{Last: last, Kind: annals.ErrConflict}
 	}
-	if d.streams == nil {
-		d.streams = map[annals.PersistenceID]stream{}
-	}
 	d.streams[id] = stream{last: n, deleted: d.now()}
 	return nil
 }
@@ -27,6 +24,6 @@ func (v view) SkipStateTo(_ context.Context, id annals.PersistenceID, n annals.S
 	if last := d.states[id].Revision; last > 0 {
 		return &annals.Error{Last: last, Kind: annals.ErrConflict}
 	}
-	d.putState(stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
+	d.states[id] = stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}}
 	return nil
 }

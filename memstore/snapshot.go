@@ -8,9 +8,9 @@ import (
 	"github.com/annals-go/annals"
 )
 
+// snapshots is the annals.SnapshotStore of a view.
 type snapshots struct{ view }
 
-// Latest is annals.SnapshotStore.
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
@@ -22,7 +22,6 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	return best, ok, nil
 }
 
-// Save is annals.SnapshotStore.
 func (v snapshots) Save(_ context.Context, s annals.Snapshot) error {
 	d, unlock := v.write()
 	defer unlock()
@@ -30,7 +29,6 @@ func (v snapshots) Save(_ context.Context, s annals.Snapshot) error {
 	return nil
 }
 
-// Delete is annals.SnapshotStore.
 func (v snapshots) Delete(_ context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	d, unlock := v.write()
 	defer unlock()
@@ -47,9 +45,6 @@ func (d *data) save(s annals.Snapshot, now time.Time) {
 	}
 	s.Tags = slices.Clone(s.Tags)
 	others := slices.DeleteFunc(slices.Clone(d.snapshots[s.ID]), func(o annals.Snapshot) bool { return o.SeqNr == s.SeqNr })
-	if d.snapshots == nil {
-		d.snapshots = map[annals.PersistenceID][]annals.Snapshot{}
-	}
 	d.snapshots[s.ID] = append(others, s)
 }
 

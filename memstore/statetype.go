@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
@@ -18,7 +17,7 @@ func (v view) handle(ctx context.Context, d *data, old stateRow, s annals.State)
 	if !s.Deleted {
 		maps.Copy(columns, old.columns)
 	}
-	names, values, err := driver.Bind(t, s, func(_ string, value any) (any, error) { return column(value) })
+	names, values, err := driver.Bind(t, s, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -33,17 +32,15 @@ func (v view) handle(ctx context.Context, d *data, old stateRow, s annals.State)
 	})
 }
 
-// column is a value as it is kept and compared.
-func column(value any) (any, error) {
+// keep is a value as it is kept and compared.
+func keep(_ string, value any) (any, error) {
 	switch v := value.(type) {
-	case nil, string, int64, float64, bool:
-		return v, nil
 	case []byte:
 		return binary(v), nil
 	case time.Time:
 		return v.UTC().Truncate(time.Microsecond), nil
 	}
-	return nil, fmt.Errorf("a value of type %T cannot be stored: string, int64, float64, bool, []byte and time.Time can", value)
+	return value, nil
 }
 
 // binary is a []byte that can be compared with ==.

@@ -43,7 +43,7 @@ func Open(o Options) (*Store, error) {
 	if err := driver.TypeFaults(o.StateTypes, own, name); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	s := &Store{backend: &backend{types: o.StateTypes}}
+	s := &Store{backend: &backend{types: o.StateTypes, data: newData()}}
 	s.backend.self = s
 	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
 	return s, nil
@@ -73,6 +73,11 @@ type data struct {
 	states    map[annals.PersistenceID]stateRow
 	offsets   map[string]progress
 	values    map[string]any // of the user's own
+}
+
+func newData() data {
+	return data{streams: map[annals.PersistenceID]stream{}, snapshots: map[annals.PersistenceID][]annals.Snapshot{},
+		states: map[annals.PersistenceID]stateRow{}, offsets: map[string]progress{}, values: map[string]any{}}
 }
 
 func (d *data) clone() data {

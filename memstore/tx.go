@@ -14,12 +14,7 @@ type Tx struct{ data *data }
 func (tx Tx) Value(key string) any { return tx.data.values[key] }
 
 // SetValue sets the value of key.
-func (tx Tx) SetValue(key string, value any) {
-	if tx.data.values == nil {
-		tx.data.values = map[string]any{}
-	}
-	tx.data.values[key] = value
-}
+func (tx Tx) SetValue(key string, value any) { tx.data.values[key] = value }
 
 // Value is the value of key that a transaction has set; nil when there is none.
 func (s *Store) Value(key string) any {

@@ -3,27 +3,11 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 )
-
-// offsetRows are the parameters of a statement for many offsets.
-type offsetRows struct {
-	slices []int32
-	ids    []string
-	seqNrs []int64
-	times  []time.Time
-}
-
-func (r *offsetRows) add(id annals.PersistenceID, o annals.Offset) {
-	r.slices = append(r.slices, int32(id.Slice()))
-	r.ids = append(r.ids, string(id))
-	r.seqNrs = append(r.seqNrs, int64(o.SeqNr))
-	r.times = append(r.times, o.Time)
-}
 
 // fence refuses p when a later epoch is stored for one of its slices, and otherwise stores p's epoch.
 //

@@ -2,9 +2,7 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 
 	"github.com/annals-go/annals"
@@ -13,51 +11,24 @@ import (
 
 // FindStates implements annals.StateFinder.
 func (v *view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	return func(yield func(annals.State, error) bool) {
-		t, ok := v.s.states[entityType]
-		if !ok || !slices.Contains(t.Columns, column) {
-			yield(annals.State{}, invalid(fmt.Errorf("type %q has no additional column %q", entityType, column)))
-			return
+	const find = `SELECT {columns} FROM {state}
+		WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0 AND {column} {is value} ORDER BY persistence_id LIMIT {limit}`
+	t, after := v.s.tableOf(entityType), ""
+	return driver.Pages(ctx, func(ctx context.Context) (page []annals.State, more bool, err error) {
+		wanted, err := driver.Find(entityType, t.StateType, column, value, v.s.keep(t))
+		if err != nil {
+			return nil, false, err
 		}
-		if err := v.s.types.takes(t.columns[column], value); err != nil {
-			yield(annals.State{}, invalid(fmt.Errorf("column %q: %w", column, err)))
-			return
+		is, args := "IS NULL", []any{entityType, after}
+		if wanted != nil {
+			is, args = "= $3", append(args, wanted)
 		}
-		for after := ""; ; {
-			var page []annals.State
-			if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
-				page, err = v.findPage(ctx, t, entityType, column, value, after)
-				return err
-			}); err != nil {
-				yield(annals.State{}, err)
-				return
-			}
-			for _, s := range page {
-				if !yield(s, nil) {
-					return
-				}
-				after = string(s.ID)
-			}
-			if len(page) < queryPage {
-				return
-			}
+		sql := v.s.fill(find, "{columns}", t.sql.columns, "{state}", t.name, "{column}", quote(column), "{is value}", is, "{limit}", strconv.Itoa(queryPage))
+		if page, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
+			after = string(page[len(page)-1].ID)
 		}
-	}
-}
-
-func (v *view) findPage(ctx context.Context, t *stateTable, entityType, column string, value any, after string) ([]annals.State, error) {
-	m := &condition{}
-	m.and("entity_type = %s", m.arg(entityType))
-	m.and("persistence_id > %s", m.arg(after))
-	m.and("state_ser_id <> 0")
-	if value == nil {
-		m.and("%s IS NULL", quote(column))
-	} else {
-		m.and("%s = %s", quote(column), m.arg(value))
-	}
-	sql := v.s.fill(`SELECT {columns} FROM {state} WHERE {condition} ORDER BY persistence_id LIMIT {limit}`,
-		"{columns}", t.sql.columns, "{state}", t.name, "{condition}", m.where(), "{limit}", strconv.Itoa(queryPage))
-	return v.queryStates(ctx, sql, m.args...)
+		return page, len(page) == queryPage, err
+	})
 }
 
 // queryStates runs a query for stateStatements.columns.

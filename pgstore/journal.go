@@ -7,9 +7,9 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
+// journal is the annals.Journal of a view.
 type journal struct{ *view }
 
-// Append implements annals.Journal.
 func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	if err := j.s.storableCommit(c); err != nil {
 		return annals.Receipt{}, err
@@ -66,7 +66,6 @@ func (m *commit) counted(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// LastSeqNr implements annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	return j.s.lastSeqNr(ctx, j.reader(), id)

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,12 +11,10 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
+// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later; this store replaces an
+// entity's row. Both can read what the other has written.
 type offsets struct{ *view }
 
-// The plugins insert a row for each offset and remove old ones later. This store replaces an entity's row. Both can read what the
-// other has written.
-
-// Load implements annals.OffsetStore.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (found []annals.Offset, err error) {
 	from, to := r.Bounds()
 	err = v.eachOffset(ctx, func(o annals.Offset) { found = append(found, o) }, v.s.fill(`
@@ -28,7 +27,6 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return found, err
 }
 
-// Handled implements annals.OffsetStore.
 func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (found annals.Offset, ok bool, err error) {
 	err = v.eachOffset(ctx, func(o annals.Offset) { found, ok = o, true }, v.s.fill(`SELECT timestamp_offset, seq_nr, persistence_id FROM {offset}
 		WHERE slice = $1 AND projection_name = $2 AND persistence_id = $3 ORDER BY timestamp_offset DESC, seq_nr DESC LIMIT 1`),
@@ -51,7 +49,6 @@ func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql strin
 	return err
 }
 
-// Save implements annals.OffsetStore.
 func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	for _, o := range p.Offsets {
 		if err := o.ID.ValidateRead("save offsets", v.s.limits); err != nil {
@@ -81,13 +78,18 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 			newest[o.ID] = o
 		}
 	}
-	var rows offsetRows
+	var (
+		slices []int32
+		ids    []string
+		seqNrs []int64
+		times  []time.Time
+	)
 	for id, o := range newest {
-		rows.add(id, o)
+		slices, ids, seqNrs, times = append(slices, int32(id.Slice())), append(ids, string(id)), append(seqNrs, int64(o.SeqNr)), append(times, o.Time)
 	}
 	// In order, so that two savers of the same entities do not deadlock. With the lock the second sees what the first wrote.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals offset ' || $1 || ' ' || slice, 0))
-		FROM (SELECT DISTINCT slice FROM unnest($2::int[]) AS s (slice) ORDER BY slice) s`, p.Projection, rows.slices); err != nil {
+		FROM (SELECT DISTINCT slice FROM unnest($2::int[]) AS s (slice) ORDER BY slice) s`, p.Projection, slices); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, v.s.fill(`
@@ -98,11 +100,10 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		replaced AS (DELETE FROM {offset} old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
 		INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
-		p.Projection, p.Slices.String(), rows.slices, rows.ids, rows.seqNrs, rows.times)
+		p.Projection, p.Slices.String(), slices, ids, seqNrs, times)
 	return err
 }
 
-// Reset implements annals.OffsetStore.
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	from, until := r.Bounds()
 	return v.write(ctx, func(q querier) error {

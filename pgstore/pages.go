@@ -21,47 +21,35 @@ import (
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
 	horizon func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
 	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var until time.Time
-		bounded := false // the page before was bounded, and not full
-		for left := f.Limit; ; {
-			limit := queryPage
-			if f.Limit > 0 {
-				limit = min(left, queryPage)
-			}
-			var page []T
-			if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
-				if until.IsZero() && !bounded {
-					until, err = horizon(ctx, f, limit)
-				}
-				if err == nil {
-					page, err = read(ctx, f, until, limit)
-				}
-				return err
-			}); err != nil {
-				var zero T
-				yield(zero, err)
-				return
-			}
-			for _, v := range page {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			full := len(page) == limit
-			if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
-				return
-			}
-			bounded, until = !full, time.Time{}
-			if len(page) > 0 {
-				f.After = offset(page[len(page)-1])
-			}
-			if full {
-				span := f.After.Time.Sub(offset(page[0]).Time)
-				until = f.After.Time.Add(2*span + time.Millisecond)
+	var until time.Time
+	bounded, left := false, f.Limit // bounded: the page before was bounded, and not full
+	return driver.Pages(ctx, func(ctx context.Context) (page []T, more bool, err error) {
+		limit := queryPage
+		if f.Limit > 0 {
+			limit = min(left, queryPage)
+		}
+		if until.IsZero() && !bounded {
+			if until, err = horizon(ctx, f, limit); err != nil {
+				return nil, false, err
 			}
 		}
-	}
+		if page, err = read(ctx, f, until, limit); err != nil {
+			return nil, false, err
+		}
+		full := len(page) == limit
+		if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
+			return page, false, nil
+		}
+		bounded, until = !full, time.Time{}
+		if len(page) > 0 {
+			f.After = offset(page[len(page)-1])
+		}
+		if full {
+			span := f.After.Time.Sub(offset(page[0]).Time)
+			until = f.After.Time.Add(2*span + time.Millisecond)
+		}
+		return page, true, nil
+	})
 }
 
 // recent is how old an offset may be for a query without a bound: little follows it.

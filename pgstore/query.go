@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
+// query is the annals.Query of a view.
 type query struct{ *view }
 
 // queryPage is how many rows a page has at most.
@@ -97,38 +98,34 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	})
 }
 
-// States implements annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	everything := func(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // there is one row per entity and no long history
 	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
-		m.arg(limit)
-		return q.queryStates(ctx, q.statesSQL(f, m.where(), fmt.Sprintf("$%d", len(m.args))), m.args...)
+		const inOrder = ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT {limit}`
+		sql := `SELECT * FROM (` + union(q.s.stateTables(f.Type), func(t *stateTable) string {
+			columns, newest := t.sql.columns, "TRUE"
+			if f.KeysOnly {
+				columns = t.sql.keys
+			}
+			if t.wide() { // an entity may have two rows
+				newest = "NOT EXISTS (SELECT FROM {state} newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)"
+			}
+			return `(SELECT ` + columns + ` FROM {state} s WHERE {condition} AND ` + newest + inOrder + `)`
+		}) + `) s` + inOrder
+		return q.queryStates(ctx, q.s.fill(sql, "{condition}", m.where(), "{limit}", m.arg(limit)), m.args...)
 	})
 }
 
-// statesSQL selects limit states from every table that f concerns, and merges them.
-func (q query) statesSQL(f annals.Filter, where, limit string) string {
-	var parts []string
-	for _, t := range q.s.stateTables(f.Type) {
-		columns := t.sql.columns
-		if f.KeysOnly {
-			columns = t.sql.keys
-		}
-		newest := "TRUE"
-		if t.wide() { // an entity may have two rows
-			newest = "NOT EXISTS (SELECT FROM {state} newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)"
-		}
-		parts = append(parts, strings.NewReplacer("{columns}", columns, "{state}", t.name, "{condition}", where, "{limit}", limit).Replace(
-			`(SELECT {columns} FROM {state} s WHERE {condition} AND `+newest+` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT {limit})`))
+// union is the query for each of the tables, whose name replaces {state}, as one query.
+func union(tables []*stateTable, query func(*stateTable) string) string {
+	parts := make([]string, len(tables))
+	for i, t := range tables {
+		parts[i] = strings.ReplaceAll(query(t), "{state}", t.name)
 	}
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return `SELECT * FROM (` + strings.Join(parts, " UNION ALL ") + `) s ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT ` + limit
+	return strings.Join(parts, " UNION ALL ")
 }
 
-// Newest implements annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	m := q.matching(f, time.Time{}, "seq_nr")
 	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM {journal} WHERE {condition} AND NOT deleted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -199,11 +200,6 @@ const (
 	PRIMARY KEY (projection_name, slice_from, slice_to)`
 )
 
-// addedToStates are the columns of stateColumns that the plugins' tables do not have.
-var addedToStates = []struct{ name, typ string }{
-	{writeIDs, "TEXT"}, {"meta_ser_id", "INTEGER"}, {"meta_ser_manifest", "VARCHAR(255)"}, {"meta_payload", "BYTEA"},
-}
-
 // objects are all that the store uses, the schema first where it has a name.
 func (s *backend) objects() (all []object) {
 	t, payload := s.tables, "BYTEA"
@@ -231,8 +227,10 @@ func (s *backend) objects() (all []object) {
 	table(t.Snapshot, snapshotColumns)
 	for _, name := range t.states(s.options) {
 		table(name, stateColumns)
-		for _, c := range addedToStates {
-			all = append(all, object{name: t.quoted(name), column: c.name, ddl: fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", t.quoted(name), c.name, c.typ)})
+		for _, c := range stateShape.columns {
+			if slices.Contains(stateShape.optional, c.Name) {
+				all = append(all, object{name: t.quoted(name), column: c.Name, ddl: "ALTER TABLE " + t.quoted(name) + " ADD COLUMN " + c.Definition})
+			}
 		}
 		index(name, "_slice_idx", "(slice, entity_type, db_timestamp)")
 		tags(name)

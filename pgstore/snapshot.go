@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
+// snapshots is the annals.SnapshotStore of a view.
 type snapshots struct{ *view }
 
 // atWritten is the time of a snapshot, which the tables keep in milliseconds. Outside of the years 1 to 9999 it is infinite, which is
@@ -60,7 +61,6 @@ func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
 }
 
-// Latest implements annals.SnapshotStore.
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	rows, err := v.reader().Query(ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, c)...)...)
@@ -74,7 +74,6 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	return asSnapshot(found[0]), true, nil
 }
 
-// Save implements annals.SnapshotStore.
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	if err := storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata); err != nil {
 		return invalid(err)
@@ -99,7 +98,6 @@ func (s *backend) save(ctx context.Context, q querier, snap annals.Snapshot) err
 	return err
 }
 
-// Delete implements annals.SnapshotStore.
 func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	return v.write(ctx, func(q querier) error {
 		_, err := q.Exec(ctx, v.s.sql.deleteSnapshots, bounds(id, c)...)

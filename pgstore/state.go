@@ -12,12 +12,12 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/sqlrow"
+	"github.com/annals-go/annals/internal/writes"
 )
 
+// states is the annals.StateStore of a view.
 type states struct{ *view }
 
-// Get implements annals.StateStore.
 func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
 	found, err := v.queryStates(ctx, v.s.stateTable(id).sql.get, string(id))
 	if err != nil || len(found) == 0 {
@@ -26,7 +26,6 @@ func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State,
 	return found[0], !found[0].Deleted, nil
 }
 
-// Put implements annals.StateStore.
 func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	if err := storable(v.s.stateTable(w.ID).table, "state_payload", w.Payload, w.Metadata); err != nil {
 		return annals.Receipt{}, invalid(err)
@@ -34,7 +33,6 @@ func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 	return v.put(ctx, w, false)
 }
 
-// Delete implements annals.StateStore.
 func (v states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	if err := manifestsFit(w.Metadata); err != nil {
 		return annals.Receipt{}, invalid(err)
@@ -55,9 +53,7 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 	}
 	driver.Count(ctx, annals.Result{Requests: 1})
 	var err error
-	p.names, p.values, err = driver.Bind(p.t.StateType, p.state(), func(name string, value any) (any, error) {
-		return value, v.s.types.takes(p.t.columns[name], value)
-	})
+	p.names, p.values, err = driver.Bind(p.t.StateType, p.state(), v.s.keep(p.t))
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -194,31 +190,26 @@ func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Ti
 	return driver.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
 }
 
-// lookUp is the outcome of a write that did not win: an earlier attempt may have stored it.
+// lookUp is the outcome of a write that did not win: an earlier attempt may have stored it. Foreign writers do not write the column for
+// the last writes.
 func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 	var last int64
 	var text string
 	err := q.QueryRow(ctx, p.t.sql.lookUp, string(p.ID)).Scan(&last, &text)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return outcome{err: conflict(p.After, 0)}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return outcome{}, err
 	}
-	kept, err := sqlrow.ParseWrites(text)
+	all, err := writes.Parse(text)
 	if err != nil {
 		return outcome{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("column %s: %w", writeIDs, err)}
 	}
-	revision := p.After + 1
-	remembered := len(kept) < sqlrow.RememberedWrites // no write has been dropped; foreign writers are not in the list
-	for _, w := range kept {
-		if w.Revision == revision && w.WriteID == p.WriteID {
-			return outcome{receipt: annals.Receipt{SeqNr: revision, Time: w.Time, Repeated: true}}, nil
-		}
-		remembered = remembered || w.Revision <= revision // the list reaches back to this write
-	}
-	if p.After < annals.SeqNr(last) && !remembered && (!p.FirstTry || p.attempts.maybe) {
-		return outcome{err: &annals.Error{After: p.After, Last: annals.SeqNr(last), Kind: annals.ErrUnknown}}, nil
+	w := p.StateWrite
+	w.FirstTry = w.FirstTry && !p.attempts.maybe
+	switch earlier, err := all.Check(w, annals.SeqNr(last)); {
+	case err != nil:
+		return outcome{err: err}, nil
+	case earlier != nil:
+		return outcome{receipt: annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}}, nil
 	}
 	return outcome{err: conflict(p.After, annals.SeqNr(last))}, nil
 }

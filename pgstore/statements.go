@@ -8,7 +8,7 @@ type statements struct {
 	appendEach              string // commits of one event each
 	appendAll               string // commits of any number of events, which may have times of their own
 	lookUp, last, deleteTo  string
-	skip, skipToSnapshot    string
+	skip                    string
 	replay, replayTo        string // without and with a last number
 	recover                 string
 	events, eventKeys       string // the columns of an event, with and without payloads

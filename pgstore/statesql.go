@@ -3,17 +3,19 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/sqlrow"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // stateStatements are the texts of the statements for one table.
 type stateStatements struct {
+	insert, update    string // see stateTable.statement
 	get, lookUp, last string
 	skip              string
 	columns           string
@@ -21,12 +23,13 @@ type stateStatements struct {
 }
 
 func (t *stateTable) prepare() {
-	fill := func(sql string) string {
-		return strings.NewReplacer("{state}", t.name, "{columns}", t.sql.columns, "{no payload}", noPayload(t.table, "state_payload"),
-			"{write ids}", t.columnOr(writeIDs, "NULL::text")).Replace(sql)
-	}
 	t.sql.columns = t.stateColumns(payloadBytes(t.table, "state_payload"), t.columnOr("meta_payload", "NULL::bytea"))
 	t.sql.keys = t.stateColumns("''::bytea", "NULL::bytea")
+	fill := func(sql string, further ...string) string {
+		return strings.NewReplacer(append(further, "{state}", t.name, "{columns}", t.sql.columns, "{key}", strings.Join(t.key, ", "),
+			"{payload}", payloadValue(t.table, "state_payload", "$8::bytea"), "{no payload}", noPayload(t.table, "state_payload"),
+			"{write ids}", t.columnOr(writeIDs, "NULL::text"))...).Replace(sql)
+	}
 	// In tables with the wide key an entity may have two rows: the newest counts.
 	t.sql.get = fill(`SELECT {columns} FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
 	t.sql.lookUp = fill(`SELECT revision, coalesce({write ids}, '') FROM {state} WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`)
@@ -36,6 +39,32 @@ func (t *stateTable) prepare() {
 		SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', {no payload}
 		WHERE NOT EXISTS (SELECT FROM {state} WHERE persistence_id = $3::text)
 		ON CONFLICT DO NOTHING`)
+
+	// A write in the text form of writes.Write, at the time {at}, and the column for the last writes.
+	const entry = `($2::bigint + 1) || '/' || (extract(epoch FROM {at}) * 1000000)::bigint || '/' || $9::text`
+	ids, firstID, nextIDs := "", "", ""
+	if t.has(writeIDs) {
+		ids, firstID = ", write_ids", ", "+entry
+		nextIDs = `, write_ids = array_to_string(
+				(string_to_array(old.write_ids, ' '))[greatest(cardinality(string_to_array(old.write_ids, ' ')) - {kept}, 1):] || (` + entry + `), ' ')`
+	}
+	t.sql.insert = fill(strings.NewReplacer("{, ids}", ids, "{, id}", firstID).Replace(`
+		INSERT INTO {state} (persistence_id, revision, slice, entity_type, tags, state_ser_id, state_ser_manifest, state_payload, db_timestamp{, ids}{, column})
+		SELECT $1::text, $2::bigint + 1, $3::int, $4::text, $5::text[], $6::int, $7::text, {payload}, {at}{, id}{, value}
+		WHERE NOT EXISTS (SELECT FROM {state} WHERE persistence_id = $1::text)
+		ON CONFLICT ({key}) DO NOTHING
+		RETURNING db_timestamp`), "{at}", "transaction_timestamp()")
+
+	// The time is later than the time before, even where clocks step back, unless that time is infinite. As in the plugins a tombstone keeps
+	// its tags, so that followers of a tag see it.
+	t.sql.update = fill(strings.NewReplacer("{, ids}", nextIDs).Replace(`
+		UPDATE {state} AS old SET revision = $2::bigint + 1, slice = $3::int, entity_type = $4::text,
+			tags = CASE WHEN $6::int = 0 AND $5::text[] IS NULL THEN old.tags ELSE $5::text[] END,
+			state_ser_id = $6::int, state_ser_manifest = $7::text, state_payload = {payload}, db_timestamp = {at}{, ids}{, column = value}
+		WHERE old.persistence_id = $1::text AND old.revision = $2::bigint
+			AND NOT EXISTS (SELECT FROM {state} newer WHERE newer.persistence_id = $1::text AND newer.revision > $2::bigint)
+		RETURNING db_timestamp`), "{kept}", strconv.Itoa(writes.Remembered-2),
+		"{at}", "greatest(transaction_timestamp(), nullif(old.db_timestamp, 'infinity') + interval '1 microsecond')")
 }
 
 // stateColumns are the columns of a state as appendStates reads them.
@@ -61,114 +90,38 @@ func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.Persistence
 	return err
 }
 
-// statement is the statement for p. It writes one row, or none when the last revision is not p.After.
+// statement is the statement for p, with its arguments. It writes one row, or none when the last revision is not p.After. The columns
+// that are optional or additional follow the others: which ones, differs from table to table and from write to write.
 func (t *stateTable) statement(p *statePut) (sql string, args []any) {
-	b := stateBuilder{t: t}
-	if p.After == 0 {
-		return b.insert(p), b.args
+	data := notNil(p.Data)
+	if p.deleted && t.json("state_payload") {
+		data = []byte("{}")
 	}
-	return b.update(p), b.args
-}
-
-// stateBuilder collects the columns that a write sets, which differ from write to write.
-type stateBuilder struct {
-	t       *stateTable
-	args    []any
-	columns []string
-	values  []string
-}
-
-func (b *stateBuilder) arg(v any) string {
-	b.args = append(b.args, v)
-	return fmt.Sprintf("$%d", len(b.args))
-}
-
-func (b *stateBuilder) set(column, value string) {
-	b.columns, b.values = append(b.columns, quote(column)), append(b.values, value)
-}
-
-func (b *stateBuilder) insert(p *statePut) string {
-	const now = "transaction_timestamp()"
-	id := b.arg(string(p.ID)) + "::text"
-	b.set("slice", b.arg(p.ID.Slice())+"::int")
-	b.set("entity_type", b.arg(p.ID.Type())+"::text")
-	b.set("persistence_id", id)
-	b.set("revision", "1")
-	b.set("db_timestamp", now)
-	if b.t.has(writeIDs) {
-		b.set(writeIDs, b.entry(p, "1", now))
+	args = []any{string(p.ID), int64(p.After), p.ID.Slice(), p.ID.Type(), p.Tags, p.SerializerID, p.Manifest, data}
+	if t.has(writeIDs) {
+		args = append(args, p.WriteID.String())
 	}
-	b.set("tags", b.arg(p.Tags)+"::text[]")
-	b.payload(p)
-	b.metadata(p)
-	b.additional(p)
-	guard := ""
-	if b.t.wide() {
-		guard = fmt.Sprintf(" WHERE NOT EXISTS (SELECT FROM %s WHERE persistence_id = %s)", b.t.name, id)
+	var columns, params, sets strings.Builder
+	add := func(column string, value any) {
+		args = append(args, value)
+		fmt.Fprintf(&columns, ", %s", quote(column))
+		fmt.Fprintf(&params, ", $%d", len(args))
+		fmt.Fprintf(&sets, ", %s = $%d", quote(column), len(args))
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) SELECT %s%s ON CONFLICT (%s) DO NOTHING RETURNING db_timestamp",
-		b.t.name, strings.Join(b.columns, ", "), strings.Join(b.values, ", "), guard, strings.Join(b.t.key, ", "))
-}
-
-func (b *stateBuilder) update(p *statePut) string {
-	// Later than the time before, even where clocks step back, unless that time is infinite.
-	const later = "greatest(transaction_timestamp(), nullif(old.db_timestamp, 'infinity') + interval '1 microsecond')"
-	id, before := b.arg(string(p.ID))+"::text", b.arg(int64(p.After))+"::bigint"
-	b.set("revision", before+" + 1")
-	b.set("db_timestamp", later)
-	if b.t.has(writeIDs) {
-		b.set(writeIDs, fmt.Sprintf(`array_to_string((string_to_array(old.%[1]s, ' '))[greatest(cardinality(string_to_array(old.%[1]s, ' ')) - %[2]d, 1):] || (%[3]s), ' ')`,
-			writeIDs, sqlrow.RememberedWrites-2, b.entry(p, "("+before+" + 1)", later)))
+	if t.keepsMetadata() {
+		id, manifest, meta := metaColumns(p.Metadata)
+		add("meta_ser_id", id)
+		add("meta_ser_manifest", manifest)
+		add("meta_payload", meta)
 	}
-	if !p.deleted || len(p.Tags) > 0 { // as in the plugins a tombstone keeps its tags, so that followers of a tag see it
-		b.set("tags", b.arg(p.Tags)+"::text[]")
-	}
-	b.payload(p)
-	b.metadata(p)
-	b.additional(p)
-	sets := make([]string, len(b.columns))
-	for i := range sets {
-		sets[i] = b.columns[i] + " = " + b.values[i]
-	}
-	guard := ""
-	if b.t.wide() {
-		guard = fmt.Sprintf(" AND NOT EXISTS (SELECT FROM %s newer WHERE newer.persistence_id = %s AND newer.revision > %s)", b.t.name, id, before)
-	}
-	return fmt.Sprintf("UPDATE %s AS old SET %s WHERE old.persistence_id = %s AND old.revision = %s%s RETURNING db_timestamp",
-		b.t.name, strings.Join(sets, ", "), id, before, guard)
-}
-
-func (b *stateBuilder) payload(p *statePut) {
-	if p.deleted {
-		b.set("state_ser_id", "0")
-		b.set("state_ser_manifest", "''")
-		b.set("state_payload", noPayload(b.t.table, "state_payload"))
-		return
-	}
-	b.set("state_ser_id", b.arg(p.SerializerID)+"::int")
-	b.set("state_ser_manifest", b.arg(p.Manifest)+"::text")
-	b.set("state_payload", payloadValue(b.t.table, "state_payload", b.arg(notNil(p.Data))+"::bytea"))
-}
-
-func (b *stateBuilder) metadata(p *statePut) {
-	if !b.t.keepsMetadata() {
-		return
-	}
-	id, manifest, data := metaColumns(p.Metadata)
-	b.set("meta_ser_id", b.arg(id)+"::int")
-	b.set("meta_ser_manifest", b.arg(manifest)+"::text")
-	b.set("meta_payload", b.arg(data)+"::bytea")
-}
-
-func (b *stateBuilder) additional(p *statePut) {
 	for i, name := range p.names {
-		b.set(name, b.arg(p.values[i]))
+		add(name, p.values[i])
 	}
-}
-
-// entry is an expression for p in the text form of sqlrow.Write.
-func (b *stateBuilder) entry(p *statePut, revision, at string) string {
-	return fmt.Sprintf("%s || '/' || (extract(epoch FROM %s) * 1000000)::bigint || '/' || %s::text", revision, at, b.arg(p.WriteID.String()))
+	sql = t.sql.update
+	if p.After == 0 {
+		sql = t.sql.insert
+	}
+	return strings.NewReplacer("{, column}", columns.String(), "{, value}", params.String(), "{, column = value}", sets.String()).Replace(sql), args
 }
 
 // appendStates reads rows of stateStatements.columns to their end.

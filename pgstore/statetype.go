@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -15,7 +14,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// writeIDs is the optional column for the last writes of a state, in the text form of sqlrow.Writes. The plugins do not write it.
+// writeIDs is the optional column for the last writes of a state, in the text form of writes.List. The plugins do not write it.
 const writeIDs = "write_ids"
 
 // stateTable is where the states of one entity type live.
@@ -35,8 +34,10 @@ func (t *stateTable) keepsMetadata() bool {
 func (t *stateTable) wide() bool { return len(t.key) > 1 }
 
 // stateTable is the table of id's type.
-func (s *backend) stateTable(id annals.PersistenceID) *stateTable {
-	if t, ok := s.states[id.Type()]; ok {
+func (s *backend) stateTable(id annals.PersistenceID) *stateTable { return s.tableOf(id.Type()) }
+
+func (s *backend) tableOf(entityType string) *stateTable {
+	if t, ok := s.states[entityType]; ok {
 		return t
 	}
 	return s.states[""]
@@ -45,10 +46,7 @@ func (s *backend) stateTable(id annals.PersistenceID) *stateTable {
 // stateTables are the tables of a type, all of them for "", each once.
 func (s *backend) stateTables(entityType string) []*stateTable {
 	if entityType != "" {
-		if t, ok := s.states[entityType]; ok {
-			return []*stateTable{t}
-		}
-		return []*stateTable{s.states[""]}
+		return []*stateTable{s.tableOf(entityType)}
 	}
 	byName := map[string]*stateTable{}
 	for _, t := range s.states {
@@ -63,12 +61,7 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 
 // validateStateTypes reports what is wrong with the state types as far as the options tell.
 func (s *backend) validateStateTypes() error {
-	own := func(column string) bool {
-		_, ours := stateShape.columns[column]
-		_, optional := stateShape.optional[column]
-		return ours || optional
-	}
-	faults := []error{driver.TypeFaults(s.options.StateTypes, own, func(column string) string { return column })}
+	faults := []error{driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column })}
 	for _, entityType := range slices.Sorted(maps.Keys(s.options.StateTypes)) {
 		st := s.options.StateTypes[entityType]
 		var wrong []error
@@ -114,14 +107,15 @@ type typeMap struct {
 	m    *pgtype.Map
 }
 
+// keep is for driver.Bind and driver.Find: pgx converts values.
+func (s *backend) keep(t *stateTable) func(column string, value any) (any, error) {
+	return func(column string, value any) (any, error) { return value, s.types.takes(t.columns[column], value) }
+}
+
 // takes says why v cannot be stored in column c. The error does not contain v.
 func (t *typeMap) takes(c column, v any) error {
-	switch v.(type) {
-	case nil:
+	if v == nil {
 		return nil
-	case string, int64, float64, bool, []byte, time.Time:
-	default:
-		return fmt.Errorf("a %T is not string, int64, float64, bool, []byte or time.Time", v)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/bound"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -81,7 +82,9 @@ var (
 func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	b, err := newBackend(pool, o)
 	if err == nil {
-		err = b.open(ctx)
+		if err = b.start(ctx); err != nil {
+			b.disconnect()
+		}
 	}
 	if err != nil {
 		return nil, faultOf("open", err)
@@ -148,14 +151,6 @@ func newBackend(pool *pgxpool.Pool, o Options) (*backend, error) {
 		return nil, invalid(errors.New("the pool is nil"))
 	}
 	return b, nil
-}
-
-func (s *backend) open(ctx context.Context) error {
-	if err := s.start(ctx); err != nil {
-		s.disconnect()
-		return err
-	}
-	return nil
 }
 
 func (s *backend) start(ctx context.Context) error {
@@ -241,7 +236,7 @@ func (v *view) Close() error {
 	s.notifier.close()
 	s.disconnect()
 	if s.own {
-		ends(s.reads.Close, s.answerTime())
+		bound.Wait(s.answerTime(), s.reads.Close)
 	}
 	return nil
 }
@@ -277,20 +272,5 @@ func (v *view) write(ctx context.Context, do func(q querier) error) error {
 		default:
 			return err
 		}
-	}
-}
-
-// ends reports whether f returns within d. If not, it continues.
-func ends(f func(), d time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		f()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(d):
-		return false
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals/internal/ddl"
 )
 
 // table is what the database says about one of the store's tables.
@@ -34,53 +36,44 @@ func (t *table) json(column string) bool {
 	return typ == "jsonb" || typ == "json"
 }
 
-var (
-	integer   = []string{"integer", "bigint"}
-	bigint    = []string{"bigint"}
-	text      = []string{"character varying", "text"}
-	timestamp = []string{"timestamp with time zone"}
-	payload   = []string{"bytea", "jsonb", "json"}
-	bytea     = []string{"bytea"}
-	boolean   = []string{"boolean"}
-	textArray = []string{"text[]", "character varying[]"}
-)
+// typesOf are the types that a column may have which the store would create with a type. JSON is for payloads.
+var typesOf = map[string][]string{
+	"INT": {"integer", "bigint"}, "INTEGER": {"integer", "bigint"}, "BIGINT": {"bigint"}, "VARCHAR": {"character varying", "text"},
+	"TEXT": {"character varying", "text"}, "TIMESTAMPTZ": {"timestamp with time zone"}, "{payload}": {"bytea", "jsonb", "json"},
+	"BYTEA": {"bytea"}, "BOOLEAN": {"boolean"}, "TEXT[]": {"text[]", "character varying[]"},
+}
 
 // shape is what a table must look like. It may have further columns.
 type shape struct {
-	columns  map[string][]string // and the types they may have
-	optional map[string][]string
+	columns  []ddl.Column
+	optional []string // names of columns that may be missing
 	keys     [][]string
 }
 
+// shapeOf is the shape of tables like those that the store creates with these columns.
+func shapeOf(text string, optional ...string) shape {
+	columns, key := ddl.Columns(text)
+	return shape{columns, optional, [][]string{key}}
+}
+
 var (
-	journalShape = shape{
-		columns: map[string][]string{"slice": integer, "entity_type": text, "persistence_id": text, "seq_nr": bigint, "db_timestamp": timestamp,
-			"event_ser_id": integer, "event_ser_manifest": text, "event_payload": payload, "deleted": boolean, "writer": text,
-			"adapter_manifest": text, "tags": textArray, "meta_ser_id": integer, "meta_ser_manifest": text, "meta_payload": bytea},
-		keys: [][]string{{"persistence_id", "seq_nr"}},
-	}
-	snapshotShape = shape{
-		columns: map[string][]string{"slice": integer, "entity_type": text, "persistence_id": text, "seq_nr": bigint, "write_timestamp": bigint,
-			"ser_id": integer, "ser_manifest": text, "snapshot": payload, "meta_ser_id": integer, "meta_ser_manifest": text, "meta_payload": bytea},
-		optional: map[string][]string{"db_timestamp": timestamp, "tags": textArray},
-		keys:     [][]string{{"persistence_id"}},
-	}
-	stateShape = shape{
-		columns: map[string][]string{"slice": integer, "entity_type": text, "persistence_id": text, "revision": bigint, "db_timestamp": timestamp,
-			"state_ser_id": integer, "state_ser_manifest": text, "state_payload": payload, "tags": textArray},
-		optional: map[string][]string{writeIDs: text, "meta_ser_id": integer, "meta_ser_manifest": text, "meta_payload": bytea},
-		keys:     [][]string{{"persistence_id"}, {"persistence_id", "revision"}},
-	}
-	offsetShape = shape{
-		columns: map[string][]string{"projection_name": text, "projection_key": text, "slice": integer, "persistence_id": text, "seq_nr": bigint,
-			"timestamp_offset": timestamp, "timestamp_consumed": timestamp},
-		keys: [][]string{{"slice", "projection_name", "timestamp_offset", "persistence_id", "seq_nr"}},
-	}
-	epochShape = shape{
-		columns: map[string][]string{"projection_name": text, "slice_from": integer, "slice_to": integer, "epoch": bigint},
-		keys:    [][]string{{"projection_name", "slice_from", "slice_to"}},
-	}
+	journalShape  = shapeOf(journalColumns)
+	snapshotShape = shapeOf(snapshotColumns, "db_timestamp", "tags")
+	stateShape    = shapeOf(stateColumns, writeIDs, "meta_ser_id", "meta_ser_manifest", "meta_payload").orKey("persistence_id", "revision")
+	offsetShape   = shapeOf(offsetColumns)
+	epochShape    = shapeOf(epochColumns)
 )
+
+// orKey is s for tables that may have this primary key, too.
+func (s shape) orKey(key ...string) shape {
+	s.keys = append(s.keys, key)
+	return s
+}
+
+// has reports whether the column is the store's own.
+func (s shape) has(column string) bool {
+	return slices.ContainsFunc(s.columns, func(c ddl.Column) bool { return c.Name == column })
+}
 
 // faults is everything in which t differs from s.
 func (s shape) faults(t *table) error {
@@ -91,21 +84,13 @@ func (s shape) faults(t *table) error {
 	if t.emptied {
 		faults = append(faults, fmt.Errorf("table %s is unlogged, so a crash of the server empties it: SET LOGGED, or accept that with Options.NonDurable", t.name))
 	}
-	wrong := func(name string, types []string) {
-		if have := t.columns[name].typ; !slices.Contains(types, have) {
-			faults = append(faults, fmt.Errorf("table %s: column %q is %s, not %s", t.name, name, have, strings.Join(types, " or ")))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.columns)) {
-		if !t.has(name) {
-			faults = append(faults, fmt.Errorf("table %s has no column %q", t.name, name))
-			continue
-		}
-		wrong(name, s.columns[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.optional)) {
-		if t.has(name) {
-			wrong(name, s.optional[name])
+	for _, c := range s.columns {
+		have, types := t.columns[c.Name].typ, typesOf[c.Type]
+		switch {
+		case !t.has(c.Name) && !slices.Contains(s.optional, c.Name):
+			faults = append(faults, fmt.Errorf("table %s has no column %q", t.name, c.Name))
+		case t.has(c.Name) && !slices.Contains(types, have):
+			faults = append(faults, fmt.Errorf("table %s: column %q is %s, not %s", t.name, c.Name, have, strings.Join(types, " or ")))
 		}
 	}
 	if !slices.ContainsFunc(s.keys, func(key []string) bool { return slices.Equal(key, t.key) }) {

@@ -111,10 +111,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if o.NoMigration {
-			return checkSchema(ctx, q, types)
-		}
-		if err := migrate(ctx, tx, q, types, o.Init); err != nil {
+		if err := prepareTables(ctx, tx, q, types, o); err != nil || o.NoMigration {
 			return err
 		}
 		return tx.Commit()

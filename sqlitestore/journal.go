@@ -128,7 +128,6 @@ func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, now int
 		writer, e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
 }
 
-// LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
 	err = j.read(ctx, func(ctx context.Context, q *statements) (err error) {
 		last, err = q.lastSeqNr(ctx, id)
@@ -137,9 +136,15 @@ func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last a
 	return last, err
 }
 
-func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	const text = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
-	_, err = s.row(ctx, text, []any{string(id)}, func(v *values) { last = v.seqNr("seq_nr", 0) })
+const lastSeqNr = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
+
+func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	return s.last(ctx, lastSeqNr, id)
+}
+
+// last is the number that query finds for id.
+func (s *statements) last(ctx context.Context, query string, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	_, err = s.row(ctx, query, []any{string(id)}, func(v *values) { last = v.seqNr("seq_nr", 0) })
 	return last, err
 }
 

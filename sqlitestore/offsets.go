@@ -12,7 +12,6 @@ import (
 // offsets is the annals.OffsetStore of a view: one row per projection and entity.
 type offsets struct{ view }
 
-// Load is annals.OffsetStore.
 func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (newest []annals.Offset, err error) {
 	const text = `SELECT o.persistence_id, o.seq_nr, o.timestamp_offset
 		FROM (SELECT slice, max(timestamp_offset) AS newest FROM offsets
@@ -33,7 +32,6 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return newest, nil
 }
 
-// Handled is annals.OffsetStore.
 func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
 	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
 	err = s.read(ctx, func(ctx context.Context, q *statements) (err error) {
@@ -51,7 +49,6 @@ func readOffset(v *values) annals.Offset {
 	return annals.Offset{ID: v.id("persistence_id"), SeqNr: annals.SeqNr(v.any64("seq_nr")), Time: fromMicros(v.any64("timestamp_offset"))}
 }
 
-// Save is annals.OffsetStore.
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 	p.Offsets = slices.Clone(p.Offsets)
 	return s.write(ctx, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {

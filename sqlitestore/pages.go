@@ -31,34 +31,24 @@ func (p *page[T]) full() bool { return len(p.rows) >= pageRows || p.bytes >= pag
 // pages yields the rows of the pages that read returns, each from after the last row of the page before; last is nil for the first
 // page. The page that is not full is the last one. limit bounds the rows of all pages; 0 is no bound.
 func pages[T any](ctx context.Context, v view, limit int, read func(ctx context.Context, q *statements, p *page[T], last *T) error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var (
-			p    page[T]
-			last *T
-		)
-		for {
-			p.rows, p.bytes = p.rows[:0], 0
-			err := driver.Fetch(ctx, func(ctx context.Context) error {
-				return v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, &p, last) })
-			})
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, row := range p.rows {
-				if !yield(row, nil) {
-					return
-				}
-				if limit--; limit == 0 {
-					return
-				}
-			}
-			if !p.full() {
-				return
-			}
+	var (
+		p    page[T]
+		last *T
+	)
+	return driver.Pages(ctx, func(ctx context.Context) ([]T, bool, error) {
+		p.rows, p.bytes = p.rows[:0], 0
+		err := v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, &p, last) })
+		if err != nil {
+			return nil, false, err
+		}
+		if limit > 0 && len(p.rows) >= limit {
+			return p.rows[:limit], false, nil
+		}
+		limit -= len(p.rows)
+		if p.full() {
 			newest := p.rows[len(p.rows)-1]
 			last = &newest
 		}
-	}
+		return p.rows, p.full(), nil
+	})
 }

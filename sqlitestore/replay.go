@@ -10,7 +10,6 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Replay is annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
 		err := j.replay(ctx, &stream{id: id, from: from, to: to}, func(e annals.Event) bool { return yield(e, nil) })

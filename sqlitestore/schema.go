@@ -182,8 +182,9 @@ func Schema(o Options) string {
 	var script strings.Builder
 	script.WriteString("PRAGMA journal_mode = WAL;\n\n")
 	for _, t := range tables {
-		for _, statement := range t.statements() {
-			script.WriteString(statement + ";\n\n")
+		script.WriteString(t.create + ";\n\n")
+		if t.index != "" {
+			script.WriteString(t.index + ";\n\n")
 		}
 	}
 	fmt.Fprintf(&script, saveVersion+";\n", schemaVersion)
@@ -239,23 +240,69 @@ func checkNames(ctx context.Context, q *statements) error {
 	return nil
 }
 
-// migrate creates or upgrades the tables, lets init create the user's, and checks all of them. Another process may have done it
-// just before.
-func migrate(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, init func(context.Context, *sql.Tx) error) error {
+// prepareTables creates or upgrades the tables, lets Options.Init create the user's, and checks all of them. Another process may have done
+// it just before. With NoMigration it only checks, and is ErrInvalid where something is missing.
+func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, o Options) error {
 	version, err := checkVersion(ctx, q)
 	switch {
 	case err != nil:
+	case version == schemaVersion:
+	case !o.NoMigration:
+		err = upgradeTables(ctx, q, version)
 	case version == 0:
-		err = createTables(ctx, q)
-	case version < schemaVersion:
-		err = upgradeTables(ctx, q)
+		err = invalid("the file does not have the store's tables: Migrate creates them")
+	default:
+		err = invalid(fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
 	}
 	if err == nil {
 		err = checkTables(ctx, q)
 	}
+	if err == nil && !o.NoMigration {
+		err = initTables(ctx, tx, q, types, o.Init)
+	}
+	if err == nil {
+		err = types.check(ctx, q)
+	}
 	if err != nil {
 		return err
 	}
+	prepareIndex := table.createIndex
+	if o.NoMigration {
+		prepareIndex = table.checkIndex
+	}
+	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
+		if t.index == "" {
+			continue
+		}
+		if err := prepareIndex(t, ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upgradeTables creates the tables where version is 0, and adds the columns of later versions to the tables of an older one. The rows stay
+// as they are.
+func upgradeTables(ctx context.Context, q *statements, version int64) error {
+	for _, t := range ownTables() {
+		if version == 0 {
+			if _, err := q.exec(ctx, t.create); err != nil {
+				return err
+			}
+		}
+		if err := t.addColumns(ctx, q); err != nil {
+			return err
+		}
+	}
+	if _, err := q.exec(ctx, fmt.Sprintf(saveVersion, schemaVersion)); err != nil {
+		return err
+	}
+	_, err := q.exec(ctx, `UPDATE annals SET version = ?`, schemaVersion)
+	return err
+}
+
+// initTables runs the user's init, and adds the columns of later versions to tables of states.
+func initTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, init func(context.Context, *sql.Tx) error) error {
 	if init != nil {
 		if err := init(ctx, tx); err != nil {
 			return &annals.Error{Err: err}
@@ -266,63 +313,7 @@ func migrate(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, i
 			return err
 		}
 	}
-	if err := types.check(ctx, q); err != nil {
-		return err
-	}
-	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
-		if err := t.createIndex(ctx, q); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// checkSchema is ErrInvalid where migrate would have something to do.
-func checkSchema(ctx context.Context, q *statements, types stateTypes) error {
-	version, err := checkVersion(ctx, q)
-	switch {
-	case err != nil:
-		return err
-	case version == 0:
-		return invalid("the file does not have the store's tables: Migrate creates them")
-	case version < schemaVersion:
-		return invalid(fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
-	}
-	if err := checkTables(ctx, q); err != nil {
-		return err
-	}
-	if err := types.check(ctx, q); err != nil {
-		return err
-	}
-	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
-		if err := t.checkIndex(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func createTables(ctx context.Context, q *statements) error {
-	for _, t := range ownTables() {
-		for _, text := range t.statements() {
-			if _, err := q.exec(ctx, text); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := q.exec(ctx, fmt.Sprintf(saveVersion, schemaVersion))
-	return err
-}
-
-// upgradeTables adds the columns of later versions to the tables of an older one. The rows stay as they are.
-func upgradeTables(ctx context.Context, q *statements) error {
-	for _, t := range ownTables() {
-		if err := t.addColumns(ctx, q); err != nil {
-			return err
-		}
-	}
-	_, err := q.exec(ctx, `UPDATE annals SET version = ?`, schemaVersion)
-	return err
 }
 
 // checkTables is ErrCorrupt when another program has changed what the store relies on.

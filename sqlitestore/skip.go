@@ -12,39 +12,35 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqN
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
-	return v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		last, err := t.lastSeqNr(ctx, id)
-		if err != nil {
-			return err
-		}
-		if last > 0 {
-			return &annals.Error{Last: last, Kind: annals.ErrConflict}
-		}
-		micros, err := t.date(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros,
-			time.Now().UnixMicro(), annals.NewWriteID().String())
+	return v.skip(ctx, id, lastSeqNr, func(ctx context.Context, t *transaction, micros int64) error {
+		_, err := t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros, time.Now().UnixMicro(), annals.NewWriteID().String())
 		return err
-	}})
+	})
 }
 
 // SkipStateTo is annals.StateSkipper: it inserts a tombstone.
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	st := v.b.types.of(id.Type())
+	last := `SELECT ifnull(max(revision), 0) FROM ` + st.table + ` WHERE persistence_id = ?`
+	return v.skip(ctx, id, last, func(ctx context.Context, t *transaction, micros int64) error {
+		return st.store(ctx, t, annals.State{ID: id, Revision: n, Time: fromMicros(micros), Deleted: true}, true, nil, nil, nil)
+	})
+}
+
+// skip calls insert with the time of a write. It is ErrConflict when the query last finds a number.
+func (v view) skip(ctx context.Context, id annals.PersistenceID, last string, insert func(context.Context, *transaction, int64) error) error {
 	return v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		st := v.b.types.of(id.Type())
-		last, _, err := st.revision(ctx, t, id)
+		n, err := t.last(ctx, last, id)
 		if err != nil {
 			return err
 		}
-		if last > 0 {
-			return &annals.Error{Last: last, Kind: annals.ErrConflict}
+		if n > 0 {
+			return &annals.Error{Last: n, Kind: annals.ErrConflict}
 		}
 		micros, err := t.date(ctx)
 		if err != nil {
 			return err
 		}
-		return st.store(ctx, t, annals.State{ID: id, Revision: n, Time: fromMicros(micros), Deleted: true}, true, "", nil, nil)
+		return insert(ctx, t, micros)
 	}})
 }

@@ -10,7 +10,6 @@ import (
 // snapshots is the annals.SnapshotStore of a view: one row per entity.
 type snapshots struct{ view }
 
-// Latest is annals.SnapshotStore.
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, found bool, err error) {
 	err = s.read(ctx, func(ctx context.Context, q *statements) (err error) {
 		newest, found, err = latestSnapshot(ctx, q, id, c)
@@ -19,11 +18,25 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	return newest, found, err
 }
 
+// criteria are the conditions for the arguments that bounds returns.
+const criteria = `persistence_id = ?1 AND (?2 = 0 OR seq_nr >= ?2) AND (?3 = 0 OR seq_nr <= ?3)
+	AND (?4 IS NULL OR write_timestamp >= ?4) AND (?5 IS NULL OR write_timestamp <= ?5)`
+
+func bounds(id annals.PersistenceID, c annals.SnapshotCriteria) []any {
+	var oldest, newest any
+	if !c.MinTime.IsZero() {
+		oldest = ceilMicros(c.MinTime)
+	}
+	if !c.MaxTime.IsZero() {
+		newest = c.MaxTime.UnixMicro()
+	}
+	return []any{string(id), int64(c.MinSeqNr), int64(c.MaxSeqNr), oldest, newest}
+}
+
 func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	where, args := criteria(id, c)
-	text := `SELECT ` + snapshotColumns + ` FROM snapshot WHERE ` + where
+	const text = `SELECT ` + snapshotColumns + ` FROM snapshot WHERE ` + criteria
 	s := annals.Snapshot{ID: id}
-	found, err := q.row(ctx, text, args, func(v *values) { readSnapshot(v, &s) })
+	found, err := q.row(ctx, text, bounds(id, c), func(v *values) { readSnapshot(v, &s) })
 	if err != nil || !found {
 		return annals.Snapshot{}, false, err
 	}
@@ -43,7 +56,6 @@ func readSnapshot(v *values, s *annals.Snapshot) {
 	new(checksums).verify(v, summedSnapshot(s), false)
 }
 
-// Save is annals.SnapshotStore.
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 	bytes := len(snapshot.Data) + len(snapshot.Metadata.Data)
 	return s.write(ctx, &write{bytes: bytes, apply: func(ctx context.Context, t *transaction) error {
@@ -63,14 +75,12 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now 
 			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload,
 			crc32c = excluded.crc32c
 		WHERE excluded.seq_nr >= snapshot.seq_nr`
-	taken := s.Time
-	if taken.IsZero() {
-		taken = now
+	stored := *s
+	if s.Time.IsZero() {
+		stored.Time = now
 	}
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
-	stored := *s
-	stored.Time = taken
-	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), taken.UnixMicro(),
+	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), stored.Time.UnixMicro(),
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData,
 		t.checksums.arg(summedSnapshot(&stored)))
 	return err
@@ -81,29 +91,9 @@ func summedSnapshot(s *annals.Snapshot) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.SeqNr, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
-// Delete is annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	where, args := criteria(id, c)
 	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+where, args...)
+		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+criteria, bounds(id, c)...)
 		return err
 	}})
-}
-
-// criteria returns the conditions for c, and their arguments.
-func criteria(id annals.PersistenceID, c annals.SnapshotCriteria) (where string, args []any) {
-	where, args = `persistence_id = ?`, []any{string(id)}
-	if c.MinSeqNr != 0 {
-		where, args = where+` AND seq_nr >= ?`, append(args, int64(c.MinSeqNr))
-	}
-	if c.MaxSeqNr != 0 {
-		where, args = where+` AND seq_nr <= ?`, append(args, int64(c.MaxSeqNr))
-	}
-	if !c.MinTime.IsZero() {
-		where, args = where+` AND write_timestamp >= ?`, append(args, ceilMicros(c.MinTime))
-	}
-	if !c.MaxTime.IsZero() {
-		where, args = where+` AND write_timestamp <= ?`, append(args, c.MaxTime.UnixMicro())
-	}
-	return where, args
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
-	"github.com/annals-go/annals/internal/sqlrow"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // states is the annals.StateStore of a view.
@@ -36,7 +36,6 @@ func summedState(s *annals.State) *annals.Event {
 	return &annals.Event{ID: s.ID, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
 }
 
-// Get is annals.StateStore.
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, there bool, err error) {
 	text := `SELECT ` + stateColumns + ` FROM ` + s.b.types.of(id.Type()).table + ` WHERE persistence_id = ?`
 	err = s.read(ctx, func(ctx context.Context, q *statements) error {
@@ -51,24 +50,19 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 	return state, state.Revision > 0 && !state.Deleted, nil
 }
 
-// Put is annals.StateStore.
-func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return s.change(ctx, w)
-}
-
 // Delete is annals.StateStore. Additional columns stay as they are.
 func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return s.change(ctx, w)
+	return s.Put(ctx, w)
 }
 
-func (s states) change(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	if w.Event != nil {
 		event := *w.Event // the caller may change it when ctx ends before the write
 		w.Event = &event
 	}
 	change := stateChange{StateWrite: w, t: s.b.types.of(w.ID.Type())}
 	var (
-		receipt annals.Receipt // the writer may set it when change has returned
+		receipt annals.Receipt // the writer may set it when Put has returned
 		err     error
 	)
 	apply := func(ctx context.Context, t *transaction) (err error) {
@@ -98,15 +92,15 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	writes, err := sqlrow.ParseWrites(text)
+	earlier, err := writes.Parse(text)
 	if err != nil {
 		return annals.Receipt{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("column writes: %w", err)}
 	}
-	switch earlier, err := writes.Check("", c.StateWrite, last); {
+	switch repeated, err := earlier.Check(c.StateWrite, last); {
 	case err != nil:
 		return annals.Receipt{}, err
-	case earlier != nil:
-		return annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}, nil
+	case repeated != nil:
+		return annals.Receipt{SeqNr: repeated.Revision, Time: repeated.Time, Repeated: true}, nil
 	}
 	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Metadata: c.Metadata, Deleted: c.SerializerID == 0}
 	if c.Event != nil {
@@ -122,7 +116,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	state.Time = fromMicros(micros)
-	columns, values, err := driver.Bind(c.t.StateType, state, func(_ string, value any) (any, error) { return columnArg(value) })
+	columns, values, err := driver.Bind(c.t.StateType, state, columnArg)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -133,8 +127,8 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		}
 		t.clock.pass(eventTime(c.Event, micros))
 	}
-	writes = writes.With(sqlrow.Write{Revision: state.Revision, Time: state.Time, WriteID: c.WriteID})
-	if err := c.t.store(ctx, t, state, last == 0, writes.String(), columns, values); err != nil {
+	all := earlier.With(writes.Write{Revision: state.Revision, Time: state.Time, WriteID: c.WriteID})
+	if err := c.t.store(ctx, t, state, last == 0, all, columns, values); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
@@ -154,28 +148,30 @@ func (t *stateType) revision(ctx context.Context, tx *transaction, id annals.Per
 
 // store writes s, the first revision of its entity or a later one. Additional columns that are not in columns keep their values, as all
 // do in a delete.
-func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, first bool, writes string, columns []string, values []any) error {
-	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
-	args := []any{string(s.ID), int64(s.Revision), s.Time.UnixMicro(), int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags),
-		metaID, metaManifest, metaData, writes, tx.checksums.arg(summedState(&s))}
-	var text strings.Builder
+func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, first bool, all writes.List, columns []string, values []any) error {
+	const (
+		insert = `INSERT INTO {table} (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload,
+				tags, meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c{, column})
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14{, ?})`
+		update = `UPDATE {table} SET slice = ?1, entity_type = ?2, revision = ?4, db_timestamp = ?5, state_ser_id = ?6, state_ser_manifest = ?7,
+				state_payload = ?8, tags = ?9, meta_ser_id = ?10, meta_ser_manifest = ?11, meta_payload = ?12, writes = ?13, crc32c = ?14{, column = ?}
+			WHERE persistence_id = ?3`
+	)
+	text := update
 	if first {
-		args = append(args, int64(s.ID.Slice()), s.ID.Type())
-		text.WriteString(`INSERT INTO ` + t.table + ` (persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags,
-			meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c, slice, entity_type`)
-		for _, column := range columns {
-			text.WriteString(`, ` + quote(column))
-		}
-		text.WriteString(`) VALUES (?` + strings.Repeat(`, ?`, len(args)+len(columns)-1) + `)`)
-	} else {
-		text.WriteString(`UPDATE ` + t.table + ` SET revision = ?2, db_timestamp = ?3, state_ser_id = ?4, state_ser_manifest = ?5, state_payload = ?6,
-			tags = ?7, meta_ser_id = ?8, meta_ser_manifest = ?9, meta_payload = ?10, writes = ?11, crc32c = ?12`)
-		for _, column := range columns {
-			text.WriteString(`, ` + quote(column) + ` = ?`)
-		}
-		text.WriteString(` WHERE persistence_id = ?1`)
+		text = insert
 	}
-	_, err := tx.exec(ctx, text.String(), append(args, values...)...)
+	var names, marks, sets strings.Builder // of the additional columns
+	for _, column := range columns {
+		names.WriteString(`, ` + quote(column))
+		marks.WriteString(`, ?`)
+		sets.WriteString(`, ` + quote(column) + ` = ?`)
+	}
+	text = strings.NewReplacer("{table}", t.table, "{, column}", names.String(), "{, ?}", marks.String(), "{, column = ?}", sets.String()).Replace(text)
+	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
+	_, err := tx.exec(ctx, text, append([]any{int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision), s.Time.UnixMicro(),
+		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData, all.String(),
+		tx.checksums.arg(summedState(&s))}, values...)...)
 	return err
 }
 

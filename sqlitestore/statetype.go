@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/ddl"
 )
 
 // stateType is an annals.StateType with the quoted name of its table.
@@ -30,8 +31,7 @@ var common = &stateType{table: quote(commonTable)}
 
 // compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
-	own := stateTable("").names()
-	faults := []error{driver.TypeFaults(types, func(column string) bool { return slices.Contains(own, column) }, fold)}
+	faults := []error{driver.TypeFaults(types, func(column string) bool { return slices.Contains(ownColumns(), column) }, fold)}
 	compiled := stateTypes{}
 	for _, entityType := range slices.Sorted(maps.Keys(types)) {
 		t := types[entityType]
@@ -47,6 +47,15 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
 	return compiled, nil
+}
+
+// ownColumns are the names of the store's columns in a table of states.
+func ownColumns() (names []string) {
+	columns, _ := ddl.Columns(stateTable("").create)
+	for _, c := range columns {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // ownTables are the tables that StateType.Table names.
@@ -73,7 +82,7 @@ func (ts stateTypes) check(ctx context.Context, q *statements) error {
 			fault(fmt.Errorf("there is no table %q", t.Table))
 			continue
 		}
-		for _, column := range slices.Concat(stateTable("").names(), t.Columns) {
+		for _, column := range slices.Concat(ownColumns(), t.Columns) {
 			if _, ok := there[fold(column)]; !ok {
 				fault(fmt.Errorf("table %q has no column %q", t.Table, fold(column)))
 			}
@@ -106,16 +115,14 @@ func (ts stateTypes) tables(entityType string) []string {
 }
 
 // columnArg is the value of an additional column as it is stored: a time in microseconds, a bool as 0 or 1.
-func columnArg(value any) (any, error) {
+func columnArg(_ string, value any) (any, error) {
 	switch v := value.(type) {
-	case nil, string, int64, float64, bool:
-		return v, nil
 	case []byte:
 		return blob(v), nil
 	case time.Time:
 		return v.UnixMicro(), nil
 	}
-	return nil, fmt.Errorf("a value of type %T cannot be stored: string, int64, float64, bool, []byte and time.Time can", value)
+	return value, nil
 }
 
 // fold converts the ASCII letters of name to lower case: SQLite ignores the case of these letters, and of no others.

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/annals-go/annals/internal/ddl"
 )
 
 // table is a table of the store, with the index by which queries read it in the order of time.
@@ -17,27 +18,6 @@ type table struct {
 
 func (t table) indexName() string { return t.name + "_time_idx" }
 
-// statements create the table and the index where they are missing.
-func (t table) statements() []string {
-	if t.index == "" {
-		return []string{t.create}
-	}
-	return []string{t.create, t.index}
-}
-
-// columns are the definitions of the columns, and key the names of the primary key.
-func (t table) columns() (columns, key []string) {
-	for line := range strings.Lines(t.create) {
-		line, isColumn := strings.CutPrefix(strings.TrimRight(line, ",\n"), "\t")
-		if names, isKey := strings.CutPrefix(line, "PRIMARY KEY ("); isKey {
-			key = strings.Split(strings.TrimSuffix(names, ")"), ", ")
-		} else if isColumn {
-			columns = append(columns, line)
-		}
-	}
-	return columns, key
-}
-
 // faults are the differences between the table as the store needs it and as it is. A column that takes NULL, and another primary
 // key, would let SQLite accept what the store relies on it to refuse.
 func (t table) faults(ctx context.Context, q *statements) (faults []error, err error) {
@@ -48,14 +28,13 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 	if len(there) == 0 {
 		return []error{fmt.Errorf("there is no table %q", t.name)}, nil
 	}
-	columns, key := t.columns()
-	for _, definition := range columns {
-		name := columnName(definition)
-		switch c, ok := there[name]; {
+	columns, key := ddl.Columns(t.create)
+	for _, want := range columns {
+		switch c, ok := there[want.Name]; {
 		case !ok:
-			faults = append(faults, fmt.Errorf("table %q has no column %q", t.name, name))
-		case !c.notNull && strings.Contains(definition, "NOT NULL"):
-			faults = append(faults, fmt.Errorf("table %q: column %q takes NULL", t.name, name))
+			faults = append(faults, fmt.Errorf("table %q has no column %q", t.name, want.Name))
+		case want.NotNull && !c.notNull:
+			faults = append(faults, fmt.Errorf("table %q: column %q takes NULL", t.name, want.Name))
 		}
 	}
 	for i, name := range key {
@@ -66,36 +45,15 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 	return faults, nil
 }
 
-// names are those of the columns.
-func (t table) names() []string {
-	columns, _ := t.columns()
-	for i, definition := range columns {
-		columns[i] = columnName(definition)
-	}
-	return columns
-}
-
-func columnName(definition string) string {
-	name, _, _ := strings.Cut(definition, " ")
-	return name
-}
-
 // createIndex creates the index where it is missing.
 func (t table) createIndex(ctx context.Context, q *statements) error {
-	if t.index == "" {
-		return nil
-	}
 	_, err := q.exec(ctx, t.index)
 	return err
 }
 
 // checkIndex is ErrInvalid where the index is missing.
 func (t table) checkIndex(ctx context.Context, q *statements) error {
-	const exists = `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`
-	if t.index == "" {
-		return nil
-	}
-	there, err := q.row(ctx, exists, []any{t.indexName()}, func(*values) {})
+	there, err := q.row(ctx, `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`, []any{t.indexName()}, func(*values) {})
 	if err == nil && !there {
 		return invalid(fmt.Sprintf("there is no index %q: Migrate creates it", t.indexName()))
 	}
@@ -108,13 +66,12 @@ func (t table) addColumns(ctx context.Context, q *statements) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	columns, _ := t.columns()
-	for _, definition := range columns {
-		name := columnName(definition)
-		if _, ok := there[name]; ok || !slices.Contains(t.added, name) {
+	columns, _ := ddl.Columns(t.create)
+	for _, c := range columns {
+		if _, ok := there[c.Name]; ok || !slices.Contains(t.added, c.Name) {
 			continue
 		}
-		if _, err := q.exec(ctx, `ALTER TABLE `+quote(t.name)+` ADD COLUMN `+definition); err != nil {
+		if _, err := q.exec(ctx, `ALTER TABLE `+quote(t.name)+` ADD COLUMN `+c.Definition); err != nil {
 			return err
 		}
 	}

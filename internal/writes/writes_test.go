@@ -1,4 +1,4 @@
-package sqlrow
+package writes
 
 import (
 	"reflect"
@@ -10,16 +10,16 @@ import (
 )
 
 // Writes that are read, written and read again are the same.
-func FuzzParseWrites(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	w := Write{Revision: 3, Time: time.UnixMicro(1785240000000001).UTC(), WriteID: annals.WriteID{1, 2, 3}}
-	f.Add(Writes{w, w}.String())
+	f.Add(List{w, w}.String())
 	f.Add("")
 	f.Add("1/-5/00000000-0000-0000-0000-000000000000")
 	f.Add("1//")
 	f.Add("-1/1/00000000-0000-0000-0000-000000000001")
 	f.Add("§/§/§ 1/§/§ 1/1/§")
 	f.Fuzz(func(t *testing.T, text string) {
-		ws, err := ParseWrites(text)
+		ws, err := Parse(text)
 		if err != nil {
 			if ws != nil || strings.Contains(err.Error(), "§") {
 				t.Errorf("%q: read %v, and the error holds some of it: %v", text, ws, err)
@@ -31,20 +31,20 @@ func FuzzParseWrites(f *testing.F) {
 				t.Errorf("%q: revision %d", text, w.Revision)
 			}
 		}
-		again, err := ParseWrites(ws.String())
+		again, err := Parse(ws.String())
 		if err != nil || !reflect.DeepEqual(again, ws) {
 			t.Errorf("%q: read %v, then %v, %v", text, ws, again, err)
 		}
 	})
 }
 
-func TestWritesAreBounded(t *testing.T) {
+func TestBounded(t *testing.T) {
 	t.Parallel()
-	var ws Writes
+	var ws List
 	for n := range annals.SeqNr(6) {
 		ws = ws.With(Write{Revision: n + 1})
 	}
-	if len(ws) != RememberedWrites || ws[0].Revision != 3 || ws[3].Revision != 6 {
+	if len(ws) != Remembered || ws[0].Revision != 3 || ws[3].Revision != 6 {
 		t.Errorf("kept %v, want the revisions 3 to 6", ws)
 	}
 }
