@@ -102,6 +102,23 @@ func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (ok bool, er
 	return d.Forget(k.in, f)
 }
 
+// Undeleted is the error of Forget for an entity that has events, a snapshot or a state; nil when it has none of them. last is its last
+// number.
+func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
+	refuse := func(what string) error {
+		return &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
+	}
+	switch {
+	case events:
+		return refuse("there are events")
+	case snapshot:
+		return refuse("there is a snapshot")
+	case state:
+		return refuse("there is a state")
+	}
+	return nil
+}
+
 // Watch is the method of an annals.Watcher, for a Store whose Driver is one. Watches that are open when the store is closed are the
 // Driver's to end.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struct{}, err error) {

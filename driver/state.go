@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/annals-go/annals"
 )
@@ -70,4 +71,10 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 		k.moved(events, bytes)
 	}
 	return r, err
+}
+
+// EventMisfit is the error of a write after that revision whose event is not the next one of the journal, which ends at last.
+func EventMisfit(after, last annals.SeqNr) error {
+	return &annals.Error{Kind: annals.ErrInvalid,
+		Err: fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", after+1, last)}
 }

@@ -14,8 +14,9 @@ import (
 )
 
 // TypeFaults returns what is wrong with the state types of a store before a table is looked at. own reports whether a column is the
-// store's own; name returns what the backend takes a column's name for, such as in lower case.
-func TypeFaults[T any](types map[string]annals.StateType[T], own func(column string) bool, name func(column string) string) error {
+// store's own; name returns what the backend takes a column's name for, such as in lower case; valid returns what is wrong with the name
+// of a "table" or a "column". valid may be nil.
+func TypeFaults[T any](types map[string]annals.StateType[T], own func(column string) bool, name func(column string) string, valid func(what, name string) error) error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(types)) {
 		t := types[entityType]
@@ -31,6 +32,17 @@ func TypeFaults[T any](types map[string]annals.StateType[T], own func(column str
 		if (len(t.Columns) > 0) != (t.Bind != nil) {
 			about("Columns and Bind go together")
 		}
+		names := func(what string, all ...string) {
+			for _, name := range all {
+				if valid != nil && name != "" {
+					if err := valid(what, name); err != nil {
+						about("%w", err)
+					}
+				}
+			}
+		}
+		names("table", t.Table)
+		names("column", t.Columns...)
 		seen := map[string]bool{}
 		for _, column := range t.Columns {
 			switch name := name(column); {

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,12 @@ func TestTypeFaults(t *testing.T) {
 	t.Parallel()
 	bind := func(annals.State) (annals.Columns, error) { return nil, nil }
 	own := func(column string) bool { return column == "revision" }
+	valid := func(what, name string) error {
+		if name == "long" {
+			return fmt.Errorf("%s %q is too long", what, name)
+		}
+		return nil
+	}
 	for fault, c := range map[string]struct {
 		name string
 		t    annals.StateType[int]
@@ -26,9 +33,11 @@ func TestTypeFaults(t *testing.T) {
 		"Columns and Bind go together":     {"T", annals.StateType[int]{Columns: []string{"colour"}}},
 		`column "Revision" is the store's`: {"T", annals.StateType[int]{Columns: []string{"Revision"}, Bind: bind}},
 		`column "" is the store's own`:     {"T", annals.StateType[int]{Columns: []string{""}, Bind: bind}},
+		`table "long" is too long`:         {"T", annals.StateType[int]{Table: "long"}},
+		`column "long" is too long`:        {"T", annals.StateType[int]{Columns: []string{"long"}, Bind: bind}},
 		`column "Colour" is named twice`:   {"T", annals.StateType[int]{Columns: []string{"colour", "Colour"}, Bind: bind}},
 	} {
-		err := driver.TypeFaults(map[string]annals.StateType[int]{c.name: c.t}, own, strings.ToLower)
+		err := driver.TypeFaults(map[string]annals.StateType[int]{c.name: c.t}, own, strings.ToLower, valid)
 		if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
 			t.Errorf("got %v, want %q", err, fault)
 		}

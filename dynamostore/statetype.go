@@ -34,7 +34,7 @@ func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
 	s.common = &stateType{stored: plan.StateTable{States: s.offer.States, SkipTo: s.offer.SkipStateTo}}
 	own := func(column string) bool { return slices.Contains(s.offer.Reserved, column) }
-	faults := []error{driver.TypeFaults(o.StateTypes, own, func(column string) string { return column })}
+	faults := []error{driver.TypeFaults(o.StateTypes, own, func(column string) string { return column }, nil)}
 	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
 		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], stored: s.common.stored}
 		s.types[name] = t

@@ -2,10 +2,10 @@ package memstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // Forget is annals.Forgetter.
@@ -13,16 +13,9 @@ func (v view) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
 	d, unlock := v.write()
 	defer unlock()
 	st, state := d.streams[f.ID], d.states[f.ID]
-	refuse := func(last annals.SeqNr, what string) (bool, error) {
-		return false, &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
-	}
-	switch {
-	case len(st.events) > 0:
-		return refuse(st.last, "there are events")
-	case len(d.snapshots[f.ID]) > 0:
-		return refuse(st.last, "there is a snapshot")
-	case state.Revision > 0 && !state.Deleted:
-		return refuse(state.Revision, "there is a state")
+	last, live := max(st.last, state.Revision), state.Revision > 0 && !state.Deleted
+	if err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots[f.ID]) > 0, live); err != nil {
+		return false, err
 	}
 	deleted := st.deleted
 	if state.Time.After(deleted) {

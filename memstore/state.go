@@ -2,10 +2,10 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -45,8 +45,7 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 	}
 	s := annals.State{ID: w.ID, Revision: w.After + 1, Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
 	if last := d.streams[w.ID].last; w.Event != nil && last != w.After {
-		return annals.Receipt{}, &annals.Error{Kind: annals.ErrInvalid,
-			Err: fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", s.Revision, last)}
+		return annals.Receipt{}, driver.EventMisfit(w.After, last)
 	}
 	s.Time = d.now()
 	columns, err := v.handle(ctx, d, old, s)

@@ -40,7 +40,7 @@ func New() *Store {
 // Open returns an empty store. ErrInvalid says what is wrong with the StateTypes.
 func Open(o Options) (*Store, error) {
 	own, name := func(string) bool { return false }, func(column string) string { return column }
-	if err := driver.TypeFaults(o.StateTypes, own, name); err != nil {
+	if err := driver.TypeFaults(o.StateTypes, own, name, nil); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	s := &Store{backend: &backend{types: o.StateTypes, data: newData()}}

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,13 +65,8 @@ func (s *backend) forgettable(ctx context.Context, q querier, f annals.Forgettin
 		SELECT j.events, EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $1), s.state, greatest(j.last, s.last),
 			coalesce($2::bigint > 0 AND greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE)
 		FROM j, s`, "{state}", s.stateTable(f.ID).name), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = driver.Undeleted(annals.SeqNr(last), events, snapshot, state)
 	}
-	for what, there := range map[string]bool{"there are events": events, "there is a snapshot": snapshot, "there is a state": state} {
-		if there {
-			return false, &annals.Error{Last: annals.SeqNr(last), Kind: annals.ErrConflict, Err: errors.New(what)}
-		}
-	}
-	return !young, nil
+	return !young && err == nil, err
 }

@@ -177,7 +177,7 @@ func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Ti
 			if last == p.After && m.timed() {
 				return invalid(m.ahead())
 			}
-			return invalid(fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", p.After+1, last))
+			return driver.EventMisfit(p.After, last)
 		}
 	}
 	if p.t.OnChange == nil {

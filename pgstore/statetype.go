@@ -61,21 +61,7 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 
 // validateStateTypes reports what is wrong with the state types as far as the options tell.
 func (s *backend) validateStateTypes() error {
-	faults := []error{driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column })}
-	for _, entityType := range slices.Sorted(maps.Keys(s.options.StateTypes)) {
-		st := s.options.StateTypes[entityType]
-		var wrong []error
-		if st.Table != "" {
-			wrong = append(wrong, validName("table", st.Table))
-		}
-		for _, name := range st.Columns {
-			wrong = append(wrong, validName("column", name))
-		}
-		if err := errors.Join(wrong...); err != nil {
-			faults = append(faults, fmt.Errorf("state type %q: %w", entityType, err))
-		}
-	}
-	return errors.Join(faults...)
+	return driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column }, validName)
 }
 
 // verifyStates inspects the common table and those of the types.

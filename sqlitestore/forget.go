@@ -2,11 +2,11 @@ package sqlitestore
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // Forget is annals.Forgetter.
@@ -58,16 +58,8 @@ func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table
 	if err != nil {
 		return false, false, err
 	}
-	refuse := func(last annals.SeqNr, what string) (bool, bool, error) {
-		return true, false, &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
-	}
-	switch {
-	case last > 0 && eventsDeleted == 0:
-		return refuse(last, "there are events")
-	case snapshot:
-		return refuse(last, "there is a snapshot")
-	case revision > 0 && serializer != 0:
-		return refuse(revision, "there is a state")
+	if err := driver.Undeleted(max(last, revision), last > 0 && eventsDeleted == 0, snapshot, revision > 0 && serializer != 0); err != nil {
+		return true, false, err
 	}
 	there = last > 0 || revision > 0
 	return there, !there || max(eventsDeleted, stateWritten) <= time.Now().Add(-f.Age).UnixMicro(), nil

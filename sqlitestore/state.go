@@ -104,10 +104,14 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	}
 	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Metadata: c.Metadata, Deleted: c.SerializerID == 0}
 	if c.Event != nil {
-		if err := c.checkJournal(ctx, t); err != nil {
-			return annals.Receipt{}, err
+		n, err := t.lastSeqNr(ctx, c.ID)
+		if err == nil && n != c.After {
+			err = driver.EventMisfit(c.After, n)
 		}
-		if err := checkTimes(*c.Event); err != nil {
+		if err == nil {
+			err = checkTimes(*c.Event)
+		}
+		if err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -173,19 +177,6 @@ func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, 
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData, all.String(),
 		tx.checksums.arg(summedState(&s))}, values...)...)
 	return err
-}
-
-// checkJournal is ErrInvalid when the event of the write would not be the next one in the journal of the entity.
-func (c *stateChange) checkJournal(ctx context.Context, t *transaction) error {
-	last, err := t.lastSeqNr(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if last != c.After {
-		return invalid(fmt.Sprintf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one",
-			c.After+1, last))
-	}
-	return nil
 }
 
 func scanStates(ctx context.Context, q *statements, p *page[annals.State], text string, args ...any) error {

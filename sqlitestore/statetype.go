@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,8 +19,7 @@ import (
 // stateType is an annals.StateType with the quoted name of its table.
 type stateType struct {
 	annals.StateType[*sql.Tx]
-	entityType string
-	table      string // quoted
+	table string // quoted
 }
 
 // stateTypes are the entity types that Options.StateTypes names; all others are in the common table.
@@ -31,22 +31,23 @@ var common = &stateType{table: quote(commonTable)}
 
 // compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
-	faults := []error{driver.TypeFaults(types, func(column string) bool { return slices.Contains(ownColumns(), column) }, fold)}
-	compiled := stateTypes{}
-	for _, entityType := range slices.Sorted(maps.Keys(types)) {
-		t := types[entityType]
-		if strings.ContainsRune(t.Table, 0) {
-			faults = append(faults, fmt.Errorf("state type %q: the name of its table has U+0000", entityType))
-		}
-		if t.Table = fold(t.Table); t.Table == "" {
-			t.Table = commonTable
-		}
-		compiled[entityType] = &stateType{StateType: t, entityType: entityType, table: quote(t.Table)}
-	}
-	if err := errors.Join(faults...); err != nil {
+	own := ownColumns()
+	if err := driver.TypeFaults(types, func(column string) bool { return slices.Contains(own, column) }, fold, validName); err != nil {
 		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
+	compiled := stateTypes{}
+	for entityType, t := range types {
+		t.Table = cmp.Or(fold(t.Table), commonTable)
+		compiled[entityType] = &stateType{StateType: t, table: quote(t.Table)}
+	}
 	return compiled, nil
+}
+
+func validName(_, name string) error {
+	if strings.ContainsRune(name, 0) {
+		return errors.New("a name has U+0000")
+	}
+	return nil
 }
 
 // ownColumns are the names of the store's columns in a table of states.
