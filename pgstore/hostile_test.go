@@ -188,10 +188,8 @@ func newHostile(script []byte) *hostile {
 	}
 	of := func(name string, s shape) *table {
 		t := &table{name: quote(name), columns: map[string]column{"name": {typ: "text", oid: pgtype.TextOID}}, key: s.keys[0]}
-		for _, columns := range []map[string][]string{s.columns, s.optional} {
-			for name, types := range columns {
-				t.columns[name] = column{typ: types[0]}
-			}
+		for _, c := range s.columns {
+			t.columns[c.Name] = column{typ: typesOf[c.Type][0]}
 		}
 		return t
 	}
