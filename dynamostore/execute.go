@@ -145,10 +145,18 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 	return &annals.Error{Kind: kind, Err: err}
 }
 
-// keysOf returns the names of the partitions that ops use.
+// keysOf returns the names of the partitions that ops use. An item that is put into indexes is counted for the table and these indexes
+// together, apart from other items of the table: the service does not say which of them is over its capacity, and the other items do not
+// use these indexes.
 func (e *engine) keysOf(ops []plan.Op) (keys []string) {
 	for _, op := range ops {
-		keys = append(keys, e.keyOf("w", op.Table, op.Item()))
+		table, it, name := e.tables[op.Table], op.Item(), op.Table
+		for _, i := range table.Indexes {
+			if it[i.Hash.Name] != nil {
+				name += i.Name
+			}
+		}
+		keys = append(keys, partition("w", name, plan.KeyText(it[table.Hash.Name])))
 	}
 	return slices.Compact(keys)
 }

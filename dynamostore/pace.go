@@ -61,8 +61,8 @@ const (
 	tableAhead  = 250 * time.Millisecond // a request reserves its time at most this far ahead, since the rate may rise meanwhile
 )
 
-// partition is the pacer's name of a partition key of a table or index. mode separates reads from writes, which have separate
-// capacities. hash is "" for a request without a known key.
+// partition is the pacer's name of a partition key of a table or index, or of a table with some of its indexes. mode separates reads from
+// writes, which have separate capacities. hash is "" for a request without a known key.
 func partition(mode, table, hash string) string { return mode + table + "\x00" + hash }
 
 // tableOf returns the part of a partition's name that is the table's, and whether the partition has a known key.
