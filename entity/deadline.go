@@ -12,20 +12,26 @@ type deadlines struct {
 	base    context.Context
 	timeout time.Duration
 
-	mu     sync.Mutex
-	ctx    context.Context
-	issued time.Time // when ctx was made
+	mu  sync.Mutex
+	ctx context.Context // nil: the next write makes one
 }
 
 // context ends after timeout, or up to an eighth of it earlier.
 func (d *deadlines) context() context.Context {
-	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx == nil || now.Sub(d.issued) > d.timeout/8 {
+	if d.ctx == nil {
 		ctx, cancel := context.WithTimeout(d.base, d.timeout)
 		context.AfterFunc(ctx, cancel)
-		d.ctx, d.issued = ctx, now
+		time.AfterFunc(d.timeout/8, d.retire)
+		d.ctx = ctx
 	}
 	return d.ctx
+}
+
+// retire has the next write make a context of its own.
+func (d *deadlines) retire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ctx = nil
 }

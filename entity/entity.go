@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 
@@ -94,7 +95,8 @@ func (e *entity[C, S, R]) unfinished() bool {
 	return e.next != nil && e.next.finish != nil || e.current != nil && e.current.finish != nil
 }
 
-// work has the turn and works until nothing is left to do.
+// work has the turn and works until nothing is left to do. Before it gives the turn back it yields once: a caller that sends its next
+// command as soon as it has an answer then needs no new goroutine, whose start takes more time than most commands.
 func (e *entity[C, S, R]) work() {
 	at, c := nothing, (*command[C, S, R])(nil)
 	defer func() {
@@ -102,7 +104,7 @@ func (e *entity[C, S, R]) work() {
 			go e.goOn(at, c)
 		}
 	}()
-	for {
+	for last := nothing; ; last = at {
 		e.mu.Lock()
 		switch at = e.upcoming(); at {
 		case settle:
@@ -139,7 +141,9 @@ func (e *entity[C, S, R]) work() {
 				return
 			}
 			e.mu.Unlock()
-			if e.runtime.retire(e) {
+			if last != nothing {
+				runtime.Gosched() // the callers that were just answered run first, and this goroutine does what they send next
+			} else if e.runtime.retire(e) {
 				return
 			}
 		}
