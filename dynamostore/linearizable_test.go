@@ -61,7 +61,7 @@ func TestFaultsFindNaiveWriters(t *testing.T) {
 
 // fail is storetest.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.
 func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
-	p := bs.of(s).proxy
+	p := bs.of(s).route.proxy()
 	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 after a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}
 	var (
 		mu       sync.Mutex

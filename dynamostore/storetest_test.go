@@ -3,7 +3,10 @@ package dynamostore_test
 import (
 	"crypto/rand"
 	"flag"
+	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,13 +21,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// bench is the layout of a store under test, and the proxy in front of its server.
+// bench is the layout of a store under test, and a client with a route of its own.
 type bench struct {
-	proxy  *dynamo.FaultProxy
 	layout dynamostore.Layout
+	route  *route
+	client *dynamodb.Client
 }
 
-// benches opens stores of a layout for the suite, each with its own proxy.
+// benches opens stores of a layout for the suite, each with its own bench.
 type benches struct {
 	layout    func() dynamostore.Layout                   // on new tables
 	client    func(dynamostore.Client) dynamostore.Client // nil: as it is
@@ -36,10 +40,17 @@ type benches struct {
 func (bs *benches) config(t *testing.T) storetest.Config {
 	t.Helper()
 	endpoint := dynamo.NewEndpoint(t)
+	c, err := connect(t.Context(), endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections := &http.Transport{MaxIdleConnsPerHost: 256} // of all stores
 	bs.options.CreateTables = true
 	openObserved := func(tb testing.TB, o annals.Observer) annals.Store {
-		b := bench{dynamo.NewFaultProxy(endpoint), bs.layout()}
-		tb.Cleanup(b.proxy.Close)
+		b := bench{layout: bs.layout(), route: newRoute(tb, connections, endpoint)}
+		b.client = dynamodb.New(c.Options(), func(o *dynamodb.Options) {
+			o.HTTPClient = dynamostore.Steady(&http.Client{Transport: b.route})
+		})
 		return bs.openObserved(tb, b, o)
 	}
 	return storetest.Config{
@@ -51,7 +62,7 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 			dynamostore.SetBack(slow, time.Hour)
 			return slow
 		},
-		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).proxy.LoseNextWrite() },
+		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).route.proxy().LoseNextWrite() },
 		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
 			bs.of(s).loseEvent(tb, id, n)
 		},
@@ -67,11 +78,7 @@ func (bs *benches) open(tb testing.TB, b bench) annals.Store {
 
 func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annals.Store {
 	tb.Helper()
-	c, err := connect(tb.Context(), b.proxy.Endpoint)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	client := dynamostore.Client(c)
+	client := dynamostore.Client(b.client)
 	if bs.client != nil {
 		client = bs.client(client)
 	}
@@ -97,16 +104,12 @@ func (b bench) loseEvent(tb testing.TB, id annals.PersistenceID, n annals.SeqNr)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c, err := connect(tb.Context(), b.proxy.Endpoint)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	names := map[string]string{"#id": "pid", "#n": "seq"}
 	if _, ok := b.layout.(sharded.Layout); ok {
 		names = map[string]string{"#id": "persistence-id", "#n": "sequence-nr"}
 	}
 	table := offer.Tables[0]
-	found, err := c.Scan(tb.Context(), &dynamodb.ScanInput{TableName: &table.Name, ConsistentRead: aws.Bool(true),
+	found, err := b.client.Scan(tb.Context(), &dynamodb.ScanInput{TableName: &table.Name, ConsistentRead: aws.Bool(true),
 		FilterExpression: aws.String("#id = :id AND #n = :n"), ExpressionAttributeNames: names,
 		ExpressionAttributeValues: plan.Item{":id": plan.S(string(id)), ":n": plan.N(n)}})
 	if err != nil || len(found.Items) != 1 {
@@ -116,9 +119,41 @@ func (b bench) loseEvent(tb testing.TB, id annals.PersistenceID, n annals.SeqNr)
 	for _, k := range []plan.Key{table.Hash, table.Range} {
 		key[k.Name] = found.Items[0][k.Name]
 	}
-	if _, err := c.DeleteItem(tb.Context(), &dynamodb.DeleteItemInput{TableName: &table.Name, Key: key}); err != nil {
+	if _, err := b.client.DeleteItem(tb.Context(), &dynamodb.DeleteItemInput{TableName: &table.Name, Key: key}); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// route sends requests to the server, and through a proxy once proxy was called. Most cases need no proxy, and a request through it takes
+// much longer.
+type route struct {
+	http.RoundTripper
+	proxy   func() *dynamo.FaultProxy
+	through atomic.Pointer[dynamo.FaultProxy]
+}
+
+func newRoute(tb testing.TB, connections http.RoundTripper, endpoint string) *route {
+	r := &route{RoundTripper: connections}
+	r.proxy = sync.OnceValue(func() *dynamo.FaultProxy {
+		p := dynamo.NewFaultProxy(endpoint)
+		r.through.Store(p)
+		return p
+	})
+	tb.Cleanup(func() { // after the stores are closed
+		if p := r.through.Load(); p != nil {
+			p.Close()
+		}
+	})
+	return r
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *route) RoundTrip(request *http.Request) (*http.Response, error) {
+	if p := r.through.Load(); p != nil {
+		request = request.Clone(request.Context())
+		request.URL.Host = strings.TrimPrefix(p.Endpoint, "http://")
+	}
+	return r.RoundTripper.RoundTrip(request)
 }
 
 // soaking reports whether more random histories than usual are to be run. Then volumes are larger, too.

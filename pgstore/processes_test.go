@@ -330,7 +330,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
 	counted := &retries{}
-	s := openAt(t, url+"?deadlock_timeout=100ms", pgstore.Options{CreateTables: true, Observer: counted})
+	s := openAt(t, with(t, url, "deadlock_timeout=100ms"), pgstore.Options{CreateTables: true, Observer: counted})
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ func TestCreateTablesWithoutTheRight(t *testing.T) {
 
 	first := postgres.Schema(t)
 	run(t, at, "CREATE TABLE annals_projection_epoch (projection_name TEXT NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (projection_name, slice_from, slice_to))")
-	_, schema, _ := strings.Cut(at, "search_path=")
-	s = openAt(t, first+"%2C"+schema, pgstore.Options{CreateTables: true})
+	path := parsed(t, first).Query().Get("search_path") + "," + parsed(t, at).Query().Get("search_path")
+	s = openAt(t, with(t, at, "search_path="+path), pgstore.Options{CreateTables: true})
 	if n := len(all(t, s, "T|1")); n != 1 {
 		t.Errorf("%d events by a search_path of two schemas, want the one in the second", n)
 	}

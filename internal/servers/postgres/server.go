@@ -81,7 +81,8 @@ func start(ctx context.Context, settings []string, fill func(*Server) error) (*S
 		s.port, err = freePort()
 	}
 	if err == nil {
-		s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", s.port)
+		// The server has no TLS. A client that asks for it connects twice.
+		s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 		err = s.Restart(ctx)
 	}
 	if err != nil {
