@@ -33,25 +33,25 @@ type finding struct {
 func (s *Store) find(entityType, column string, value any) (f finding, err error) {
 	t, ok := s.types[entityType]
 	if !ok || !slices.Contains(t.Columns, column) {
-		return f, invalid("type %q has no additional column %q", entityType, column)
+		return f, refusal(annals.ErrInvalid, "type %q has no additional column %q", entityType, column)
 	}
 	f = finding{s.engine, t, entityType, column, nil}
 	if f.value, err = plan.Column(value); err != nil {
-		return f, invalid("column %q: %w", column, err)
+		return f, refusal(annals.ErrInvalid, "column %q: %w", column, err)
 	}
 	for _, table := range t.stored.States.Tables() {
 		if _, ok := s.engine.indexOf(table, column); !ok {
-			return f, unsupported("table %q has no index with the hash key %q", table, column)
+			return f, refusal(annals.ErrUnsupported, "table %q has no index with the hash key %q", table, column)
 		}
 	}
 	if f.value == nil {
-		return f, unsupported("no index has what lacks the column %q", column)
+		return f, refusal(annals.ErrUnsupported, "no index has what lacks the column %q", column)
 	}
 	if t.keys[column] == types.ScalarAttributeTypeB {
-		return f, unsupported("the hash key %q of the index is binary", column)
+		return f, refusal(annals.ErrUnsupported, "the hash key %q of the index is binary", column)
 	}
 	if err := keyFits(f.value, t.keys[column]); err != nil {
-		return f, invalid("column %q: %w", column, err)
+		return f, refusal(annals.ErrInvalid, "column %q: %w", column, err)
 	}
 	return f, nil
 }
@@ -119,6 +119,6 @@ func same(a, b types.AttributeValue) bool {
 	return ok && okX && okY && x.Cmp(y) == 0
 }
 
-func unsupported(format string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf(format, args...)}
+func refusal(kind error, format string, args ...any) error {
+	return &annals.Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }

@@ -113,3 +113,20 @@ func TestSkippedStateIsQueried(t *testing.T) {
 		t.Errorf("%d states found", found)
 	}
 }
+
+// What a layout's Capabilities do not claim is ErrUnsupported, although other layouts have it.
+func TestUnclaimedAbilities(t *testing.T) {
+	t.Parallel()
+	layout := sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Table: "s" + rand.Text()}}
+	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recovered := s.Recover(t.Context(), "Thing|1-1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	_, forgotten := s.Forget(t.Context(), annals.Forgetting{ID: "Thing|1-1"})
+	for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "Thing|1-1", 7), "recover": recovered, "forget": forgotten} {
+		if !errors.Is(err, annals.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

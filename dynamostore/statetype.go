@@ -194,7 +194,3 @@ func keyFits(v types.AttributeValue, key types.ScalarAttributeType) error {
 	}
 	return nil
 }
-
-func invalid(format string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(format, args...)}
-}

@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -95,8 +96,8 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 			client:    client,
 			tables:    map[string]plan.Table{},
 			described: map[string]*types.TableDescription{},
-			slots:     make(chan struct{}, or(o.MaxInFlight, DefaultConnections)),
-			attempts:  or(o.Attempts, defaultAttempts),
+			slots:     make(chan struct{}, cmp.Or(max(o.MaxInFlight, 0), DefaultConnections)),
+			attempts:  cmp.Or(max(o.Attempts, 0), defaultAttempts),
 			observed:  o.Observer != nil,
 		},
 	}
@@ -152,10 +153,3 @@ func (view) Fault(err error) error { return &annals.Error{Kind: annals.ErrInvali
 
 // Close is driver.Driver. The client is the caller's.
 func (view) Close() error { return nil }
-
-func or(n, standard int) int {
-	if n <= 0 {
-		return standard
-	}
-	return n
-}
