@@ -199,7 +199,7 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 		ConsistentRead:            aws.Bool(q.Index == ""), // indexes have no consistent reads
 		ReturnConsumedCapacity:    e.capacity(),
 		ExpressionAttributeNames:  map[string]string{"#hash": hash.Name},
-		ExpressionAttributeValues: plan.Item{":hash": keyValue(hash, q.Hash)},
+		ExpressionAttributeValues: plan.Item{":hash": hash.Value(q.Hash)},
 	}
 	condition := "#hash = :hash"
 	switch {
@@ -301,11 +301,4 @@ func projection(fields []string, names map[string]string) string {
 		text += name
 	}
 	return text
-}
-
-func keyValue(k plan.Key, text string) types.AttributeValue {
-	if k.Number {
-		return &types.AttributeValueMemberN{Value: text}
-	}
-	return plan.S(text)
 }

@@ -31,37 +31,24 @@ func valueSize(v types.AttributeValue) int {
 	case *types.AttributeValueMemberBOOL, *types.AttributeValueMemberNULL:
 		return 1
 	case *types.AttributeValueMemberL:
-		n := 3
-		for _, e := range v.Value {
-			n += 1 + valueSize(e)
-		}
-		return n
+		return 3 + len(v.Value) + sum(v.Value, valueSize)
 	case *types.AttributeValueMemberM:
-		n := 3
-		for name, e := range v.Value {
-			n += 1 + len(name) + valueSize(e)
-		}
-		return n
+		return 3 + len(v.Value) + Size(v.Value)
 	case *types.AttributeValueMemberSS:
-		n := 0
-		for _, s := range v.Value {
-			n += len(s)
-		}
-		return n
+		return sum(v.Value, func(s string) int { return len(s) })
 	case *types.AttributeValueMemberNS:
-		n := 0
-		for _, s := range v.Value {
-			n += numberSize(s)
-		}
-		return n
+		return sum(v.Value, numberSize)
 	case *types.AttributeValueMemberBS:
-		n := 0
-		for _, b := range v.Value {
-			n += len(b)
-		}
-		return n
+		return sum(v.Value, func(b []byte) int { return len(b) })
 	}
 	return 0
+}
+
+func sum[T any](all []T, size func(T) int) (n int) {
+	for _, v := range all {
+		n += size(v)
+	}
+	return n
 }
 
 // numberSize counts one byte for two significant digits, one for the exponent and one for a minus sign. Digits are paired from

@@ -42,6 +42,14 @@ func (t Table) KeyOf(it Item) Item {
 	return key
 }
 
+// Value returns the attribute with the text of a key.
+func (k Key) Value(text string) types.AttributeValue {
+	if k.Number {
+		return &types.AttributeValueMemberN{Value: text}
+	}
+	return S(text)
+}
+
 // Type returns the attribute's type in the definition of the table.
 func (k Key) Type() types.ScalarAttributeType {
 	if k.Number {

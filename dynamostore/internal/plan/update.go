@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,12 +44,7 @@ func (u *Update) SetTo(attribute, expression string) {
 
 // SetAll sets all attributes of it, in the order of their names.
 func (u *Update) SetAll(it Item) {
-	names := make([]string, 0, len(it))
-	for name := range it {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(it)) {
 		u.SetTo(name, u.Value(it[name]))
 	}
 }

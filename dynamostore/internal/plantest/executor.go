@@ -276,7 +276,7 @@ func (m *memory) query(q plan.Query) (found []plan.Item) {
 	hash, sort := m.Keys(q.Index)
 	for _, it := range m.items {
 		at := it[sort.Name]
-		if it[hash.Name] == nil || compare(it[hash.Name], value(hash, q.Hash)) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
+		if it[hash.Name] == nil || compare(it[hash.Name], hash.Value(q.Hash)) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
 			continue
 		}
 		if holds(q.Filter, q.Names, q.Values, it) {
@@ -301,13 +301,6 @@ func projected(it plan.Item, fields []string) plan.Item {
 		}
 	}
 	return some
-}
-
-func value(k plan.Key, text string) types.AttributeValue {
-	if k.Number {
-		return &types.AttributeValueMemberN{Value: text}
-	}
-	return plan.S(text)
 }
 
 // compare returns the order of two values of a key. For other values only 0, for equal ones, has a meaning.
