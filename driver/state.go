@@ -73,7 +73,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 	return r, err
 }
 
-// EventMisfit is the error of a write after that revision whose event is not the next one of the journal, which ends at last.
+// EventMisfit is the error of a state write with an event, after the revision after, when the journal ends at another number: last.
 func EventMisfit(after, last annals.SeqNr) error {
 	return &annals.Error{Kind: annals.ErrInvalid,
 		Err: fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", after+1, last)}

@@ -31,8 +31,8 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
 }
 
-// Pages yields the values of pages. fetch reads the next page, within Fetch; more is false with the last one. A page is not used any more
-// when fetch is called again.
+// Pages yields the values of one page after the other. It calls fetch within Fetch to read the next page; more is false with the last one.
+// fetch may reuse the memory of the page before. The sequence can be used once.
 func Pages[T any](ctx context.Context, fetch func(ctx context.Context) (page []T, more bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for more := true; more; {

@@ -91,7 +91,7 @@ func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.Persistence
 }
 
 // statement is the statement for p, with its arguments. It writes one row, or none when the last revision is not p.After. The columns
-// that are optional or additional follow the others: which ones, differs from table to table and from write to write.
+// that are optional or additional follow the others. They differ from table to table and from write to write.
 func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 	data := notNil(p.Data)
 	if p.deleted && t.json("state_payload") {

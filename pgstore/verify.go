@@ -36,7 +36,7 @@ func (t *table) json(column string) bool {
 	return typ == "jsonb" || typ == "json"
 }
 
-// typesOf are the types that a column may have which the store would create with a type. JSON is for payloads.
+// typesOf has, for each type that the store creates columns with, the types that such a column may have in an existing table.
 var typesOf = map[string][]string{
 	"INT": {"integer", "bigint"}, "INTEGER": {"integer", "bigint"}, "BIGINT": {"bigint"}, "VARCHAR": {"character varying", "text"},
 	"TEXT": {"character varying", "text"}, "TIMESTAMPTZ": {"timestamp with time zone"}, "{payload}": {"bytea", "jsonb", "json"},

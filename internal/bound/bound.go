@@ -1,9 +1,10 @@
-// Package bound waits for what may not end.
+// Package bound waits for a function, with a limit of time.
 package bound
 
 import "time"
 
-// Wait waits until fn returns, at most for d, zero for any time. It reports whether fn has returned. If not, fn continues.
+// Wait runs fn and waits until it returns, at most for d; zero is no limit. It reports whether fn has returned. If not, fn continues in a
+// goroutine.
 func Wait(d time.Duration, fn func()) bool {
 	if d <= 0 {
 		fn()

@@ -1,6 +1,7 @@
 package writes
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,5 +47,37 @@ func TestBounded(t *testing.T) {
 	}
 	if len(ws) != Remembered || ws[0].Revision != 3 || ws[3].Revision != 6 {
 		t.Errorf("kept %v, want the revisions 3 to 6", ws)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	id := func(n byte) annals.WriteID { return annals.WriteID{n} }
+	list := func(from, to annals.SeqNr) (ws List) {
+		for n := from; n <= to; n++ {
+			ws = append(ws, Write{Revision: n, WriteID: id(byte(n))})
+		}
+		return ws
+	}
+	for name, c := range map[string]struct {
+		ws       List
+		w        annals.StateWrite
+		last     annals.SeqNr
+		repeated annals.SeqNr
+		kind     error
+	}{
+		"the next":                               {list(3, 6), annals.StateWrite{After: 6, WriteID: id(7)}, 6, 0, nil},
+		"a repetition":                           {list(3, 6), annals.StateWrite{After: 3, WriteID: id(4)}, 6, 4, nil},
+		"another write":                          {list(3, 6), annals.StateWrite{After: 3, WriteID: id(9)}, 6, 0, annals.ErrConflict},
+		"above the last revision":                {list(3, 6), annals.StateWrite{After: 8, WriteID: id(9)}, 6, 0, annals.ErrConflict},
+		"before those remembered":                {list(3, 6), annals.StateWrite{After: 1, WriteID: id(2)}, 6, 0, annals.ErrUnknown},
+		"before those remembered, a first try":   {list(3, 6), annals.StateWrite{After: 1, WriteID: id(2), FirstTry: true}, 6, 0, annals.ErrConflict},
+		"before the first write, none dropped":   {list(5, 6), annals.StateWrite{After: 1, WriteID: id(2)}, 6, 0, annals.ErrConflict},
+		"of a state that nothing is known about": {nil, annals.StateWrite{After: 1, WriteID: id(2)}, 6, 0, annals.ErrConflict},
+	} {
+		earlier, err := c.ws.Check(c.w, c.last)
+		if !errors.Is(err, c.kind) || (earlier != nil) != (c.repeated > 0) || earlier != nil && earlier.Revision != c.repeated {
+			t.Errorf("%s: got %v, %v, want revision %d, %v", name, earlier, err, c.repeated, c.kind)
+		}
 	}
 }
