@@ -15,6 +15,7 @@ const (
 	resolveFor   = 30 * time.Second // how long the outcome of a write is looked for: far less than keepFor
 	alone        = 8                // commits of a failed group that are attempted at once
 	maxDeadlocks = 5                // attempts of a write that the server undid because of other transactions
+	directBytes  = 1 << 20          // of an event that is sent without a deadline for the whole statement
 )
 
 // attempts is what is known of a write that is attempted until its outcome is known.
@@ -105,7 +106,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 
 // insertFirst is insertOne over a connection for groups.
 func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	if s.direct && m.single() {
+	if s.direct && m.single() && m.events[0].Size() <= directBytes {
 		return s.insertDirectly(ctx, m)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())

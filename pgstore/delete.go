@@ -77,7 +77,7 @@ func (s *backend) stripped() string {
 // DeleteTo implements annals.Journal.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	for done := deleteAtOnce; done == deleteAtOnce; {
-		if err := j.write(ctx, func(q querier) error {
+		if err := j.write(ctx, func(ctx context.Context, q querier) error {
 			return q.QueryRow(ctx, j.s.sql.deleteTo, string(id), int64(to)).Scan(&done)
 		}); err != nil {
 			return err

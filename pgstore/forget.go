@@ -20,7 +20,7 @@ func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err 
 	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {
 		return done, err // without the lock
 	}
-	err = v.write(ctx, func(q querier) error {
+	err = v.write(ctx, func(ctx context.Context, q querier) error {
 		return atomically(ctx, q, func(tx pgx.Tx) (err error) {
 			done, err = v.s.forgetIn(ctx, tx, f)
 			return err

@@ -9,6 +9,8 @@ import (
 
 // CheckHealth implements annals.HealthChecker.
 func (v *view) CheckHealth(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, v.s.answerTime()) // the caller's pool has no limit of its own
+	defer cancel()
 	driver.Count(ctx, annals.Result{Requests: 2})
 	wrong, err := v.s.checkRights(ctx)
 	if err != nil {

@@ -58,7 +58,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	if p.Epoch != 0 && !v.s.epoch.exists() {
 		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs", v.s.epoch.name)}
 	}
-	return v.write(ctx, func(q querier) error {
+	return v.write(ctx, func(ctx context.Context, q querier) error {
 		return atomically(ctx, q, func(tx pgx.Tx) error { return v.save(ctx, tx, p) })
 	})
 }
@@ -106,7 +106,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	from, until := r.Bounds()
-	return v.write(ctx, func(q querier) error {
+	return v.write(ctx, func(ctx context.Context, q querier) error {
 		_, err := q.Exec(ctx, v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`),
 			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))

@@ -3,10 +3,13 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -49,7 +52,8 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 		"reset offsets": func(ctx context.Context, s *pgstore.Store) error {
 			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
 		},
-		"skip": func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 5) },
+		"check health": func(ctx context.Context, s *pgstore.Store) error { return s.CheckHealth(ctx) },
+		"skip":         func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 5) },
 		"a transaction that fails": func(ctx context.Context, s *pgstore.Store) error {
 			return s.InTx(ctx, func(context.Context, pgx.Tx, annals.Store) error { return errors.New("of the function") })
 		},
@@ -73,6 +77,8 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 					t.Errorf("%s succeeds on a silent network", what)
 				}
 			})
+			_ = p.l.Close() // the driver would ask the server to cancel, and wait
+			p.cut()
 		})
 	}
 }
@@ -137,4 +143,55 @@ func TestOutcomeBeforeTheContextsEnd(t *testing.T) {
 			t.Fatalf("got %v, want the outcome", err)
 		}
 	}
+}
+
+// Each answer comes in time, but all answers of a write together take too long: the write ends as a whole, and nothing is stored.
+func TestWriteOfManyStatementsOnASlowNetwork(t *testing.T) {
+	t.Parallel()
+	url := tables(t, pgstore.Options{})
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := config.ConnConfig.DialFunc
+	var slow atomic.Bool
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		return slowConn{conn, &slow}, err
+	}
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s, err := pgstore.Open(t.Context(), p, pgstore.Options{WriteTimeout: 2 * answerDelay}) // a write may take ten delays
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	slow.Store(true)
+	// The write has nine statements. All but the first and the last have to be prepared: that is one more answer each.
+	err = s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Epoch: 1, Offsets: []annals.Offset{{ID: "T|1", SeqNr: 1, Time: time.Now()}}})
+	wantKind(t, err, annals.ErrUnavailable)
+	slow.Store(false)
+	if _, ok, err := s.Offsets().Handled(t.Context(), "p", "T|1"); ok || err != nil {
+		t.Errorf("an offset of a write that failed is stored: %v, %v", ok, err)
+	}
+}
+
+// answerDelay is how long answers take on a slow network.
+const answerDelay = 100 * time.Millisecond
+
+// slowConn delays answers.
+type slowConn struct {
+	net.Conn
+	slow *atomic.Bool
+}
+
+func (c slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.slow.Load() && n > 0 {
+		<-time.After(answerDelay)
+	}
+	return n, err
 }

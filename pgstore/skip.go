@@ -40,7 +40,7 @@ func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, 
 // SkipTo implements annals.Skipper.
 func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	var won bool
-	if err := v.write(ctx, func(q querier) (err error) {
+	if err := v.write(ctx, func(ctx context.Context, q querier) (err error) {
 		won, err = v.s.skip(ctx, q, id, n, false)
 		return err
 	}); err != nil || won {
@@ -56,7 +56,7 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.Seq
 // SkipStateTo implements annals.StateSkipper.
 func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	t, last := v.s.stateTable(id), annals.SeqNr(0)
-	err := v.write(ctx, func(q querier) error {
+	err := v.write(ctx, func(ctx context.Context, q querier) error {
 		return atomically(ctx, q, func(tx pgx.Tx) error {
 			if err := t.guard(ctx, tx, id); err != nil {
 				return err

@@ -78,7 +78,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	if err := storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata); err != nil {
 		return invalid(err)
 	}
-	return v.write(ctx, func(q querier) error { return v.s.save(ctx, q, s) })
+	return v.write(ctx, func(ctx context.Context, q querier) error { return v.s.save(ctx, q, s) })
 }
 
 // save stores a snapshot unless a newer one is stored.
@@ -99,7 +99,7 @@ func (s *backend) save(ctx context.Context, q querier, snap annals.Snapshot) err
 }
 
 func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	return v.write(ctx, func(q querier) error {
+	return v.write(ctx, func(ctx context.Context, q querier) error {
 		_, err := q.Exec(ctx, v.s.sql.deleteSnapshots, bounds(id, c)...)
 		return err
 	})

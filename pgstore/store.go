@@ -249,20 +249,12 @@ func (v *view) reader() querier {
 	return v.s.reads
 }
 
-// writer is where v makes a single write: the store's own pool, or the transaction.
-func (v *view) writer() querier {
-	if v.tx != nil {
-		return v.tx.tx
-	}
-	return v.s.write
-}
-
 // write makes a write of one transaction. It repeats the write when the server undid it because of other transactions. When the answer
 // is lost the error is ErrUnknown. Within InTx there is one attempt, and its outcome is certain.
-func (v *view) write(ctx context.Context, do func(q querier) error) error {
+func (v *view) write(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	for attempts := 1; ; attempts++ {
 		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(attempts-1, 1)})
-		err := do(v.writer())
+		err := v.tryWrite(ctx, do)
 		switch {
 		case err == nil || v.tx != nil:
 			return err
@@ -273,4 +265,19 @@ func (v *view) write(ctx context.Context, do func(q querier) error) error {
 			return err
 		}
 	}
+}
+
+// tryWrite makes one attempt of a write: over a connection of the store's own, bounded as a whole, or in the transaction.
+func (v *view) tryWrite(ctx context.Context, do func(ctx context.Context, q querier) error) error {
+	if v.tx != nil {
+		return do(ctx, v.tx.tx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.s.answerTime())
+	defer cancel()
+	conn, err := v.s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return do(ctx, conn)
 }
