@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/aggregate"
 )
 
-// recorder is an Observer that writes down what it is told.
+// recorder is an Observer that records its calls.
 type recorder struct {
 	mu    sync.Mutex
 	calls []string

@@ -323,7 +323,7 @@ func TestProjections(t *testing.T) {
 	})
 }
 
-// An event that is written between the look and the delete is not deleted: the projections have not been asked about it.
+// An event that is written after the check and before the delete is not deleted: the projections have not been asked about it.
 func TestDeletesOnlyWhatItLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{0, 5} { // also after events that are deleted already

@@ -243,7 +243,7 @@ func zipped(t *testing.T, data []byte) []byte {
 	return b.Bytes()
 }
 
-// Written by the Jackson serializer of Pekko 1.1, which had 39,000 letters for an address.
+// Written by the Jackson serializer of Pekko 1.1, for an address of 39,000 letters.
 const jacksonGzip = "H4sIAAAAAAAA/+3HsQmAMBAAwFXCj+E2wotNMJAvxd3TWGeCu+7eODPnVRVH9PHc7W8TERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERGRbeJb8dKZr2aYAAA="
 
 func TestJSONReadsWhatJacksonCompressed(t *testing.T) {

@@ -67,7 +67,7 @@ func TestAggregateInTx(t *testing.T) {
 	s.want(t, 1, true)
 
 	if err := place(t.Context(), s.store, s.own.table, "o-2", Place{Item: "ink"}); !errors.Is(err, annals.ErrConstraint) { // a condition fails
-		t.Errorf("an order of what is sold out: %v", err)
+		t.Errorf("an order of a sold-out item: %v", err)
 	}
 	s.want(t, 1, true, false)
 

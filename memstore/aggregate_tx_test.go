@@ -31,7 +31,7 @@ func TestAggregateInTx(t *testing.T) {
 		t.Error(err)
 	}
 	if err := place(t.Context(), s, "o-2", Place{Item: "pen"}); !errors.Is(err, errSoldOut) {
-		t.Errorf("an order of what is sold out: %v", err)
+		t.Errorf("an order of a sold-out item: %v", err)
 	}
 	failed := errors.New("the function's own")
 	err := s.InTx(t.Context(), func(ctx context.Context, tx memstore.Tx, in annals.Store) error {

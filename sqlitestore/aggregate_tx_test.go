@@ -58,7 +58,7 @@ func TestAggregateInTx(t *testing.T) {
 	wantShop(t, s, 1, 1, 1)
 
 	if err := place(t.Context(), s, "o-2", Place{Item: "ink"}); !errors.Is(err, errSoldOut) { // there is no such row
-		t.Errorf("an order of what is sold out: %v", err)
+		t.Errorf("an order of a sold-out item: %v", err)
 	}
 	wantShop(t, s, 1, 1, 1, 0)
 

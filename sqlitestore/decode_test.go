@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// mark is in every text and blob of which an error must not contain anything.
+// mark is part of every text and blob of a row. No error may contain it.
 const mark = "§"
 
 // decoders are all decoders of rows, with their numbers of columns. They panic when they accept values that could not have been

@@ -48,7 +48,7 @@ func TestDeletedRows(t *testing.T) {
 		t.Errorf("%d rows are left, want the newest alone", n)
 	}
 	if r := mustAppend(t, s, young); !r.Repeated || r.SeqNr != 8 {
-		t.Errorf("a very late retry, of which the newest row tells: %+v", r)
+		t.Errorf("a very late retry, which only the newest row shows: %+v", r)
 	}
 	_, err = s.Journal().Append(t.Context(), old)
 	wantKind(t, err, annals.ErrConflict)

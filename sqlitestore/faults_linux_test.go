@@ -18,8 +18,8 @@ import (
 	"github.com/annals-go/annals/storetest"
 )
 
-// Histories are linearizable while COMMITs fail, with and without effect, and another process takes the lock: no false conflict, no
-// write lost, none stored twice.
+// Histories are linearizable while COMMITs fail, with and without effect, and another process takes the lock: no conflict is false,
+// no write is lost, and none is stored twice.
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken
@@ -120,7 +120,7 @@ func (b *broken) fail(tb testing.TB, s annals.Store) func() map[string]int {
 	}
 }
 
-// commitDisk is a disk, and decides how the COMMITs end that wrote to it.
+// commitDisk is a disk that decides how the COMMITs on it end.
 type commitDisk struct {
 	*disk
 	commits func() (code int32) // guarded by disk.mu; nil: all succeed

@@ -4,7 +4,7 @@
 //	orders [-store mem:] schema     prints the statements that create the tables
 //	orders [-store mem:] migrate    creates the tables, or upgrades them
 //	orders [-store mem:] check      says whether the store can be read and written
-//	orders [-store mem:] tour       takes each step once and says what happened
+//	orders [-store mem:] tour       takes each step once and prints what happened
 package main
 
 import (

@@ -58,7 +58,7 @@ forgotten: status "", number 0
 the id can be used again: placed, number 1
 `
 
-// The same program says the same on every store, also when its tables are there already.
+// The program has the same output on every store, also when its tables exist already.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]string{
@@ -89,7 +89,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// A store that is not migrated is not opened, but for memory, which has nothing to migrate.
+// A store that is not migrated is not opened. Memory is the exception: it has nothing to migrate.
 func TestNotMigrated(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]string{
