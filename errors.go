@@ -91,7 +91,7 @@ func (e *Error) Is(target error) bool { return target == e.Kind }
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeToRetry reports whether the same write, with the same WriteID, may simply be sent again.
+// SafeToRetry reports whether the caller may send the same write again, with the same WriteID.
 func SafeToRetry(err error) bool {
 	return errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnavailable)
 }

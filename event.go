@@ -4,7 +4,7 @@ import "time"
 
 // Payload is an encoded value. After it was handed over, by a caller or by a store, neither changes Data: both may keep it.
 type Payload struct {
-	SerializerID int32  // who can read Data; Akka's numbers where they exist. 0 is no payload: ErrInvalid in a write
+	SerializerID int32  // the format of Data; Akka's numbers where they exist. 0 is no payload: ErrInvalid in a write
 	Manifest     string // which type, in which version; chosen by the user, never a Go type name
 	Data         []byte
 }
@@ -27,7 +27,7 @@ type Commit struct {
 	After    SeqNr      // the last SeqNr the writer knows: the optimistic lock, never optional
 	Events   []NewEvent // stored all or none, numbered After+1 …
 	Snapshot *Snapshot  // optional, of the state after the last event, stored with the events; see Capabilities
-	WriteID  WriteID    // a new one for every write: with the same one for two writes, a conflict between them is not noticed; zero: the store chooses one
+	WriteID  WriteID    // a new one for every write: two writes with the same WriteID count as one write that is repeated; zero: the store chooses one
 }
 
 // Receipt says what a write did.
@@ -48,7 +48,7 @@ type Event struct {
 	Tags     []string
 	Metadata Payload
 	Adapter  string
-	WriteID  WriteID // zero when the table keeps none
+	WriteID  WriteID // zero when the store's table does not keep it
 }
 
 // Offset is the place of e in the order of Query.

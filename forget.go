@@ -17,12 +17,12 @@ type Forgetting struct {
 	// Age is how long ago the last part of the entity must have been deleted, by the store's clock. Where the store does not know when
 	// that was, it counts from a later time. ForgetAge is right while there may be writers; 0 forgets at once.
 	Age time.Duration
-	// DryRun only asks whether it would be forgotten.
+	// DryRun removes nothing: Forget only returns whether the entity would be forgotten.
 	DryRun bool
 }
 
 // Forgetter is an optional ability of a Store: it removes what deletes leave of an entity, so that the store knows nothing
-// of it any more. That is the end of every promise about its numbers; package cleanup says what that means.
+// of it any more. From then on no promise about its numbers holds; package cleanup explains the consequences.
 type Forgetter interface {
 	// Forget removes what keeps the last number of the entity's journal, and the tombstone of its state with the
 	// additional columns beside it. Change handlers are not called. It returns true when nothing is left, also of an

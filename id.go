@@ -53,10 +53,10 @@ func (id PersistenceID) validate(l Limits) error {
 	return nil
 }
 
-// SliceCount is how many slices the ids of one store fall into. It is part of what is stored and never changes.
+// SliceCount is the number of slices into which the ids of a store are divided. Stores keep the slices of ids, so it never changes.
 const SliceCount = 1024
 
-// Slice is the unit in which followers share work: |Java's String.hashCode of id| mod SliceCount, as Akka and Pekko
+// Slice returns the slice of id, by which followers divide their work: |Java's String.hashCode of id| mod SliceCount, as Akka and Pekko
 // compute it (Persistence.sliceForPersistenceId, Akka 2.10). The hash runs over UTF-16 code units.
 func (id PersistenceID) Slice() int {
 	var h int32

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Recoverer is an optional ability of a Store: the newest snapshot and the events after it in one round trip.
+// Recoverer is an optional ability of a Store: it reads the newest snapshot and the events after it together.
 type Recoverer interface {
 	// Recover is the function Recover for this store; the same rules hold for it.
 	Recover(ctx context.Context, id PersistenceID, snapshot func(Snapshot) error, event func(Event) error) (SeqNr, error)

@@ -68,8 +68,8 @@ func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	go save()
 }
 
-// Wait returns when the snapshots of the commands answered so far are saved, or with ctx's error when that has ended. A process
-// that is frozen or ended once it has answered calls Wait first. A later command replaces a snapshot that got lost.
+// Wait returns when the snapshots of the commands answered so far are saved, or with ctx's error when that has ended. Call
+// Wait before the process ends or is suspended. A snapshot that is lost is no harm: a later command takes the next one.
 func (r *Repository[C, S, R]) Wait(ctx context.Context) error {
 	for _, done := range r.saves.underWay() {
 		select {

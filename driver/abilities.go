@@ -83,7 +83,7 @@ func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n a
 	return d.SkipStateTo(k.in, id, n)
 }
 
-// FindStates is annals.StateFinder. Whether the type has the column is the Driver's to say.
+// FindStates is annals.StateFinder. The Driver checks whether the type has the column.
 func (a Abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	d, err := ability[annals.StateFinder](a.Store, a.caps.States, nil)
 	return each(ctx, a.Store, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
@@ -119,8 +119,8 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 	return nil
 }
 
-// Watch is the method of an annals.Watcher, for a Store whose Driver is one. Watches that are open when the store is closed are the
-// Driver's to end.
+// Watch is the method of an annals.Watcher, for a Store whose Driver is one. The Driver ends the
+// watches that are open when the store is closed.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struct{}, err error) {
 	k := s.start(ctx, annals.Call{Op: "watch"})
 	defer k.end(&err)

@@ -158,13 +158,13 @@ func (s *Store) leave(write bool) {
 	}
 }
 
-// Read runs fn as the operation c of s, one that only reads: for what a store offers beside the contracts.
+// Read runs fn as the operation c of s, one that only reads. It is for methods of a store that are not in the contracts.
 func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
 	return run(ctx, s, c, false, fn)
 }
 
-// Write runs fn as the operation c of s, one that writes: for what a store offers beside the contracts. A transaction is one, with the
-// Op "transaction".
+// Write runs fn as the operation c of s, one that writes. It is for methods of a store that are not in the contracts, such as InTx, whose
+// Op is "transaction".
 func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
 	return run(ctx, s, c, true, fn)
 }

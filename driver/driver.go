@@ -12,8 +12,8 @@ import (
 // A Driver may also be an annals.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher or HealthChecker, and a
 // Bracketer.
 //
-// Loops and Recover call the caller's code in between. There a Driver reads the backend within Fetch and holds nothing while
-// it yields. Everywhere a Driver may say with Count what a call has cost.
+// Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or
+// connection while it yields. With Count a Driver may report what any call has cost.
 type Driver interface {
 	// Capabilities are read once, by New.
 	Capabilities() annals.Capabilities
@@ -32,8 +32,8 @@ type Driver interface {
 	Close() error
 }
 
-// Bracketer is an optional ability of a Driver: it is told before and after the backend is used, such as to set savepoints within a
-// transaction. A call is one use; in loops and in Recover each Fetch is one.
+// Bracketer is an optional ability of a Driver: it is told before and after the backend is used, for example to set savepoints within
+// a transaction. A call is one use; in loops and in Recover each Fetch is one.
 type Bracketer interface {
 	// Begin returns the context for the use. An error refuses the use; End is not called then.
 	Begin(ctx context.Context, c annals.Call) (context.Context, error)

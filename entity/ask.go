@@ -14,8 +14,8 @@ import (
 // everything that c decided, and everything that c was decided on, is stored. A rejection is the error of Decide, unchanged.
 //
 // An answer that wrote nothing, such as a rejection, is given once the store has confirmed that no other owner had written to
-// the entity when Ask was called. That takes one look at the store for all commands that are answered together, and none when
-// one of them writes or the entity has just been loaded. Options.SingleOwner does without.
+// the entity when Ask was called. That takes one read for all commands that are answered together, and none when one of
+// them writes or the entity has just been loaded. With Options.SingleOwner the store is not asked.
 //
 // When ctx ends before c was decided, c does nothing and the error is ErrUnavailable with ctx's error. When it ends later
 // the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once.
@@ -24,14 +24,14 @@ func (r *Runtime[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
 	return result.Reply, err
 }
 
-// Fresh is Ask without what Options.SingleOwner allows: an answer that wrote nothing is confirmed by the store.
+// Fresh is Ask as if Options.SingleOwner were not set: an answer that wrote nothing is confirmed by the store.
 func (r *Runtime[C, S, R]) Fresh(ctx context.Context, id string, c C) (R, error) {
 	result, err := r.do(ctx, id, asking, anyNumber, c, true)
 	return result.Reply, err
 }
 
-// Do is Ask with the entity's number after the command. No other state of the entity has or gets this number: for a durable state,
-// whose commands otherwise share a revision when they are written together, a command of Do ends its write.
+// Do is Ask with the entity's number after the command. No other state of the entity ever has this number. Commands to a
+// durable state that are written together share a revision, so a command of Do is the last one of its write.
 func (r *Runtime[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
 	return r.do(ctx, id, doing, anyNumber, c, false)
 }

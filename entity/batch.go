@@ -138,7 +138,7 @@ func (b *batch[C, S, R]) answerStored() {
 	})
 }
 
-// send writes b, or looks whether another owner has written.
+// send writes b, or asks the store whether another owner has written.
 func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
 	b.ctx = onBehalf(r.writes.context(), b.commands)
 	if b.write.Empty {

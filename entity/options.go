@@ -40,7 +40,7 @@ type Options struct {
 	Metadata func(ctx context.Context) annals.Payload
 
 	// Observer is told once of each operation of the Runtime: "load" reads an entity, "write" writes what the commands of a batch
-	// decided, with all tries, "confirm" looks whether another owner has written, "snapshot" saves a snapshot and deletes what it makes
+	// decided, with all tries, "confirm" asks the store whether another owner has written, "snapshot" saves a snapshot and deletes what it makes
 	// superfluous. Call.Store is "entity". The operations of stores have other names, so a store and its hosts can share an Observer.
 	// Result.Requests is 0: the store counts those. The context of an operation has the values of the caller's, or, where several
 	// callers share the operation, annals.Callers has their contexts; the store gets the same. May be nil.

@@ -10,7 +10,7 @@ import (
 // Ref is the entity named id. Nothing is activated yet.
 func (r *Runtime[C, S, R]) Ref(id string) Ref[C, S, R] { return Ref[C, S, R]{r, id} }
 
-// Ref is an entity to talk to. It is a plain value: copying it is cheap, and it keeps nothing in memory.
+// Ref sends commands to one entity of a Runtime. It is a plain value: copying it is cheap, and it keeps nothing in memory.
 type Ref[C, S, R any] struct {
 	runtime *Runtime[C, S, R]
 	id      string

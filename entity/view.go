@@ -12,8 +12,8 @@ import (
 // entity runs no command, so it should be short.
 //
 // View returns when everything that the state depends on is stored and, unless Options.SingleOwner is set, the store has confirmed
-// that no other owner had written to the entity when View was called, as for an answer of Ask that wrote nothing. When that is not so the
-// entity is loaded again and fn is called again: what the last call saw counts. fn is not called after View has returned.
+// that no other owner had written to the entity when View was called, as for an answer of Ask that wrote nothing. When another
+// owner has written, the entity is loaded and fn is called once more: only the last call counts. fn is not called after View has returned.
 //
 // An error of fn is returned unchanged; a panic of fn is ErrPanic. When ctx ends first the error is ErrUnavailable with ctx's error.
 func (r *Runtime[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {

@@ -13,7 +13,7 @@ import (
 
 // Options of a Store. The zero Options work.
 type Options struct {
-	// StateTypes says what is special about the durable states of an entity type. Table is ignored.
+	// StateTypes describes, by entity type, states with columns or a change handler of their own. Table is ignored.
 	StateTypes map[string]annals.StateType[Tx]
 	// Observer is told of every call. It may be nil.
 	Observer annals.Observer

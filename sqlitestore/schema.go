@@ -192,7 +192,7 @@ func Schema(o Options) string {
 }
 
 // Migrate creates the file at path, or upgrades the tables of an older release in it, and runs Options.Init: everything that Open
-// does by itself unless Options.NoMigration forbids it. What is as it has to be stays as it is. Its errors are those of Open.
+// does by itself unless Options.NoMigration forbids it. It changes nothing that is up to date. Its errors are those of Open.
 func Migrate(ctx context.Context, path string, o Options) error {
 	o.NoMigration = false
 	s, err := Open(ctx, path, o)

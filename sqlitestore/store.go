@@ -19,7 +19,7 @@ const (
 
 // Options of a Store. The zero Options work.
 type Options struct {
-	// StateTypes says what is special about the durable states of an entity type. Init creates their tables and additional columns;
+	// StateTypes describes, by entity type, states with a table, columns or a change handler of their own. Init creates their tables and additional columns;
 	// it need not do so where they exist. Columns of the store that an older StateTable did not have are added.
 	StateTypes map[string]annals.StateType[*sql.Tx]
 	// Init creates tables, columns and indexes of the program's own. It runs each time the store opens, in the transaction that creates
