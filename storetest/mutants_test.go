@@ -41,6 +41,8 @@ func TestMutants(t *testing.T) {
 			[]string{"TRUNCATE-1", "TRUNCATE-2", "TRUNCATE-6"}},
 		{"replays from after what it has looked for", func() annals.Store { return hastyTail{memstore.New()} },
 			[]string{"REPLAY-6"}},
+		{"reads one of its shards late", func() annals.Store { return lateShard{memstore.New()} },
+			[]string{"REPLAY-6", "TRUNCATE-4"}},
 		{"gives each event of a commit a time of its own", func() annals.Store { return ownTimes{memstore.New()} },
 			[]string{"REPLAY-4"}},
 		{"recovers without looking again", func() annals.Store { return hastyRecovery{memstore.New()} },
@@ -53,6 +55,8 @@ func TestMutants(t *testing.T) {
 			[]string{"SNAPSHOT-1", "SNAPSHOT-2", "RECOVER-6"}},
 		{"looks for snapshots in one half of its numbers, then in the other", func() annals.Store { return halfLooks{memstore.New()} },
 			[]string{"SNAPSHOT-9"}},
+		{"reads the halves of a snapshot one after the other", func() annals.Store { return tornSnapshots{memstore.New()} },
+			[]string{"SNAPSHOT-10"}},
 		{"says conflict where it cannot know", func() annals.Store { return surePuts{memstore.New()} },
 			[]string{"STATE-22", "STATE-23"}},
 		{"forgets revisions after a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
@@ -294,6 +298,29 @@ func (s halfLookSnapshots) Latest(ctx context.Context, id annals.PersistenceID, 
 		runtime.Gosched() // as a network would
 	}
 	return annals.Snapshot{}, false, nil
+}
+
+// tornSnapshots reads the first half of a snapshot, then the second, which may be of a later save.
+type tornSnapshots struct{ *memstore.Store }
+
+func (s tornSnapshots) Snapshots() annals.SnapshotStore {
+	return tornSnapshotStore{s.Store.Snapshots()}
+}
+
+type tornSnapshotStore struct{ annals.SnapshotStore }
+
+func (s tornSnapshotStore) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	first, ok, err := s.SnapshotStore.Latest(ctx, id, c)
+	if !ok || err != nil {
+		return first, ok, err
+	}
+	runtime.Gosched() // as a network would
+	second, ok, err := s.SnapshotStore.Latest(ctx, id, c)
+	if ok && len(first.Data) == len(second.Data) {
+		half := len(first.Data) / 2
+		second.Data = slices.Concat(first.Data[:half], second.Data[half:])
+	}
+	return second, ok, err
 }
 
 type surePuts struct{ *memstore.Store }

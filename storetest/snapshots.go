@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -67,6 +70,7 @@ var snapshotCases = append(snapshotTable(), []testCase{
 	{id: "SNAPSHOT-7", about: "entities do not mix", needs: needs(snapshots), run: snapshotsDoNotMix},
 	{id: "SNAPSHOT-8", about: "a delete up to a number below the newest keeps the newest", needs: needs(snapshots), run: pruneKeepsNewest},
 	{id: "SNAPSHOT-9", about: "there is always a snapshot while new ones are saved and older ones deleted", needs: needs(snapshots), run: alwaysOneSnapshot},
+	{id: "SNAPSHOT-10", about: "a large snapshot that is saved again under its number is read whole, and is that saved last", needs: needs(events, snapshots), run: largeSavedAgain},
 }...)
 
 // snapshotTable are the cases that only load a snapshot of the fixture.
@@ -254,6 +258,84 @@ func alwaysOneSnapshot(h *harness) {
 	if err := errors.Join(errs...); err != nil {
 		h.Fatalf("saves, deletes and reads of snapshots side by side: %v", err)
 	}
+}
+
+// largeSavedAgain saves large snapshots of one number while others read them. A store that keeps such a snapshot in parts must not mix the
+// parts of two saves, nor lose those of the last one.
+func largeSavedAgain(h *harness) {
+	const readers = 2
+	id, versions := h.id(), h.volume(10, 4)
+	last := h.write(id, 0, 1)
+	size := 450_000 // more than an item of DynamoDB holds
+	if limit := h.caps.Limits.MaxBytes; limit > 0 {
+		size = min(size, limit/2)
+	}
+	err := h.saveVersion(id, last, 1, size)
+	for errors.Is(err, annals.ErrTooLarge) && size > 10_000 {
+		size /= 2
+		err = h.saveVersion(id, last, 1, size)
+	}
+	if err != nil {
+		h.Fatalf("save a snapshot of %d bytes: got error %v, want none", size, err)
+	}
+	var saved, reading atomic.Int64
+	saved.Store(1)
+	reading.Store(readers)
+	errs := make([]error, 1+readers)
+	together(len(errs), func(i int) {
+		if i == 0 {
+			for version := int64(2); (version <= int64(versions) || reading.Load() > 0) && errs[0] == nil; version++ {
+				errs[0] = h.saveVersion(id, last, version, size)
+				saved.Store(version)
+			}
+			return
+		}
+		defer reading.Add(-1)
+		for round := 0; round < versions && errs[i] == nil; round++ {
+			before := saved.Load()
+			s, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+			if errs[i] = err; err == nil {
+				errs[i] = versionFault(s, ok, before, size)
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		h.Fatalf("saves and reads of a large snapshot side by side: %v", err)
+	}
+	h.deleteTo(id, last)
+	var got annals.Snapshot
+	recovered, err := annals.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error { got = s; return nil }, func(annals.Event) error { return nil })
+	if err == nil {
+		err = versionFault(got, true, saved.Load(), size)
+	}
+	if err != nil || recovered != last {
+		h.Errorf("recovery by a large snapshot that was saved %d times: got last number %d, error %v, want %d", saved.Load(), recovered, err, last)
+	}
+}
+
+// versionData is a number and bytes that cannot be compressed, which follow from the number.
+func versionData(version int64, size int) []byte {
+	data := make([]byte, size)
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[:], uint64(version))
+	_, _ = rand.NewChaCha8(seed).Read(data[copy(data, seed[:8]):])
+	return data
+}
+
+func (h *harness) saveVersion(id annals.PersistenceID, n annals.SeqNr, version int64, size int) error {
+	return h.store.Snapshots().Save(h.ctx, annals.Snapshot{ID: id, SeqNr: n, Payload: annals.Payload{SerializerID: 4, Data: versionData(version, size)}})
+}
+
+// versionFault says what is wrong with a snapshot that is to be whole, and of version oldest or a later one.
+func versionFault(s annals.Snapshot, ok bool, oldest int64, size int) error {
+	if !ok || len(s.Data) != size {
+		return fmt.Errorf("newest snapshot: got %v with %d bytes, want %d bytes", ok, len(s.Data), size)
+	}
+	version := int64(binary.BigEndian.Uint64(s.Data))
+	if version < oldest || !bytes.Equal(s.Data, versionData(version, size)) {
+		return fmt.Errorf("newest snapshot: got one that begins with version %d, want version %d or a later one, whole", version, oldest)
+	}
+	return nil
 }
 
 func repeatedSnapshotDeletes(h *harness) {
