@@ -122,7 +122,7 @@ func TestRetriesAreIdentical(t *testing.T) {
 	})
 }
 
-// Guards "e.current, e.next = b, …" in entity.write: commands are decided while a write is in flight, on what it will
+// Guards "e.current, e.next = b, …" in entity.seal: commands are decided while a write is in flight, on what it will
 // produce, and share the next one.
 func TestWaitingCommandsShareTheNextWrite(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {

@@ -41,7 +41,7 @@ func TestContextEndsBeforeTheCommandIsDecided(t *testing.T) {
 	})
 }
 
-// Guards the second select in Runtime.ask, and that only Runtime.finish recycles a command: the answer of a command whose
+// Guards the second select in Runtime.submit, and that only answered commands are recycled: the answer of a command whose
 // caller has left is dropped.
 func TestContextEndsInFlight(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {

@@ -34,7 +34,7 @@ func forget(s annals.Store) func(ctx context.Context) error {
 	}
 }
 
-// Two callers and a write in flight: Evict waits for the commands before it, those behind it wait for Evict, and what was forgotten does
+// Two callers and a write in flight: Evict waits for the commands before it, those after it wait for Evict, and what was forgotten does
 // not come back.
 func TestEvict(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
@@ -56,7 +56,7 @@ func TestEvict(t *testing.T) {
 				})
 			}()
 			synctest.Wait()
-			behind := ask(t.Context(), rt, 1)
+			later := ask(t.Context(), rt, 1)
 			read := view(t.Context(), rt)
 			synctest.Wait()
 			g.pass()
@@ -75,13 +75,13 @@ func TestEvict(t *testing.T) {
 			if _, err := rt.Ask(ctx, "a", 1); !errors.Is(err, annals.ErrUnavailable) {
 				t.Errorf("%v of a command during Evict, want that it waited in vain", err)
 			}
-			unanswered(t, behind)
+			unanswered(t, later)
 			close(goOn)
 			if err := <-evicted; err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
-			answered(t, behind, 1, nil)
+			answered(t, later, 1, nil)
 			if got := <-read; got.err != nil || got.number > 1 {
 				t.Errorf("saw %+v of a forgotten entity", got)
 			}
@@ -179,7 +179,7 @@ func TestEvictDropsFromMemory(t *testing.T) {
 	})
 }
 
-// A caller of Evict that gives up leaves the entity as it is; Shutdown waits for one that does not, and refuses what waits behind it.
+// A caller of Evict that gives up leaves the entity as it is; Shutdown waits for one that does not, and refuses what waits for it.
 func TestEvictGivenUp(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestEvictGivenUp(t *testing.T) {
 			goOn, evicted := make(chan struct{}), make(chan error, 1)
 			go func() { evicted <- rt.Evict(t.Context(), "a", func(context.Context) error { <-goOn; return nil }) }()
 			synctest.Wait()
-			behind := ask(t.Context(), rt, 1)
+			later := ask(t.Context(), rt, 1)
 			synctest.Wait()
 			if err := rt.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Shutdown: %v", err)
@@ -213,7 +213,7 @@ func TestEvictGivenUp(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
-			answered(t, behind, 0, annals.ErrClosed)
+			answered(t, later, 0, annals.ErrClosed)
 			if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
 				t.Errorf("%v, %d in memory", err, rt.Len())
 			}

@@ -195,7 +195,7 @@ func ExampleOptions_observer() {
 	// 5 <nil>
 }
 
-// Of a wallet the store keeps two snapshots and the events behind the older one.
+// Of a wallet the store keeps two snapshots and the events after the older one.
 func ExampleOptions() {
 	wallets, err := entity.New(memstore.New(), wallet, entity.Options{
 		MaxEntities:   10_000,

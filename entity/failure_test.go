@@ -87,7 +87,7 @@ func TestConflictsEndAtMaxRetries(t *testing.T) {
 	})
 }
 
-// Guards failAll and the reload behind it: the commands of a failed write fail, those behind them are decided again.
+// Guards failAll and the reload after it: the commands of a failed write fail, those of the next batch are decided again.
 func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // Guards Runtime.queue: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
-func TestCommandsWaitForRoom(t *testing.T) {
+func TestCommandsWaitForMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()

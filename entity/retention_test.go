@@ -81,7 +81,7 @@ type named struct {
 	Sum int
 }
 
-// Guards Restore behind a snapshot and behind a stored state.
+// Guards Restore after a snapshot and after a stored state.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	restore := func(id string, n named) named { n.id = id; return n }

@@ -313,7 +313,7 @@ func TestRebuildWhenDecodingPanics(t *testing.T) {
 			rt, _ := entity.New(s, b, entity.Options{Logger: quiet, Observer: counted})
 			mustAsk(t, rt, 0, 3)
 			if counted.events != 4 {
-				t.Errorf("the Observer was told of %d events, want 1 behind the snapshot and all 3", counted.events)
+				t.Errorf("the Observer was told of %d events, want 1 after the snapshot and all 3", counted.events)
 			}
 		})
 	}
