@@ -62,17 +62,13 @@ func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of f
 // Newest is annals.Query.
 func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	f.Limit = 1
-	for moment, err := range q.moments(ctx, stretch{Filter: f, partition: q.commits, has: attrEvents, backward: true}) {
-		if err != nil {
-			return annals.Offset{}, err
-		}
-		es, err := eventsOf(moment, f)
-		if err != nil {
-			return annals.Offset{}, err
-		}
-		if len(es) > 0 {
-			return es[len(es)-1].Offset(), nil
-		}
+	newestFirst := func(moment []plan.Item, f annals.Filter) ([]annals.Event, error) {
+		all, err := eventsOf(moment, f)
+		slices.Reverse(all)
+		return all, err
+	}
+	for e, err := range results(f, q.moments(ctx, stretch{Filter: f, partition: q.commits, has: attrEvents, backward: true}), newestFirst) {
+		return e.Offset(), err
 	}
 	return annals.Offset{}, nil
 }
