@@ -76,7 +76,7 @@ func FuzzHostileRows(f *testing.F) {
 			t.Helper()
 			n := annals.NewEvent{Payload: e.Payload, Metadata: e.Metadata, Adapter: e.Adapter}
 			if err := (annals.Commit{ID: id, After: max(e.SeqNr, 1) - 1, Events: []annals.NewEvent{n}}).Validate(annals.Limits{}); err != nil || e.SeqNr < 0 {
-				t.Errorf("event %d was read, which nobody can write: %v", e.SeqNr, err)
+				t.Errorf("event %d was read, which no writer stores: %v", e.SeqNr, err)
 			}
 		}
 		snapshot := func(n annals.Snapshot) {
@@ -85,7 +85,7 @@ func FuzzHostileRows(f *testing.F) {
 				n.SeqNr = 1
 			}
 			if err := n.Validate(annals.Limits{}); err != nil {
-				t.Errorf("a snapshot was read that nobody can write: %v", err)
+				t.Errorf("a snapshot was read that no writer stores: %v", err)
 			}
 		}
 		state := func(n annals.State) {
@@ -96,7 +96,7 @@ func FuzzHostileRows(f *testing.F) {
 			}
 			w := annals.StateWrite{ID: id, After: n.Revision - 1, Payload: n.Payload, Metadata: n.Metadata}
 			if err := w.Validate(op, annals.Limits{}); err != nil {
-				t.Errorf("a state was read that nobody can write: %v", err)
+				t.Errorf("a state was read that no writer stores: %v", err)
 			}
 		}
 
@@ -400,7 +400,7 @@ func hostileText(what byte, length int64, script *[]byte) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(string(take(script, int(length))), "\x00", "0"), mark)
 }
 
-// take removes n bytes from a script; behind its end they are zero.
+// take removes n bytes from a script; after its end they are zero.
 func take(script *[]byte, n int) []byte {
 	part := make([]byte, n)
 	*script = (*script)[copy(part, *script):]

@@ -48,7 +48,7 @@ func (s longErrors) Journal() annals.Journal {
 	}}
 }
 
-// fillsHoles stores a commit with any After above the last number, behind events that make the numbers consecutive.
+// fillsHoles stores a commit with any After above the last number, after events that make the numbers consecutive.
 type fillsHoles struct{ *memstore.Store }
 
 func (s fillsHoles) Journal() annals.Journal {
