@@ -42,10 +42,10 @@ var rules = []struct {
 	{pkg: "projection", may: "root codec query"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics"},
-	{pkg: "memstore", may: "root driver internal/panics internal/storeurl internal/writes"},
-	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
+	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -57,7 +57,8 @@ var rules = []struct {
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/panics", may: "root"},
-	{pkg: "internal/progress", may: "root"},
+	{pkg: "internal/position", may: "root"}, // for stores
+	{pkg: "internal/progress", may: "root"}, // for hosts
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores

@@ -47,6 +47,7 @@ type Limits struct {
 	MaxBytes      int  // per write, a Commit, a StateWrite or a Snapshot: payloads and metadata with their manifests, tags, adapters
 	MaxIDBytes    int  // of a PersistenceID
 	MaxIDChars    int  // of a PersistenceID, in characters (code points), for columns that count characters
+	MaxOffsets    int  // per Progress
 	FirstSnapshot bool // the first Commit of an entity must carry a Snapshot (tables of the event-store-adapter family)
 }
 

@@ -63,7 +63,7 @@ func TestUnsupportedRefusesEverything(t *testing.T) {
 	add(err)
 	_, err = s.Offsets().Load(ctx, "p", annals.SliceRange{})
 	add(err)
-	_, _, err = s.Offsets().Handled(ctx, "p", "a")
+	_, err = s.Offsets().Handled(ctx, "p", "a")
 	add(err)
 	add(s.Offsets().Save(ctx, annals.Progress{}))
 	add(s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}))

@@ -88,11 +88,11 @@ func (unsupportedStates) Delete(_ context.Context, w StateWrite) (Receipt, error
 
 type unsupportedOffsets struct{}
 
-func (unsupportedOffsets) Load(context.Context, string, SliceRange) ([]Offset, error) {
-	return nil, refuse("load offsets", "")
+func (unsupportedOffsets) Load(context.Context, string, SliceRange) ([]Position, error) {
+	return nil, refuse("load positions", "")
 }
-func (unsupportedOffsets) Handled(_ context.Context, _ string, id PersistenceID) (Offset, bool, error) {
-	return Offset{}, false, refuse("load offset", id)
+func (unsupportedOffsets) Handled(context.Context, string, ...PersistenceID) ([]Offset, error) {
+	return nil, refuse("load offsets", "")
 }
 func (unsupportedOffsets) Save(context.Context, Progress) error { return refuse("save offsets", "") }
 func (unsupportedOffsets) Reset(context.Context, string, SliceRange, Offset) error {

@@ -121,8 +121,9 @@ func (c SnapshotCriteria) ValidateDelete(id PersistenceID, l Limits) error {
 	return nil
 }
 
-// Validate says what is wrong with p: nil or ErrInvalid. op is the operation that p, or a part of it, is for.
-func (p Progress) Validate(op string) error {
+// Validate says what is wrong with p for a store with limits l: nil, ErrInvalid or ErrTooLarge. op is the operation that p, or a part of it,
+// is for.
+func (p Progress) Validate(op string, l Limits) error {
 	var faults []error
 	if p.Projection == "" || !validText(p.Projection) {
 		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", Quote(p.Projection)))
@@ -132,10 +133,17 @@ func (p Progress) Validate(op string) error {
 		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
 	}
 	for _, o := range p.Offsets {
-		faults = append(faults, o.ID.validate(Limits{}))
+		fault := o.ID.validate(l)
+		if fault == nil && !p.Slices.Contains(o.ID.Slice()) {
+			fault = fmt.Errorf("%s is of slice %d, not of %s", Quote(string(o.ID)), o.ID.Slice(), p.Slices)
+		}
+		faults = append(faults, fault)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &Error{Op: op, Kind: ErrInvalid, Err: err}
+	}
+	if n := len(p.Offsets); l.MaxOffsets > 0 && n > l.MaxOffsets {
+		return &Error{Op: op, Kind: ErrTooLarge, Err: fmt.Errorf("%d offsets, the store takes %d", n, l.MaxOffsets)}
 	}
 	return nil
 }

@@ -95,14 +95,14 @@ func TestSnapshotProgressAndFilterValidate(t *testing.T) {
 		"read of a long id": {annals.PersistenceID("ab").ValidateRead("replay", annals.Limits{MaxIDBytes: 1}), annals.ErrInvalid},
 		"bounded delete":    {annals.SnapshotCriteria{MaxSeqNr: 3}.ValidateDelete("a", annals.Limits{}), nil},
 		"unbounded delete":  {annals.SnapshotCriteria{MinSeqNr: 3}.ValidateDelete("a", annals.Limits{}), annals.ErrInvalid},
-		"progress":          {annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "a"}}}.Validate("save offsets"), nil},
-		"nameless progress": {annals.Progress{}.Validate("save offsets"), annals.ErrInvalid},
+		"progress":          {annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "a"}}}.Validate("save offsets", annals.Limits{}), nil},
+		"nameless progress": {annals.Progress{}.Validate("save offsets", annals.Limits{}), annals.ErrInvalid},
 		"filter":            {annals.Filter{}.Validate("query events"), nil},
 		"negative slices":   {annals.Filter{Slices: annals.SliceRange{From: -1, To: 4}}.Validate("query events"), annals.ErrInvalid},
 		"empty slices":      {annals.Filter{Slices: annals.SliceRange{From: 4, To: 4}}.Validate("query events"), annals.ErrInvalid},
 		"negative limit":    {annals.Filter{Limit: -1}.Validate("query events"), annals.ErrInvalid},
 		"negative behind":   {annals.Filter{Behind: -1}.Validate("query events"), annals.ErrInvalid},
-		"slices beyond":     {annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}}.Validate("save offsets"), annals.ErrInvalid},
+		"slices beyond":     {annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}}.Validate("save offsets", annals.Limits{}), annals.ErrInvalid},
 	} {
 		if !errors.Is(c.err, c.want) || c.want == nil && c.err != nil {
 			t.Errorf("%s: got %v, want %v", name, c.err, c.want)
@@ -122,7 +122,7 @@ func TestErrorsAreShort(t *testing.T) {
 		"id":         annals.PersistenceID(long).ValidateRead("replay", annals.Limits{}),
 		"tag":        annals.Commit{ID: "a", Events: one}.Validate(annals.Limits{}),
 		"tags":       annals.Commit{ID: "a", Events: many}.Validate(annals.Limits{}),
-		"projection": annals.Progress{Projection: long}.Validate("save offsets"),
+		"projection": annals.Progress{Projection: long}.Validate("save offsets", annals.Limits{}),
 		"cause":      &annals.Error{Op: "x", Err: errors.New(long)},
 	} {
 		if text := err.Error(); len(text) > 8<<10 || !strings.Contains(text, "bytes)") {

@@ -53,7 +53,7 @@ func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.
 
 // handled returns an error when a projection has not handled event last.
 func (w *work) handled(ctx context.Context, last annals.SeqNr) error {
-	n, name, err := progress.Handled(ctx, w.store.Offsets(), w.o.Projections, w.ID)
+	n, name, err := progress.Handled(ctx, w.store, w.o.Projections, w.ID, last)
 	if err == nil && n < last {
 		err = &annals.Error{Op: "delete events", ID: w.ID, Kind: annals.ErrUnavailable,
 			Err: fmt.Errorf("projection %s has handled the events up to %d, not up to %d", annals.Quote(name), n, last)}

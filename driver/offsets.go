@@ -2,6 +2,8 @@ package driver
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -20,35 +22,46 @@ type offsets struct {
 }
 
 // Load is annals.OffsetStore.
-func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
-	k := o.s.start(ctx, annals.Call{Op: "load offsets"})
+func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Position, err error) {
+	k := o.s.start(ctx, annals.Call{Op: "load positions"})
 	defer k.end(&err)
-	if err := k.read(annals.Progress{Projection: projection, Slices: r}.Validate(k.Op)); err != nil {
+	if err := k.read(annals.Progress{Projection: projection, Slices: r}.Validate(k.Op, o.s.caps.Limits)); err != nil {
 		return nil, err
 	}
 	return o.d.Load(k.in, projection, r)
 }
 
 // Handled is annals.OffsetStore.
-func (o offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (newest annals.Offset, ok bool, err error) {
-	k := o.s.start(ctx, annals.Call{Op: "load offset", ID: id})
+func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
+	c := annals.Call{Op: "load offsets"}
+	if len(ids) == 1 {
+		c.ID = ids[0]
+	}
+	k := o.s.start(ctx, c)
 	defer k.end(&err)
-	fault := annals.Progress{Projection: projection}.Validate(k.Op)
-	if fault == nil {
-		fault = id.ValidateRead(k.Op, o.s.caps.Limits)
+	asked := annals.Progress{Projection: projection}
+	for _, id := range ids {
+		asked.Offsets = append(asked.Offsets, annals.Offset{ID: id})
 	}
-	if err := k.read(fault); err != nil {
-		return annals.Offset{}, false, err
+	limits := o.s.caps.Limits
+	limits.MaxOffsets = 0
+	if err := k.read(asked.Validate(k.Op, limits)); err != nil || len(ids) == 0 {
+		return nil, err
 	}
-	return o.d.Handled(k.in, projection, id)
+	return o.d.Handled(k.in, projection, ids...)
 }
 
-// Save is annals.OffsetStore.
+// Save is annals.OffsetStore. Times are stored in microseconds.
 func (o offsets) Save(ctx context.Context, p annals.Progress) (err error) {
 	k := o.s.start(ctx, annals.Call{Op: "save offsets"})
 	defer k.end(&err)
-	if err := k.writes(p.Validate(k.Op)); err != nil {
+	if err := k.writes(p.Validate(k.Op, o.s.caps.Limits)); err != nil {
 		return err
+	}
+	p.Through = micros(p.Through)
+	p.Offsets = slices.Clone(p.Offsets)
+	for i, each := range p.Offsets {
+		p.Offsets[i] = micros(each)
 	}
 	return o.d.Save(k.in, p)
 }
@@ -57,8 +70,14 @@ func (o offsets) Save(ctx context.Context, p annals.Progress) (err error) {
 func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) (err error) {
 	k := o.s.start(ctx, annals.Call{Op: "reset offsets"})
 	defer k.end(&err)
-	if err := k.writes(annals.Progress{Projection: projection, Slices: r}.Validate(k.Op)); err != nil {
+	if err := k.writes(annals.Progress{Projection: projection, Slices: r}.Validate(k.Op, o.s.caps.Limits)); err != nil {
 		return err
 	}
-	return o.d.Reset(k.in, projection, r, to)
+	return o.d.Reset(k.in, projection, r, micros(to))
+}
+
+// micros returns o with its time in microseconds, rounded down.
+func micros(o annals.Offset) annals.Offset {
+	o.Time = o.Time.UTC().Truncate(time.Microsecond)
+	return o
 }

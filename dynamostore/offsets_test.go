@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 )
 
 // ofGroup returns n ids of the slices 64 to 127.
@@ -30,58 +30,117 @@ func offsetsOf(ids []annals.PersistenceID, at time.Time, n annals.SeqNr) (all []
 	return all
 }
 
-// A save is one transaction. More than fits into one is refused as a whole.
-func TestLargestProgress(t *testing.T) {
+// A save with 100 entities is one request that writes one item, also within a transaction of the caller's. The figures are those of
+// docs/layouts/commit.md.
+func TestCostOfProgress(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, p := behindProxy(t, dynamostore.Options{})
-	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) // no store keeps the six nanoseconds
-	all := offsetsOf(ofGroup(100), at, 1)
-	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: all}); !errors.Is(err, annals.ErrTooLarge) {
-		t.Error(err)
+	seen := &recorder{}
+	s, p := behindProxy(t, dynamostore.Options{Observer: seen})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) // six nanoseconds that nobody keeps
+	var ids []annals.PersistenceID
+	for range 100 {
+		ids = append(ids, annals.NewPersistenceID("Account", annals.NewWriteID().String()))
 	}
-	if got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{}); len(got) != 0 || err != nil {
-		t.Error(got, err)
+	step := func(n annals.SeqNr) annals.Progress {
+		return annals.Progress{Projection: "p", Epoch: 1, Through: annals.Offset{Time: at.Add(time.Duration(n-1) * time.Second)}, Once: true,
+			Offsets: offsetsOf(ids, at.Add(time.Duration(n)*time.Second), n)}
 	}
-	for range 2 { // the second has nothing to write
-		if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: all[:99]}); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := p.Counts()["TransactWriteItems"]; n != 1 {
-		t.Errorf("%d transactions", n)
-	}
-	got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{From: 64, To: 128})
-	if len(got) != 99 || err != nil || !got[0].Time.Equal(at.Truncate(time.Microsecond)) {
-		t.Errorf("%d offsets, %v", len(got), err)
-	}
-}
-
-// Reset can remove more than fits into one transaction. Load and Handled return what is left.
-func TestResetMany(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	s, _ := behindProxy(t, dynamostore.Options{})
-	early := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ids := ofGroup(250)
-	for i, some := range slices.Collect(slices.Chunk(ids, 50)) {
-		if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Epoch: 7, Offsets: offsetsOf(some, early.Add(time.Duration(i)*time.Second), 3)}); err != nil {
+	save := func(s annals.Store, n annals.SeqNr) {
+		t.Helper()
+		if err := s.Offsets().Save(ctx, step(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{Time: early.Add(time.Second)}); err != nil {
+	save(s, 1) // creates the item
+	before := p.Counts()
+	save(s, 2)
+	r, after := seen.last(), p.Counts()
+	if after["PutItem"]-before["PutItem"] != 1 || after["TransactWriteItems"] != before["TransactWriteItems"] || r.Requests != 2 || r.WriteUnits == 0 || r.WriteUnits > 5 {
+		t.Errorf("a save of 100 entities: %+v; requests %v, before %v", r, after, before)
+	}
+	t.Logf("a save of 100 entities: %+v", r)
+	if err := s.InTx(ctx, func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
+		return in.Offsets().Save(ctx, step(3))
+	}); err != nil {
 		t.Fatal(err)
 	}
-	for i, id := range ids {
-		if _, ok, err := s.Offsets().Handled(ctx, "p", id); ok != (i < 50) || err != nil {
-			t.Errorf("%d: %v, %v", i, ok, err)
+	if r := seen.last(); r.WriteUnits == 0 || r.WriteUnits > 10 {
+		t.Errorf("a save of 100 entities in a transaction: %+v", r)
+	}
+	t.Logf("in a transaction: %+v", seen.last())
+	got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
+	if err != nil || len(got) != 1 || len(got[0].Offsets) != 100 || !got[0].Offsets[0].Time.Equal(at.Truncate(time.Microsecond).Add(3*time.Second)) {
+		t.Errorf("%d positions, %v", len(got), err)
+	}
+}
+
+// Many workers with small ranges are replaced by one: its save joins more items than fit into one transaction.
+func TestManyRangesJoined(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, _ := behindProxy(t, dynamostore.Options{})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ranges := annals.SliceRanges(128)
+	for i, r := range ranges {
+		if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Slices: r, Epoch: 1, Through: annals.Offset{Time: at.Add(time.Duration(i) * time.Second)}}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{}); len(got) != 50 || err != nil {
-		t.Errorf("%d offsets, %v", len(got), err)
+	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Epoch: 2, Through: annals.Offset{Time: at.Add(64 * time.Second)}}); err != nil {
+		t.Fatal(err)
 	}
-	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Epoch: 6, Offsets: offsetsOf(ids[:1], early, 4)}); !errors.Is(err, annals.ErrFenced) {
-		t.Errorf("an epoch from before: %v", err)
+	got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
+	if err != nil || len(got) != 64 || got[0].Slices != (annals.SliceRange{From: 0, To: ranges[64].To}) || got[63].Epoch != 2 || !got[63].Through.Time.Equal(at.Add(127*time.Second)) {
+		t.Errorf("%d positions, %v: %+v", len(got), err, got)
+	}
+}
+
+// Two workers with other ranges save at the same time: neither leaves an item that overlaps one of the other, and an event that both have
+// handled is refused to one of them.
+func TestOverlappingWorkers(t *testing.T) {
+	t.Parallel()
+	for _, r := range []annals.SliceRange{{From: 0, To: 512}, {From: 64, To: 1024}, {From: 64, To: 128}} {
+		p := newPair(t)
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		ids := ofGroup(2)
+		save := func(s *dynamostore.Store, r annals.SliceRange) error {
+			return s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: r, Once: true, Offsets: offsetsOf(ids, at, 1)})
+		}
+		p.before("TransactWriteItems", 1, func() {
+			if err := save(p.beside, r); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := save(p.slow, annals.SliceRange{}); !errors.Is(err, annals.ErrConflict) {
+			t.Errorf("beside a worker of %s: %v", r, err)
+		}
+		got, err := p.beside.Offsets().Load(t.Context(), "p", annals.SliceRange{})
+		if err != nil || len(got) != 1 || len(got[0].Offsets) != 2 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// The answer to a save is lost, and the save is sent again: with Once, too, it has been stored once and is no conflict.
+func TestLostAnswerOfProgress(t *testing.T) {
+	t.Parallel()
+	s, p := behindProxy(t, dynamostore.Options{})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ids := ofGroup(2)
+	for n, operation := range []string{"TransactWriteItems", "PutItem", "PutItem"} {
+		lost := false
+		p.SetRule(func(r dynamo.Request) dynamo.Fault {
+			if r.Operation != operation || lost {
+				return dynamo.Fault{}
+			}
+			lost = true
+			return dynamo.Fault{LoseAnswer: true}
+		})
+		err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Once: true, Offsets: offsetsOf(ids, at.Add(time.Duration(n)*time.Second), annals.SeqNr(n+1))})
+		if err != nil || !lost {
+			t.Errorf("save %d: %v, answer lost: %v", n+1, err, lost)
+		}
 	}
 }
 
@@ -103,7 +162,7 @@ func TestOvertakenWorker(t *testing.T) {
 	handled := func(want annals.SeqNr) {
 		t.Helper()
 		for _, id := range ids {
-			if o, _, err := p.beside.Offsets().Handled(t.Context(), "p", id); o.SeqNr != want || err != nil {
+			if o, err := p.beside.Offsets().Handled(t.Context(), "p", id); err != nil || o[0].SeqNr != want {
 				t.Error(o, err)
 			}
 		}
@@ -113,7 +172,7 @@ func TestOvertakenWorker(t *testing.T) {
 		t.Error(err)
 	}
 	handled(5)
-	p.before("TransactWriteItems", 1, func() { beside(2, 8) })
+	p.before("PutItem", 1, func() { beside(2, 8) })
 	if err := save(p.slow, 2, 7); err != nil { // older by now: dropped
 		t.Error(err)
 	}
@@ -131,9 +190,9 @@ func TestOvertakenWorker(t *testing.T) {
 func TestWrongProjections(t *testing.T) {
 	t.Parallel()
 	s, _ := behindProxy(t, dynamostore.Options{})
-	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", 2045)} {
+	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", 2047)} {
 		_, err := s.Offsets().Load(t.Context(), name, annals.SliceRange{})
-		_, _, err2 := s.Offsets().Handled(t.Context(), name, "Thing|1")
+		_, err2 := s.Offsets().Handled(t.Context(), name, "Thing|1")
 		for _, err := range []error{err, err2, s.Offsets().Save(t.Context(), annals.Progress{Projection: name}),
 			s.Offsets().Reset(t.Context(), name, annals.SliceRange{}, annals.Offset{})} {
 			if !errors.Is(err, annals.ErrInvalid) {
@@ -141,7 +200,7 @@ func TestWrongProjections(t *testing.T) {
 			}
 		}
 	}
-	long := annals.Progress{Projection: strings.Repeat("x", 2044), Offsets: []annals.Offset{{ID: "Thing|1", SeqNr: 1, Time: time.Unix(1, 0)}}}
+	long := annals.Progress{Projection: strings.Repeat("x", 2046), Offsets: []annals.Offset{{ID: "Thing|1", SeqNr: 1, Time: time.Unix(1, 0)}}}
 	if err := s.Offsets().Save(t.Context(), long); err != nil {
 		t.Error(err)
 	}

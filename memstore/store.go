@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/position"
 )
 
 // Options of a Store. The zero Options work.
@@ -71,21 +72,17 @@ type data struct {
 	streams   map[annals.PersistenceID]stream
 	snapshots map[annals.PersistenceID][]annals.Snapshot
 	states    map[annals.PersistenceID]stateRow
-	offsets   map[string]progress
+	offsets   map[string]position.Projection
 	values    map[string]any // of the user's own
 }
 
 func newData() data {
 	return data{streams: map[annals.PersistenceID]stream{}, snapshots: map[annals.PersistenceID][]annals.Snapshot{},
-		states: map[annals.PersistenceID]stateRow{}, offsets: map[string]progress{}, values: map[string]any{}}
+		states: map[annals.PersistenceID]stateRow{}, offsets: map[string]position.Projection{}, values: map[string]any{}}
 }
 
 func (d *data) clone() data {
-	c := data{d.clock, maps.Clone(d.streams), maps.Clone(d.snapshots), maps.Clone(d.states), maps.Clone(d.offsets), maps.Clone(d.values)}
-	for name, p := range c.offsets {
-		c.offsets[name] = progress{maps.Clone(p.offsets), p.epochs}
-	}
-	return c
+	return data{d.clock, maps.Clone(d.streams), maps.Clone(d.snapshots), maps.Clone(d.states), maps.Clone(d.offsets), maps.Clone(d.values)}
 }
 
 // now is the time of a write, above that of every earlier one: the feed is in order.

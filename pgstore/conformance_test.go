@@ -136,5 +136,5 @@ CREATE INDEX durable_state_slice_idx ON durable_state (slice, entity_type, db_ti
 CREATE TABLE projection_timestamp_offset_store (projection_name VARCHAR(255) NOT NULL, projection_key VARCHAR(255) NOT NULL, slice INT NOT NULL,
 	persistence_id VARCHAR(255) NOT NULL, seq_nr BIGINT NOT NULL, timestamp_offset TIMESTAMP WITH TIME ZONE NOT NULL,
 	timestamp_consumed TIMESTAMP WITH TIME ZONE NOT NULL, PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr));
-CREATE TABLE annals_projection_epoch (projection_name VARCHAR(255) NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL,
+CREATE TABLE annals_projection_epoch (projection_name VARCHAR(255) NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, through_time TIMESTAMPTZ, through_seq_nr BIGINT, through_id VARCHAR(255), newest_time TIMESTAMPTZ,
 	PRIMARY KEY (projection_name, slice_from, slice_to));`

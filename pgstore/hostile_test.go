@@ -27,6 +27,8 @@ var (
 	idEventTypes  = append([]uint32{pgtype.VarcharOID}, eventTypes...)
 	stateTypes    = []uint32{pgtype.VarcharOID, pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.VarcharOID, pgtype.ByteaOID, pgtype.TextArrayOID, pgtype.Int4OID, pgtype.VarcharOID, pgtype.ByteaOID}
 	offsetTypes   = []uint32{pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.VarcharOID}
+	rangeTypes    = []uint32{pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.VarcharOID}
+	keyTypes      = []uint32{pgtype.VarcharOID, pgtype.TimestamptzOID}
 	lookUpTypes   = []uint32{pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.TimestamptzOID}
 	writesTypes   = []uint32{pgtype.Int8OID, pgtype.TextOID}
 	receiptTypes  = []uint32{pgtype.TimestamptzOID}
@@ -144,11 +146,18 @@ func FuzzHostileRows(f *testing.F) {
 		for _, err := range s.Query().IDs(ctx, "T", "") {
 			allowed("ids", err)
 		}
-		h.answer(offsetTypes)
-		_, err = s.Offsets().Load(ctx, "p", annals.SliceRange{})
+		h.answer(rangeTypes, keyTypes, offsetTypes)
+		positions, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
+		allowed("load positions", err)
+		for i, p := range positions {
+			if from, to := p.Slices.Bounds(); err != nil || i == 0 && from != 0 || i > 0 && from != positions[i-1].Slices.To || from >= to {
+				t.Errorf("positions %+v, error %v", positions, err)
+			}
+		}
+		h.answer(rangeTypes, offsetTypes)
+		_, err = s.Offsets().Handled(ctx, "p", id)
 		allowed("load offsets", err)
-		_, _, err = s.Offsets().Handled(ctx, "p", id)
-		allowed("handled offset", err)
+		h.answer(offsetTypes)
 		_, err = s.Query().Newest(ctx, annals.Filter{})
 		allowed("newest offset", err)
 

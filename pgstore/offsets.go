@@ -3,41 +3,99 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/position"
 )
 
-// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later; this store replaces an
-// entity's row. Both can read what the other has written.
+// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later. This store has one row for each entity, also where the Through of its
+// slices covers the row, because the plugins need it. Both can read what the other has written.
 type offsets struct{ *view }
 
-func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (found []annals.Offset, err error) {
-	from, to := r.Bounds()
-	err = v.eachOffset(ctx, func(o annals.Offset) { found = append(found, o) }, v.s.fill(`
-		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-		FROM {offset} o
-			JOIN (SELECT slice, max(timestamp_offset) AS at FROM {offset} WHERE slice >= $2 AND slice < $3 AND projection_name = $1 GROUP BY slice) newest
-				ON o.slice = newest.slice AND o.timestamp_offset = newest.at
-		WHERE o.projection_name = $1
-		ORDER BY o.persistence_id, o.seq_nr DESC`), projection, from, to)
-	return found, err
+// Load is annals.OffsetStore. Where the plugins have gone on after this store, the position is what their rows tell.
+func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
+	ranges, err := v.known(ctx, projection, r)
+	if err != nil {
+		return nil, err
+	}
+	var beyond []annals.Offset
+	for _, x := range ranges.Within(r) {
+		err := v.eachOffset(ctx, func(o annals.Offset) { beyond = append(beyond, o) }, v.s.fill(`
+			SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
+			FROM generate_series($2::int, $3::int - 1) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM {offset} o
+				WHERE o.slice = slices.slice AND o.projection_name = $1 AND o.timestamp_offset >= $4) o
+			ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, x.From, x.To, x.Through.Time)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ranges.Positions(r, beyond), nil
 }
 
-func (v offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (found annals.Offset, ok bool, err error) {
-	err = v.eachOffset(ctx, func(o annals.Offset) { found, ok = o, true }, v.s.fill(`SELECT timestamp_offset, seq_nr, persistence_id FROM {offset}
-		WHERE slice = $1 AND projection_name = $2 AND persistence_id = $3 ORDER BY timestamp_offset DESC, seq_nr DESC LIMIT 1`),
-		id.Slice(), projection, string(id))
-	return found, ok, err
+// known returns the ranges of r, with what the rows of the plugins tell.
+func (v offsets) known(ctx context.Context, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
+	from, to := r.Bounds()
+	driver.Count(ctx, annals.Result{Requests: 1})
+	if v.s.epoch.exists() {
+		if ranges, err = v.ranges(ctx, v.reader(), projection, from, to, ""); err != nil {
+			return nil, err
+		}
+	}
+	foreign, err := v.foreignRanges(ctx, projection)
+	for _, x := range foreign {
+		ranges = ranges.Add(x)
+	}
+	return ranges, err
+}
+
+func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
+	var ranges position.Ranges
+	if v.s.epoch.exists() {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		var err error
+		if ranges, err = v.ranges(ctx, v.reader(), projection, 0, annals.SliceCount, ""); err != nil {
+			return nil, err
+		}
+	}
+	own, err := v.own(ctx, v.reader(), projection, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]annals.Offset, len(ids))
+	for i, id := range ids {
+		all[i] = ranges.Handled(id, own[id])
+	}
+	return all, nil
+}
+
+// own reads the newest row of each of ids.
+func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {
+	var asked offsetRows
+	for _, id := range ids {
+		asked.add(id, annals.Offset{})
+	}
+	own := map[annals.PersistenceID]annals.Offset{}
+	err := eachOffset(ctx, q, func(o annals.Offset) { own[o.ID] = o }, v.s.fill(`
+		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
+		FROM unnest($2::int[], $3::text[]) AS asked (slice, id) JOIN {offset} o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
+		ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, asked.slices, asked.ids)
+	return own, err
+}
+
+func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
+	return eachOffset(ctx, v.reader(), do, sql, args...)
 }
 
 // eachOffset runs a query for times, numbers and ids.
-func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
+func eachOffset(ctx context.Context, q querier, do func(annals.Offset), sql string, args ...any) error {
 	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := v.reader().Query(ctx, sql, args...)
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}
@@ -49,67 +107,92 @@ func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql strin
 	return err
 }
 
+// offsetRows are the parameters of a statement for many offsets.
+type offsetRows struct {
+	slices []int32
+	ids    []string
+	seqNrs []int64
+	times  []time.Time
+}
+
+func (r *offsetRows) add(id annals.PersistenceID, o annals.Offset) {
+	r.slices = append(r.slices, int32(id.Slice()))
+	r.ids = append(r.ids, string(id))
+	r.seqNrs = append(r.seqNrs, int64(o.SeqNr))
+	r.times = append(r.times, o.Time)
+}
+
 func (v offsets) Save(ctx context.Context, p annals.Progress) error {
-	for _, o := range p.Offsets {
-		if err := o.ID.ValidateRead("save offsets", v.s.limits); err != nil {
-			return err
-		}
-	}
-	if p.Epoch != 0 && !v.s.epoch.exists() {
-		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs", v.s.epoch.name)}
+	if (p.Epoch != 0 || p.Through.Compare(annals.Offset{}) != 0) && !v.s.epoch.exists() {
+		return v.noRanges()
 	}
 	return v.write(ctx, func(ctx context.Context, q querier) error {
 		return atomically(ctx, q, func(tx pgx.Tx) error { return v.save(ctx, tx, p) })
 	})
 }
 
+func (v offsets) noRanges() error {
+	return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions", v.s.epoch.name)}
+}
+
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
-	if p.Epoch != 0 {
-		if err := v.fence(ctx, tx, p); err != nil {
-			return err
-		}
-	}
-	if len(p.Offsets) == 0 {
-		return nil
-	}
-	newest := map[annals.PersistenceID]annals.Offset{}
-	for _, o := range p.Offsets {
-		if o.Compare(newest[o.ID]) > 0 {
-			newest[o.ID] = o
-		}
-	}
-	var (
-		slices []int32
-		ids    []string
-		seqNrs []int64
-		times  []time.Time
-	)
-	for id, o := range newest {
-		slices, ids, seqNrs, times = append(slices, int32(id.Slice())), append(ids, string(id)), append(seqNrs, int64(o.SeqNr)), append(times, o.Time)
-	}
-	// In order, so that two savers of the same entities do not deadlock. With the lock the second sees what the first wrote.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals offset ' || $1 || ' ' || slice, 0))
-		FROM (SELECT DISTINCT slice FROM unnest($2::int[]) AS s (slice) ORDER BY slice) s`, p.Projection, slices); err != nil {
+	ranges, err := v.lockRanges(ctx, tx, p.Projection, p.Slices)
+	if err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, v.s.fill(`
-		WITH o AS MATERIALIZED (
-			SELECT o.* FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)
-			WHERE NOT EXISTS (SELECT FROM {offset} old WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id
-				AND (old.timestamp_offset, old.seq_nr) >= (o.at, o.seq_nr))),
+	saved, err := ranges.Save(p)
+	if err != nil {
+		return err
+	}
+	var ids []annals.PersistenceID
+	var newest time.Time
+	for _, o := range p.Offsets {
+		ids = append(ids, o.ID)
+		if o.Time.After(newest) {
+			newest = o.Time
+		}
+	}
+	own, err := v.own(ctx, tx, p.Projection, ids)
+	if err != nil {
+		return err
+	}
+	news, err := ranges.News(p, own)
+	if err != nil {
+		return err
+	}
+	var rows offsetRows
+	for _, id := range slices.Sorted(maps.Keys(news)) {
+		rows.add(id, news[id])
+	}
+	var b pgx.Batch
+	b.Queue(v.s.fill(`
+		WITH o AS MATERIALIZED (SELECT o.* FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)),
 		replaced AS (DELETE FROM {offset} old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
 		INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
-		p.Projection, p.Slices.String(), slices, ids, seqNrs, times)
-	return err
+		p.Projection, p.Slices.String(), rows.slices, rows.ids, rows.seqNrs, rows.times)
+	if v.s.epoch.exists() {
+		v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
+	}
+	return tx.SendBatch(ctx, &b).Close()
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	from, until := r.Bounds()
 	return v.write(ctx, func(ctx context.Context, q querier) error {
-		_, err := q.Exec(ctx, v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
-			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") >= ($4::timestamptz, $5::bigint, $6::text)`),
-			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
-		return err
+		return atomically(ctx, q, func(tx pgx.Tx) error {
+			ranges, err := v.lockRanges(ctx, tx, projection, r)
+			if err != nil {
+				return err
+			}
+			var b pgx.Batch
+			b.Queue(v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
+				AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
+				projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
+			if v.s.epoch.exists() {
+				v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
+			}
+			return tx.SendBatch(ctx, &b).Close()
+		})
 	})
 }

@@ -197,8 +197,15 @@ const (
 	slice_from INT NOT NULL,
 	slice_to INT NOT NULL,
 	epoch BIGINT NOT NULL,
+	through_time TIMESTAMPTZ,
+	through_seq_nr BIGINT,
+	through_id VARCHAR(255),
+	newest_time TIMESTAMPTZ,
 	PRIMARY KEY (projection_name, slice_from, slice_to)`
 )
+
+// positionColumns are the columns of epochColumns that tables of an older release do not have.
+var positionColumns = []string{"through_time", "through_seq_nr", "through_id", "newest_time"}
 
 // objects are all that the store uses, the schema first where it has a name.
 func (s *backend) objects() (all []object) {
@@ -211,6 +218,13 @@ func (s *backend) objects() (all []object) {
 	}
 	table := func(name, columns string) {
 		all = append(all, object{name: t.quoted(name), ddl: "CREATE TABLE " + t.quoted(name) + " (" + strings.ReplaceAll(columns, "{payload}", payload) + ")"})
+	}
+	column := func(of string, s shape, names []string) {
+		for _, c := range s.columns {
+			if slices.Contains(names, c.Name) {
+				all = append(all, object{name: t.quoted(of), column: c.Name, ddl: "ALTER TABLE " + t.quoted(of) + " ADD COLUMN " + c.Definition})
+			}
+		}
 	}
 	index := func(of, suffix, columns string) {
 		name := indexName(of, suffix)
@@ -227,16 +241,13 @@ func (s *backend) objects() (all []object) {
 	table(t.Snapshot, snapshotColumns)
 	for _, name := range t.states(s.options) {
 		table(name, stateColumns)
-		for _, c := range stateShape.columns {
-			if slices.Contains(stateShape.optional, c.Name) {
-				all = append(all, object{name: t.quoted(name), column: c.Name, ddl: "ALTER TABLE " + t.quoted(name) + " ADD COLUMN " + c.Definition})
-			}
-		}
+		column(name, stateShape, stateShape.optional)
 		index(name, "_slice_idx", "(slice, entity_type, db_timestamp)")
 		tags(name)
 	}
 	table(t.TimestampOffset, offsetColumns)
 	table(t.Epoch, epochColumns)
+	column(t.Epoch, epochShape, positionColumns)
 	return all
 }
 

@@ -29,7 +29,7 @@ func TestCreateTablesWithoutTheRight(t *testing.T) {
 	wantKind(t, err, annals.ErrInvalid)
 
 	first := postgres.Schema(t)
-	run(t, at, "CREATE TABLE annals_projection_epoch (projection_name TEXT NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, PRIMARY KEY (projection_name, slice_from, slice_to))")
+	run(t, at, "CREATE TABLE annals_projection_epoch (projection_name TEXT NOT NULL, slice_from INT NOT NULL, slice_to INT NOT NULL, epoch BIGINT NOT NULL, through_time TIMESTAMPTZ, through_seq_nr BIGINT, through_id VARCHAR(255), newest_time TIMESTAMPTZ, PRIMARY KEY (projection_name, slice_from, slice_to))")
 	path := parsed(t, first).Query().Get("search_path") + "," + parsed(t, at).Query().Get("search_path")
 	s = openAt(t, with(t, at, "search_path="+path), pgstore.Options{CreateTables: true})
 	if n := len(all(t, s, "T|1")); n != 1 {
@@ -186,6 +186,14 @@ func TestMigrate(t *testing.T) {
 	if s := openAt(t, at, o); !s.Capabilities().StateMetadata || !s.Capabilities().IdempotentState {
 		t.Errorf("capabilities after Migrate: %+v", s.Capabilities())
 	}
+
+	run(t, at, "ALTER TABLE annals_projection_epoch DROP through_time, DROP through_seq_nr, DROP through_id, DROP newest_time") // as an older release made it
+	_, err = pgstore.Open(t.Context(), pool(t, at), o)
+	wantKind(t, err, annals.ErrInvalid)
+	if done, err := pgstore.Migrate(t.Context(), pool(t, at), o); len(done) != 4 || err != nil {
+		t.Errorf("of a table of epochs of an older release: %q, %v", done, err)
+	}
+	openAt(t, at, o)
 
 	at = postgres.Schema(t)
 	run(t, at, pekkoTables)

@@ -20,7 +20,7 @@ type Tables struct {
 	Snapshot        string
 	State           string
 	TimestampOffset string // offsets of projections; without this table the store does not claim Offsets
-	Epoch           string // leases of projection workers, which the plugins do not have; without this table Progress.Epoch is ErrUnsupported
+	Epoch           string // epochs and positions of projection workers, which the plugins do not have; without this table Progress.Epoch and Through are ErrUnsupported
 }
 
 // AkkaTables are the tables of akka-persistence-r2dbc and akka-projection-r2dbc.

@@ -56,7 +56,7 @@ var decoders = []struct {
 		if err := v.corrupt(); err != nil {
 			return err
 		}
-		return mustBeValid(annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}.Validate("save offsets"))
+		return mustBeValid(annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}.Validate("save offsets", annals.Limits{}))
 	}},
 }
 

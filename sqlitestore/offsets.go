@@ -2,46 +2,67 @@ package sqlitestore
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/position"
 )
 
-// offsets is the annals.OffsetStore of a view: one row per projection and entity.
+// offsets is the annals.OffsetStore of a view: a row of offset_epochs for each range of slices, and one of offsets for each entity that
+// is beyond the Through of its range.
 type offsets struct{ view }
 
-func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (newest []annals.Offset, err error) {
-	const text = `SELECT o.persistence_id, o.seq_nr, o.timestamp_offset
-		FROM (SELECT slice, max(timestamp_offset) AS newest FROM offsets
-			WHERE projection_name = ?1 AND slice >= ?2 AND slice < ?3 GROUP BY slice) AS n
-		JOIN offsets AS o ON o.projection_name = ?1 AND o.slice = n.slice AND o.timestamp_offset = n.newest
-		ORDER BY o.timestamp_offset, o.seq_nr, o.persistence_id`
+func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Position, err error) {
+	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?`
 	from, to := r.Bounds()
 	err = s.read(ctx, func(ctx context.Context, q *statements) error {
-		newest = nil
-		return q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(v *values) (bool, error) {
-			newest = append(newest, readOffset(v))
+		ranges, err := readRanges(ctx, q, projection, r)
+		if err != nil {
+			return err
+		}
+		var beyond []annals.Offset
+		err = q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(v *values) (bool, error) {
+			beyond = append(beyond, readOffset(v))
 			return true, v.corrupt()
 		})
+		all = ranges.Positions(r, beyond)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return newest, nil
+	return all, nil
 }
 
-func (s offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (offset annals.Offset, found bool, err error) {
-	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
-	err = s.read(ctx, func(ctx context.Context, q *statements) (err error) {
-		found, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, func(v *values) { offset = readOffset(v) })
-		return err
+func (s offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
+	err = s.read(ctx, func(ctx context.Context, q *statements) error {
+		ranges, err := readRanges(ctx, q, projection, annals.SliceRange{})
+		if err != nil {
+			return err
+		}
+		all = make([]annals.Offset, len(ids))
+		for i, id := range ids {
+			own, err := storedOffset(ctx, q, projection, id)
+			if err != nil {
+				return err
+			}
+			all[i] = ranges.Handled(id, own)
+		}
+		return nil
 	})
-	if err != nil || !found {
-		return annals.Offset{}, false, err
+	if err != nil {
+		return nil, err
 	}
-	return offset, true, nil
+	return all, nil
+}
+
+// storedOffset returns the row of an entity, or the zero Offset.
+func storedOffset(ctx context.Context, q *statements, projection string, id annals.PersistenceID) (own annals.Offset, err error) {
+	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
+	_, err = q.row(ctx, text, []any{projection, int64(id.Slice()), string(id)}, func(v *values) { own = readOffset(v) })
+	return own, err
 }
 
 // readOffset decodes persistence_id, seq_nr and timestamp_offset.
@@ -49,8 +70,34 @@ func readOffset(v *values) annals.Offset {
 	return annals.Offset{ID: v.id("persistence_id"), SeqNr: annals.SeqNr(v.any64("seq_nr")), Time: fromMicros(v.any64("timestamp_offset"))}
 }
 
+// readRanges reads the rows of offset_epochs that overlap r.
+func readRanges(ctx context.Context, q *statements, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
+	const text = `SELECT slice_from, slice_to, epoch, through_time, through_seq_nr, through_id FROM offset_epochs
+		WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
+	from, to := r.Bounds()
+	err = q.rows(ctx, text, []any{projection, int64(to), int64(from)}, func(v *values) (bool, error) {
+		x := position.Range{
+			From:  int(v.integer("slice_from", 0, annals.SliceCount-1)),
+			To:    int(v.integer("slice_to", 1, annals.SliceCount)),
+			Epoch: v.integer("epoch", 0, math.MaxInt64),
+		}
+		if x.From >= x.To {
+			v.fault("slice_to", "a slice that is not after slice_from")
+		}
+		if v.row[v.next] != nil { // NULL in the rows of an older release
+			x.Through.Time, x.Through.SeqNr = fromMicros(v.any64("through_time")), annals.SeqNr(v.any64("through_seq_nr"))
+			x.Through.ID = annals.PersistenceID(v.text("through_id"))
+		}
+		if err := v.corrupt(); err != nil {
+			return false, err
+		}
+		ranges = ranges.Add(x) // an older release has written rows that overlap
+		return true, nil
+	})
+	return ranges, err
+}
+
 func (s offsets) Save(ctx context.Context, p annals.Progress) error {
-	p.Offsets = slices.Clone(p.Offsets)
 	return s.write(ctx, &write{bytes: 64 * len(p.Offsets), apply: func(ctx context.Context, t *transaction) error {
 		return t.saveProgress(ctx, p)
 	}})
@@ -58,33 +105,62 @@ func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 
 func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error {
 	const (
-		newestEpoch = `SELECT ifnull(max(epoch), 0) FROM offset_epochs WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
-		saveEpoch   = `INSERT INTO offset_epochs (projection_name, slice_from, slice_to, epoch) VALUES (?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > offset_epochs.epoch`
-		saveOffset = `INSERT INTO offsets (projection_name, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
-			VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET seq_nr = excluded.seq_nr, timestamp_offset = excluded.timestamp_offset,
-				timestamp_consumed = excluded.timestamp_consumed
-			WHERE (excluded.timestamp_offset, excluded.seq_nr) > (offsets.timestamp_offset, offsets.seq_nr)`
+		saveOffset = `INSERT OR REPLACE INTO offsets (projection_name, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+			VALUES (?, ?, ?, ?, ?, ?)`
+		deleteCovered = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ? AND (timestamp_offset, seq_nr, persistence_id) <= (?, ?, ?)`
 	)
-	from, to := p.Slices.Bounds()
-	if p.Epoch > 0 {
-		var newest int64
-		_, err := t.row(ctx, newestEpoch, []any{p.Projection, int64(to), int64(from)}, func(v *values) { newest = v.any64("epoch") })
-		if err != nil {
-			return err
-		}
-		if newest > p.Epoch {
-			return &annals.Error{Kind: annals.ErrFenced, Err: fmt.Errorf("projection %q, slices %s: epoch %d, but %d was seen",
-				p.Projection, p.Slices, p.Epoch, newest)}
-		}
-		if _, err := t.exec(ctx, saveEpoch, p.Projection, int64(from), int64(to), p.Epoch); err != nil {
+	ranges, err := readRanges(ctx, t.statements, p.Projection, p.Slices)
+	if err != nil {
+		return err
+	}
+	saved, err := ranges.Save(p)
+	if err != nil {
+		return err
+	}
+	own := map[annals.PersistenceID]annals.Offset{}
+	for _, o := range p.Offsets {
+		if own[o.ID], err = storedOffset(ctx, t.statements, p.Projection, o.ID); err != nil {
 			return err
 		}
 	}
+	news, err := ranges.News(p, own)
+	if err != nil {
+		return err
+	}
 	now := time.Now().UnixMicro()
-	for _, o := range p.Offsets {
-		_, err := t.exec(ctx, saveOffset, p.Projection, int64(o.ID.Slice()), string(o.ID), int64(o.SeqNr), o.Time.UnixMicro(), now)
+	for id, o := range news {
+		if saved.Handled(id, o) != o {
+			continue // covered by p.Through
+		}
+		if _, err := t.exec(ctx, saveOffset, p.Projection, int64(id.Slice()), string(id), int64(o.SeqNr), o.Time.UnixMicro(), now); err != nil {
+			return err
+		}
+	}
+	if through := p.Through; through.Compare(annals.Offset{}) > 0 {
+		from, to := p.Slices.Bounds()
+		if _, err := t.exec(ctx, deleteCovered, p.Projection, int64(from), int64(to), through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)); err != nil {
+			return err
+		}
+	}
+	return t.replaceRanges(ctx, p.Projection, p.Slices, ranges, saved)
+}
+
+// replaceRanges writes the rows of offset_epochs that overlap r: stored becomes saved.
+func (t *transaction) replaceRanges(ctx context.Context, projection string, r annals.SliceRange, stored, saved position.Ranges) error {
+	const (
+		deleteRanges = `DELETE FROM offset_epochs WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
+		saveRange    = `INSERT INTO offset_epochs (projection_name, slice_from, slice_to, epoch, through_time, through_seq_nr, through_id)
+			VALUES (?, ?, ?, ?, ?, ?, ?)`
+	)
+	if slices.Equal(stored, saved) {
+		return nil
+	}
+	from, to := r.Bounds()
+	if _, err := t.exec(ctx, deleteRanges, projection, int64(to), int64(from)); err != nil {
+		return err
+	}
+	for _, x := range saved {
+		_, err := t.exec(ctx, saveRange, projection, int64(x.From), int64(x.To), x.Epoch, x.Through.Time.UnixMicro(), int64(x.Through.SeqNr), string(x.Through.ID))
 		if err != nil {
 			return err
 		}
@@ -92,13 +168,18 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 	return nil
 }
 
-// Reset is annals.OffsetStore: it deletes the offsets that are not before to.
 func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?
-		AND (timestamp_offset, seq_nr, persistence_id) >= (?, ?, ?)`
+	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ? AND (timestamp_offset, seq_nr, persistence_id) > (?, ?, ?)`
 	first, end := r.Bounds()
 	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		_, err := t.exec(ctx, text, projection, int64(first), int64(end), ceilMicros(to.Time), int64(to.SeqNr), string(to.ID))
-		return err
+		ranges, err := readRanges(ctx, t.statements, projection, r)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, text, projection, int64(first), int64(end), to.Time.UnixMicro(), int64(to.SeqNr), string(to.ID))
+		if err != nil {
+			return err
+		}
+		return t.replaceRanges(ctx, projection, r, ranges, ranges.Reset(r, to))
 	}})
 }

@@ -19,7 +19,8 @@ import (
 //	1  the first version
 //	2  the column crc32c of events, snapshots and states
 //	3  the column written of events, the columns meta_* of states
-const schemaVersion = 3
+//	4  the columns through_* of offset_epochs
+const schemaVersion = 4
 
 // The tables of the store, except durable_state, which stateTable returns.
 var (
@@ -98,8 +99,12 @@ var (
 	slice_from INTEGER NOT NULL,
 	slice_to INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,
+	through_time INTEGER,
+	through_seq_nr INTEGER,
+	through_id TEXT,
 	PRIMARY KEY (projection_name, slice_from, slice_to)
 ) STRICT, WITHOUT ROWID`,
+		added: []string{"through_time", "through_seq_nr", "through_id"},
 	}
 	// The table annals has one row: the version of the schema, and a time that is not before that of any event that was deleted.
 	versionTable = table{

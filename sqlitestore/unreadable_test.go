@@ -67,7 +67,7 @@ func TestUnreadableRows(t *testing.T) {
 			return err
 		},
 		"forget":  func(id id) error { _, err := s.Forget(ctx, annals.Forgetting{ID: id}); return err },
-		"handled": func(id id) error { _, _, err := s.Offsets().Handled(ctx, "p", id); return err },
+		"handled": func(id id) error { _, err := s.Offsets().Handled(ctx, "p", id); return err },
 		"load": func(id id) error {
 			_, err := s.Offsets().Load(ctx, "p", annals.SliceRange{From: id.Slice(), To: id.Slice() + 1})
 			return err

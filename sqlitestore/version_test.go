@@ -52,7 +52,7 @@ func upgrade(t *testing.T, path string, sums int) {
 	o.Checksums = true
 	for opened := range 2 {
 		s := openAt(t, path, o)
-		if n := count(t, s.DB(), `SELECT version FROM annals`); n != 3 {
+		if n := count(t, s.DB(), `SELECT version FROM annals`); n != 4 {
 			t.Fatalf("the version is %d", n)
 		}
 		if got := numbers(t, s, "T|1"); len(got) != 3+opened || got[0] != 3 {
@@ -83,8 +83,8 @@ func upgrade(t *testing.T, path string, sums int) {
 				t.Errorf("the state is %+v, %v", state, err)
 			}
 		}
-		if offset, ok, err := s.Offsets().Handled(t.Context(), "p", "T|1"); !ok || err != nil || offset.SeqNr != 4 {
-			t.Errorf("the offset is %+v, %v", offset, err)
+		if offsets, err := s.Offsets().Handled(t.Context(), "p", "T|1"); err != nil || len(offsets) != 1 || offsets[0].SeqNr != 4 {
+			t.Errorf("the offsets are %+v, %v", offsets, err)
 		}
 		c := commit("T|1", annals.SeqNr(5+opened), 1)
 		c.Events[0].Time = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -97,7 +97,7 @@ func endedContextOffsets(h *harness) {
 		h.wantKind(h.store.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{offsetAt("Thing|a", 2, 2)}}), want, "save offsets with an ended context")
 		_, err := h.store.Offsets().Load(ctx, "p", annals.SliceRange{})
 		h.wantKind(err, want, "load offsets with an ended context")
-		_, _, err = h.store.Offsets().Handled(ctx, "p", "Thing|a")
+		_, err = h.store.Offsets().Handled(ctx, "p", "Thing|a")
 		h.wantKind(err, want, "load an offset with an ended context")
 		h.wantKind(h.store.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}), want, "reset offsets with an ended context")
 	}

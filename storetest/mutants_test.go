@@ -153,6 +153,18 @@ func TestMutants(t *testing.T) {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.EventTimes = false }}
 		},
 			[]string{"CLAIM-5"}},
+		{"joins positions at the newest", func() annals.Store { return mutantOffsets{Store: memstore.New(), load: resumesAtTheNewest} },
+			[]string{"OFFSET-3", "OFFSET-14", "OFFSET-20"}},
+		{"saves events that were handled before", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: ignoresOnce} },
+			[]string{"OFFSET-15", "OFFSET-16", "OFFSET-20"}},
+		{"looks whether events were handled before it saves", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: looksFirst} },
+			[]string{"OFFSET-16"}},
+		{"ignores epochs", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: unfenced} },
+			[]string{"OFFSET-6", "OFFSET-7", "OFFSET-17", "OFFSET-20"}},
+		{"orders the events of an entity by time", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: ordersByTime} },
+			[]string{"OFFSET-18"}},
+		{"forgets Through", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: forgetsThrough} },
+			[]string{"OFFSET-9", "OFFSET-13", "OFFSET-14", "OFFSET-20"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
 			[]string{"HEALTH-1", "HEALTH-2"}},
 		{"has states without the claim", func() annals.Store {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,16 +12,24 @@ import (
 var offsetCases = []testCase{
 	{id: "OFFSET-1", about: "nothing is known of a new projection", needs: needs(offsets), run: newProjection},
 	{id: "OFFSET-2", about: "each entity has the offset that was saved for it", needs: needs(offsets), run: handledByEntity},
-	{id: "OFFSET-3", about: "Load returns the newest offset of each slice, with all others of the same time", needs: needs(offsets), run: newestPerSlice},
-	{id: "OFFSET-4", about: "an offset before the stored one is dropped", needs: needs(offsets), run: olderOffsetDropped},
+	{id: "OFFSET-3", about: "Load returns positions that together are the slices asked for, with the entities of each", needs: needs(offsets), run: positionsOfSlices},
+	{id: "OFFSET-4", about: "an offset that was handled before is dropped", needs: needs(offsets), run: olderOffsetDropped},
 	{id: "OFFSET-5", about: "projections do not mix", needs: needs(offsets), run: projectionsDoNotMix},
 	{id: "OFFSET-6", about: "a save with an older epoch is ErrFenced and stores nothing", needs: needs(offsets), run: olderEpochFenced},
 	{id: "OFFSET-7", about: "each slice has its own epoch", needs: needs(offsets), run: epochsBySlice},
 	{id: "OFFSET-8", about: "Reset to the zero Offset forgets everything", needs: needs(offsets), run: resetAll},
-	{id: "OFFSET-9", about: "Reset forgets the offsets at or after another one, in the slices given", needs: needs(offsets), run: resetTo},
+	{id: "OFFSET-9", about: "Reset takes the slices given back to an offset", needs: needs(offsets), run: resetTo},
 	{id: "OFFSET-10", about: "racing saves leave the newest offset", needs: needs(offsets), run: racingOffsets},
-	{id: "OFFSET-12", about: "wrong saves are ErrInvalid and nothing is stored", needs: needs(offsets), run: wrongProgress},
 	{id: "OFFSET-11", about: "many offsets in one save", needs: needs(offsets), run: manyOffsets},
+	{id: "OFFSET-12", about: "wrong saves are ErrInvalid and nothing is stored", needs: needs(offsets), run: wrongProgress},
+	{id: "OFFSET-13", about: "everything at or before Through is handled, and Through never goes back", needs: needs(offsets), run: throughRises},
+	{id: "OFFSET-14", about: "positions are right when ranges are merged or divided", needs: needs(offsets), run: rangesCutAnew},
+	{id: "OFFSET-15", about: "with Once an event that was handled before is ErrConflict, and nothing is stored", needs: needs(offsets), run: handledOnce},
+	{id: "OFFSET-16", about: "of racing saves with Once that have an event in common one wins", needs: needs(offsets), run: racingOnce},
+	{id: "OFFSET-17", about: "Reset fences the workers that are running", needs: needs(offsets), run: resetFences},
+	{id: "OFFSET-18", about: "an event whose time is before that of the event before it is new", needs: needs(offsets), run: clockWentBack},
+	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets), run: largestProgress},
+	{id: "OFFSET-20", about: "random saves and resets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
 }
 
 // sameSlice are ids of one slice.
@@ -37,35 +46,63 @@ func (h *harness) saveOffsets(projection string, os ...annals.Offset) {
 	}
 }
 
-// wantHandled checks that want is the stored offset of its entity.
+// handledOf returns what covers the handled events of id.
+func (h *harness) handledOf(projection string, id annals.PersistenceID) annals.Offset {
+	h.Helper()
+	got, err := h.store.Offsets().Handled(h.ctx, projection, id)
+	if err != nil || len(got) != 1 {
+		h.Fatalf("offset of %q in %q: got %d offsets, error %v, want one", id, projection, len(got), err)
+	}
+	return got[0]
+}
+
+// wantHandled checks that want is what covers the handled events of its entity.
 func (h *harness) wantHandled(projection string, want annals.Offset) {
 	h.Helper()
-	got, ok, err := h.store.Offsets().Handled(h.ctx, projection, want.ID)
-	if err != nil || !ok || got.Compare(want) != 0 {
-		h.Errorf("offset of %q in %q: got %v, %+v, error %v, want %+v", want.ID, projection, ok, got, err, want)
+	if got := h.handledOf(projection, want.ID); got.Compare(want) != 0 {
+		h.Errorf("offset of %q in %q: got %+v, want %+v", want.ID, projection, got, want)
 	}
 }
 
 func (h *harness) wantNotHandled(projection string, id annals.PersistenceID) {
 	h.Helper()
-	if got, ok, err := h.store.Offsets().Handled(h.ctx, projection, id); err != nil || ok {
-		h.Errorf("offset of %q in %q: got %v, %+v, error %v, want none", id, projection, ok, got, err)
+	if got := h.handledOf(projection, id); got.Compare(annals.Offset{}) != 0 {
+		h.Errorf("offset of %q in %q: got %+v, want none", id, projection, got)
 	}
 }
 
-// wantLoaded checks that Load returns these offsets, in any order.
-func (h *harness) wantLoaded(projection string, r annals.SliceRange, want ...annals.Offset) {
+// wantLoaded checks that Load returns these positions.
+func (h *harness) wantLoaded(projection string, r annals.SliceRange, want ...annals.Position) {
 	h.Helper()
 	got, err := h.store.Offsets().Load(h.ctx, projection, r)
-	slices.SortFunc(got, annals.Offset.Compare)
-	slices.SortFunc(want, annals.Offset.Compare)
-	if err != nil || !slices.EqualFunc(got, want, func(a, b annals.Offset) bool { return a.Compare(b) == 0 }) {
+	if err != nil || !slices.EqualFunc(got, want, samePosition) {
 		h.Errorf("load %q, slices %s: got %+v, error %v, want %+v", projection, r, got, err, want)
 	}
 }
 
+func samePosition(a, b annals.Position) bool {
+	return a.Slices == b.Slices && a.Epoch == b.Epoch && a.Through.Compare(b.Through) == 0 &&
+		slices.EqualFunc(a.Offsets, b.Offsets, func(a, b annals.Offset) bool { return a.Compare(b) == 0 })
+}
+
+// sliceRange is the slices from ≤ s < to.
+func sliceRange(from, to int) annals.SliceRange { return annals.SliceRange{From: from, To: to} }
+
+// saveProgress saves p of projection "p".
+func (h *harness) saveProgress(p annals.Progress) {
+	h.Helper()
+	p.Projection = "p"
+	if err := h.store.Offsets().Save(h.ctx, p); err != nil {
+		h.Fatalf("save %+v: got error %v, want none", p, err)
+	}
+}
+
+// through is the offset of an event of an entity that no test asks for.
+func through(seconds int) annals.Offset { return offsetAt("Thing|through", 7, seconds) }
+
 func newProjection(h *harness) {
-	h.wantLoaded("new", annals.SliceRange{})
+	h.wantLoaded("new", annals.SliceRange{}, annals.Position{Slices: sliceRange(0, annals.SliceCount)})
+	h.wantLoaded("new", sliceRange(3, 5), annals.Position{Slices: sliceRange(3, 5)})
 	h.wantNotHandled("new", "p1")
 }
 
@@ -76,26 +113,39 @@ func handledByEntity(h *harness) {
 	h.wantHandled("p", b)
 	h.wantNotHandled("p", "Thing|c")
 	a = offsetAt("Thing|a", 4, 30)
-	h.saveOffsets("p", a)
-	h.wantHandled("p", a)
-	h.wantHandled("p", b)
-	h.wantLoaded("p", annals.SliceRange{}, a, b)
+	h.saveOffsets("p", offsetAt("Thing|a", 5, 40), a) // in any order
+	a = offsetAt("Thing|a", 5, 40)
+	got, err := h.store.Offsets().Handled(h.ctx, "p", b.ID, "Thing|c", a.ID, b.ID)
+	if want := []annals.Offset{b, {}, a, b}; err != nil || !slices.EqualFunc(got, want, func(a, b annals.Offset) bool { return a.Compare(b) == 0 }) {
+		h.Errorf("offsets of four ids: got %+v, error %v, want %+v", got, err, want)
+	}
+	if got, err := h.store.Offsets().Handled(h.ctx, "p"); len(got) != 0 || err != nil {
+		h.Errorf("offsets of no ids: got %+v, error %v, want none", got, err)
+	}
+	h.wantLoaded("p", annals.SliceRange{}, annals.Position{Slices: sliceRange(0, annals.SliceCount), Offsets: []annals.Offset{b, a}})
 }
 
-func newestPerSlice(h *harness) {
+func positionsOfSlices(h *harness) {
 	s := sameSlice
-	old, x, y := offsetAt(s[0], 1, 1), offsetAt(s[1], 5, 2), offsetAt(s[2], 2, 2)
+	x, y := offsetAt(s[0], 1, 3), offsetAt(s[1], 5, 2)
 	elsewhere := offsetAt("p92", 9, 1) // in another slice
-	h.saveOffsets("p", old, x, y, elsewhere)
-	h.wantLoaded("p", annals.SliceRange{}, x, y, elsewhere)
 	slice := s[0].Slice()
-	h.wantLoaded("p", annals.SliceRange{From: slice, To: slice + 1}, x, y)
-	h.wantLoaded("p", annals.SliceRange{From: slice + 1, To: annals.SliceCount}, elsewhere)
-	h.wantLoaded("p", annals.SliceRange{From: 0, To: slice})
-	h.wantHandled("p", old)
-	newer := offsetAt(s[0], 2, 3)
-	h.saveOffsets("p", newer)
-	h.wantLoaded("p", annals.SliceRange{}, newer, elsewhere)
+	h.saveOffsets("p", x, y, elsewhere)
+	h.wantLoaded("p", annals.SliceRange{}, annals.Position{Slices: sliceRange(0, annals.SliceCount), Offsets: []annals.Offset{elsewhere, y, x}})
+	h.wantLoaded("p", sliceRange(slice, slice+1), annals.Position{Slices: sliceRange(slice, slice+1), Offsets: []annals.Offset{y, x}})
+	h.saveProgress(annals.Progress{Slices: sliceRange(slice, slice+1), Through: through(2), Epoch: 4})
+	h.wantLoaded("p", annals.SliceRange{},
+		annals.Position{Slices: sliceRange(0, slice), Offsets: positionOffsets(elsewhere, 0, slice)},
+		annals.Position{Slices: sliceRange(slice, slice+1), Epoch: 4, Through: through(2), Offsets: []annals.Offset{x}},
+		annals.Position{Slices: sliceRange(slice+1, annals.SliceCount), Offsets: positionOffsets(elsewhere, slice+1, annals.SliceCount)})
+}
+
+// positionOffsets returns o if its entity is of the slices from ≤ s < to.
+func positionOffsets(o annals.Offset, from, to int) []annals.Offset {
+	if sliceRange(from, to).Contains(o.ID.Slice()) {
+		return []annals.Offset{o}
+	}
+	return nil
 }
 
 func olderOffsetDropped(h *harness) {
@@ -158,17 +208,18 @@ func epochsBySlice(h *harness) {
 	if err := h.saveAs(2, half[1], offsetAt(high, 1, 10)); err != nil {
 		h.Errorf("save with epoch 2 for %s after epoch 5 for %s: got error %v, want none", half[1], half[0], err)
 	}
-	h.wantKind(h.saveAs(4, annals.SliceRange{From: 500, To: 600}, offsetAt(high, 2, 20)), annals.ErrFenced, "save with epoch 4 for slices that overlap those of epoch 5")
+	h.wantKind(h.saveAs(4, sliceRange(500, 600)), annals.ErrFenced, "save with epoch 4 for slices that overlap those of epoch 5")
 	h.wantHandled("p", offsetAt(low, 1, 10))
 	h.wantHandled("p", offsetAt(high, 1, 10))
 }
 
 func resetAll(h *harness) {
 	h.saveOffsets("p", offsetAt("Thing|a", 5, 50), offsetAt("Thing|b", 2, 20))
+	h.saveProgress(annals.Progress{Through: through(30)})
 	if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{}, annals.Offset{}); err != nil {
 		h.Fatalf("reset: got error %v, want none", err)
 	}
-	h.wantLoaded("p", annals.SliceRange{})
+	h.wantLoaded("p", annals.SliceRange{}, annals.Position{Slices: sliceRange(0, annals.SliceCount), Epoch: 1})
 	h.wantNotHandled("p", "Thing|a")
 	h.saveOffsets("p", offsetAt("Thing|a", 1, 10)) // lower than before
 	h.wantHandled("p", offsetAt("Thing|a", 1, 10))
@@ -179,14 +230,25 @@ func resetTo(h *harness) {
 	elsewhere := offsetAt("p92", 1, 40)
 	h.saveOffsets("p", early, at, late, elsewhere)
 	slice := sameSlice[0].Slice()
-	if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{From: slice, To: slice + 1}, at); err != nil {
-		h.Fatalf("reset to %+v: got error %v, want none", at, err)
+	reset := func(to annals.Offset) {
+		h.Helper()
+		if err := h.store.Offsets().Reset(h.ctx, "p", sliceRange(slice, slice+1), to); err != nil {
+			h.Fatalf("reset to %+v: got error %v, want none", to, err)
+		}
 	}
+	reset(at)
 	h.wantHandled("p", early)
-	h.wantNotHandled("p", at.ID)
+	h.wantHandled("p", at)
 	h.wantNotHandled("p", late.ID)
 	h.wantHandled("p", elsewhere)
-	h.wantLoaded("p", annals.SliceRange{}, early, elsewhere)
+	h.saveProgress(annals.Progress{Slices: sliceRange(slice, slice+1), Through: through(25)})
+	reset(through(30)) // where nothing is stored
+	if got := h.handledOf("p", late.ID); got.Compare(through(25)) != 0 {
+		h.Errorf("offset of %q after a reset to an offset beyond Through: got %+v, want %+v", late.ID, got, through(25))
+	}
+	reset(annals.Offset{Time: at.Time}) // before what has that time
+	h.wantLoaded("p", sliceRange(slice, slice+1), annals.Position{Slices: sliceRange(slice, slice+1), Epoch: 3, Through: annals.Offset{Time: at.Time}})
+	h.wantHandled("p", elsewhere)
 }
 
 func racingOffsets(h *harness) {
@@ -212,6 +274,7 @@ func wrongProgress(h *harness) {
 		"with no slices":           {Projection: "p", Slices: annals.SliceRange{From: 5, To: 5}, Offsets: []annals.Offset{o}},
 		"with epoch -1":            {Projection: "p", Epoch: -1, Offsets: []annals.Offset{o}},
 		"with an offset of no id":  {Projection: "p", Offsets: []annals.Offset{o, {Time: o.Time, SeqNr: 1}}},
+		"of another slice":         {Projection: "p", Slices: sliceRange(o.ID.Slice()+1, annals.SliceCount), Offsets: []annals.Offset{o}},
 	} {
 		h.wantKind(h.store.Offsets().Save(h.ctx, p), annals.ErrInvalid, "save offsets %s", what)
 	}
@@ -220,11 +283,154 @@ func wrongProgress(h *harness) {
 
 func manyOffsets(h *harness) {
 	var os []annals.Offset
-	for i := range h.volume(300, 60) {
+	var ids []annals.PersistenceID
+	for i := range h.volume(300, 120) {
 		os = append(os, offsetAt(h.id(), annals.SeqNr(i+1), i%60))
+		ids = append(ids, os[i].ID)
 	}
 	h.saveOffsets("p", os...)
-	for _, o := range os {
-		h.wantHandled("p", o)
+	got, err := h.store.Offsets().Handled(h.ctx, "p", ids...)
+	if err != nil || !slices.EqualFunc(got, os, func(a, b annals.Offset) bool { return a.Compare(b) == 0 }) {
+		h.Errorf("offsets of %d ids: got %+v, error %v, want %+v", len(ids), got, err, os)
 	}
+}
+
+func throughRises(h *harness) {
+	before, at, beyond := offsetAt("Thing|a", 3, 10), offsetAt("Thing|b", 4, 19), offsetAt("Thing|c", 5, 30)
+	h.saveProgress(annals.Progress{Through: through(20), Offsets: []annals.Offset{before, beyond}})
+	all := sliceRange(0, annals.SliceCount)
+	h.wantLoaded("p", all, annals.Position{Slices: all, Through: through(20), Offsets: []annals.Offset{beyond}})
+	for _, o := range []annals.Offset{before, at} {
+		if handled := h.handledOf("p", o.ID); !handled.Covers(o) || handled.Covers(offsetAt(o.ID, o.SeqNr+1, 21)) {
+			h.Errorf("what covers the handled events of %q: got %+v, want the Through %+v", o.ID, handled, through(20))
+		}
+	}
+	h.wantHandled("p", beyond)
+	h.saveProgress(annals.Progress{Through: through(15)}) // older
+	h.saveProgress(annals.Progress{Offsets: []annals.Offset{at}})
+	h.wantLoaded("p", all, annals.Position{Slices: all, Through: through(20), Offsets: []annals.Offset{beyond}})
+	h.saveProgress(annals.Progress{Through: beyond})
+	h.wantLoaded("p", all, annals.Position{Slices: all, Through: beyond})
+	h.wantHandled("p", beyond)
+}
+
+func rangesCutAnew(h *harness) {
+	a := annals.PersistenceID("p92")
+	low, high := sliceRange(0, 512), sliceRange(512, annals.SliceCount)
+	if !low.Contains(a.Slice()) {
+		low, high = high, low
+	}
+	beyond := offsetAt(a, 8, 50)
+	h.saveProgress(annals.Progress{Slices: low, Through: through(40), Epoch: 1, Offsets: []annals.Offset{beyond}})
+	h.saveProgress(annals.Progress{Slices: high, Through: through(10), Epoch: 1}) // lags
+	want := []annals.Position{{Slices: low, Epoch: 1, Through: through(40), Offsets: []annals.Offset{beyond}}, {Slices: high, Epoch: 1, Through: through(10)}}
+	slices.SortFunc(want, func(a, b annals.Position) int { return a.Slices.From - b.Slices.From })
+	h.wantLoaded("p", annals.SliceRange{}, want...)
+	h.wantLoaded("p", sliceRange(high.From+10, high.From+20), annals.Position{Slices: sliceRange(high.From+10, high.From+20), Epoch: 1, Through: through(10)})
+
+	h.saveProgress(annals.Progress{Through: through(30), Epoch: 2}) // one worker for all slices
+	want = []annals.Position{{Slices: low, Epoch: 2, Through: through(40), Offsets: []annals.Offset{beyond}}, {Slices: high, Epoch: 2, Through: through(30)}}
+	slices.SortFunc(want, func(a, b annals.Position) int { return a.Slices.From - b.Slices.From })
+	h.wantLoaded("p", annals.SliceRange{}, want...)
+
+	h.saveProgress(annals.Progress{Through: through(60), Epoch: 2})
+	all := sliceRange(0, annals.SliceCount)
+	h.wantLoaded("p", all, annals.Position{Slices: all, Epoch: 2, Through: through(60)})
+	h.saveProgress(annals.Progress{Slices: sliceRange(100, 200), Through: through(70), Epoch: 3}) // and a part of them
+	h.wantLoaded("p", sliceRange(50, 250), annals.Position{Slices: sliceRange(50, 100), Epoch: 2, Through: through(60)},
+		annals.Position{Slices: sliceRange(100, 200), Epoch: 3, Through: through(70)}, annals.Position{Slices: sliceRange(200, 250), Epoch: 2, Through: through(60)})
+}
+
+func handledOnce(h *harness) {
+	a1, a2, a3 := offsetAt("Thing|a", 1, 10), offsetAt("Thing|a", 2, 20), offsetAt("Thing|a", 3, 30)
+	b1 := offsetAt("Thing|b", 1, 25)
+	once := func(os ...annals.Offset) error {
+		return h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Epoch: 1, Offsets: os, Once: true})
+	}
+	if err := once(a1, a2); err != nil {
+		h.Fatalf("save the first two events of an entity once: got error %v, want none", err)
+	}
+	h.wantKind(once(a2), annals.ErrConflict, "save the same event once more")
+	h.wantKind(once(b1, a2, a3), annals.ErrConflict, "save an event once more, with later ones")
+	h.wantHandled("p", a2)
+	h.wantNotHandled("p", b1.ID)
+	if err := once(b1, a3); err != nil {
+		h.Errorf("save two new events once: got error %v, want none", err)
+	}
+	h.saveProgress(annals.Progress{Through: through(40)})
+	h.wantKind(once(offsetAt("Thing|c", 1, 39)), annals.ErrConflict, "save an event before Through once more")
+	if err := once(offsetAt("Thing|c", 2, 41)); err != nil {
+		h.Errorf("save an event after Through once: got error %v, want none", err)
+	}
+	h.wantHandled("p", offsetAt("Thing|c", 2, 41))
+}
+
+func racingOnce(h *harness) {
+	var won, lost int
+	for round := range h.volume(10, 3) {
+		shared := offsetAt("Thing|shared", annals.SeqNr(round+1), round)
+		errs := make([]error, 4)
+		together(len(errs), func(i int) {
+			own := offsetAt(annals.PersistenceID(fmt.Sprintf("Thing|%d", i)), annals.SeqNr(round+1), round)
+			errs[i] = h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{own, shared}, Once: true})
+		})
+		for i, err := range errs {
+			handled := h.handledOf("p", annals.PersistenceID(fmt.Sprintf("Thing|%d", i))).SeqNr == annals.SeqNr(round+1)
+			switch {
+			case err == nil && handled:
+				won++
+			case errors.Is(err, annals.ErrConflict) && !handled:
+				lost++
+			default:
+				h.Errorf("round %d, save %d: got error %v, its own event handled: %v", round, i, err, handled)
+			}
+		}
+	}
+	if rounds := h.volume(10, 3); won != rounds || lost != 3*rounds {
+		h.Errorf("%d rounds of four racing saves: got %d winners and %d conflicts, want %d and %d", rounds, won, lost, rounds, 3*rounds)
+	}
+}
+
+func resetFences(h *harness) {
+	a := offsetAt("Thing|a", 1, 10)
+	if err := h.saveAs(5, annals.SliceRange{}, a); err != nil {
+		h.Fatalf("save with epoch 5: got error %v, want none", err)
+	}
+	slice := a.ID.Slice()
+	if err := h.store.Offsets().Reset(h.ctx, "p", sliceRange(slice, slice+1), annals.Offset{}); err != nil {
+		h.Fatalf("reset: got error %v, want none", err)
+	}
+	h.wantKind(h.saveAs(5, annals.SliceRange{}, offsetAt("Thing|a", 2, 20)), annals.ErrFenced, "save of the worker that was running")
+	h.wantNotHandled("p", a.ID)
+	h.wantLoaded("p", sliceRange(slice, slice+1), annals.Position{Slices: sliceRange(slice, slice+1), Epoch: 6})
+	if err := h.saveAs(6, annals.SliceRange{}, offsetAt("Thing|a", 2, 20)); err != nil {
+		h.Errorf("save with the next epoch: got error %v, want none", err)
+	}
+}
+
+func clockWentBack(h *harness) {
+	h.saveOffsets("p", offsetAt("Thing|a", 5, 50))
+	if err := h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Once: true, Offsets: []annals.Offset{offsetAt("Thing|a", 6, 40)}}); err != nil {
+		h.Errorf("save event 6, which has an earlier time than event 5: got error %v, want none", err)
+	}
+	h.wantHandled("p", offsetAt("Thing|a", 6, 50)) // covers both
+	h.saveOffsets("p", offsetAt("Thing|a", 5, 50))
+	h.wantHandled("p", offsetAt("Thing|a", 6, 50))
+	h.saveOffsets("p", offsetAt("Thing|a", 1, 60)) // the entity was forgotten and began again
+	h.wantHandled("p", offsetAt("Thing|a", 1, 60))
+}
+
+func largestProgress(h *harness) {
+	limit := h.caps.Limits.MaxOffsets
+	if limit == 0 {
+		return
+	}
+	var os []annals.Offset
+	for i := range limit + 1 {
+		os = append(os, offsetAt(h.id(), 1, i%60))
+	}
+	h.wantKind(h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Offsets: os}), annals.ErrTooLarge, "save %d offsets", len(os))
+	h.wantNotHandled("p", os[0].ID)
+	h.saveOffsets("p", os[:limit]...)
+	h.wantHandled("p", os[limit-1])
 }

@@ -90,12 +90,12 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 			_, err := s.Query().Newest(ctx, annals.Filter{})
 			return err
 		}},
-		{name: "load offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
+		{name: "load positions", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
 			return err
 		}},
-		{name: "load offset", claimed: c.Offsets, id: id, run: func(ctx context.Context, s annals.Store) error {
-			_, _, err := s.Offsets().Handled(ctx, "p", id)
+		{name: "load offsets", claimed: c.Offsets, id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Offsets().Handled(ctx, "p", id)
 			return err
 		}},
 		{name: "save offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {

@@ -34,6 +34,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
 		{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits[T]},
 		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
+		{id: "TX-17", about: "of racing transactions that handle an event once, one is stored", needs: needs(events, offsets), run: txHandlesOnce[T]},
 		{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
@@ -410,5 +411,33 @@ func txStatesAndOffsets[T any](h *harness) {
 		}
 		h.wantState(id, 1)
 		h.wantHandled("p", o)
+	}
+}
+
+func txHandlesOnce[T any](h *harness) {
+	const workers = 4
+	event := offsetAt("Thing|followed", 3, 3)
+	errs, ids := make([]error, workers), make([]annals.PersistenceID, workers)
+	for i := range ids {
+		ids[i] = h.id()
+	}
+	together(workers, func(i int) {
+		errs[i] = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			_, err := in.Journal().Append(ctx, h.commit(ids[i], 0, 1)) // what the handler writes
+			return errors.Join(err, in.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{event}, Once: true}))
+		})
+	})
+	won := 0
+	for i, err := range errs {
+		stored := h.last(ids[i]) == 1
+		switch {
+		case err == nil && stored:
+			won++
+		case !errors.Is(err, annals.ErrConflict) || stored:
+			h.Errorf("transaction %d: got error %v, its write stored: %v, want success or a conflict that stores nothing", i, err, stored)
+		}
+	}
+	if won != 1 {
+		h.Errorf("%d racing transactions that handle one event: got %d winners, want 1", workers, won)
 	}
 }

@@ -22,6 +22,12 @@ const (
 
 func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
 
+// groupsOf returns the groups first ≤ g < end that have slices of r.
+func groupsOf(r annals.SliceRange) (first, end int) {
+	from, to := r.Bounds()
+	return from / groupSlices, (to-1)/groupSlices + 1
+}
+
 // commitFeed and stateFeed return the hash key of a partition of the index. They are unambiguous, whatever the name of the type ends with.
 func commitFeed(entityType string, group int) string {
 	return fmt.Sprintf("%s#%02d", entityType, group)

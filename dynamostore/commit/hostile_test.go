@@ -221,7 +221,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return err
 		},
 		"handled": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.On(x).Offsets.Handled(e.ctx, projection, id)
+			_, err := e.offer.On(x).Offsets.Handled(e.ctx, projection, id)
 			return err
 		},
 		"save progress": func(e *entity, x plan.Executor) error {

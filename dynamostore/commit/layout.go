@@ -56,7 +56,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true,
 			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
-			Limits: annals.Limits{MaxIDBytes: maxIDBytes},
+			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: maxOffsets},
 		},
 		Check: t.check,
 		On: func(x plan.Executor) plan.Contracts {

@@ -2,301 +2,218 @@ package commit
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"math/big"
-	"slices"
-	"strconv"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/annals-go/annals/internal/position"
 )
 
-// offsets is annals.OffsetStore. A projection has 16 partitions in the table, one for each slice group. A partition has one item for the group and
-// one for each entity. Each write increases the revision of the items of its groups, on condition of the revision that it has read.
+// offsets is annals.OffsetStore. A projection has one partition in the table, with an item for each range of slices that a worker has saved.
+// The ranges of the items do not overlap. A save for the slices of one item replaces this item, on condition of the revision that it has
+// read. A save for other slices divides and joins items in one transaction, which also increases the revision of the item cut: so two of
+// them cannot store overlapping items.
 type offsets struct{ *table }
 
-const (
-	attrEntity = "entity"
-	attrNumber = "nr"
-	attrNewest = "newest" // by slice: the newest time, and the numbers of the entities that have it
-	attrEpochs = "epochs" // by slice of the group
-)
+// maxOffsets is the most offsets in one save.
+const maxOffsets = 1000
 
-// progressID returns the pid of a slice group of a projection. It contains U+0000, which no id of an entity does.
-func progressID(projection string, group int) string {
-	return fmt.Sprintf("%s\x00#%02d", projection, group)
-}
+// maxJoined is the most items that one transaction joins. Items above that are joined before, in further transactions.
+const maxJoined = 90
 
-func progressKey(projection string, group int) plan.Item {
-	return key(annals.PersistenceID(progressID(projection, group)), 0)
-}
-
-// entityKey returns the key of an entity's offset.
-func entityKey(projection string, id annals.PersistenceID) plan.Item {
-	it := progressKey(projection, group(id))
-	it[attrSeq] = &types.AttributeValueMemberN{Value: entityNumber(id)}
-	return it
-}
-
-// entityNumber returns the range key of an entity's offset: 120 bits of a hash, so that no two ids share one.
-func entityNumber(id annals.PersistenceID) string {
-	sum := sha256.Sum256([]byte(id))
-	n := new(big.Int).SetBytes(sum[:15])
-	return n.Add(n, big.NewInt(1)).String()
-}
-
-// Load is annals.OffsetStore.
-func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Offset, err error) {
-	if err := fitsKey(projection); err != nil {
-		return nil, err
-	}
-	g := plan.GetAll{Table: o.name}
-	first, end := groupsOf(r)
-	for i := first; i < end; i++ {
-		g.Keys = append(g.Keys, progressKey(projection, i))
-	}
-	items, err := o.x.GetAll(ctx, g)
+func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
+	all, err := o.all(ctx, projection)
 	if err != nil {
 		return nil, err
 	}
-	for _, it := range items {
-		p, err := progressOf(groupIn(it), it)
-		if err != nil {
-			return nil, err
-		}
-		for slice, m := range p.newest {
-			if r.Contains(slice) {
-				all = append(all, m.offsets()...)
-			}
-		}
-	}
-	return all, nil
+	return all.Load(r), nil
 }
 
-// Handled is annals.OffsetStore.
-func (o offsets) Handled(ctx context.Context, projection string, id annals.PersistenceID) (annals.Offset, bool, error) {
-	if err := fitsKey(projection); err != nil {
-		return annals.Offset{}, false, err
+func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
+	all, err := o.all(ctx, projection)
+	if err != nil {
+		return nil, err
 	}
-	it, ok, err := o.x.Get(ctx, plan.Get{Table: o.name, Key: entityKey(projection, id)})
-	if !ok || err != nil {
-		return annals.Offset{}, false, err
+	handled := make([]annals.Offset, len(ids))
+	for i, id := range ids {
+		handled[i] = all.Handled(id)
 	}
-	offset, err := entityOffset(group(id), it)
-	return offset, err == nil, err
+	return handled, nil
 }
 
-// Save is annals.OffsetStore: one transaction with an item for each entity, and for each group that has one of them or whose epochs increase.
-// When another worker writes to such a group in between, Save reads again.
+// all reads all that is known of a projection.
+func (o offsets) all(ctx context.Context, projection string) (all position.Projection, err error) {
+	portions, _, err := o.partition(ctx, projection)
+	for _, p := range portions {
+		all = all.Join(p.Projection)
+	}
+	return all, err
+}
+
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
-	if err := fitsKey(p.Projection); err != nil {
-		return err
-	}
+	return o.update(ctx, p.Projection, p.Slices, p.Once, func(k position.Projection) (position.Projection, error) { return k.Save(p) })
+}
+
+func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	return o.update(ctx, projection, r, false, func(k position.Projection) (position.Projection, error) { return k.Reset(r, to), nil })
+}
+
+// update changes what is known of the slices of r. When another worker writes to one of the items in between, update reads again. With once,
+// change must not be made twice: when a worker has written after a try whose answer was lost, the outcome cannot be known.
+func (o offsets) update(ctx context.Context, projection string, r annals.SliceRange, once bool, change func(position.Projection) (position.Projection, error)) error {
+	save := make([]byte, saveBytes)
+	o.newSave(save)
 	for {
-		ops, err := o.changes(ctx, p)
+		ops, err := o.changes(ctx, projection, r, save, change)
 		if len(ops) == 0 || err != nil {
 			return err
 		}
-		if _, err := o.x.Write(ctx, plan.Write{Ops: ops}); !errors.Is(err, annals.ErrConflict) {
+		_, err = o.x.Write(ctx, plan.Write{Ops: ops, Refused: func(_ []plan.Item, open bool) error {
+			if open && once {
+				return &annals.Error{Kind: annals.ErrUnknown, Err: errors.New("another worker has saved after a try whose answer was lost")}
+			}
+			return &annals.Error{Kind: annals.ErrConflict, Err: fmt.Errorf("another worker of projection %s has saved", annals.Quote(projection))}
+		}})
+		if !errors.Is(err, annals.ErrConflict) {
 			return err
 		}
 	}
 }
 
-// changes returns the writes for p.
-func (o offsets) changes(ctx context.Context, p annals.Progress) ([]plan.Op, error) {
-	known, stored, err := o.known(ctx, p)
+// changes returns the writes of an update.
+func (o offsets) changes(ctx context.Context, projection string, r annals.SliceRange, save []byte, change func(position.Projection) (position.Projection, error)) ([]plan.Op, error) {
+	stored, cut, err := o.portions(ctx, projection, r)
 	if err != nil {
 		return nil, err
 	}
-	if p.Epoch > 0 {
-		for _, g := range known {
-			if err := g.fence(p); err != nil {
-				return nil, err
-			}
+	var known position.Projection
+	for _, p := range stored {
+		known = known.Join(p.Projection)
+	}
+	changed, err := change(known)
+	if err != nil || changed.Equal(known) {
+		return nil, err
+	}
+	from, to := r.Bounds()
+	bounds := []int{from, to}
+	switch n := len(stored); {
+	case cut == nil:
+		return []plan.Op{o.put(projection, portion{from: from, to: to, revision: stored[0].revision, Projection: changed}, save)}, nil
+	case n > maxJoined:
+		some := stored[:maxJoined]
+		ops := o.replace(projection, some, *cut, save, known, []int{some[0].from, some[maxJoined-1].to})
+		if _, err := o.x.Write(ctx, plan.Write{Ops: ops, Apart: true}); err != nil && !errors.Is(err, annals.ErrConflict) {
+			return nil, err
+		}
+		return o.changes(ctx, projection, r, save, change)
+	case n > 0:
+		if first := stored[0].from; first < from {
+			bounds = append([]int{first}, bounds...)
+		}
+		if end := stored[n-1].to; end > to {
+			bounds = append(bounds, end)
 		}
 	}
-	var ops []plan.Op
-	for _, offset := range newestOf(p.Offsets) {
-		id := offset.ID
-		if offset.Compare(stored[id]) <= 0 {
-			continue
-		}
-		known[group(id)].add(offset)
-		it := entityKey(p.Projection, id)
-		it[attrFormat], it[attrEntity], it[attrTime], it[attrNumber] = plan.N(format), plan.S(string(id)), plan.Micros(offset.Time), plan.N(offset.SeqNr)
-		ops = append(ops, plan.Op{Table: o.name, Put: it, Condition: "attribute_not_exists(#at) OR #at < :at OR #at = :at AND #nr < :nr",
-			Names:  map[string]string{"#at": attrTime, "#nr": attrNumber},
-			Values: plan.Item{":at": it[attrTime], ":nr": it[attrNumber]}})
-	}
-	for i := range groups {
-		if g := known[i]; g != nil && g.changed {
-			ops = append(ops, o.put(p.Projection, i, g))
-		}
-	}
-	return ops, nil
+	return o.replace(projection, stored, *cut, save, changed, bounds), nil
 }
 
-// known reads the stored groups and entities of p.
-func (o offsets) known(ctx context.Context, p annals.Progress) (map[int]*progress, map[annals.PersistenceID]annals.Offset, error) {
-	known, stored := map[int]*progress{}, map[annals.PersistenceID]annals.Offset{}
-	if p.Epoch > 0 {
-		first, end := groupsOf(p.Slices)
-		for i := first; i < end; i++ {
-			known[i] = newProgress(i)
-		}
+// replace returns the writes that replace stored by items of changed with these bounds.
+func (o offsets) replace(projection string, stored []portion, cut int64, save []byte, changed position.Projection, bounds []int) []plan.Op {
+	revisions := map[int]int64{}
+	for _, p := range stored {
+		revisions[p.from] = p.revision
 	}
-	g := plan.GetAll{Table: o.name}
-	for _, offset := range newestOf(p.Offsets) {
-		i := group(offset.ID)
-		known[i] = newProgress(i)
-		g.Keys = append(g.Keys, entityKey(p.Projection, offset.ID))
+	ops := []plan.Op{o.put(projection, portion{from: annals.SliceCount, revision: cut}, save)}
+	for i, from := range bounds[:len(bounds)-1] {
+		to := bounds[i+1]
+		ops = append(ops, o.put(projection, portion{from: from, to: to, revision: revisions[from], Projection: changed.Within(annals.SliceRange{From: from, To: to})}, save))
+		delete(revisions, from)
 	}
-	for i := range groups {
-		if known[i] != nil {
-			g.Keys = append(g.Keys, progressKey(p.Projection, i))
-		}
+	for from, revision := range revisions {
+		ops = append(ops, plan.Op{Table: o.name, Key: progressKey(projection, from), Delete: true, Condition: "#rev = :rev",
+			Names: map[string]string{"#rev": attrRevision}, Values: plan.Item{":rev": plan.N(revision)}})
 	}
-	items, err := o.x.GetAll(ctx, g)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, it := range items {
-		if number(it) != "0" {
-			offset, err := entityOffset(groupIn(it), it)
-			if err != nil {
-				return nil, nil, err
-			}
-			stored[offset.ID] = offset
-			continue
-		}
-		found, err := progressOf(groupIn(it), it)
-		if err != nil {
-			return nil, nil, err
-		}
-		known[found.group] = found
-	}
-	return known, stored, nil
+	return ops
 }
 
-// newestOf returns the newest offset of each entity, in order. Times are in microseconds, as they are stored.
-func newestOf(all []annals.Offset) []annals.Offset {
-	newest := map[annals.PersistenceID]annals.Offset{}
-	for _, o := range all {
-		o.Time = o.Time.Truncate(time.Microsecond)
-		if o.Compare(newest[o.ID]) > 0 {
-			newest[o.ID] = o
-		}
-	}
-	return slices.SortedFunc(maps.Values(newest), annals.Offset.Compare)
-}
-
-// put stores g, unless it has been written since it was read.
-func (o offsets) put(projection string, group int, g *progress) plan.Op {
-	it := g.item()
-	it[attrID], it[attrSeq] = progressKey(projection, group)[attrID], plan.N(0)
-	op := plan.Op{Table: o.name, Put: it, Condition: absent, Names: idName}
-	if g.revision > 0 {
-		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(g.revision)}
+// put stores p, unless the item has been written since it was read.
+func (o offsets) put(projection string, p portion, save []byte) plan.Op {
+	it := p.item()
+	it[attrID], it[attrSeq], it[attrSave] = progressKey(projection, p.from)[attrID], plan.N(p.from), plan.B(save)
+	op := plan.Op{Table: o.name, Put: it, Condition: absent, Names: idName, Ours: func(old plan.Item) bool {
+		b, _ := plan.Bytes(old, attrSave)
+		return string(b) == string(save)
+	}}
+	if p.revision > 0 {
+		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(p.revision)}
 	}
 	return op
 }
 
-// Reset is annals.OffsetStore. Each group is reset on condition that it is not written meanwhile. An interrupted Reset has reset some groups.
-func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+// portions reads the items that overlap r, in order. cut is the revision of the item cut, nil when an item has exactly the slices of r.
+func (o offsets) portions(ctx context.Context, projection string, r annals.SliceRange) (portions []portion, cut *int64, err error) {
 	if err := fitsKey(projection); err != nil {
-		return err
+		return nil, nil, err
 	}
-	first, end := groupsOf(r)
-	for i := first; i < end; {
-		switch err := o.resetGroup(ctx, projection, i, r, to); {
-		case err == nil:
-			i++
-		case !errors.Is(err, annals.ErrConflict):
-			return err
-		}
-	}
-	return nil
-}
-
-// resetItems is the most items of entities in one transaction with the item of their group.
-const resetItems = 99
-
-func (o offsets) resetGroup(ctx context.Context, projection string, group int, r annals.SliceRange, to annals.Offset) error {
-	g := newProgress(group)
-	var doomed []plan.Item
-	for it, err := range o.x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection, group)}) {
-		if err != nil {
-			return err
-		}
-		if number(it) == "0" { // the item of the group, which is the first
-			if g, err = progressOf(group, it); err != nil {
-				return err
-			}
-			clear(g.newest)
-			continue
-		}
-		offset, err := entityOffset(group, it)
-		if err != nil {
-			return err
-		}
-		if r.Contains(offset.ID.Slice()) && offset.Compare(to) >= 0 {
-			doomed = append(doomed, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
-		} else {
-			g.add(offset)
-		}
-	}
-	for some := range slices.Chunk(doomed, resetItems) {
-		ops := []plan.Op{o.put(projection, group, g)}
-		for _, k := range some {
-			ops = append(ops, plan.Op{Table: o.name, Key: k, Delete: true})
-		}
-		if _, err := o.x.Write(ctx, plan.Write{Ops: ops}); err != nil {
-			return err
-		}
-		g.revision++
-	}
-	return nil
-}
-
-// entityOffset returns the offset in the item of an entity.
-func entityOffset(of int, it plan.Item) (annals.Offset, error) {
-	d := decode(it)
-	if err := d.readable("the offset of an entity"); err != nil {
-		return annals.Offset{}, err
-	}
-	offset := annals.Offset{ID: annals.PersistenceID(d.Text(attrEntity)), SeqNr: annals.SeqNr(d.Required(attrNumber, math.MinInt64, math.MaxInt64)), Time: d.Time(attrTime)}
-	if group(offset.ID) != of || number(it) != entityNumber(offset.ID) {
-		d.Wrong(attrEntity)
-	}
-	if d.Fault != nil {
-		return annals.Offset{}, corrupt(0, fmt.Errorf("the offset of an entity: %w", d.Fault))
-	}
-	return offset, nil
-}
-
-// groupIn returns the slice group in the pid of an item, which progressID has made.
-func groupIn(it plan.Item) int {
-	id, _ := plan.Text(it, attrID)
-	group, _ := strconv.Atoi(id[max(len(id)-2, 0):])
-	return group
-}
-
-// groupsOf returns the groups first ≤ g < end that have slices of r.
-func groupsOf(r annals.SliceRange) (first, end int) {
 	from, to := r.Bounds()
-	return from / groupSlices, (to-1)/groupSlices + 1
+	it, ok, err := o.x.Get(ctx, plan.Get{Table: o.name, Key: progressKey(projection, from)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if ok {
+		p, err := portionOf(it)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.to == to {
+			return []portion{p}, nil, nil
+		}
+	}
+	all, revision, err := o.partition(ctx, projection)
+	for _, p := range all {
+		if p.from < to && p.to > from {
+			portions = append(portions, p)
+		}
+	}
+	return portions, &revision, err
+}
+
+// partition reads all items of a projection, in order, and the revision of the item cut.
+func (o offsets) partition(ctx context.Context, projection string) (portions []portion, cut int64, err error) {
+	if err := fitsKey(projection); err != nil {
+		return nil, 0, err
+	}
+	end := 0
+	for it, err := range o.x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection)}) {
+		if err != nil {
+			return nil, 0, err
+		}
+		p, err := portionOf(it)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case p.from == annals.SliceCount:
+			cut = p.revision
+			continue
+		case p.from < end:
+			return nil, 0, corrupt(0, fmt.Errorf("the progress of a projection: two items have slice %d", p.from))
+		}
+		portions, end = append(portions, p), p.to
+	}
+	return portions, cut, nil
+}
+
+// progressID returns the pid of a projection. It contains U+0000, which no id of an entity does.
+func progressID(projection string) string { return projection + "\x00#" }
+
+func progressKey(projection string, from int) plan.Item {
+	return key(annals.PersistenceID(progressID(projection)), annals.SeqNr(from))
 }
 
 // fitsKey returns ErrInvalid for a projection whose name is too long for a key.
 func fitsKey(projection string) error {
-	if n := len(progressID(projection, 0)); n > maxIDBytes {
+	if n := len(progressID(projection)); n > maxIDBytes {
 		return fault("the projection's name has %d bytes too many", n-maxIDBytes)
 	}
 	return nil

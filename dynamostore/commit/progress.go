@@ -1,128 +1,176 @@
 package commit
 
 import (
-	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/position"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// progress is the content of the item of a projection's slice group.
-type progress struct {
-	group    int
-	revision int64          // 0 when there is no item yet
-	newest   map[int]moment // by slice
-	epochs   [groupSlices]int64
-	changed  bool
-}
+const (
+	attrTo      = "to"      // the first slice after the item's
+	attrRanges  = "ranges"  // the positions of the item's slices
+	attrEpoch   = "epoch"   // of a range
+	attrNumber  = "nr"      // of the Through of a range
+	attrEntity  = "entity"  // of the Through of a range
+	attrOffsets = "offsets" // of the entities beyond their Through
+)
 
-// moment is the newest time of a slice, with the entities that have it.
-type moment struct {
-	at      time.Time
-	numbers map[annals.PersistenceID]annals.SeqNr
-}
+// maxPlain is the most bytes of offsets that are not compressed. Less than a write unit need not be.
+const maxPlain = 900
 
-func (m moment) offsets() (all []annals.Offset) {
-	for id, n := range m.numbers {
-		all = append(all, annals.Offset{Time: m.at, ID: id, SeqNr: n})
-	}
-	return all
-}
-
-func newProgress(group int) *progress {
-	return &progress{group: group, newest: map[int]moment{}}
-}
-
-// progressOf decodes the item of a group.
-func progressOf(group int, it plan.Item) (*progress, error) {
-	d := decode(it)
-	if err := d.readable("the progress of a projection"); err != nil {
-		return nil, err
-	}
-	p := newProgress(group)
-	p.revision = d.Required(attrRevision, 1, math.MaxInt64-1)
-	d.Require(attrNewest)
-	slices := d.Map(attrNewest)
-	for name := range slices {
-		slice, err := strconv.Atoi(name)
-		one := decode(slices)
-		at := decode(one.Map(name))
-		at.Require(attrNumber)
-		numbers := decode(at.Map(attrNumber))
-		newest := moment{at: at.Time(attrTime), numbers: map[annals.PersistenceID]annals.SeqNr{}}
-		for id := range numbers.Item {
-			newest.numbers[annals.PersistenceID(id)] = annals.SeqNr(numbers.Required(id, math.MinInt64, math.MaxInt64))
-		}
-		if err != nil || slice/groupSlices != group || slice < 0 || cmp.Or(one.Fault, at.Fault, numbers.Fault) != nil {
-			d.Wrong(attrNewest)
-		}
-		p.newest[slice] = newest
-	}
-	if list, ok := it[attrEpochs].(*types.AttributeValueMemberL); ok && len(list.Value) == groupSlices {
-		for i, v := range list.Value {
-			epoch := decode(plan.Item{attrEpochs: v})
-			if p.epochs[i], ok = epoch.Number(attrEpochs, 0, math.MaxInt64); !ok {
-				d.Wrong(attrEpochs)
-			}
-		}
-	} else if it[attrEpochs] != nil {
-		d.Wrong(attrEpochs)
-	}
-	if d.Fault != nil {
-		return nil, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.Fault))
-	}
-	return p, nil
+// portion is an item of a projection: what is known of the slices from ≤ s < to. The item cut has the slice after the last one, and
+// nothing else.
+type portion struct {
+	from, to int
+	revision int64 // 0 when there is no item yet
+	position.Projection
 }
 
 // item returns the item of the next revision of p, without its key.
-func (p *progress) item() plan.Item {
-	newest := plan.Item{}
-	for slice, m := range p.newest {
-		ids := plan.Item{}
-		for id, n := range m.numbers {
-			ids[string(id)] = plan.N(n)
-		}
-		newest[strconv.Itoa(slice)] = plan.M(plan.Item{attrTime: plan.Micros(m.at), attrNumber: plan.M(ids)})
+func (p portion) item() plan.Item {
+	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1)}
+	if p.from == annals.SliceCount {
+		return it
 	}
-	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1), attrNewest: plan.M(newest)}
-	if p.epochs != [groupSlices]int64{} {
-		list := make([]types.AttributeValue, groupSlices)
-		for i, n := range p.epochs {
-			list[i] = plan.N(n)
+	list := make([]types.AttributeValue, len(p.Ranges))
+	for i, x := range p.Ranges {
+		m := plan.Item{attrFrom: plan.N(x.From), attrTo: plan.N(x.To)}
+		if x.Epoch > 0 {
+			m[attrEpoch] = plan.N(x.Epoch)
 		}
-		it[attrEpochs] = plan.L(list...)
+		if x.Through.Compare(annals.Offset{}) != 0 {
+			m[attrTime], m[attrNumber], m[attrEntity] = plan.Micros(x.Through.Time), plan.N(x.Through.SeqNr), plan.S(string(x.Through.ID))
+		}
+		list[i] = &types.AttributeValueMemberM{Value: m}
+	}
+	it[attrTo], it[attrRanges] = plan.N(p.to), &types.AttributeValueMemberL{Value: list}
+	if len(p.Entities) > 0 {
+		b := encodeOffsets(p.Entities)
+		if len(b) > maxPlain {
+			b, it[attrZip] = compress(b), plan.Bool(true)
+		}
+		it[attrOffsets] = plan.B(b)
 	}
 	return it
 }
 
-// add records an offset that is newer than the last one of its entity.
-func (p *progress) add(o annals.Offset) {
-	p.changed = true
-	slice := o.ID.Slice()
-	m, ok := p.newest[slice]
-	switch {
-	case !ok || o.Time.After(m.at):
-		p.newest[slice] = moment{o.Time, map[annals.PersistenceID]annals.SeqNr{o.ID: o.SeqNr}}
-	case o.Time.Equal(m.at):
-		m.numbers[o.ID] = o.SeqNr
+// portionOf decodes an item.
+func portionOf(it plan.Item) (portion, error) {
+	d := decode(it)
+	if err := d.readable("the progress of a projection"); err != nil {
+		return portion{}, err
 	}
+	p := portion{from: int(d.Required(attrSeq, 0, annals.SliceCount)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
+	if p.from < annals.SliceCount && d.Fault == nil {
+		p.to = int(d.Required(attrTo, int64(p.from)+1, annals.SliceCount))
+		p.Ranges = d.ranges(p.from, p.to)
+		p.Entities = d.offsets(annals.SliceRange{From: p.from, To: p.to})
+	}
+	if d.Fault != nil {
+		return portion{}, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.Fault))
+	}
+	return p, nil
 }
 
-// fence returns ErrFenced for an epoch that is older than a stored one, and records it otherwise.
-func (p *progress) fence(w annals.Progress) error {
-	for i, seen := range p.epochs {
-		switch slice := p.group*groupSlices + i; {
-		case !w.Slices.Contains(slice):
-		case seen > w.Epoch:
-			return &annals.Error{Kind: annals.ErrFenced, Err: fmt.Errorf("projection %q, slices %s: epoch %d, but %d was seen", w.Projection, w.Slices, w.Epoch, seen)}
-		case seen < w.Epoch:
-			p.epochs[i], p.changed = w.Epoch, true
-		}
+// ranges decodes the positions of the slices from ≤ s < to.
+func (d *decoder) ranges(from, to int) (all position.Ranges) {
+	list, ok := d.Item[attrRanges].(*types.AttributeValueMemberL)
+	if !ok {
+		d.Wrong(attrRanges)
+		return nil
 	}
-	return nil
+	for _, v := range list.Value {
+		m, ok := v.(*types.AttributeValueMemberM)
+		if !ok {
+			d.Wrong(attrRanges)
+			return nil
+		}
+		each := decode(m.Value)
+		x := position.Range{From: int(each.Required(attrFrom, int64(from), annals.SliceCount-1))}
+		x.To = int(each.Required(attrTo, int64(x.From)+1, int64(to)))
+		x.Epoch, _ = each.Number(attrEpoch, 0, math.MaxInt64)
+		if n, ok := each.Number(attrNumber, math.MinInt64, math.MaxInt64); ok {
+			x.Through = annals.Offset{Time: each.Time(attrTime), SeqNr: annals.SeqNr(n), ID: annals.PersistenceID(each.Text(attrEntity))}
+		}
+		if each.Fault != nil {
+			d.Wrong(attrRanges)
+			return nil
+		}
+		all, from = append(all, x), x.To
+	}
+	return all
+}
+
+// encodeOffsets returns the binary form of offsets: for each, in the order of Offset, the microseconds since the one before, its number, the length
+// of its id, and the id. Numbers are varints.
+func encodeOffsets(offsets map[annals.PersistenceID]annals.Offset) (b []byte) {
+	var last int64
+	for _, o := range slices.SortedFunc(maps.Values(offsets), annals.Offset.Compare) {
+		at := o.Time.UnixMicro()
+		b = binary.AppendVarint(b, at-last)
+		b = binary.AppendVarint(b, int64(o.SeqNr))
+		b = binary.AppendUvarint(b, uint64(len(o.ID)))
+		b = append(b, o.ID...)
+		last = at
+	}
+	return b
+}
+
+// offsets decodes what encodeOffsets has made, of entities of the slices r.
+func (d *decoder) offsets(r annals.SliceRange) map[annals.PersistenceID]annals.Offset {
+	if d.Item[attrOffsets] == nil {
+		return nil
+	}
+	var err error
+	b := d.Bytes(attrOffsets)
+	if d.Flag(attrZip) {
+		b, err = decompress(b)
+	}
+	all := map[annals.PersistenceID]annals.Offset{}
+	var at int64
+	for len(b) > 0 && err == nil {
+		var o annals.Offset
+		b, err = decodeOffset(b, &at, &o)
+		if err == nil && (!r.Contains(o.ID.Slice()) || all[o.ID].ID != "" || o.ID == "") {
+			err = errForm
+		}
+		all[o.ID] = o
+	}
+	if err != nil {
+		d.Wrong(attrOffsets)
+		return nil
+	}
+	return all
+}
+
+var errForm = errors.New("not the form of encodeOffsets")
+
+// decodeOffset decodes the first offset of b and returns the rest of b. at is the time of the offset before, then that of o.
+func decodeOffset(b []byte, at *int64, o *annals.Offset) ([]byte, error) {
+	step, n := binary.Varint(b)
+	if n <= 0 {
+		return nil, errForm
+	}
+	number, m := binary.Varint(b[n:])
+	if m <= 0 {
+		return nil, errForm
+	}
+	b = b[n+m:]
+	length, n := binary.Uvarint(b)
+	if n <= 0 || length > uint64(len(b)-n) || length > maxIDBytes {
+		return nil, errForm
+	}
+	*at += step
+	end := n + int(length)
+	*o = annals.Offset{Time: time.UnixMicro(*at).UTC(), SeqNr: annals.SeqNr(number), ID: annals.PersistenceID(b[n:end])}
+	return b[end:], nil
 }

@@ -61,11 +61,8 @@ func (m *Sourced[C, E, S, R]) deleteEvents(ctx context.Context, id annals.Persis
 	if err := m.readable(stored); err != nil {
 		return false, err
 	}
-	handled, _, err := progress.Handled(ctx, m.store.Offsets(), m.c.Projections, id)
-	if err != nil {
-		return false, err
-	}
-	if n = min(n, handled); n > 0 {
+	n, _, err = progress.Handled(ctx, m.store, m.c.Projections, id, n)
+	if err == nil && n > 0 {
 		err = m.store.Journal().DeleteTo(ctx, id, n)
 	}
 	return err == nil, err

@@ -132,7 +132,7 @@ func (s failingOffsets) Offsets() annals.OffsetStore { return unreadableOffsets{
 
 type unreadableOffsets struct{ annals.OffsetStore }
 
-func (unreadableOffsets) Handled(_ context.Context, _ string, id annals.PersistenceID) (annals.Offset, bool, error) {
+func (unreadableOffsets) Handled(_ context.Context, _ string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
 	// The number is that of an event that would be deleted if the error were not looked at.
-	return annals.Offset{ID: id, SeqNr: annals.MaxSeqNr}, true, &annals.Error{Op: "handled", ID: id, Kind: annals.ErrUnavailable}
+	return []annals.Offset{{ID: ids[0], SeqNr: annals.MaxSeqNr}}, &annals.Error{Op: "load offsets", ID: ids[0], Kind: annals.ErrUnavailable}
 }

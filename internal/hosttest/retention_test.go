@@ -44,8 +44,8 @@ func (o ofOneProjection) Save(ctx context.Context, p annals.Progress) error {
 	return o.OffsetStore.Save(ctx, p)
 }
 
-func (o ofOneProjection) Handled(ctx context.Context, _ string, id annals.PersistenceID) (annals.Offset, bool, error) {
-	return o.OffsetStore.Handled(ctx, "any", id)
+func (o ofOneProjection) Handled(ctx context.Context, _ string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
+	return o.OffsetStore.Handled(ctx, "any", ids...)
 }
 
 type allHandled struct{ annals.Store }
@@ -63,6 +63,6 @@ type handledTo struct {
 	n annals.SeqNr
 }
 
-func (o handledTo) Handled(_ context.Context, _ string, id annals.PersistenceID) (annals.Offset, bool, error) {
-	return annals.Offset{ID: id, SeqNr: o.n}, true, nil
+func (o handledTo) Handled(_ context.Context, _ string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
+	return []annals.Offset{{ID: ids[0], SeqNr: o.n}}, nil
 }

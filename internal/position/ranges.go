@@ -1,0 +1,177 @@
+// Package position computes how far a projection has come: what stores keep for the ranges of slices of its workers.
+package position
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/annals-go/annals"
+)
+
+// Range is what a projection has saved for the slices From ≤ s < To.
+type Range struct {
+	From, To int
+	Epoch    int64
+	Through  annals.Offset
+}
+
+func (x Range) slices() annals.SliceRange { return annals.SliceRange{From: x.From, To: x.To} }
+
+// same reports whether x and y differ in their slices only.
+func (x Range) same(y Range) bool { return x.Epoch == y.Epoch && x.Through.Compare(y.Through) == 0 }
+
+// Ranges are in the order of their slices and do not overlap. Nothing has been saved for the slices between them.
+type Ranges []Range
+
+// At returns the Range that slice is in.
+func (rs Ranges) At(slice int) Range {
+	for _, x := range rs {
+		if x.slices().Contains(slice) {
+			return x
+		}
+	}
+	return Range{From: slice, To: slice + 1}
+}
+
+// Within returns the parts of rs in r, and a Range without a value for each part of r that rs leaves out. Neighbours that are the same
+// become one.
+func (rs Ranges) Within(r annals.SliceRange) (parts Ranges) {
+	from, to := r.Bounds()
+	for _, x := range rs {
+		first, end := max(x.From, from), min(x.To, to)
+		if first >= end {
+			continue
+		}
+		if from < first {
+			parts = append(parts, Range{From: from, To: first})
+		}
+		x.From, x.To = first, end
+		parts, from = append(parts, x), end
+	}
+	if from < to {
+		parts = append(parts, Range{From: from, To: to})
+	}
+	return parts.joined()
+}
+
+// joined returns rs with neighbours that are the same made one.
+func (rs Ranges) joined() (all Ranges) {
+	for _, x := range rs {
+		if n := len(all); n > 0 && all[n-1].To == x.From && all[n-1].same(x) {
+			all[n-1].To = x.To
+		} else {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// change returns rs with each part of r changed. It divides a Range only where r begins or ends.
+func (rs Ranges) change(r annals.SliceRange, change func(*Range)) (all Ranges) {
+	from, to := r.Bounds()
+	parts := rs.Within(r)
+	for i := range parts {
+		change(&parts[i])
+	}
+	for _, x := range rs {
+		if before := x; x.From < from {
+			before.To = min(x.To, from)
+			all = append(all, before)
+		}
+	}
+	all = append(all, parts.joined()...)
+	for _, x := range rs {
+		if after := x; x.To > to {
+			after.From = max(x.From, to)
+			all = append(all, after)
+		}
+	}
+	return all
+}
+
+// Add returns rs with x, which may overlap others: the highest epoch and the furthest Through count.
+func (rs Ranges) Add(x Range) Ranges {
+	return rs.change(x.slices(), func(part *Range) {
+		part.Epoch = max(part.Epoch, x.Epoch)
+		if x.Through.Compare(part.Through) > 0 {
+			part.Through = x.Through
+		}
+	})
+}
+
+// Save returns rs after p is saved, or ErrFenced.
+func (rs Ranges) Save(p annals.Progress) (Ranges, error) {
+	var seen int64
+	saved := rs.change(p.Slices, func(x *Range) {
+		seen = max(seen, x.Epoch)
+		x.Epoch = max(x.Epoch, p.Epoch)
+		if p.Through.Compare(x.Through) > 0 {
+			x.Through = p.Through
+		}
+	})
+	if p.Epoch > 0 && seen > p.Epoch {
+		return nil, &annals.Error{Kind: annals.ErrFenced,
+			Err: fmt.Errorf("projection %s, slices %s: epoch %d, but %d was seen", annals.Quote(p.Projection), p.Slices, p.Epoch, seen)}
+	}
+	return saved, nil
+}
+
+// Reset returns rs after r is reset to to.
+func (rs Ranges) Reset(r annals.SliceRange, to annals.Offset) Ranges {
+	return rs.change(r, func(x *Range) {
+		x.Epoch++
+		if x.Through.Compare(to) > 0 {
+			x.Through = to
+		}
+	})
+}
+
+// Handled returns what annals.OffsetStore.Handled does for an entity with the stored offset own, which may be zero.
+func (rs Ranges) Handled(id annals.PersistenceID, own annals.Offset) annals.Offset {
+	if through := rs.At(id.Slice()).Through; through.Compare(own) > 0 {
+		return through
+	}
+	return own
+}
+
+// News returns the offsets to store for the entities of p, whose stored offsets are own, or ErrConflict as p.Once says. rs is what was
+// stored before p.
+func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Offset) (map[annals.PersistenceID]annals.Offset, error) {
+	news := map[annals.PersistenceID]annals.Offset{}
+	for _, o := range slices.SortedFunc(slices.Values(p.Offsets), annals.Offset.Compare) {
+		handled := rs.Handled(o.ID, own[o.ID])
+		if handled.Covers(o) {
+			if p.Once {
+				return nil, &annals.Error{ID: o.ID, After: o.SeqNr - 1, Last: own[o.ID].SeqNr, Kind: annals.ErrConflict,
+					Err: fmt.Errorf("projection %s has handled number %d before", annals.Quote(p.Projection), o.SeqNr)}
+			}
+			continue
+		}
+		if newest, ok := news[o.ID]; ok {
+			handled = newest
+		}
+		if handled.ID == o.ID && handled.Covers(o) {
+			continue
+		}
+		if handled.ID == o.ID && handled.Time.After(o.Time) {
+			o.Time = handled.Time // so that the offset covers what came before
+		}
+		news[o.ID] = o
+	}
+	return news, nil
+}
+
+// Positions returns the positions of r, with offsets, which are those of entities in any order.
+func (rs Ranges) Positions(r annals.SliceRange, offsets []annals.Offset) (all []annals.Position) {
+	slices.SortFunc(offsets, annals.Offset.Compare)
+	for _, x := range rs.Within(r) {
+		p := annals.Position{Slices: x.slices(), Epoch: x.Epoch, Through: x.Through}
+		for _, o := range offsets {
+			if p.Slices.Contains(o.ID.Slice()) && o.Compare(p.Through) > 0 {
+				p.Offsets = append(p.Offsets, o)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,59 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/position"
+)
+
+// pluginWindow is how far before its newest offset a projection of the plugins begins when it starts again: the backtracking window of the
+// query and its distance from the current time, 2 minutes and 10 seconds by default. What is older, the projection has handled.
+const pluginWindow = 130 * time.Second
+
+// foreignRanges returns what the rows of the plugins tell, where there are newer ones than this store has written. The worker of a plugin
+// writes its key into its rows, by convention its slices as "min-max". The newest row of each slice is looked at, as the plugins do.
+func (v offsets) foreignRanges(ctx context.Context, projection string) (all position.Ranges, err error) {
+	known := "NULL::timestamptz"
+	if v.s.epoch.exists() {
+		known = v.s.fill(`(SELECT max(newest_time) FROM {epoch} WHERE projection_name = $1 AND slice_from <= newest.slice AND slice_to > newest.slice)`)
+	}
+	driver.Count(ctx, annals.Result{Requests: 1})
+	rows, err := v.reader().Query(ctx, v.s.fill(`
+		SELECT newest.projection_key, max(newest.timestamp_offset)
+		FROM (SELECT slices.slice, o.projection_key, o.timestamp_offset
+			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM {offset} o
+				WHERE o.slice = slices.slice AND o.projection_name = $1 ORDER BY o.timestamp_offset DESC LIMIT 1) o) newest
+		WHERE timestamp_offset > coalesce({known}, '-infinity')
+		GROUP BY newest.projection_key`, "{known}", known), projection, annals.SliceCount)
+	if err != nil {
+		return nil, err
+	}
+	var earliest annals.Offset // of the newest of each key
+	convention := true
+	var key string
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&key, &at}, func() error {
+		x := position.Range{Through: annals.Offset{Time: at.UTC().Add(-pluginWindow)}}
+		if n, err := fmt.Sscanf(key, "%d-%d", &x.From, &x.To); n != 2 || err != nil || x.From < 0 || x.From > x.To || x.To >= annals.SliceCount {
+			convention = false
+		}
+		x.To++
+		if earliest.Time.IsZero() || x.Through.Time.Before(earliest.Time) {
+			earliest = x.Through
+		}
+		if convention {
+			all = all.Add(x)
+		}
+		return nil
+	})
+	if !convention {
+		return position.Ranges{{From: 0, To: annals.SliceCount, Through: earliest}}, err
+	}
+	return all, err
+}

@@ -1,0 +1,138 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/position"
+)
+
+// The table of epochs has a row for each range of slices for which a projection's worker has saved: the epoch, how far everything has been
+// handled, and the newest time of an offset. The rows of a projection do not overlap.
+
+const rangeColumns = `slice_from, slice_to, epoch, through_time, through_seq_nr, through_id`
+
+// lockRanges locks the rows that overlap the slices of r until the transaction ends, and returns them.
+//
+// When a save with a new epoch has returned, no save with an older one can still succeed: each save locks the row of its slices until
+// the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
+// rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
+func (v offsets) lockRanges(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange) (position.Ranges, error) {
+	if !v.s.epoch.exists() {
+		from, to := r.Bounds()
+		return nil, lockSlices(ctx, tx, projection, from, to)
+	}
+	from, to := r.Bounds()
+	own, err := readRanges(tx.Query(ctx, v.s.fill(`
+		SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
+			AND NOT EXISTS (SELECT FROM {epoch} other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
+				AND (other.slice_from, other.slice_to) <> ($2, $3))
+		FOR UPDATE`, "{range}", rangeColumns), projection, from, to))
+	if err != nil || len(own) == 1 {
+		return own, err
+	}
+	for first, end := from, to; ; {
+		overlapping, err := v.ranges(ctx, tx, projection, first, end, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range overlapping {
+			first, end = min(first, x.From), max(end, x.To)
+		}
+		if err := lockSlices(ctx, tx, projection, first, end); err != nil {
+			return nil, err
+		}
+		locked, err := v.ranges(ctx, tx, projection, from, to, "FOR UPDATE")
+		if err != nil {
+			return nil, err
+		}
+		if n := len(locked); n == 0 || locked[0].From >= first && locked[n-1].To <= end {
+			return locked, nil
+		}
+	}
+}
+
+// ranges reads the rows that overlap the slices from ≤ s < to.
+func (v offsets) ranges(ctx context.Context, q querier, projection string, from, to int, lock string) (position.Ranges, error) {
+	return readRanges(q.Query(ctx, v.s.fill(`SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+		ORDER BY slice_from, slice_to {lock}`, "{range}", rangeColumns, "{lock}", lock), projection, from, to))
+}
+
+// readRanges decodes rows of rangeColumns.
+func readRanges(rows pgx.Rows, err error) (all position.Ranges, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	var x position.Range
+	var at *time.Time
+	var n *int64
+	var id *string
+	_, err = pgx.ForEachRow(rows, []any{&x.From, &x.To, &x.Epoch, &at, &n, &id}, func() error {
+		if x.From < 0 || x.From >= x.To || x.To > annals.SliceCount || x.Epoch < 0 {
+			return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("the slices %d ≤ s < %d with epoch %d", x.From, x.To, x.Epoch)}
+		}
+		x.Through = annals.Offset{}
+		if at != nil && n != nil && id != nil { // NULL in the rows of an older release, which may overlap
+			x.Through = annals.Offset{Time: at.UTC(), SeqNr: annals.SeqNr(*n), ID: annals.PersistenceID(*id)}
+		}
+		all = all.Add(x)
+		return nil
+	})
+	return all, err
+}
+
+// replaceRanges replaces the locked rows stored, which overlap r, by saved. newest is the newest time of the offsets saved for r.
+func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRange, saved position.Ranges, newest time.Time) {
+	from, to := r.Bounds()
+	var rows struct {
+		from, to []int32
+		epochs   []int64
+		times    []time.Time
+		seqNrs   []int64
+		ids      []string
+	}
+	for _, x := range saved {
+		rows.from, rows.to, rows.epochs = append(rows.from, int32(x.From)), append(rows.to, int32(x.To)), append(rows.epochs, x.Epoch)
+		rows.times, rows.seqNrs, rows.ids = append(rows.times, x.Through.Time), append(rows.seqNrs, int64(x.Through.SeqNr)), append(rows.ids, string(x.Through.ID))
+	}
+	b.Queue(v.s.fill(`
+		WITH replaced AS (DELETE FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+				AND (slice_from, slice_to) NOT IN (SELECT * FROM unnest($5::int[], $6::int[]))
+			RETURNING newest_time),
+		newest AS (SELECT greatest($4::timestamptz, max(newest_time)) AS at FROM replaced)
+		INSERT INTO {epoch} AS old (projection_name, {range}, newest_time)
+		SELECT $1, x.*, newest.at FROM unnest($5::int[], $6::int[], $7::bigint[], $8::timestamptz[], $9::bigint[], $10::text[]) AS x, newest
+		ON CONFLICT (projection_name, slice_from, slice_to) DO UPDATE SET epoch = excluded.epoch, through_time = excluded.through_time,
+			through_seq_nr = excluded.through_seq_nr, through_id = excluded.through_id, newest_time = greatest(old.newest_time, excluded.newest_time)`,
+		"{range}", rangeColumns), projection, from, to, newest, rows.from, rows.to, rows.epochs, rows.times, rows.seqNrs, rows.ids)
+}
+
+// lockSlices locks the slices from ≤ s < to against others that do the same, because a slice may have no row to lock yet. The slices are
+// the leaves of a binary tree. The lock is exclusive on the nodes whose leaves are all within the range, and shared on the nodes above
+// those, so that two ranges exclude each other if and only if they overlap. One lock per slice would fill the server's table of locks.
+func lockSlices(ctx context.Context, tx pgx.Tx, projection string, from, to int) error {
+	var nodes []int32
+	var whole []bool
+	var visit func(node, first, end int)
+	visit = func(node, first, end int) {
+		if end <= from || to <= first {
+			return
+		}
+		covered := from <= first && end <= to
+		nodes, whole = append(nodes, int32(node)), append(whole, covered)
+		if !covered {
+			middle := (first + end) / 2
+			visit(2*node, first, middle)
+			visit(2*node+1, middle, end)
+		}
+	}
+	visit(1, 0, annals.SliceCount)
+	_, err := tx.Exec(ctx, `SELECT CASE WHEN whole THEN pg_advisory_xact_lock(key) ELSE pg_advisory_xact_lock_shared(key) END
+		FROM (SELECT whole, hashtextextended('annals epoch ' || $1 || ' ' || node, 0) AS key FROM unnest($2::int[], $3::bool[]) AS n (node, whole) ORDER BY node) n`,
+		projection, nodes, whole)
+	return err
+}
