@@ -91,7 +91,10 @@ type unsupportedOffsets struct{}
 func (unsupportedOffsets) Load(context.Context, string, SliceRange) ([]Position, error) {
 	return nil, refuse("load positions", "")
 }
-func (unsupportedOffsets) Handled(context.Context, string, ...PersistenceID) ([]Offset, error) {
+func (unsupportedOffsets) Handled(_ context.Context, _ string, ids ...PersistenceID) ([]Offset, error) {
+	if len(ids) == 1 {
+		return nil, refuse("load offsets", ids[0])
+	}
 	return nil, refuse("load offsets", "")
 }
 func (unsupportedOffsets) Save(context.Context, Progress) error { return refuse("save offsets", "") }

@@ -57,19 +57,27 @@ func ignoresOnce(ctx context.Context, s annals.OffsetStore, p annals.Progress) e
 	return s.Save(ctx, p)
 }
 
-// looksFirst looks whether its offsets are new, and saves them later.
-func looksFirst(ctx context.Context, s annals.OffsetStore, p annals.Progress) error {
-	for _, o := range p.Offsets {
-		handled, err := s.Handled(ctx, p.Projection, o.ID)
-		if err != nil {
-			return err
+// looksFirst looks whether its offsets are new, and saves them later: of two saves at the same time the first waits until the second has
+// looked, too.
+func looksFirst() func(ctx context.Context, s annals.OffsetStore, p annals.Progress) error {
+	looked := make(chan struct{})
+	return func(ctx context.Context, s annals.OffsetStore, p annals.Progress) error {
+		for _, o := range p.Offsets {
+			handled, err := s.Handled(ctx, p.Projection, o.ID)
+			if err != nil {
+				return err
+			}
+			if p.Once && handled[0].Covers(o) {
+				return &annals.Error{Op: "save offsets", ID: o.ID, Kind: annals.ErrConflict}
+			}
 		}
-		if p.Once && handled[0].Covers(o) {
-			return &annals.Error{Op: "save offsets", ID: o.ID, Kind: annals.ErrConflict}
+		select {
+		case looked <- struct{}{}:
+		case <-looked:
+		case <-time.After(time.Second): // no other save looks
 		}
+		return ignoresOnce(ctx, s, p)
 	}
-	time.Sleep(time.Millisecond) // as long as a network takes
-	return ignoresOnce(ctx, s, p)
 }
 
 // unfenced saves with any epoch.

@@ -157,7 +157,7 @@ func TestMutants(t *testing.T) {
 			[]string{"OFFSET-3", "OFFSET-14", "OFFSET-20"}},
 		{"saves events that were handled before", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: ignoresOnce} },
 			[]string{"OFFSET-15", "OFFSET-16", "OFFSET-20"}},
-		{"looks whether events were handled before it saves", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: looksFirst} },
+		{"looks whether events were handled before it saves", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: looksFirst()} },
 			[]string{"OFFSET-16"}},
 		{"ignores epochs", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: unfenced} },
 			[]string{"OFFSET-6", "OFFSET-7", "OFFSET-17", "OFFSET-20"}},
