@@ -76,6 +76,9 @@ func (hi *history) do(client int, in action, run func() (answer, error)) (answer
 	return out, nil
 }
 
+// impossible is in the failure for a history that is not linearizable.
+const impossible = "that no order explains"
+
 // check fails the case when the history is not linearizable.
 func (hi *history) check(h *harness, model porcupine.Model) {
 	h.Helper()
@@ -89,7 +92,7 @@ func (hi *history) check(h *harness, model porcupine.Model) {
 		for _, c := range hi.calls {
 			fmt.Fprintf(&b, "  %v\n", c)
 		}
-		h.Errorf("history of %d operations: got one that no order explains, want a linearizable one:\n%s", len(hi.calls), b.String())
+		h.Errorf("history of %d operations: got one %s, want a linearizable one:\n%s", len(hi.calls), impossible, b.String())
 	}
 }
 
