@@ -14,10 +14,9 @@ help: ## this list
 run: ## the demo: a chat service is killed while it writes, and loses no message
 	$(GO) run ./examples/groupchat demo
 
-# Most of the time of a first run goes to the compiler. It takes a quarter less without debugging information and with a larger heap. Tests
-# wait for servers, so more of them than there are processors run at the same time.
+# Most of the time of a first run goes to the compiler. It takes a quarter less without debugging information and with a larger heap.
 test: servers ## every test; go vet is part of make lint
-	GOGC=400 $(GO) test -vet=off -timeout 20m -parallel 4 -gcflags=all=-dwarf=false ./...
+	GOGC=400 $(GO) test -vet=off -timeout 20m -gcflags=all=-dwarf=false ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
