@@ -418,6 +418,8 @@ func clockWentBack(h *harness) {
 	h.wantHandled("p", offsetAt("Thing|a", 6, 50))
 	h.saveOffsets("p", offsetAt("Thing|a", 1, 60)) // the entity was forgotten and began again
 	h.wantHandled("p", offsetAt("Thing|a", 1, 60))
+	h.saveOffsets("p", offsetAt("Thing|b", 5, 50), offsetAt("Thing|b", 6, 40)) // both in one step
+	h.wantHandled("p", offsetAt("Thing|b", 6, 50))
 }
 
 func largestProgress(h *harness) {

@@ -135,10 +135,10 @@ func (rs Ranges) Handled(id annals.PersistenceID, own annals.Offset) annals.Offs
 }
 
 // News returns the offsets to store for the entities of p, whose stored offsets are own, or ErrConflict as p.Once says. rs is what was
-// stored before p.
+// stored before p. The offsets of one entity may be in any order: the highest number and the latest time of them count.
 func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Offset) (map[annals.PersistenceID]annals.Offset, error) {
 	news := map[annals.PersistenceID]annals.Offset{}
-	for _, o := range slices.SortedFunc(slices.Values(p.Offsets), annals.Offset.Compare) {
+	for _, o := range p.Offsets {
 		handled := rs.Handled(o.ID, own[o.ID])
 		if handled.Covers(o) {
 			if p.Once {
@@ -147,14 +147,14 @@ func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Off
 			}
 			continue
 		}
-		if newest, ok := news[o.ID]; ok {
-			handled = newest
-		}
-		if handled.ID == o.ID && handled.Covers(o) {
-			continue
-		}
 		if handled.ID == o.ID && handled.Time.After(o.Time) {
 			o.Time = handled.Time // so that the offset covers what came before
+		}
+		if other, ok := news[o.ID]; ok {
+			o.SeqNr = max(o.SeqNr, other.SeqNr)
+			if other.Time.After(o.Time) {
+				o.Time = other.Time
+			}
 		}
 		news[o.ID] = o
 	}
