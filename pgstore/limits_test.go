@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/pgstore"
@@ -24,21 +23,8 @@ func TestLargestWrites(t *testing.T) {
 	const timeout = 2 * time.Second
 	url := tables(t, pgstore.Options{})
 	run(t, url, `CREATE TABLE plain (data BYTEA)`)
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var sent atomic.Int64
-	dial := config.ConnConfig.DialFunc
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		return countingConn{conn, &sent}, err
-	}
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := poolOver(t, url, func(conn net.Conn) net.Conn { return countingConn{conn, &sent} })
 	s, err := pgstore.Open(t.Context(), p, pgstore.Options{WriteTimeout: timeout})
 	if err != nil {
 		t.Fatal(err)

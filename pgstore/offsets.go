@@ -14,11 +14,11 @@ import (
 	"github.com/annals-go/annals/internal/position"
 )
 
-// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later. This store has one row for each entity, also where the Through of its
-// slices covers the row, because the plugins need it. Both can read what the other has written.
+// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later. This store has one row for
+// each entity, also where the Through of its slices covers the row, because the plugins need it. Both can read what the other has written.
 type offsets struct{ *view }
 
-// Load is annals.OffsetStore. Where the plugins have gone on after this store, the position is what their rows tell.
+// Load is annals.OffsetStore. Where a plugin has handled events after the last save of this store, its rows give the position.
 func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
 	ranges, err := v.known(ctx, projection, r)
 	if err != nil {
@@ -38,11 +38,11 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return ranges.Positions(r, beyond), nil
 }
 
-// known returns the ranges of r, with what the rows of the plugins tell.
+// known returns the ranges of r: those that this store has saved, and those that follow from the rows of the plugins.
 func (v offsets) known(ctx context.Context, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
 	from, to := r.Bounds()
-	driver.Count(ctx, annals.Result{Requests: 1})
 	if v.s.epoch.exists() {
+		driver.Count(ctx, annals.Result{Requests: 1})
 		if ranges, err = v.ranges(ctx, v.reader(), projection, from, to, ""); err != nil {
 			return nil, err
 		}
@@ -63,6 +63,7 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 			return nil, err
 		}
 	}
+	driver.Count(ctx, annals.Result{Requests: 1})
 	own, err := v.own(ctx, v.reader(), projection, ids)
 	if err != nil {
 		return nil, err
@@ -76,25 +77,23 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 
 // own reads the newest row of each of ids.
 func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {
-	var asked offsetRows
-	for _, id := range ids {
-		asked.add(id, annals.Offset{})
-	}
+	slices, texts := idColumns(ids)
 	own := map[annals.PersistenceID]annals.Offset{}
 	err := eachOffset(ctx, q, func(o annals.Offset) { own[o.ID] = o }, v.s.fill(`
 		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
 		FROM unnest($2::int[], $3::text[]) AS asked (slice, id) JOIN {offset} o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
-		ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, asked.slices, asked.ids)
+		ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, slices, texts)
 	return own, err
 }
 
+// eachOffset runs a query for times, numbers and ids on the connection for reads.
 func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
+	driver.Count(ctx, annals.Result{Requests: 1})
 	return eachOffset(ctx, v.reader(), do, sql, args...)
 }
 
-// eachOffset runs a query for times, numbers and ids.
+// eachOffset is the method for any connection. It does not count the request: a write counts its requests as one.
 func eachOffset(ctx context.Context, q querier, do func(annals.Offset), sql string, args ...any) error {
-	driver.Count(ctx, annals.Result{Requests: 1})
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return err
@@ -107,32 +106,21 @@ func eachOffset(ctx context.Context, q querier, do func(annals.Offset), sql stri
 	return err
 }
 
-// offsetRows are the parameters of a statement for many offsets.
-type offsetRows struct {
-	slices []int32
-	ids    []string
-	seqNrs []int64
-	times  []time.Time
-}
-
-func (r *offsetRows) add(id annals.PersistenceID, o annals.Offset) {
-	r.slices = append(r.slices, int32(id.Slice()))
-	r.ids = append(r.ids, string(id))
-	r.seqNrs = append(r.seqNrs, int64(o.SeqNr))
-	r.times = append(r.times, o.Time)
+// idColumns returns the parameters of a statement for many entities.
+func idColumns(ids []annals.PersistenceID) (slices []int32, texts []string) {
+	for _, id := range ids {
+		slices, texts = append(slices, int32(id.Slice())), append(texts, string(id))
+	}
+	return slices, texts
 }
 
 func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	if (p.Epoch != 0 || p.Through.Compare(annals.Offset{}) != 0) && !v.s.epoch.exists() {
-		return v.noRanges()
+		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions", v.s.epoch.name)}
 	}
 	return v.write(ctx, func(ctx context.Context, q querier) error {
 		return atomically(ctx, q, func(tx pgx.Tx) error { return v.save(ctx, tx, p) })
 	})
-}
-
-func (v offsets) noRanges() error {
-	return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions", v.s.epoch.name)}
 }
 
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
@@ -160,9 +148,11 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	if err != nil {
 		return err
 	}
-	var rows offsetRows
-	for _, id := range slices.Sorted(maps.Keys(news)) {
-		rows.add(id, news[id])
+	ids = slices.Sorted(maps.Keys(news))
+	sliceColumn, idColumn := idColumns(ids)
+	seqNrs, times := make([]int64, len(ids)), make([]time.Time, len(ids))
+	for i, id := range ids {
+		seqNrs[i], times[i] = int64(news[id].SeqNr), news[id].Time
 	}
 	var b pgx.Batch
 	b.Queue(v.s.fill(`
@@ -170,7 +160,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		replaced AS (DELETE FROM {offset} old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
 		INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
-		p.Projection, p.Slices.String(), rows.slices, rows.ids, rows.seqNrs, rows.times)
+		p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
 	if v.s.epoch.exists() {
 		v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
 	}

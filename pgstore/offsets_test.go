@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// A plugin's projection has gone on after the store, or began without it: what its rows and its window tell counts, also where it has
-// removed old rows.
+// A projection of a plugin has handled events after the last save of the store, or before the first one. Its rows and its window then give the
+// position, also where the plugin has removed old rows.
 func TestGoesOnFromThePlugin(t *testing.T) {
 	t.Parallel()
 	const window = 130 * time.Second
@@ -56,7 +56,7 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	}
 	save(240) // an hour ahead of its Through, which a plugin never is
 	wantThrough(all, at.Add(3*time.Hour))
-	row("0-1023", 3, 300) // the plugin has gone on
+	row("0-1023", 3, 300) // the plugin has handled a later event
 	wantThrough(all, at.Add(5*time.Hour-window))
 	save(420)
 	wantThrough(all, at.Add(6*time.Hour))

@@ -22,11 +22,10 @@ const rangeColumns = `slice_from, slice_to, epoch, through_time, through_seq_nr,
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
 func (v offsets) lockRanges(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange) (position.Ranges, error) {
+	from, to := r.Bounds()
 	if !v.s.epoch.exists() {
-		from, to := r.Bounds()
 		return nil, lockSlices(ctx, tx, projection, from, to)
 	}
-	from, to := r.Bounds()
 	own, err := readRanges(tx.Query(ctx, v.s.fill(`
 		SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
 			AND NOT EXISTS (SELECT FROM {epoch} other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2

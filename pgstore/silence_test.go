@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -149,21 +148,8 @@ func TestOutcomeBeforeTheContextsEnd(t *testing.T) {
 func TestWriteOfManyStatementsOnASlowNetwork(t *testing.T) {
 	t.Parallel()
 	url := tables(t, pgstore.Options{})
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dial := config.ConnConfig.DialFunc
 	var slow atomic.Bool
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		return slowConn{conn, &slow}, err
-	}
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := poolOver(t, url, func(conn net.Conn) net.Conn { return slowConn{conn, &slow} })
 	s, err := pgstore.Open(t.Context(), p, pgstore.Options{WriteTimeout: 2 * answerDelay}) // a write may take ten delays
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,9 @@
 package pgstore_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 
@@ -85,7 +87,25 @@ func (m *urlMap) of(s annals.Store) string {
 
 func pool(tb testing.TB, url string) *pgxpool.Pool {
 	tb.Helper()
-	p, err := pgxpool.New(tb.Context(), url)
+	return poolOver(tb, url, func(conn net.Conn) net.Conn { return conn })
+}
+
+// poolOver is a pool whose network connections go through wrap.
+func poolOver(tb testing.TB, url string, wrap func(net.Conn) net.Conn) *pgxpool.Pool {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(conn), nil
+	}
+	p, err := pgxpool.NewWithConfig(tb.Context(), config)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -43,12 +43,17 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 }
 
 // all reads all that is known of a projection.
-func (o offsets) all(ctx context.Context, projection string) (all position.Projection, err error) {
+func (o offsets) all(ctx context.Context, projection string) (position.Projection, error) {
 	portions, _, err := o.partition(ctx, projection)
+	return joined(portions), err
+}
+
+// joined returns what is known of the slices of all portions.
+func joined(portions []portion) (all position.Projection) {
 	for _, p := range portions {
 		all = all.Join(p.Projection)
 	}
-	return all, err
+	return all
 }
 
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
@@ -87,10 +92,7 @@ func (o offsets) changes(ctx context.Context, projection string, r annals.SliceR
 	if err != nil {
 		return nil, err
 	}
-	var known position.Projection
-	for _, p := range stored {
-		known = known.Join(p.Projection)
-	}
+	known := joined(stored)
 	changed, err := change(known)
 	if err != nil || changed.Equal(known) {
 		return nil, err

@@ -33,20 +33,25 @@ func (rs Ranges) At(slice int) Range {
 	return Range{From: slice, To: slice + 1}
 }
 
+// cut returns the parts of rs in the slices from ≤ s < to.
+func (rs Ranges) cut(from, to int) (parts Ranges) {
+	for _, x := range rs {
+		if x.From, x.To = max(x.From, from), min(x.To, to); x.From < x.To {
+			parts = append(parts, x)
+		}
+	}
+	return parts
+}
+
 // Within returns the parts of rs in r, and a Range without a value for each part of r that rs leaves out. Neighbours that are the same
 // become one.
 func (rs Ranges) Within(r annals.SliceRange) (parts Ranges) {
 	from, to := r.Bounds()
-	for _, x := range rs {
-		first, end := max(x.From, from), min(x.To, to)
-		if first >= end {
-			continue
+	for _, x := range rs.cut(from, to) {
+		if from < x.From {
+			parts = append(parts, Range{From: from, To: x.From})
 		}
-		if from < first {
-			parts = append(parts, Range{From: from, To: first})
-		}
-		x.From, x.To = first, end
-		parts, from = append(parts, x), end
+		parts, from = append(parts, x), x.To
 	}
 	if from < to {
 		parts = append(parts, Range{From: from, To: to})
@@ -67,26 +72,13 @@ func (rs Ranges) joined() (all Ranges) {
 }
 
 // change returns rs with each part of r changed. It divides a Range only where r begins or ends.
-func (rs Ranges) change(r annals.SliceRange, change func(*Range)) (all Ranges) {
+func (rs Ranges) change(r annals.SliceRange, change func(*Range)) Ranges {
 	from, to := r.Bounds()
 	parts := rs.Within(r)
 	for i := range parts {
 		change(&parts[i])
 	}
-	for _, x := range rs {
-		if before := x; x.From < from {
-			before.To = min(x.To, from)
-			all = append(all, before)
-		}
-	}
-	all = append(all, parts.joined()...)
-	for _, x := range rs {
-		if after := x; x.To > to {
-			after.From = max(x.From, to)
-			all = append(all, after)
-		}
-	}
-	return all
+	return slices.Concat(rs.cut(0, from), parts.joined(), rs.cut(to, annals.SliceCount))
 }
 
 // Add returns rs with x, which may overlap others: the highest epoch and the furthest Through count.
@@ -101,19 +93,16 @@ func (rs Ranges) Add(x Range) Ranges {
 
 // Save returns rs after p is saved, or ErrFenced.
 func (rs Ranges) Save(p annals.Progress) (Ranges, error) {
+	from, to := p.Slices.Bounds()
 	var seen int64
-	saved := rs.change(p.Slices, func(x *Range) {
+	for _, x := range rs.cut(from, to) {
 		seen = max(seen, x.Epoch)
-		x.Epoch = max(x.Epoch, p.Epoch)
-		if p.Through.Compare(x.Through) > 0 {
-			x.Through = p.Through
-		}
-	})
+	}
 	if p.Epoch > 0 && seen > p.Epoch {
 		return nil, &annals.Error{Kind: annals.ErrFenced,
 			Err: fmt.Errorf("projection %s, slices %s: epoch %d, but %d was seen", annals.Quote(p.Projection), p.Slices, p.Epoch, seen)}
 	}
-	return saved, nil
+	return rs.Add(Range{From: from, To: to, Epoch: p.Epoch, Through: p.Through}), nil
 }
 
 // Reset returns rs after r is reset to to.
