@@ -1,6 +1,9 @@
 package annals
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Store is one backend. All of its methods, and the values that they return, may be used from many goroutines at once. What a backend does
 // not have is ErrUnsupported. Package driver makes a Store of a backend.
@@ -33,10 +36,14 @@ type Capabilities struct {
 	TagQueries       bool // Filter.Tag; without the claim it is ErrUnsupported
 	StateEvents      bool // StateWrite.Event; without the claim it is ErrUnsupported
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
-	OrderedFeed      bool // events without a NewEvent.Time become visible in the order of Offset: a reader that follows them need not look back
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
 	Forgets          bool // the store is a Forgetter that works; without the claim Forget is ErrUnsupported
+
+	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible
+	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Horizon. Events with a
+	// NewEvent.Time are not meant.
+	Lateness time.Duration
 
 	Limits Limits
 }

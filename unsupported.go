@@ -3,6 +3,7 @@ package annals
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Unsupported is a Store that can do nothing. Embed it in a store to answer ErrUnsupported for what the store lacks,
@@ -60,6 +61,9 @@ func (unsupported) IDs(context.Context, string, PersistenceID) iter.Seq2[Persist
 }
 func (unsupported) Newest(context.Context, Filter) (Offset, error) {
 	return Offset{}, refuse("query newest", "")
+}
+func (unsupported) Horizon(context.Context) (time.Time, error) {
+	return time.Time{}, refuse("query horizon", "")
 }
 
 type unsupportedSnapshots struct{}

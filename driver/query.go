@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -65,4 +66,15 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 		return annals.Offset{}, err
 	}
 	return q.d.Newest(k.in, f)
+}
+
+// Horizon is annals.Query.
+func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
+	k := q.s.start(ctx, annals.Call{Op: "query horizon"})
+	defer k.end(&err)
+	if err := k.read(nil); err != nil {
+		return time.Time{}, err
+	}
+	at, err = q.d.Horizon(k.in)
+	return at.UTC().Truncate(time.Microsecond), err
 }

@@ -67,6 +67,7 @@ func commitFromURL(p *storeurl.Parameters) Layout {
 	p.Text("table", &l.Table)
 	p.Text("index", &l.Index)
 	p.Flag("fill_index", &l.FillIndex)
+	p.Duration("lateness", &l.Lateness)
 	return l
 }
 

@@ -64,6 +64,13 @@ func (v query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, erro
 	return found[len(found)-1].Offset(), nil
 }
 
+// Horizon is just after the newest time that the store has given.
+func (v query) Horizon(ctx context.Context) (time.Time, error) {
+	d, unlock := v.read(ctx)
+	defer unlock()
+	return d.clock.Add(time.Microsecond), nil
+}
+
 // events are those that fit f but for its Limit, in the order of Offset.
 func (d *data) events(f annals.Filter) (found []annals.Event) {
 	for _, st := range d.streams {

@@ -106,7 +106,7 @@ func (view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true,
-		StateEvents: true, IdempotentState: true, OrderedFeed: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 	}
 }
 

@@ -26,8 +26,8 @@
 //
 // # Caveats
 //
-//   - db_timestamp is the start of the writing transaction, as with the plugins, so events become visible slightly out of order. A
-//     reader that follows events has to look back by at least twice Options.WriteTimeout.
+//   - db_timestamp is the start of the writing transaction, as with the plugins, so events become visible slightly out of order: see
+//     Options.Lateness.
 //   - A delete leaves emptied rows, which refuse writers and repeated writes that began before it. A DeleteTo removes those older than
 //     15 minutes. Options.PluginDeletes deletes rows at once, as the plugins do.
 //   - The writer column holds the WriteID of a commit: events of one commit share it.

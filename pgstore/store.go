@@ -31,9 +31,14 @@ type Options struct {
 	PluginDeletes bool
 
 	// WriteTimeout is the most time that a write, including its change handler, or the function of InTx may take. The server
-	// enforces it. Followers have to look back further than twice that. 0 means 5 seconds; the maximum is 2 minutes. It also limits
-	// the size of a write: 4 MiB per second of WriteTimeout, at most 64 MiB.
+	// enforces it. 0 means 5 seconds; the maximum is 2 minutes. It also limits the size of a write: 4 MiB per second of WriteTimeout,
+	// at most 64 MiB.
 	WriteTimeout time.Duration
+
+	// Lateness is the claim Capabilities.Lateness: the longest transaction of any program that writes events. 0 means twice
+	// WriteTimeout, which holds for this package. It is the greatest of them where other programs write: those with a greater
+	// WriteTimeout, or with the plugins. Less than twice WriteTimeout is refused.
+	Lateness time.Duration
 
 	// NonDurable accepts the settings that PostgreSQL calls non-durable: synchronous_commit=off, fsync=off and unlogged tables. A
 	// crash of the server may then lose acknowledged writes. Otherwise the store's own connections commit synchronously where
@@ -191,6 +196,12 @@ func (s *backend) settle() error {
 	case t < time.Millisecond || t > maxWriteTimeout:
 		faults = append(faults, fmt.Errorf("WriteTimeout is %v: it must be between 1 ms and %v", t, maxWriteTimeout))
 	}
+	switch l, least := s.options.Lateness, 2*s.options.WriteTimeout; {
+	case l == 0:
+		s.options.Lateness = least
+	case l < least:
+		faults = append(faults, fmt.Errorf("Lateness is %v: it must be at least twice WriteTimeout, %v", l, least))
+	}
 	switch n := s.options.MaxEvents; {
 	case n == 0:
 		s.options.MaxEvents = defaultMaxEvents
@@ -218,7 +229,8 @@ func (v *view) Capabilities() annals.Capabilities {
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: v.s.offset.exists(),
 		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, EventTimes: true, TagQueries: true, StateEvents: true,
 		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes, Forgets: true,
-		Limits: v.s.limits,
+		Lateness: v.s.options.Lateness,
+		Limits:   v.s.limits,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // OpenURL opens postgres://user:password@host:port/database?schema=…&create=true. The store has a pool of its own, which Close closes.
 // These parameters replace fields of o: schema, journal, snapshot, state, timestamp_offset, epoch (names of
-// Tables), create, jsonb, tags_index, plugin_deletes, write_timeout, non_durable and max_events. All others are those of pgxpool.ParseConfig.
+// Tables), create, jsonb, tags_index, plugin_deletes, write_timeout, lateness, non_durable and max_events. All others are those of pgxpool.ParseConfig.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	config, o, err := o.fromURL(u)
 	if err != nil {
@@ -49,6 +49,7 @@ func (o Options) fromURL(u *url.URL) (*pgxpool.Config, Options, error) {
 	p.Flag("tags_index", &o.TagsIndex)
 	p.Flag("plugin_deletes", &o.PluginDeletes)
 	p.Duration("write_timeout", &o.WriteTimeout)
+	p.Duration("lateness", &o.Lateness)
 	p.Flag("non_durable", &o.NonDurable)
 	storeurl.Number(p, "max_events", &o.MaxEvents)
 	config, err := poolConfig(u, p)

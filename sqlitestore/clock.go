@@ -20,13 +20,16 @@ type clock struct {
 	newest  string // the query for the latest time in the file
 }
 
-// newClock returns a clock that has not read the file yet. The table annals holds a time that is not before that of any deleted event.
-func newClock(stateTables []string) clock {
+// newClock returns a clock that has not read the file yet.
+func newClock(stateTables []string) clock { return clock{newest: newestTime(stateTables)} }
+
+// newestTime is the query for the latest time in the file. The table annals holds a time that is not before that of any deleted event.
+func newestTime(stateTables []string) string {
 	newest := `SELECT max(clock, (SELECT ifnull(max(db_timestamp), 0) FROM event_journal WHERE deleted = 0)`
 	for _, table := range stateTables {
 		newest += `, (SELECT ifnull(max(db_timestamp), 0) FROM ` + table + `)`
 	}
-	return clock{newest: newest + `) FROM annals`}
+	return newest + `) FROM annals`
 }
 
 // catchUp reads the latest time when another connection has written since the last call, which SQLite reports as a new data_version.

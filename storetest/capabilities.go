@@ -142,7 +142,7 @@ func claimsFit(h *harness) {
 		{"StateMetadata", c.StateMetadata, c.States, "States"},
 		{"StateEvents", c.StateEvents, c.Events && c.States, "Events and States"},
 		{"IdempotentState", c.IdempotentState, c.States, "States"},
-		{"OrderedFeed", c.OrderedFeed, c.EventQueries, "EventQueries"},
+		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries), "at least 0, and EventQueries or StateQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
 		{"Forgets", c.Forgets, c.Events || c.States, "Events or States"},

@@ -64,7 +64,7 @@ var (
 	tagQueries       = claims(Queries, "TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
 	stateEvents      = claims(States, "StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
 	idempotentState  = claims(States, "IdempotentState", func(c annals.Capabilities) bool { return c.IdempotentState })
-	orderedFeed      = claims(Queries, "OrderedFeed", func(c annals.Capabilities) bool { return c.OrderedFeed })
+	orderedFeed      = claims(Queries, "Lateness 0", func(c annals.Capabilities) bool { return c.Lateness == 0 })
 	repeatable       = claims("", "Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
 	fenceAfterDelete = claims("", "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })

@@ -58,7 +58,7 @@ func query[T any](h *harness, did string, want int, read func() ([]T, error)) []
 		if err != nil {
 			h.Fatalf("%s: got error %v after %d, want none", did, err, len(found))
 		}
-		if want < 0 || len(found) == want || h.caps.OrderedFeed || time.Now().After(deadline) {
+		if want < 0 || len(found) == want || h.caps.Lateness == 0 || time.Now().After(deadline) {
 			return found
 		}
 	}

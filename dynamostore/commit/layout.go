@@ -1,10 +1,12 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -21,12 +23,16 @@ type Layout struct {
 	// everything stored into the index. That takes long; it can be interrupted and started again. Meanwhile and afterwards nothing
 	// may write to the table without Index.
 	FillIndex bool
+	// Lateness becomes the claim Capabilities.Lateness of a table with an index: it is the sum of how far the clocks of writers and
+	// readers differ, of the time that one request may take, and of how far the index may lag. 0 = 30 seconds.
+	Lateness time.Duration
 }
 
 const (
 	defaultTable = "annals"
-	format       = 1 // of all items but the tombstones of snapshots
-	formatGone   = 2 // of the tombstones of snapshots. Later versions of this package may have higher formats
+	lateness     = 30 * time.Second // the default of Layout.Lateness: three requests, by the time-out of dynamostore.NewClient
+	format       = 1                // of all items but the tombstones of snapshots
+	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes   = 2048
 	maxFeedBytes = 2048 // the most bytes in the hash key of the index
 
@@ -42,13 +48,16 @@ func (l Layout) Plan() (plan.Offer, error) {
 }
 
 func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, lateness: cmp.Or(l.Lateness, lateness), itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
 	t.types = &entityTypes{table: t.name}
 	if l.FillIndex && l.Index == "" {
 		return plan.Offer{}, errors.New("FillIndex has no Index")
+	}
+	if l.Lateness < 0 {
+		return plan.Offer{}, fmt.Errorf("Lateness is %v", l.Lateness)
 	}
 	offer := plan.Offer{
 		Tables: []plan.Table{t.shape()},
@@ -72,6 +81,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	if t.index != "" {
 		c := &offer.Capabilities
 		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
+		c.Lateness = t.lateness
 		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
 		c.Limits.MaxIDBytes = maxIndexedIDBytes
 	}
@@ -80,13 +90,14 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 
 // table is a table of the layout. It is its journal and its snapshots.
 type table struct {
-	name   string
-	index  string // "" is none
-	fill   bool   // Layout.FillIndex
-	types  *entityTypes
-	depths *depths
-	times  *plan.Times
-	x      plan.Executor // runs the requests; nil until on
+	name     string
+	index    string // "" is none
+	fill     bool   // Layout.FillIndex
+	lateness time.Duration
+	types    *entityTypes
+	depths   *depths
+	times    *plan.Times
+	x        plan.Executor // runs the requests; nil until on
 
 	itemBytes   int               // the most bytes in the item of a snapshot, and in an item of its parts
 	newSave     func([]byte)      // sets the id of a save

@@ -73,6 +73,9 @@ func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, er
 	return annals.Offset{}, nil
 }
 
+// Horizon is annals.Query. It sends no request.
+func (q queries) Horizon(context.Context) (time.Time, error) { return q.x.Now().Add(-q.lateness), nil }
+
 // IDs is annals.Query. The order is by type, then by slice group, then by the bytes of the id. The index is ordered by time, so the ids of a
 // group are collected and sorted before the first is yielded.
 func (q queries) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {

@@ -1,0 +1,36 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+)
+
+// reportTime is how much time a session has to report a transaction that it has begun. The time of the transaction is taken before that.
+const reportTime = time.Second
+
+// Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
+// of the oldest transaction in the database. A session that cannot be seen may have any transaction within Options.Lateness: one of
+// another role, without the rights of pg_read_all_stats; one that does not track activities; one of the primary, seen from a standby; a
+// prepared transaction; one of another node of YugabyteDB. No transaction, such as a long query, holds the horizon back further than
+// Options.Lateness.
+func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
+	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
+	args := []any{q.s.options.Lateness.Microseconds()}
+	sql := `SELECT ` + earliest
+	if !q.s.yugabyte {
+		args = append(args, reportTime.Microseconds())
+		sql = `
+			SELECT CASE WHEN pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database())
+					OR bool_or(backend_start IS NULL OR state = 'disabled')
+				THEN ` + earliest + `
+				ELSE greatest(` + earliest + `, least(statement_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END
+			FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
+	}
+	driver.Count(ctx, annals.Result{Requests: 1})
+	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at)
+	return at, err
+}
