@@ -37,7 +37,7 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
-	{pkg: "query", may: "root"},
+	{pkg: "query", may: "root internal/backoff"},
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
 	{pkg: "projection", may: "root codec query"},
 

@@ -1,0 +1,82 @@
+package query
+
+import (
+	"context"
+	"errors"
+
+	"github.com/annals-go/annals"
+)
+
+// Feed follows the events that fit a filter, from a position on: each once, and those of one entity in the order of their numbers. Its
+// methods are called by one goroutine at a time. A Feed is not closed: nothing runs between two calls, and what watches the store ends
+// with the ctx of the call of Next that began it. So give all calls a ctx that lives as long as the Feed.
+type Feed struct {
+	follower[annals.Event]
+}
+
+// Batch is what Next returns.
+type Batch struct {
+	// Events were not in an earlier Batch. Those of one entity are in the order of their numbers; events of different entities may be in
+	// another order than that of their Offset.
+	Events []annals.Event
+	// Through says that every event of the filter at or before it is in this Batch or an earlier one, or was handled before the position.
+	// It never goes back.
+	Through annals.Offset
+	// CaughtUp says that nothing more was visible when the store was read.
+	CaughtUp bool
+}
+
+// NewFeed returns a Feed of the events of f after the position from: after from.Through, and without those that from.Offsets cover. Its
+// slices are those that are in f.Slices and in from.Slices. It reads nothing yet. f.After, f.Limit and f.Behind must be zero (ErrInvalid);
+// a store without event queries, or without queries by tag when f has one, is ErrUnsupported.
+func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*Feed, error) {
+	const op = "follow events"
+	o, err := o.withDefaults(s)
+	err = errors.Join(err, f.Validate(op), annals.Filter{Slices: from.Slices}.Validate(op))
+	if f.After != (annals.Offset{}) || f.Limit != 0 || f.Behind != 0 {
+		err = errors.Join(err, errors.New("After, Limit and Behind are not for a Feed, which begins at a position and goes on"))
+	}
+	if err == nil {
+		f.Slices, err = intersect(f.Slices, from.Slices)
+	}
+	if err != nil {
+		return nil, invalid(op, err)
+	}
+	if caps := s.Capabilities(); !caps.Events || !caps.EventQueries || f.Tag != "" && !caps.TagQueries {
+		return nil, &annals.Error{Op: op, Kind: annals.ErrUnsupported}
+	}
+	feed := &Feed{}
+	feed.init(s, f, from, o)
+	feed.read, feed.offset = s.Query().Events, annals.Event.Offset
+	feed.newest, feed.missing = s.Query().Newest, feed.before
+	return feed, nil
+}
+
+// Next returns the next events, at most max; max below 1 counts as 1. It waits until there are some. Without events it returns when the
+// feed has caught up for the first time since the last Batch with more to come, and from then on after Options.Poll if Through has moved.
+// With Options.Current it is io.EOF after everything that was visible when the first Next began.
+//
+// A read that fails is repeated until it works, with OnRetry. The errors are that of ctx, and ErrInvalid, ErrUnsupported and ErrClosed
+// of the store. After an error of ctx, Next may be called again and goes on without a loss.
+func (f *Feed) Next(ctx context.Context, max int) (Batch, error) {
+	if max < 1 {
+		max = 1
+	}
+	b, err := f.next(ctx, max)
+	return Batch{b.items, b.through, b.caughtUp}, err
+}
+
+// intersect returns the slices that are in both.
+func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
+	if a == (annals.SliceRange{}) {
+		return b, nil
+	}
+	if b == (annals.SliceRange{}) {
+		return a, nil
+	}
+	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
+	if both.From >= both.To {
+		return both, errors.New("no slice is in both " + a.String() + " and " + b.String())
+	}
+	return both, nil
+}

@@ -1,0 +1,252 @@
+package query
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+const (
+	// pageSize is how many events or states are read at a time.
+	pageSize = 1000
+	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late.
+	overlap = 100 * time.Millisecond
+	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a horizon is used while
+	// the follower catches up.
+	lookBack = time.Second
+)
+
+// follower reads what a store shows after a position, again and again, and hands over what is new. T is an event or a state.
+type follower[T any] struct {
+	store    annals.Store
+	filter   annals.Filter
+	options  Options
+	lateness time.Duration // of the store
+	read     func(ctx context.Context, f annals.Filter) iter.Seq2[T, error]
+	offset   func(T) annals.Offset
+	// newest is where a query with Options.Current ends. nil is at the end of the first look.
+	newest func(ctx context.Context, f annals.Filter) (annals.Offset, error)
+	// missing returns what must be handed over before item, max at most, and whether that is all. It is nil where nothing can be missing.
+	missing func(ctx context.Context, item T, max int) (items []T, all bool, err error)
+
+	floor   annals.Offset // everything at or before it has been handed over
+	head    annals.Offset // the newest that has been handed over
+	horizon time.Time     // of the last look from the floor
+	known   known
+	waker   waker
+	look    look[T]
+
+	full     bool           // the last look ended because of Options.Window
+	lookedAt time.Time      // when the last look from the floor ended
+	end      *annals.Offset // where a query with Options.Current ends, when it is known
+	ended    bool           // it has come there
+	handed   time.Time      // when next returned last
+	through  annals.Offset  // what it returned
+	caughtUp bool
+}
+
+// look is one pass over what the store shows, from the floor or from the head to the end.
+type look[T any] struct {
+	open      bool
+	fromFloor bool
+	asked     time.Time // when the horizon was asked for; zero before the first page
+	after     annals.Offset
+	page      []T  // read, and not handed over
+	last      bool // there is no page after it
+	cut       bool // what follows is not read by this look
+}
+
+// batch is what next returns.
+type batch[T any] struct {
+	items    []T
+	through  annals.Offset
+	caughtUp bool
+}
+
+func (f *follower[T]) init(s annals.Store, filter annals.Filter, from annals.Position, o Options) {
+	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
+	f.floor, f.head, f.through = from.Through, from.Through, from.Through
+	f.known = newKnown(from.Offsets)
+	f.waker = newWaker(s, filter, o)
+}
+
+// next is Feed.Next.
+func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
+	for {
+		if !f.look.open {
+			if f.ended {
+				return batch[T]{}, io.EOF
+			}
+			if err := f.wait(ctx); err != nil {
+				return batch[T]{}, err
+			}
+			f.begin()
+		}
+		items, err := f.step(ctx, max)
+		if len(items) == 0 && err != nil {
+			if err := f.waker.failed(ctx, err); err != nil {
+				return batch[T]{}, err
+			}
+			continue
+		}
+		f.waker.tries = 0 // an error after items comes again
+		caughtUp := !f.look.open && !f.full
+		beat := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
+		if len(items) > 0 || beat {
+			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
+			return batch[T]{items, f.floor, caughtUp}, nil
+		}
+	}
+}
+
+// span is how much is beyond the floor.
+func (f *follower[T]) span() time.Duration { return f.head.Time.Sub(f.floor.Time) }
+
+// due is the time until a look from the floor is due.
+func (f *follower[T]) due() time.Duration {
+	return max(lookBack, min(f.span(), f.lateness)/4) - time.Since(f.lookedAt)
+}
+
+// wait waits for the next look.
+func (f *follower[T]) wait(ctx context.Context) error {
+	most := f.options.Poll * 2
+	if !f.look.fromFloor {
+		most = f.due()
+	}
+	return f.waker.wait(ctx, most, f.full)
+}
+
+// begin begins a look.
+func (f *follower[T]) begin() {
+	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || f.due() <= 0
+	f.full = false
+	f.look = look[T]{open: true, fromFloor: fromFloor, after: f.floor}
+	if near := (annals.Offset{Time: f.head.Time.Add(-overlap)}); !fromFloor && near.Compare(f.floor) > 0 {
+		f.look.after = near
+	}
+}
+
+// step hands over at most max of what the look finds. Without an error and items, the look has ended or there is more to read.
+func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) {
+	l := &f.look
+	if len(l.page) == 0 && !l.last {
+		if err := f.readPage(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for len(l.page) > 0 && len(items) < max {
+		item := l.page[0]
+		o := f.offset(item)
+		if f.end != nil && o.Compare(*f.end) > 0 {
+			l.cutOff()
+			break
+		}
+		if !f.known.covers(o) {
+			if !f.fits(o) {
+				f.full = true
+				l.cutOff()
+				break
+			}
+			if f.missing != nil {
+				before, all, err := f.missing(ctx, item, max-len(items))
+				items = append(items, before...)
+				if err != nil || !all || len(items) == max {
+					return items, err
+				}
+			}
+			items = append(items, item)
+			f.pass(o)
+			f.known.add(o, f.floor)
+		} else {
+			f.pass(o)
+		}
+		l.page = l.page[1:]
+	}
+	if len(l.page) == 0 && l.last {
+		f.finish()
+	}
+	return items, nil
+}
+
+func (l *look[T]) cutOff() { l.page, l.last, l.cut = nil, true, true }
+
+// readPage reads the next page of the look.
+func (f *follower[T]) readPage(ctx context.Context) error {
+	l := &f.look
+	if f.options.Current && f.newest != nil && f.end == nil {
+		end, err := f.newest(ctx, f.filter)
+		if err != nil {
+			return err
+		}
+		f.end = &end
+	}
+	// A later horizon is right for a look that has not come to the one before: what it has read so far cannot change.
+	if l.fromFloor && (l.asked.IsZero() || l.after.Time.Before(f.horizon) && time.Since(l.asked) > lookBack) {
+		horizon, err := f.store.Query().Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		f.horizon, l.asked = horizon, time.Now()
+	}
+	filter := f.filter
+	filter.After, filter.Limit = l.after, pageSize
+	for item, err := range f.read(ctx, filter) {
+		if err != nil && len(l.page) > 0 {
+			return nil // what was read is right, and the next read goes on after it
+		}
+		if err != nil {
+			return err
+		}
+		l.page = append(l.page, item)
+		l.after = f.offset(item)
+	}
+	l.last = len(l.page) < pageSize
+	return nil
+}
+
+// settled reports whether everything at or before o is visible.
+func (f *follower[T]) settled(o annals.Offset) bool {
+	return f.lateness == 0 || o.Time.Before(f.horizon)
+}
+
+// fits reports whether the entity of o can be remembered.
+func (f *follower[T]) fits(o annals.Offset) bool {
+	_, there := f.known.beyond[o.ID]
+	return there || o.Time.Before(f.horizon) || len(f.known.beyond) < f.options.Window
+}
+
+// pass notes that the look has come to o.
+func (f *follower[T]) pass(o annals.Offset) {
+	if o.Compare(f.head) > 0 {
+		f.head = o
+	}
+	if f.look.fromFloor {
+		f.raise(o)
+	}
+}
+
+// raise raises the floor to o, but not beyond the horizon.
+func (f *follower[T]) raise(o annals.Offset) {
+	if limit := (annals.Offset{Time: f.horizon}); o.Compare(limit) > 0 {
+		o = limit
+	}
+	if o.Compare(f.floor) > 0 {
+		f.floor = o
+	}
+}
+
+// finish ends the look.
+func (f *follower[T]) finish() {
+	f.look.open = false
+	if f.look.fromFloor {
+		if !f.look.cut {
+			f.raise(annals.Offset{Time: f.horizon})
+		}
+		f.lookedAt = time.Now()
+	}
+	f.known.settle(f.floor)
+	f.ended = f.options.Current && !f.full
+}

@@ -1,0 +1,74 @@
+package query
+
+import (
+	"context"
+	"slices"
+
+	"github.com/annals-go/annals"
+)
+
+// before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
+// journal has them, because an entity's events are stored in order. At most max are returned, and false when there are more.
+func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
+	entity, known := f.known.entity(e.ID)
+	follows := e.SeqNr == 1 || known && e.SeqNr == entity.last+1
+	hole := known && e.SeqNr > entity.last+1
+	if follows || f.settled(e.Offset()) && (!hole || f.filter.Tag != "") {
+		return nil, true, nil
+	}
+	next := entity.last + 1
+	if !hole {
+		if next, err = f.firstMissing(ctx, e); err != nil {
+			return nil, false, err
+		}
+	}
+	skipped := func(to annals.SeqNr) {
+		if hole && next <= to {
+			f.options.OnSkip(e.ID, next, to)
+		}
+	}
+	if next < e.SeqNr {
+		for x, err := range f.store.Journal().Replay(ctx, e.ID, next, e.SeqNr-1) {
+			if err != nil {
+				return found, false, err
+			}
+			fits := f.filter.Tag == "" || slices.Contains(x.Tags, f.filter.Tag)
+			if fits && len(found) == max {
+				return found, false, nil
+			}
+			skipped(x.SeqNr - 1)
+			next = x.SeqNr + 1
+			if fits && !f.handedOver(x.Offset()) {
+				found = append(found, x)
+			}
+			f.known.add(x.Offset(), f.floor)
+		}
+	}
+	skipped(e.SeqNr - 1)
+	return found, true, nil
+}
+
+// firstMissing returns the lowest number of e's entity from which on nothing has been handed over. It reads the journal backwards, each
+// time more, up to an event that has been handed over: of an entity that was not active of late that is the first one.
+func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, error) {
+	low := e.SeqNr
+	for step := annals.SeqNr(1); low > 1; step *= 4 {
+		to, first := low-1, annals.SeqNr(0)
+		low = max(1, low-step)
+		for x, err := range f.store.Journal().Replay(ctx, e.ID, low, to) {
+			if err != nil {
+				return 0, err
+			}
+			if f.handedOver(x.Offset()) {
+				first = x.SeqNr + 1
+			}
+		}
+		if first > 0 {
+			return first, nil
+		}
+	}
+	return 1, nil
+}
+
+// handedOver reports whether o was handed over, or was handled before the position of the feed.
+func (f *Feed) handedOver(o annals.Offset) bool { return o.Compare(f.floor) <= 0 || f.known.covers(o) }

@@ -1,0 +1,63 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// Options of a live query. The zero Options work.
+type Options struct {
+	// Poll is the most time between two looks at the store, more or less a tenth, chosen at random. 0 is 3 seconds where the store is an
+	// annals.Watcher, which wakes the query for new events, and 1 second elsewhere.
+	Poll time.Duration
+	// Window is the most entities that a query remembers because they have events or states after the horizon of the store. 0 is 100,000. A
+	// query that remembers so many reads on when the horizon has moved.
+	Window int
+	// Current ends the query after everything that was visible when it began.
+	Current bool
+	// OnRetry is told of each read that failed and is repeated, after a time that grows to half a second. try counts from 0. It may be nil.
+	OnRetry func(err error, try int)
+	// OnSkip is told of numbers of an entity, from ≤ n ≤ to, that the query did not find: they were deleted before it could read them, or
+	// never used by a writer of another system. With a Filter.Tag, events with these numbers may have had other tags. It may be nil.
+	OnSkip func(id annals.PersistenceID, from, to annals.SeqNr)
+}
+
+const (
+	pollWatched = 3 * time.Second
+	pollAlone   = time.Second
+	window      = 100_000
+)
+
+// withDefaults returns o with its defaults for s, or what is wrong with it.
+func (o Options) withDefaults(s annals.Store) (Options, error) {
+	var faults []error
+	if o.Poll < 0 {
+		faults = append(faults, fmt.Errorf("Poll is %v", o.Poll))
+	}
+	if o.Window < 0 {
+		faults = append(faults, fmt.Errorf("Window is %d", o.Window))
+	}
+	if o.Poll == 0 {
+		o.Poll = pollAlone
+		if _, ok := s.(annals.Watcher); ok {
+			o.Poll = pollWatched
+		}
+	}
+	if o.Window == 0 {
+		o.Window = window
+	}
+	if o.OnRetry == nil {
+		o.OnRetry = func(error, int) {}
+	}
+	if o.OnSkip == nil {
+		o.OnSkip = func(annals.PersistenceID, annals.SeqNr, annals.SeqNr) {}
+	}
+	return o, errors.Join(faults...)
+}
+
+func invalid(op string, err error) error {
+	return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
+}

@@ -1,0 +1,115 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// between is the least time between two looks: all signals in between share the next one.
+const between = 10 * time.Millisecond
+
+// waker says when to look at the store again.
+type waker struct {
+	watcher annals.Watcher // nil when the store is none
+	filter  annals.Filter
+	poll    time.Duration
+	onRetry func(error, int)
+
+	signals <-chan struct{} // nil when nothing is watched
+	looked  time.Time       // when the last look began; zero before the first
+	tries   int             // that failed since something worked
+}
+
+func newWaker(s annals.Store, f annals.Filter, o Options) waker {
+	w, _ := s.(annals.Watcher)
+	if o.Current {
+		w = nil // it does not wait
+	}
+	return waker{watcher: w, filter: f, poll: o.Poll, onRetry: o.OnRetry}
+}
+
+// wait returns when it is time for the next look: at once the first time, then after a signal or the time until the next poll, or most if
+// that is less. A deaf waker ignores signals.
+func (w *waker) wait(ctx context.Context, most time.Duration, deaf bool) error {
+	defer func() { w.looked = time.Now() }()
+	opened := w.watch(ctx)
+	if w.looked.IsZero() || opened && !deaf {
+		return ctx.Err()
+	}
+	jitter := rand.N(w.poll/5+1) - w.poll/10
+	timer := time.NewTimer(min(w.poll+jitter, max(most, between)))
+	defer timer.Stop()
+	signals := w.signals
+	if deaf {
+		signals = nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case _, ok := <-signals:
+		if !ok { // the context of an earlier call has ended, or the store was closed
+			w.signals = nil
+			w.watch(ctx)
+			break
+		}
+		if err := sleep(ctx, between-time.Since(w.looked)); err != nil {
+			return err
+		}
+		select {
+		case _, ok := <-signals: // of writes that the next look finds
+			if !ok {
+				w.signals = nil
+			}
+		default:
+		}
+	}
+	return ctx.Err()
+}
+
+// watch opens a watch if there is none, before a look, so that a write after the look is signalled. It returns true when it has
+// opened one.
+func (w *waker) watch(ctx context.Context) bool {
+	if w.watcher == nil || w.signals != nil || ctx.Err() != nil {
+		return false
+	}
+	signals, err := w.watcher.Watch(ctx, w.filter)
+	if err != nil {
+		return false // polling goes on, and the next wait tries again
+	}
+	w.signals = signals
+	return true
+}
+
+// failed waits before a read is tried again after err, or returns the error with which the query ends.
+func (w *waker) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, kind := range []error{annals.ErrInvalid, annals.ErrUnsupported, annals.ErrClosed} {
+		if errors.Is(err, kind) {
+			return err
+		}
+	}
+	w.onRetry(err, w.tries)
+	w.tries++
+	return backoff.Wait(ctx, w.tries+3)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
