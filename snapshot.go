@@ -13,7 +13,14 @@ type Snapshot struct {
 	Payload
 	Tags     []string // of that event, where followers may start from snapshots
 	Metadata Payload
+
+	// EventTime is the time of that event, or of the save if there was no such event. Query.Snapshots sets it; it is zero elsewhere, and Save
+	// ignores it.
+	EventTime time.Time
 }
+
+// Offset is the place of s in the order of Query.Snapshots: that of its event.
+func (s Snapshot) Offset() Offset { return Offset{Time: s.EventTime, ID: s.ID, SeqNr: s.SeqNr} }
 
 // SnapshotCriteria chooses snapshots by number and time, bounds inclusive. A zero field does not bound.
 type SnapshotCriteria struct {

@@ -33,6 +33,7 @@ type Capabilities struct {
 	Metadata         bool // of events and snapshots is stored; without the claim it is dropped
 	StateMetadata    bool // StateWrite.Metadata is stored; without the claim it is dropped
 	EventTimes       bool // NewEvent.Time is stored; without the claim events get the time of the store's clock
+	SnapshotQueries  bool // Query.Snapshots
 	TagQueries       bool // Filter.Tag; without the claim it is ErrUnsupported
 	StateEvents      bool // StateWrite.Event; without the claim it is ErrUnsupported
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID

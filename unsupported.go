@@ -56,6 +56,9 @@ func (unsupported) Events(context.Context, Filter) iter.Seq2[Event, error] {
 func (unsupported) States(context.Context, Filter) iter.Seq2[State, error] {
 	return refuseSeq[State]("query states", "")
 }
+func (unsupported) Snapshots(context.Context, Filter) iter.Seq2[Snapshot, error] {
+	return refuseSeq[Snapshot]("query snapshots", "")
+}
 func (unsupported) IDs(context.Context, string, PersistenceID) iter.Seq2[PersistenceID, error] {
 	return refuseSeq[PersistenceID]("query ids", "")
 }

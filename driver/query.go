@@ -10,7 +10,7 @@ import (
 
 // Query is annals.Store.
 func (s *Store) Query() annals.Query {
-	if !s.caps.EventQueries && !s.caps.StateQueries {
+	if !s.caps.EventQueries && !s.caps.StateQueries && !s.caps.SnapshotQueries {
 		return annals.Unsupported{}.Query()
 	}
 	return query{s, s.driver.Query()}
@@ -50,6 +50,15 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
+// Snapshots is annals.Query.
+func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	const op = "query snapshots"
+	size := func(s annals.Snapshot) (events, bytes int) { return 0, snapshotSize(s) }
+	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.SnapshotQueries), size, func(ctx context.Context) iter.Seq2[annals.Snapshot, error] {
+		return q.d.Snapshots(ctx, f)
+	})
+}
+
 // IDs is annals.Query.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	const op = "query ids"
@@ -72,7 +81,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	k := q.s.start(ctx, annals.Call{Op: "query horizon"})
 	defer k.end(&err)
-	if err := k.read(nil); err != nil {
+	if err := k.read(q.filterFault(k.Op, annals.Filter{}, q.s.caps.EventQueries || q.s.caps.StateQueries)); err != nil {
 		return time.Time{}, err
 	}
 	at, err = q.d.Horizon(k.in)

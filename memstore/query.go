@@ -34,6 +34,20 @@ func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
+func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	return fetched(ctx, func(ctx context.Context) (found []annals.Snapshot) {
+		d, unlock := v.read(ctx)
+		defer unlock()
+		for _, all := range d.snapshots {
+			if s, ok := newest(all, annals.SnapshotCriteria{}); ok && matches(f, s.Offset(), s.Tags) {
+				found = append(found, s)
+			}
+		}
+		slices.SortFunc(found, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
+		return limited(found, f.Limit)
+	})
+}
+
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	return fetched(ctx, func(ctx context.Context) (found []annals.PersistenceID) {
 		d, unlock := v.read(ctx)

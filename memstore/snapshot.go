@@ -14,12 +14,19 @@ type snapshots struct{ view }
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
-	for _, s := range d.snapshots[id] {
+	best, ok = newest(d.snapshots[id], c)
+	best.EventTime = time.Time{}
+	return best, ok, nil
+}
+
+// newest is the one with the highest number that fits c.
+func newest(all []annals.Snapshot, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool) {
+	for _, s := range all {
 		if fits(s, c) && s.SeqNr > best.SeqNr {
 			best, ok = s, true
 		}
 	}
-	return best, ok, nil
+	return best, ok
 }
 
 func (v snapshots) Save(_ context.Context, s annals.Snapshot) error {
@@ -43,7 +50,11 @@ func (d *data) save(s annals.Snapshot, now time.Time) {
 	if s.Time.IsZero() {
 		s.Time = now
 	}
-	s.Tags = slices.Clone(s.Tags)
+	s.Tags, s.EventTime = slices.Clone(s.Tags), now
+	events := d.streams[s.ID].events
+	if i := index(events, s.SeqNr); i < len(events) && events[i].SeqNr == s.SeqNr {
+		s.EventTime = events[i].Time
+	}
 	others := slices.DeleteFunc(slices.Clone(d.snapshots[s.ID]), func(o annals.Snapshot) bool { return o.SeqNr == s.SeqNr })
 	d.snapshots[s.ID] = append(others, s)
 }

@@ -105,7 +105,7 @@ type view struct {
 func (view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
-		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true,
+		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
 		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 	}
 }

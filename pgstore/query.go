@@ -98,8 +98,30 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	})
 }
 
+// everything is no bound, for tables with one row per entity and no long history.
+func everything(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil }
+
+// Snapshots implements annals.Query.
+func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	from := q.s.sql.snapshots
+	if f.KeysOnly {
+		from = q.s.sql.snapshotKeys
+	}
+	return pages(ctx, f, annals.Snapshot.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
+		m := q.matching(f, until, "seq_nr")
+		sql := q.s.fill(`SELECT persistence_id, seq_nr, db_timestamp, written, ser_id, ser_manifest, payload, tags, meta_ser_id, meta_ser_manifest, meta
+			FROM {snapshots} WHERE {condition} ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
+			"{snapshots}", from, "{condition}", m.where(), "{limit}", m.arg(limit))
+		driver.Count(ctx, annals.Result{Requests: 1})
+		rows, err := q.reader().Query(ctx, sql, m.args...)
+		if err != nil {
+			return nil, err
+		}
+		return appendSnapshots(nil, rows)
+	})
+}
+
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	everything := func(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil } // there is one row per entity and no long history
 	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
 		const inOrder = ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT {limit}`

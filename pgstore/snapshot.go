@@ -3,6 +3,9 @@ package pgstore
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/pgstore/internal/wire"
@@ -38,6 +41,8 @@ func (s *backend) prepareSnapshots() {
 
 	further, values, sets := "", "", ""
 	if s.snapshotsAreFollowed() {
+		s.sql.snapshots = s.followedSnapshots(payloadBytes(s.snapshot, "snapshot"), "meta_payload")
+		s.sql.snapshotKeys = s.followedSnapshots("''::bytea", "NULL::bytea")
 		further = ", tags, db_timestamp"
 		values = s.fill(`, coalesce($12::text::text[], '{}'),
 			coalesce((SELECT db_timestamp FROM {journal} WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp())`)
@@ -59,6 +64,45 @@ func (s *backend) prepareSnapshots() {
 // tables have them since 1.2.0, Pekko's do not.
 func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
+}
+
+// followedSnapshots are the snapshots with the columns of appendSnapshots and those of conditions, with expressions for the two payloads.
+// db_timestamp is NULL where a plugin that does not follow snapshots has saved one.
+func (s *backend) followedSnapshots(payload, meta string) string {
+	return s.fill(`(SELECT persistence_id, slice, entity_type, seq_nr, {written} AS written, ser_id, ser_manifest, {payload} AS payload, tags,
+			meta_ser_id, meta_ser_manifest, {meta} AS meta, coalesce(db_timestamp, (SELECT j.db_timestamp FROM {journal} j
+				WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), {written}) AS db_timestamp
+		FROM {snapshot} s) s`, "{written}", atWritten, "{payload}", payload, "{meta}", meta)
+}
+
+// appendSnapshots reads followed snapshots.
+func appendSnapshots(to []annals.Snapshot, rows pgx.Rows) ([]annals.Snapshot, error) {
+	defer rows.Close()
+	for rows.Next() {
+		var s annals.Snapshot
+		var id string
+		var tags pgtype.Array[string]
+		var metaID *int32
+		var metaManifest *string
+		var meta []byte
+		err := rows.Scan(&id, (*int64)(&s.SeqNr), &s.EventTime, &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags, &metaID, &metaManifest, &meta)
+		if err == nil {
+			s.Tags, err = list(tags)
+		}
+		if err == nil && s.SerializerID == 0 {
+			err = errSerializer
+		}
+		s.ID, s.Metadata = annals.PersistenceID(id), metadata(metaID, metaManifest, meta)
+		if err == nil {
+			err = checkMetadata(s.Metadata)
+		}
+		if err != nil {
+			return to, corrupt(id, s.SeqNr, err)
+		}
+		s.Time, s.EventTime = s.Time.UTC(), s.EventTime.UTC()
+		to = append(to, s)
+	}
+	return to, rows.Err()
 }
 
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {

@@ -15,6 +15,7 @@ type statements struct {
 	loadSnapshot            string
 	saveSnapshot            string
 	deleteSnapshots         string
+	snapshots, snapshotKeys string // followed snapshots, with and without payloads
 }
 
 func (s *backend) prepare() {

@@ -227,7 +227,7 @@ func (v *view) Capabilities() annals.Capabilities {
 	}
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: v.s.offset.exists(),
-		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, EventTimes: true, TagQueries: true, StateEvents: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, EventTimes: true, SnapshotQueries: v.s.snapshotsAreFollowed(), TagQueries: true, StateEvents: true,
 		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes, Forgets: true,
 		Lateness: v.s.options.Lateness,
 		Limits:   v.s.limits,

@@ -250,7 +250,7 @@ var limits = annals.Limits{MaxEvents: MaxEvents, MaxBytes: MaxBytes, MaxIDBytes:
 func (view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
-		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, TagQueries: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
 		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
 		Limits: limits,
 	}

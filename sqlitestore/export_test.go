@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/url"
 	"runtime"
+
+	"github.com/annals-go/annals"
 )
 
 // Commits returns how many groups were committed, and how many writes were in them.
@@ -59,3 +61,6 @@ func FromURL(u *url.URL) (Options, error) {
 	_, o, err := Options{}.fromURL(u)
 	return o, err
 }
+
+// SnapshotPage is the query for a page of snapshots.
+func SnapshotPage(f annals.Filter) (text string, args []any) { return snapshotPage(f, heldBack(f)) }

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -50,6 +51,35 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 		text := union(tables, `SELECT `+columns+` FROM {table} WHERE `+where) + ` ORDER BY db_timestamp, revision LIMIT ?7`
 		return scanStates(ctx, q, p, text, args...)
 	})
+}
+
+// Snapshots is annals.Query.
+func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	until := heldBack(f)
+	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.Snapshot], last *annals.Snapshot) error {
+		if last != nil {
+			f.After = last.Offset()
+		}
+		text, args := snapshotPage(f, until)
+		return q.rows(ctx, text, args, func(v *values) (bool, error) {
+			s := annals.Snapshot{ID: v.id("persistence_id"), EventTime: fromMicros(v.any64("db_timestamp"))}
+			if readSnapshot(v, &s); v.err != nil {
+				return false, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot: %w", v.err)}
+			}
+			return p.add(s, len(s.Data)+len(s.Metadata.Data)), nil
+		})
+	})
+}
+
+// snapshotPage is the query for a page of snapshots.
+func snapshotPage(f annals.Filter, until int64) (text string, args []any) {
+	columns := snapshotColumns
+	if f.KeysOnly {
+		columns = strings.NewReplacer(`snapshot,`, `x'',`, `crc32c`, `NULL`).Replace(columns)
+	}
+	where, args := filter(f, until, `seq_nr`)
+	return strings.ReplaceAll(`SELECT persistence_id, db_timestamp, `+columns+` FROM snapshot WHERE `+where+`
+		ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`, `db_timestamp`, snapshotEventTime), args
 }
 
 // union is the query for each of the tables, which replaces {table}, as one query.

@@ -57,6 +57,7 @@ var (
 	ON event_journal (db_timestamp, seq_nr, slice, entity_type) WHERE deleted = 0`,
 		added: []string{"crc32c", "written"},
 	}
+	// db_timestamp is the time of the snapshot's event. It is NULL where an older release saved a snapshot of no event.
 	snapshotTable = table{
 		name: "snapshot",
 		create: `CREATE TABLE IF NOT EXISTS snapshot (
@@ -76,6 +77,8 @@ var (
 	crc32c INTEGER,
 	PRIMARY KEY (persistence_id)
 ) STRICT`,
+		index: `CREATE INDEX IF NOT EXISTS snapshot_time_idx
+	ON snapshot (` + snapshotEventTime + `, seq_nr, persistence_id, slice, entity_type)`,
 		added: []string{"crc32c"},
 	}
 	offsetTable = table{

@@ -43,6 +43,9 @@ func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID,
 	return s, true, nil
 }
 
+// snapshotEventTime is the time of a snapshot's event.
+const snapshotEventTime = `ifnull(db_timestamp, write_timestamp)`
+
 const snapshotColumns = `seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
 
 // readSnapshot decodes snapshotColumns. The caller has set s.ID.
@@ -67,7 +70,7 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {
 func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now time.Time) error {
 	const upsert = `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, db_timestamp, write_timestamp,
 			ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
-		VALUES (?1, ?2, ?3, ?4, (SELECT db_timestamp FROM event_journal WHERE persistence_id = ?3 AND seq_nr = ?4),
+		VALUES (?1, ?2, ?3, ?4, ifnull((SELECT db_timestamp FROM event_journal WHERE persistence_id = ?3 AND seq_nr = ?4), ?14),
 			?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, db_timestamp = excluded.db_timestamp,
 			write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id, ser_manifest = excluded.ser_manifest,
@@ -82,7 +85,7 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now 
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
 	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), stored.Time.UnixMicro(),
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData,
-		t.checksums.arg(summedSnapshot(&stored)))
+		t.checksums.arg(summedSnapshot(&stored)), now.UnixMicro())
 	return err
 }
 

@@ -59,8 +59,13 @@ func TestUnreadableRows(t *testing.T) {
 		"delete":   func(id id) error { return s.Journal().DeleteTo(ctx, id, 1) },
 		"append":   func(id id) error { _, err := s.Journal().Append(ctx, commit(id, 0, 1)); return err },
 		"snapshot": func(id id) error { _, _, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{}); return err },
-		"get":      func(id id) error { _, _, err := s.States().Get(ctx, id); return err },
-		"put":      func(id id) error { _, err := put(s, id, 1, "again"); return err },
+		"snapshots": func(id id) (err error) {
+			for _, err = range s.Query().Snapshots(ctx, annals.Filter{Type: id.Type()}) {
+			}
+			return err
+		},
+		"get": func(id id) error { _, _, err := s.States().Get(ctx, id); return err },
+		"put": func(id id) error { _, err := put(s, id, 1, "again"); return err },
 		"states": func(id id) (err error) {
 			for _, err = range s.Query().States(ctx, annals.Filter{Type: id.Type()}) {
 			}
@@ -98,12 +103,12 @@ func TestUnreadableRows(t *testing.T) {
 		{"event_journal", "tags", `["a", 1]`, "replay recover events"},
 		{"event_journal", "meta_ser_id", 7, "replay recover events"},
 		{"event_journal", "meta_payload", blob, "replay recover events"},
-		{"snapshot", "seq_nr", 0, "snapshot recover"},
-		{"snapshot", "write_timestamp", text, "snapshot recover"},
-		{"snapshot", "ser_id", 1 << 31, "snapshot recover"},
-		{"snapshot", "snapshot", text, "snapshot recover"},
-		{"snapshot", "tags", text, "snapshot recover"},
-		{"snapshot", "meta_ser_id", 0, "snapshot recover"},
+		{"snapshot", "seq_nr", 0, "snapshot recover snapshots"},
+		{"snapshot", "write_timestamp", text, "snapshot recover snapshots"},
+		{"snapshot", "ser_id", 1 << 31, "snapshot recover snapshots"},
+		{"snapshot", "snapshot", text, "snapshot recover snapshots"},
+		{"snapshot", "tags", text, "snapshot recover snapshots"},
+		{"snapshot", "meta_ser_id", 0, "snapshot recover snapshots"},
 		{"durable_state", "revision", text, "get put forget"},
 		{"durable_state", "revision", -1, "get put forget"},
 		{"durable_state", "state_ser_id", text, "get states forget"},

@@ -105,6 +105,10 @@ func unclaimedTagQueries(h *harness) {
 		_, err := collect(h.store.Query().States(h.ctx, f))
 		h.wantKind(err, annals.ErrUnsupported, "query states by tag where TagQueries is not claimed")
 	}
+	if h.caps.SnapshotQueries {
+		_, err := collect(h.store.Query().Snapshots(h.ctx, f))
+		h.wantKind(err, annals.ErrUnsupported, "query snapshots by tag where TagQueries is not claimed")
+	}
 }
 
 func unclaimedStateEvents(h *harness) {
@@ -137,6 +141,7 @@ func claimsFit(h *harness) {
 		{"StateQueries", c.StateQueries, c.States, "States"},
 		{"CommitSnapshot", c.CommitSnapshot, c.Events && c.Snapshots, "Events and Snapshots"},
 		{"ManySnapshots", c.ManySnapshots, c.Snapshots, "Snapshots"},
+		{"SnapshotQueries", c.SnapshotQueries, c.Snapshots, "Snapshots"},
 		{"TagQueries", c.TagQueries, c.Tags && (c.EventQueries || c.StateQueries), "Tags, and EventQueries or StateQueries"},
 		{"EventTimes", c.EventTimes, c.Events, "Events"},
 		{"StateMetadata", c.StateMetadata, c.States, "States"},

@@ -54,6 +54,7 @@ var (
 	states           = claims(States, "States", func(c annals.Capabilities) bool { return c.States })
 	eventQueries     = claims(Queries, "EventQueries", func(c annals.Capabilities) bool { return c.EventQueries })
 	stateQueries     = claims(Queries, "StateQueries", func(c annals.Capabilities) bool { return c.StateQueries })
+	snapshotQueries  = claims(Snapshots, "SnapshotQueries", func(c annals.Capabilities) bool { return c.SnapshotQueries })
 	offsets          = claims(Offsets, "Offsets", func(c annals.Capabilities) bool { return c.Offsets })
 	commitSnapshot   = claims(Snapshots, "CommitSnapshot", func(c annals.Capabilities) bool { return c.CommitSnapshot })
 	manySnapshots    = claims(Snapshots, "ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })

@@ -49,6 +49,9 @@ func closeInLoops(h *harness) {
 			if h.caps.States {
 				h.put(other, 0)
 			}
+			if h.caps.Snapshots {
+				h.saveSnapshot(snapshotOf(other, 1))
+			}
 		}
 		if h.caps.Events {
 			h.write(id, 0, 3)

@@ -234,6 +234,12 @@ func (q modestQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[anna
 	return q.Query.States(ctx, f)
 }
 
+func (modestQuery) Snapshots(context.Context, annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	return func(yield func(annals.Snapshot, error) bool) {
+		yield(annals.Snapshot{}, unsupported("query snapshots"))
+	}
+}
+
 func (q modestQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	if f.Tag != "" {
 		return annals.Offset{}, unsupported("query newest")

@@ -27,6 +27,9 @@ func invalidFilters(h *harness) {
 	if h.caps.StateQueries {
 		ops["query states"] = func(ctx context.Context, f annals.Filter) error { _, err := collect(q.States(ctx, f)); return err }
 	}
+	if h.caps.SnapshotQueries {
+		ops["query snapshots"] = func(ctx context.Context, f annals.Filter) error { _, err := collect(q.Snapshots(ctx, f)); return err }
+	}
 	if w, ok := h.store.(annals.Watcher); ok && h.caps.EventQueries {
 		ops["watch"] = func(ctx context.Context, f annals.Filter) error { _, err := w.Watch(ctx, f); return err }
 	}

@@ -135,6 +135,8 @@ func TestMutants(t *testing.T) {
 			}}
 		},
 			[]string{"FILTER-4"}},
+		{"puts snapshots where they were taken", func() annals.Store { return takenOrder{memstore.New()} },
+			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
 		{"keeps imported times in seconds", func() annals.Store { return coarseTimes{memstore.New()} },
 			[]string{"TIME-6"}},
 		{"shows events in the order of their numbers", func() annals.Store {

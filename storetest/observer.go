@@ -221,6 +221,9 @@ func observedLoops(h *harness) {
 	if h.caps.States {
 		h.put(id, 0)
 	}
+	if h.caps.SnapshotQueries {
+		h.saveSnapshot(snapshotOf(id, 3))
+	}
 	for _, op := range h.operations(h.store, id) {
 		if op.loop == nil || !op.claimed {
 			continue
@@ -236,6 +239,8 @@ func observedLoops(h *harness) {
 			events, bytes = 1, dataBytes(payload(1))
 		case "query states":
 			bytes = dataBytes(statePayload(1))
+		case "query snapshots":
+			bytes = dataBytes(statePayload(3))
 		}
 		h.wantObserved(o, annals.Call{Op: op.name, ID: op.id}, events, bytes)
 	}

@@ -83,11 +83,18 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 		{name: "query states", claimed: c.StateQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
 			return forEach(s.Query().States(ctx, annals.Filter{}), body)
 		}},
+		{name: "query snapshots", claimed: c.SnapshotQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.Query().Snapshots(ctx, annals.Filter{}), body)
+		}},
 		{name: "query ids", claimed: c.EventQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
 			return forEach(s.Query().IDs(ctx, "", ""), body)
 		}},
 		{name: "query newest", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.Query().Newest(ctx, annals.Filter{})
+			return err
+		}},
+		{name: "query horizon", claimed: c.EventQueries || c.StateQueries, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Query().Horizon(ctx)
 			return err
 		}},
 		{name: "load positions", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {

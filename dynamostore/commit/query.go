@@ -59,6 +59,11 @@ func results[T any](f annals.Filter, moments iter.Seq2[[]plan.Item, error], of f
 	}
 }
 
+// Snapshots is annals.Query. The index does not have snapshots.
+func (q queries) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
+	return annals.Unsupported{}.Query().Snapshots(ctx, f)
+}
+
 // Newest is annals.Query.
 func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	f.Limit = 1
