@@ -39,7 +39,7 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "query", may: "root internal/backoff"},
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query"},
+	{pkg: "projection", may: "root codec query internal/backoff internal/panics"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},

@@ -1,0 +1,226 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	. "github.com/annals-go/annals/projection"
+)
+
+var errBroken = errors.New("broken")
+
+func TestRetriesForEverAndOnlyTheFailingEvent(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 30, 3)
+		for name, make := range map[string]maker{
+			"once": in.once, "group": in.group, "least": in.least,
+		} {
+			var mu sync.Mutex
+			failed := map[string]int{}
+			tries := map[string][]int{}
+			r := must(t)(make(name, in.store, func(e envelope) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.ID.EntityID() == "7" && e.SeqNr == 2 && failed[name] < 8 {
+					failed[name]++
+					return errBroken
+				}
+				return nil
+			}, Options{Logger: silent, OnError: func(_ context.Context, f Failure) Verdict {
+				mu.Lock()
+				defer mu.Unlock()
+				if f.Event.ID != "T|7" || f.Event.SeqNr != 2 || !errors.Is(f.Err, errBroken) {
+					t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+				}
+				tries[name] = append(tries[name], f.Try)
+				return Retry
+			}}))
+			catchUp(t, r)
+			if n := len(tries[name]); failed[name] != 8 || n == 0 || tries[name][n-1] != n {
+				t.Errorf("%s: failed %d times, tries %v", name, failed[name], tries[name])
+			}
+		}
+		for k, n := range in.count(t) {
+			if n != 3 {
+				t.Errorf("%s was handled %d times by 3 projections", k, n)
+			}
+		}
+	})
+}
+
+func TestSkipLeavesOutTheFailingEventAlone(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 30, 3)
+		for range 2 { // what was skipped stays skipped
+			catchUp(t, must(t)(in.group("p", in.store, func(e envelope) error {
+				if e.ID.EntityID() == "7" && e.SeqNr == 2 {
+					return errBroken
+				}
+				return nil
+			}, Options{Logger: silent, OnError: func(context.Context, Failure) Verdict { return Skip }})))
+			in.check(t, in.store, "T|7/2")
+		}
+	})
+}
+
+func TestStopEndsRunWithTheError(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 30, 3)
+		broken := true
+		o := Options{Logger: silent, Ranges: 1, OnError: func(context.Context, Failure) Verdict { return Stop }}
+		before := func(e envelope) error {
+			if broken && e.ID.EntityID() == "7" && e.SeqNr == 2 {
+				return errBroken
+			}
+			return nil
+		}
+		err := must(t)(in.once("p", in.store, before, o)).Run(t.Context())
+		if e := (*annals.Error)(nil); !errors.Is(err, errBroken) || !errors.As(err, &e) || e.ID != "T|7" {
+			t.Errorf("Run returned %v", err)
+		}
+		if err := must(t)(in.once("p", in.store, before, o)).CatchUp(t.Context()); !errors.Is(err, errBroken) {
+			t.Errorf("CatchUp returned %v", err)
+		}
+		broken = false
+		catchUp(t, must(t)(in.once("p", in.store, before, o)))
+		in.check(t, in.store)
+	})
+}
+
+func TestPanicsAreFailures(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 3, 3)
+		for i, worst := range []func(){func() { panic("worst") }, runtime.Goexit} {
+			for j, make := range []maker{in.once, in.group, in.least} {
+				var failures []error
+				catchUp(t, must(t)(make(fmt.Sprint(i, j), in.store, func(e envelope) error {
+					if e.ID == "T|2" && e.SeqNr == 2 && len(failures) == 0 {
+						worst()
+					}
+					return nil
+				}, Options{Logger: silent, Ranges: 1, BatchSize: 1, OnError: func(_ context.Context, f Failure) Verdict {
+					failures = append(failures, f.Err)
+					return Retry
+				}})))
+				if len(failures) != 1 || !errors.Is(failures[0], annals.ErrPanic) {
+					t.Errorf("failures %v", failures)
+				}
+			}
+		}
+		for k, n := range in.count(t) {
+			if n != 6 {
+				t.Errorf("%s was handled %d times by 6 projections", k, n)
+			}
+		}
+	})
+}
+
+func TestEventsThatTheCodecDoesNotKnowAreFailures(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 3, 3)
+		if _, err := in.store.Journal().Append(t.Context(), annals.Commit{ID: "T|2", After: 3, Events: []annals.NewEvent{
+			{Payload: annals.Payload{SerializerID: 99, Manifest: "other", Data: []byte("{}")}},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, in.store, 1, 3, 3)
+		var failures []Failure
+		catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent, Ranges: 1, OnError: func(_ context.Context, f Failure) Verdict {
+			failures = append(failures, f)
+			return Skip
+		}})))
+		if unknown := (*codec.UnknownManifestError)(nil); len(failures) != 1 || !errors.As(failures[0].Err, &unknown) || failures[0].Event.SeqNr != 4 {
+			t.Errorf("failures %v", failures)
+		}
+		in.check(t, in.store, "T|2/4")
+	})
+}
+
+// The answer of each second transaction is lost, and of the others each second is not committed.
+func TestStoreErrorsAndLostAnswers(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		var tries atomic.Int64
+		in.faults.around = func(run func() error) error {
+			switch tries.Add(1) % 4 {
+			case 0:
+				return &annals.Error{Op: "transaction", Kind: annals.ErrUnavailable}
+			case 2:
+				if err := run(); err != nil {
+					return err
+				}
+				return &annals.Error{Op: "transaction", Kind: annals.ErrUnknown}
+			}
+			return run()
+		}
+		add(t, in.store, 1, 40, 5)
+		o := Options{Logger: silent, BatchSize: 7, OnError: func(_ context.Context, f Failure) Verdict {
+			t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+			return Stop
+		}}
+		catchUp(t, must(t)(in.once("p", in.store, nil, o)))
+		in.check(t, in.store)
+		var mu sync.Mutex
+		handled := map[string]int{}
+		catchUp(t, must(t)(in.least("least", in.store, func(e envelope) error {
+			mu.Lock()
+			defer mu.Unlock()
+			handled[key(e)]++
+			return nil
+		}, o)))
+		if len(handled) != 200 {
+			t.Errorf("%d events were handled at least once, want 200", len(handled))
+		}
+	})
+}
+
+// A store that takes few writes in one transaction gets smaller batches; an event that is refused alone is a failure.
+func TestTransactionsThatAreTooLarge(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 40, 5)
+		for _, kind := range []error{annals.ErrTooLarge, annals.ErrInvalid, annals.ErrConstraint} {
+			var events []string // of the transaction
+			var sizes []int
+			in.faults.around = func(run func() error) error {
+				events = nil
+				err := run()
+				if err == nil && len(events) > 0 {
+					sizes = append(sizes, len(events))
+				}
+				return err
+			}
+			in.faults.commit = func() error {
+				if len(events) > 10 || slices.Contains(events, "T|7/2") {
+					return &annals.Error{Op: "transaction", Kind: kind}
+				}
+				return nil
+			}
+			var failures []Failure
+			catchUp(t, must(t)(in.once(kind.Error(), in.store, func(e envelope) error {
+				events = append(events, key(e))
+				return nil
+			}, Options{Logger: silent, Ranges: 1, OnError: func(_ context.Context, f Failure) Verdict {
+				failures = append(failures, f)
+				return Skip
+			}})))
+			if len(failures) != 1 || failures[0].Event.ID != "T|7" || failures[0].Event.SeqNr != 2 || !errors.Is(failures[0].Err, kind) {
+				t.Errorf("failures %v", failures)
+			}
+			if slices.Max(sizes) < 6 || len(sizes) > 50 {
+				t.Errorf("the sizes of the batches are %v", sizes)
+			}
+		}
+		for k, n := range in.count(t) {
+			if n != 3 {
+				t.Errorf("%s was handled %d times by 3 projections", k, n)
+			}
+		}
+	})
+}

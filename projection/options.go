@@ -1,0 +1,87 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
+)
+
+// Options configure a Runner. The zero Options suit most projections.
+type Options struct {
+	// Ranges is into how many ranges the slices are divided. Each range is handled by one goroutine at a time. It divides 1024; 0: 4.
+	Ranges int
+	// BatchSize is the most events of one transaction, or between two saves; 0: 100. A Runner uses smaller batches where the store says
+	// ErrTooLarge.
+	BatchSize int
+	Poll      time.Duration // as in query.Options
+	From      annals.Offset // where a projection begins that has saved nothing; zero: the first event
+	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry.
+	OnError func(ctx context.Context, f Failure) Verdict
+	Logger  *slog.Logger // for failures and how they were decided; nil: slog.Default()
+}
+
+// maxBatch keeps a batch below what a reader would hold in memory without need.
+const maxBatch = 10_000
+
+func (o *Options) setDefaults() {
+	o.Ranges = or(o.Ranges, 4)
+	o.BatchSize = or(o.BatchSize, 100)
+	if o.OnError == nil {
+		o.OnError = func(context.Context, Failure) Verdict { return Retry }
+	}
+	o.Logger = panics.Logger(o.Logger)
+}
+
+func or[T int | time.Duration](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
+func (o *Options) faults() error {
+	var faults []error
+	if o.Ranges < 0 || o.Ranges > 0 && annals.SliceCount%o.Ranges != 0 {
+		faults = append(faults, fmt.Errorf("Options.Ranges is %d, and does not divide %d", o.Ranges, annals.SliceCount))
+	}
+	if o.BatchSize < 0 || o.BatchSize > maxBatch {
+		faults = append(faults, fmt.Errorf("Options.BatchSize is %d, not between 0 and %d", o.BatchSize, maxBatch))
+	}
+	if o.Poll < 0 {
+		faults = append(faults, fmt.Errorf("Options.Poll is negative: %v", o.Poll))
+	}
+	return errors.Join(faults...)
+}
+
+// Failure is an event whose handler has failed.
+type Failure struct {
+	Event annals.Event
+	Err   error // of the handler or the codec, ErrPanic after a panic, or why the store did not take the handler's writes
+	Try   int   // 1 for the first
+}
+
+// Verdict is what happens to an event whose handler has failed.
+type Verdict int
+
+const (
+	Retry Verdict = iota // handle it again after a while, for ever; the later events of its range wait
+	Skip                 // go on as if it had been handled
+	Stop                 // end Run with the error
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case Retry:
+		return "retry"
+	case Skip:
+		return "skip"
+	case Stop:
+		return "stop"
+	}
+	return fmt.Sprintf("Verdict(%d)", int(v))
+}

@@ -1,0 +1,227 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/query"
+)
+
+// quiet is how often a worker without events saves how far it has come.
+const quiet = 5 * time.Second
+
+// worker handles the events of one range, in one goroutine.
+type worker struct {
+	r        *Runner
+	progress annals.Progress // of every step: the projection, the slices and the epoch
+	caughtUp func()          // called once, when everything that was visible when the worker began has been handled; may be nil
+
+	size    int           // of batches
+	tries   int           // to go on since something was saved
+	failing annals.Offset // the event that has failed last
+	failed  int           // how often it has
+	through annals.Offset // how far everything has been handled, saved or not
+	saved   annals.Offset // the Through that was saved last
+	savedAt time.Time
+}
+
+func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()) *worker {
+	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, size: r.o.BatchSize}
+}
+
+// run handles events until ctx ends, and returns its error then. Other errors are those after which the worker cannot go on: a Stop,
+// ErrFenced, and what a later try would not change.
+func (w *worker) run(ctx context.Context) error {
+	for {
+		err := w.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			w.settle(ctx)
+			return ctx.Err()
+		case final(err):
+			if stop := (*stopped)(nil); errors.As(err, &stop) {
+				return stop.error
+			}
+			return err
+		}
+		w.tries++
+		w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err))
+		if err := backoff.Wait(ctx, w.tries); err != nil {
+			return err
+		}
+	}
+}
+
+// final reports whether a worker cannot go on after err.
+func final(err error) bool {
+	if stop := (*stopped)(nil); errors.As(err, &stop) {
+		return true
+	}
+	return errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err) || errors.Is(err, annals.ErrInvalid)
+}
+
+// follow handles what comes after the position that is stored, until ctx ends or something fails.
+func (w *worker) follow(ctx context.Context) error {
+	positions, err := w.r.offsets.Offsets().Load(ctx, w.r.name, w.progress.Slices)
+	if err != nil {
+		return err
+	}
+	from := newStart(positions, w.r.o.From)
+	w.through, w.saved, w.savedAt = annals.Offset{}, annals.Offset{}, time.Now()
+	o := query.Options{
+		Poll: w.r.o.Poll, Current: w.caughtUp != nil,
+		OnRetry: func(err error, try int) {
+			w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
+		},
+		OnSkip: func(id annals.PersistenceID, from, to annals.SeqNr) {
+			w.log(ctx, slog.LevelWarn, "annals: events were deleted before a projection has handled them",
+				slog.String("id", string(id)), slog.Int64("from", int64(from)), slog.Int64("to", int64(to)))
+		},
+	}
+	feed, err := query.NewFeed(w.r.events, w.r.filter, from.lowest(w.progress.Slices), o)
+	if err != nil {
+		return err
+	}
+	for {
+		batch, err := feed.Next(ctx, w.size)
+		if errors.Is(err, io.EOF) {
+			if err := w.save(ctx); err != nil {
+				return err
+			}
+			w.caughtUp()
+			w.caughtUp = nil
+			return w.follow(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		batch.Events = slices.DeleteFunc(batch.Events, func(e annals.Event) bool { return from.covers(e.Offset()) })
+		if err := w.handle(ctx, batch); err != nil {
+			return err
+		}
+	}
+}
+
+// handle handles the events of batch and saves how far the worker has come.
+func (w *worker) handle(ctx context.Context, batch query.Batch) error {
+	pending := batch.Events
+	var passed []annals.Offset // of events that are not handled, to be saved with the next step
+	limit := w.size
+	suspects := 0 // so many of the first events contain one whose handler fails
+	for len(pending)+len(passed) > 0 {
+		n := min(limit, len(pending))
+		var through annals.Offset
+		if n == len(pending) {
+			through = batch.Through
+		}
+		done, err := w.r.deliver(ctx, newStep(w.progress, pending[:n], passed, through))
+		if err == nil || done > 0 {
+			pending, passed, suspects, w.tries = pending[done:], nil, max(suspects-done, 0), 0
+		}
+		f := (*failure)(nil)
+		switch {
+		case err == nil:
+			w.saved, w.savedAt = through, time.Now()
+			w.size = min(w.size+1, w.r.o.BatchSize)
+			if limit = w.size; suspects > 0 {
+				limit = max(suspects/2, 1)
+			}
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &f) && f.at > 0:
+			suspects, limit = f.at+1, f.at
+			continue
+		case errors.As(err, &f) && f.at == unknownEvent:
+			suspects, limit = n, n/2
+			continue
+		case errors.As(err, &f):
+		case n > 1 && ofEvents(err):
+			w.size = n / 2
+			limit = w.size
+			continue
+		case n == 1 && ofEvents(err):
+			f = &failure{0, err}
+		default:
+			return err
+		}
+		skip, err := w.decide(ctx, pending[0], f.err)
+		if err != nil {
+			return err
+		}
+		if skip {
+			passed, pending, suspects = append(passed, pending[0].Offset()), pending[1:], 0
+			limit = w.size
+		}
+	}
+	w.through = batch.Through
+	if len(batch.Events) == 0 && time.Since(w.savedAt) >= quiet {
+		return w.save(ctx)
+	}
+	return nil
+}
+
+// ofEvents reports whether err, of a transaction, may be due to what the handler wrote: fewer events may succeed.
+func ofEvents(err error) bool {
+	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
+}
+
+// decide asks what happens to e, whose handler failed with err, and waits before a retry. skip is true when e is to be left out; the
+// error ends the worker's work on the batch.
+func (w *worker) decide(ctx context.Context, e annals.Event, err error) (skip bool, _ error) {
+	if w.failing != e.Offset() {
+		w.failing, w.failed = e.Offset(), 0
+	}
+	w.failed++
+	verdict := w.r.o.OnError(ctx, Failure{e, err, w.failed})
+	w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
+		slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", err))
+	switch verdict {
+	case Skip:
+		return true, nil
+	case Stop:
+		return false, &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, err)}}
+	}
+	return false, backoff.Wait(ctx, w.failed)
+}
+
+// stopped is the error after a Stop.
+type stopped struct{ error }
+
+func (s *stopped) Unwrap() error { return s.error }
+
+// save saves how far the worker has come without events.
+func (w *worker) save(ctx context.Context) error {
+	if w.through.Compare(w.saved) <= 0 {
+		return nil
+	}
+	w.savedAt = time.Now()
+	p := w.progress
+	p.Through = w.through
+	if err := w.r.offsets.Offsets().Save(ctx, p); err != nil {
+		return err
+	}
+	w.saved, w.tries = w.through, 0
+	return nil
+}
+
+// settle saves how far the worker has come after ctx has ended.
+func (w *worker) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	if err := w.save(ctx); err != nil {
+		w.log(ctx, slog.LevelWarn, "annals: a projection has not saved how far it has come, and reads some events again", slog.Any("error", err))
+	}
+}
+
+func (w *worker) log(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {
+	w.r.o.Logger.LogAttrs(ctx, level, text,
+		append([]slog.Attr{slog.String("projection", w.r.name), slog.String("slices", w.progress.Slices.String())}, attrs...)...)
+}
