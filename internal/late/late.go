@@ -1,0 +1,379 @@
+// Package late has a store in memory in which events and states become visible to queries late and in another order than that of their
+// Offset, for tests of what follows a store.
+package late
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/memstore"
+)
+
+// Options of a Store. The zero Options work.
+type Options struct {
+	Seed     uint64        // of what is random
+	Lateness time.Duration // is claimed; 0 = 2 s
+	Skew     time.Duration // clocks of writers are at most so much before or after the store's, and step back; at most half of Lateness
+	Grain    time.Duration // times are multiples of it, so that many are equal; 0 = 1 µs; at most a quarter of Lateness
+	// Fixed makes the horizon as old as Lateness allows, as DynamoDB's is. Otherwise it is that of the oldest event that is not visible
+	// yet, as PostgreSQL's is, and steps back now and then.
+	Fixed bool
+	// Fault is called before each read, with its operation as in annals.Error.Op, and before each value of a query or replay, with
+	// "next value". When it returns an error, that is the result. It may be called from many goroutines at once. It may be nil.
+	Fault func(op string) error
+}
+
+// Store is a memstore with Lateness. Every event of a commit becomes visible to queries by itself, at a random time; the journal has it at
+// once. Times of one entity never go down. It is a Transactor, and no Watcher: see Watched.
+type Store struct {
+	annals.Store
+	mem      *memstore.Store
+	o        Options
+	watchers driver.Watchers
+
+	mu     sync.Mutex
+	random *rand.Rand
+	writes map[annals.WriteID]write
+	states map[stateKey]write
+	latest map[annals.PersistenceID]time.Time // of the entity's events
+	reads  map[string]int
+}
+
+type stateKey struct {
+	id       annals.PersistenceID
+	revision annals.SeqNr
+}
+
+// write is a commit or a revision of a state.
+type write struct {
+	after   annals.SeqNr
+	times   []time.Time // of its events
+	visible []time.Time // since when each of them is found
+}
+
+// New returns an empty store.
+func New(o Options) *Store {
+	o.Lateness = cmp.Or(o.Lateness, 2*time.Second)
+	o.Grain = cmp.Or(o.Grain, time.Microsecond)
+	if o.Fault == nil {
+		o.Fault = func(string) error { return nil }
+	}
+	mem := memstore.New()
+	return &Store{Store: mem, mem: mem, o: o, random: rand.New(rand.NewPCG(o.Seed, 1)), writes: map[annals.WriteID]write{},
+		states: map[stateKey]write{}, latest: map[annals.PersistenceID]time.Time{}, reads: map[string]int{}}
+}
+
+// Watched is a Store that is also an annals.Watcher: it signals each write, and when something becomes visible.
+type Watched struct{ *Store }
+
+// Watch is annals.Watcher.
+func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
+	return s.watchers.Watch(ctx), nil
+}
+
+// Capabilities are those of memstore, with the Lateness.
+func (s *Store) Capabilities() annals.Capabilities {
+	c := s.mem.Capabilities()
+	c.Lateness = s.o.Lateness
+	return c
+}
+
+// InTx is annals.Transactor. What is written in the transaction is visible at once.
+func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
+	return s.mem.InTx(ctx, fn)
+}
+
+// Close ends all watches, too.
+func (s *Store) Close() error {
+	s.watchers.Close()
+	return s.mem.Close()
+}
+
+// Reads returns how many reads of each operation, as in annals.Error.Op, there were since the last call.
+func (s *Store) Reads() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reads := s.reads
+	s.reads = map[string]int{}
+	return reads
+}
+
+// read counts a read.
+func (s *Store) read(op string) error {
+	s.mu.Lock()
+	s.reads[op]++
+	s.mu.Unlock()
+	return s.o.Fault(op)
+}
+
+// begin registers a write of n events, before it is stored.
+func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write {
+	w := write{after: after}
+	now := time.Now()
+	for range n {
+		t := now
+		if s.o.Skew > 0 {
+			t = t.Add(time.Duration(s.random.Int64N(int64(2*s.o.Skew))) - s.o.Skew)
+		}
+		t = t.Truncate(s.o.Grain)
+		if last := s.latest[id]; last.After(t) {
+			t = last
+		}
+		s.latest[id] = t
+		visible := now
+		if most := t.Add(s.o.Lateness).Sub(now); most > 0 {
+			switch s.random.IntN(4) {
+			case 0:
+				visible = now.Add(time.Duration(s.random.Int64N(int64(most))))
+			case 1:
+				visible = now.Add(time.Duration(s.random.Int64N(int64(most/50 + 1))))
+			}
+		}
+		w.times, w.visible = append(w.times, t), append(w.visible, visible)
+	}
+	return w
+}
+
+// wake signals now and when the events of w become visible.
+func (s *Store) wake(w write) {
+	s.watchers.Wake()
+	for _, at := range w.visible {
+		if d := time.Until(at); d > 0 {
+			time.AfterFunc(d, s.watchers.Wake)
+		}
+	}
+}
+
+// Journal is annals.Store.
+func (s *Store) Journal() annals.Journal { return journal{s.mem.Journal(), s} }
+
+type journal struct {
+	annals.Journal
+	s *Store
+}
+
+func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if c.WriteID.IsZero() {
+		c.WriteID = annals.NewWriteID()
+	}
+	j.s.mu.Lock()
+	w, again := j.s.writes[c.WriteID]
+	if !again {
+		w = j.s.begin(c.ID, c.After, len(c.Events))
+		j.s.writes[c.WriteID] = w
+	}
+	j.s.mu.Unlock()
+	events := make([]annals.NewEvent, len(c.Events))
+	for i, e := range c.Events {
+		if e.Time.IsZero() && i < len(w.times) {
+			e.Time = w.times[i]
+		}
+		events[i] = e
+	}
+	c.Events = events
+	r, err := j.Journal.Append(ctx, c)
+	if err != nil && !again {
+		j.s.mu.Lock()
+		delete(j.s.writes, c.WriteID)
+		j.s.mu.Unlock()
+	}
+	if err == nil {
+		j.s.wake(w)
+	}
+	return r, err
+}
+
+func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return faulty(j.s, "replay", func() iter.Seq2[annals.Event, error] { return j.Journal.Replay(ctx, id, from, to) })
+}
+
+func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	if err := j.s.read("last number"); err != nil {
+		return 0, err
+	}
+	return j.Journal.LastSeqNr(ctx, id)
+}
+
+// States is annals.Store.
+func (s *Store) States() annals.StateStore { return states{s.mem.States(), s} }
+
+type states struct {
+	annals.StateStore
+	s *Store
+}
+
+func (x states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return x.late(w, func() (annals.Receipt, error) { return x.StateStore.Put(ctx, w) })
+}
+
+func (x states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return x.late(w, func() (annals.Receipt, error) { return x.StateStore.Delete(ctx, w) })
+}
+
+func (x states) late(w annals.StateWrite, do func() (annals.Receipt, error)) (annals.Receipt, error) {
+	key := stateKey{w.ID, w.After + 1}
+	now := time.Now() // memstore's times are not before it
+	x.s.mu.Lock()
+	if _, again := x.s.states[key]; !again {
+		visible := now
+		if x.s.random.IntN(2) == 0 {
+			visible = now.Add(time.Duration(x.s.random.Int64N(int64(x.s.o.Lateness))))
+		}
+		x.s.states[key] = write{times: []time.Time{now}, visible: []time.Time{visible}}
+	}
+	late := x.s.states[key]
+	x.s.mu.Unlock()
+	r, err := do()
+	if err == nil {
+		x.s.wake(late)
+	}
+	return r, err
+}
+
+// Query is annals.Store.
+func (s *Store) Query() annals.Query { return query{s.mem.Query(), s} }
+
+type query struct {
+	annals.Query
+	s *Store
+}
+
+func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return faulty(q.s, "query events", func() iter.Seq2[annals.Event, error] {
+		limit := f.Limit
+		f.Limit = 0
+		return visible(q.Query.Events(ctx, f), limit, q.s.hiddenEvents())
+	})
+}
+
+func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	return faulty(q.s, "query states", func() iter.Seq2[annals.State, error] {
+		limit := f.Limit
+		f.Limit = 0
+		return visible(q.Query.States(ctx, f), limit, q.s.hiddenStates())
+	})
+}
+
+func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return faulty(q.s, "query ids", func() iter.Seq2[annals.PersistenceID, error] { return q.Query.IDs(ctx, entityType, after) })
+}
+
+func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
+	if err := q.s.read("query newest"); err != nil {
+		return annals.Offset{}, err
+	}
+	for e, err := range visible(q.Query.Events(ctx, f), 0, q.s.hiddenEvents()) {
+		if err != nil {
+			return annals.Offset{}, err
+		}
+		newest = e.Offset()
+	}
+	return newest, nil
+}
+
+// Horizon is annals.Query.
+func (q query) Horizon(context.Context) (time.Time, error) {
+	if err := q.s.read("query horizon"); err != nil {
+		return time.Time{}, err
+	}
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
+	now := time.Now()
+	earliest := now.Add(-q.s.o.Lateness)
+	if q.s.o.Fixed {
+		return earliest.UTC().Truncate(time.Microsecond), nil
+	}
+	at := now.Add(-q.s.o.Skew - q.s.o.Grain) // the earliest time of an event that is written from now on
+	hidden := func(w write) {
+		for i, since := range w.visible {
+			if since.After(now) && w.times[i].Before(at) {
+				at = w.times[i]
+			}
+		}
+	}
+	for _, w := range q.s.writes {
+		hidden(w)
+	}
+	for _, w := range q.s.states {
+		hidden(w)
+	}
+	if q.s.random.IntN(4) == 0 {
+		at = at.Add(-time.Duration(q.s.random.Int64N(int64(q.s.o.Lateness))))
+	}
+	if at.Before(earliest) {
+		at = earliest
+	}
+	return at.UTC().Truncate(time.Microsecond), nil
+}
+
+// hiddenEvents returns whether an event is not visible yet to a query that begins now.
+func (s *Store) hiddenEvents() func(annals.Event) bool {
+	now := time.Now()
+	return func(e annals.Event) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w, ok := s.writes[e.WriteID]
+		i := int(e.SeqNr-w.after) - 1
+		return ok && i < len(w.visible) && w.visible[i].After(now)
+	}
+}
+
+func (s *Store) hiddenStates() func(annals.State) bool {
+	now := time.Now()
+	return func(x annals.State) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w, ok := s.states[stateKey{x.ID, x.Revision}]
+		return ok && w.visible[0].After(now)
+	}
+}
+
+// visible yields the first limit values that are not hidden; 0 is no limit.
+func visible[T any](all iter.Seq2[T, error], limit int, hidden func(T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for v, err := range all {
+			if err == nil && hidden(v) {
+				continue
+			}
+			if n++; !yield(v, err) || n == limit {
+				return
+			}
+		}
+	}
+}
+
+// faulty yields what all returns, or an error of Options.Fault.
+func faulty[T any](s *Store, op string, all func() iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		err := s.read(op)
+		if err == nil {
+			for v, failed := range all() {
+				if failed == nil {
+					failed = s.o.Fault("next value")
+				}
+				if failed != nil {
+					err = failed
+					break
+				}
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// ErrInjected is an error for Options.Fault.
+var ErrInjected error = &annals.Error{Op: "injected", Kind: annals.ErrUnavailable, Err: errors.New("injected by the test")}

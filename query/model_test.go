@@ -1,0 +1,232 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/query"
+)
+
+// model is one run of writers and of a worker that follows them, saves its position after each batch, and crashes now and then.
+type model struct {
+	seed     uint64
+	random   *rand.Rand
+	lateness time.Duration
+	store    *late.Store
+	filter   annals.Filter
+	deletes  bool
+
+	// What a mutant does in place of the right thing; nil is the right thing.
+	lie    func(annals.Store) annals.Store
+	resume func(p annals.Position, newest annals.Offset) annals.Position
+
+	batches []query.Batch // that were saved
+}
+
+// oneOf returns one of vs.
+func oneOf[T any](r *rand.Rand, vs ...T) T { return vs[r.IntN(len(vs))] }
+
+func newModel(seed uint64) *model {
+	m := &model{seed: seed, random: rand.New(rand.NewPCG(seed, 2))}
+	r := m.random
+	m.lateness = oneOf(r, 100*time.Millisecond, 2*time.Second, 30*time.Second)
+	o := late.Options{Seed: seed, Lateness: m.lateness, Fixed: r.IntN(3) == 0,
+		Skew: oneOf(r, 0, m.lateness/10, m.lateness/2), Grain: oneOf(r, time.Microsecond, m.lateness/20, m.lateness/4)}
+	if n := oneOf(r, 0, 200, 20); n > 0 { // a fault between two values cuts a page there
+		var mu sync.Mutex
+		faults := rand.New(rand.NewPCG(seed, 3))
+		o.Fault = func(string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if faults.IntN(n) == 0 {
+				return late.ErrInjected
+			}
+			return nil
+		}
+	}
+	m.store = late.New(o)
+	m.filter = annals.Filter{Type: oneOf(r, "", "T"), Slices: oneOf(r, annals.SliceRange{}, annals.SliceRange{From: 100, To: 800}), Tag: oneOf(r, "", "", "a")}
+	m.deletes = r.IntN(3) == 0
+	return m
+}
+
+// run returns what is wrong with what the worker saved.
+func (m *model) run(ctx context.Context) error {
+	var writers sync.WaitGroup
+	for w := range uint64(3) {
+		writers.Go(func() { m.write(ctx, rand.New(rand.NewPCG(m.seed, 10+w))) })
+	}
+	following, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	ended.Go(func() {
+		defer stop()
+		writers.Wait()
+		time.Sleep(2*m.lateness + 10*time.Second)
+	})
+	for following.Err() == nil {
+		if err := m.work(following); err != nil {
+			return err
+		}
+	}
+	return m.check(ctx)
+}
+
+// write appends to a few entities, and to some that are new.
+func (m *model) write(ctx context.Context, r *rand.Rand) {
+	for round := range 60 {
+		id := annals.NewPersistenceID(oneOf(r, "T", "T", "U"), strconv.Itoa(r.IntN(8)))
+		if r.IntN(4) == 0 {
+			id += annals.PersistenceID(fmt.Sprint("-", r.IntN(3), "-", round))
+		}
+		last, err := m.store.Store.Journal().LastSeqNr(ctx, id)
+		if err != nil {
+			return
+		}
+		events := make([]annals.NewEvent, 1+r.IntN(4))
+		for i := range events {
+			events[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 1}, Tags: oneOf(r, nil, []string{"a"}, []string{"b", "a"}, []string{"b"})}
+		}
+		_, _ = m.store.Journal().Append(ctx, annals.Commit{ID: id, After: last, Events: events}) // a conflict of two writers is all right
+		if m.deletes && r.IntN(10) == 0 {
+			_ = m.store.Journal().DeleteTo(ctx, id, last)
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(m.lateness / 3))))
+	}
+}
+
+// work is the life of one worker: it goes on from the saved position, until it crashes.
+func (m *model) work(ctx context.Context) error {
+	offsets := m.store.Offsets()
+	positions, err := offsets.Load(ctx, "p", m.filter.Slices)
+	if err != nil {
+		return nil // ctx has ended
+	}
+	if len(positions) != 1 {
+		return fmt.Errorf("%d positions", len(positions))
+	}
+	from := positions[0]
+	if m.resume != nil {
+		from = m.resume(from, m.newest())
+	}
+	var store annals.Store = m.store
+	if m.random.IntN(2) == 0 {
+		store = late.Watched{Store: m.store}
+	}
+	if m.lie != nil {
+		store = m.lie(m.store)
+	}
+	filter := m.filter
+	filter.Slices = annals.SliceRange{}
+	feed, err := query.NewFeed(store, filter, from, query.Options{Window: oneOf(m.random, 0, 3, 20)})
+	if err != nil {
+		return err
+	}
+	for range m.random.IntN(oneOf(m.random, 1, 4, 200)) + 1 {
+		b, err := feed.Next(ctx, oneOf(m.random, 1, 3, 100))
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if m.random.IntN(10) == 0 {
+			return nil // crashed before it saved
+		}
+		p := annals.Progress{Projection: "p", Slices: m.filter.Slices, Through: b.Through, Once: true}
+		for _, e := range b.Events {
+			p.Offsets = append(p.Offsets, e.Offset())
+		}
+		if err := offsets.Save(context.WithoutCancel(ctx), p); err != nil {
+			return fmt.Errorf("handed over twice: %w", err)
+		}
+		m.batches = append(m.batches, b)
+	}
+	return nil
+}
+
+func (m *model) newest() (newest annals.Offset) {
+	for _, b := range m.batches {
+		for _, e := range b.Events {
+			if e.Offset().Compare(newest) > 0 {
+				newest = e.Offset()
+			}
+		}
+	}
+	return newest
+}
+
+// check compares the batches with the journal.
+func (m *model) check(ctx context.Context) error {
+	type key struct {
+		id annals.PersistenceID
+		n  annals.SeqNr
+	}
+	in := map[key]int{} // the batch of each event
+	last := map[annals.PersistenceID]annals.SeqNr{}
+	var through annals.Offset
+	for i, b := range m.batches {
+		if b.Through.Compare(through) < 0 {
+			return fmt.Errorf("batch %d: Through went back from %v to %v", i, through, b.Through)
+		}
+		through = b.Through
+		for _, e := range b.Events {
+			if last[e.ID] >= e.SeqNr {
+				return fmt.Errorf("batch %d: %s number %d after %d", i, e.ID, e.SeqNr, last[e.ID])
+			}
+			last[e.ID] = e.SeqNr
+			in[key{e.ID, e.SeqNr}] = i
+			if f := m.filter; f.Type != "" && e.ID.Type() != f.Type || !f.Slices.Contains(e.ID.Slice()) || f.Tag != "" && !slices.Contains(e.Tags, f.Tag) {
+				return fmt.Errorf("batch %d: %s number %d does not fit the filter", i, e.ID, e.SeqNr)
+			}
+		}
+	}
+	if len(m.batches) == 0 || !m.batches[len(m.batches)-1].CaughtUp {
+		return errors.New("the worker did not catch up")
+	}
+	events := 0
+	for e, err := range m.store.Store.Query().Events(ctx, m.filter) { // memstore's, without faults
+		if err != nil {
+			return err
+		}
+		events++
+		batch, ok := in[key{e.ID, e.SeqNr}]
+		if !ok {
+			return fmt.Errorf("skipped %s number %d of %v", e.ID, e.SeqNr, e.Time)
+		}
+		first, _ := slices.BinarySearchFunc(m.batches, e.Offset(), func(b query.Batch, o annals.Offset) int { return b.Through.Compare(o) })
+		if batch > first {
+			return fmt.Errorf("batch %d said that everything through %v was handed over, but %s number %d of %v came in batch %d", first, m.batches[first].Through, e.ID, e.SeqNr, e.Time, batch)
+		}
+	}
+	if events < 20 {
+		return fmt.Errorf("only %d events", events)
+	}
+	return nil
+}
+
+// Whatever is late, in whatever order, wherever pages and batches end and workers crash: a worker gets each event once, those of an entity in order.
+func TestFeedModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(modelRuns) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if err := newModel(seed).run(t.Context()); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+			})
+		})
+	}
+}
+
+const modelRuns = 150
