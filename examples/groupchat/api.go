@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/examples/groupchat/readmodel"
 )
 
 // asker is the part of a host that the service uses. entity.Runtime and aggregate.Repository implement it.
@@ -23,13 +24,14 @@ type asker interface {
 // api serves threads and users as JSON over HTTP.
 type api struct {
 	threads asker
-	users   *users // nil: the store cannot keep profiles
+	users   *users           // nil: the store cannot keep profiles
+	reads   *readmodel.Model // nil: the store cannot be queried
 	log     *slog.Logger
 	routes  *http.ServeMux
 }
 
-func newAPI(threads asker, users *users, log *slog.Logger) *api {
-	a := &api{threads: threads, users: users, log: log, routes: http.NewServeMux()}
+func newAPI(threads asker, users *users, reads *readmodel.Model, log *slog.Logger) *api {
+	a := &api{threads: threads, users: users, reads: reads, log: log, routes: http.NewServeMux()}
 	a.routes.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, struct{}{}) })
 	a.routes.HandleFunc("POST /threads", a.create)
 	a.routes.HandleFunc("GET /threads/{thread}", a.show)
@@ -56,7 +58,10 @@ func newAPI(threads asker, users *users, log *slog.Logger) *api {
 		func(r *http.Request, b by) chat.Command {
 			return chat.DeleteMessage{Executor: b.Executor, ID: r.PathValue("message")}
 		}))
+	a.routes.HandleFunc("POST /threads/{thread}/read", command(a, http.StatusOK,
+		func(r *http.Request, b chat.MarkRead) chat.Command { return b }))
 	a.userRoutes()
+	a.readRoutes()
 	return a
 }
 

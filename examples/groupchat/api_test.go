@@ -26,7 +26,7 @@ func (f threadsFunc) Ask(ctx context.Context, thread string, c chat.Command) (ch
 
 func serveThreads(t *testing.T, threads asker) *httptest.Server {
 	t.Helper()
-	service := httptest.NewServer(newAPI(threads, nil, slog.New(slog.DiscardHandler)))
+	service := httptest.NewServer(newAPI(threads, nil, nil, slog.New(slog.DiscardHandler)))
 	t.Cleanup(service.Close)
 	return service
 }
@@ -219,7 +219,7 @@ func TestAPIExplainsFailures(t *testing.T) {
 		var log bytes.Buffer
 		service := httptest.NewServer(newAPI(threadsFunc(func(context.Context, string, chat.Command) (chat.View, error) {
 			return chat.View{}, c.err
-		}), nil, slog.New(slog.NewTextHandler(&log, nil))))
+		}), nil, nil, slog.New(slog.NewTextHandler(&log, nil))))
 		status, answer, header := ask(t, service, "POST /threads/t/delete", `{"executor":"ann"}`)
 		service.Close()
 		if status != c.status || !strings.Contains(answer, c.code) || strings.Contains(answer, "hunter2") {

@@ -22,14 +22,14 @@ type child struct {
 	log   *lockedBuffer
 }
 
-// start starts a child on the store and returns when it listens.
-func start(ctx context.Context, store string) (*child, error) {
+// start starts a child on a store and returns when it listens. reads is the URL of its read model, or "".
+func start(ctx context.Context, store, reads string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{log: &lockedBuffer{}}
-	c.cmd = exec.CommandContext(ctx, program, "serve", "-attached", "-listen", "127.0.0.1:0", "-store", store)
+	c.cmd = exec.CommandContext(ctx, program, "serve", "-attached", "-listen", "127.0.0.1:0", "-store", store, "-readmodel", reads)
 	c.cmd.Stderr = c.log
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

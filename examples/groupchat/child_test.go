@@ -7,7 +7,7 @@ import (
 
 func TestChild(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	server, err := start(t.Context(), "mem:")
+	server, err := start(t.Context(), "mem:", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestChild(t *testing.T) {
 
 func TestChildThatDoesNotStart(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	if _, err := start(t.Context(), "paper:"); err == nil || !strings.Contains(err.Error(), "paper") {
+	if _, err := start(t.Context(), "paper:", ""); err == nil || !strings.Contains(err.Error(), "paper") {
 		t.Errorf("the error does not say why: %v", err)
 	}
 }

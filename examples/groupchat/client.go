@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/examples/groupchat/readmodel"
 )
 
 // client sends requests to the service.
@@ -61,6 +62,25 @@ func (c *client) messages(ctx context.Context, thread, executor string) (all []c
 			return all, nil
 		}
 		query.Set("after", strconv.Itoa(p.More))
+	}
+}
+
+// threads returns every thread of an account in the read model, reading page by page.
+func (c *client) threads(ctx context.Context, account string) (all []readmodel.Thread, err error) {
+	query := url.Values{}
+	for {
+		var p struct {
+			Threads []readmodel.Thread
+			More    string
+		}
+		if err := c.do(ctx, http.MethodGet, "/accounts/"+url.PathEscape(account)+"/threads?"+query.Encode(), nil, &p); err != nil {
+			return nil, err
+		}
+		all = append(all, p.Threads...)
+		if p.More == "" {
+			return all, nil
+		}
+		query.Set("after", p.More)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +25,7 @@ type story struct {
 	out     io.Writer
 	began   time.Time
 	store   string // URL
+	reads   string // URL of the read model, "" if it is in the store
 	threads []string
 	posters []*poster
 	load    time.Duration
@@ -32,7 +33,7 @@ type story struct {
 }
 
 // demo serves in a child process, posts under load, kills the process in the middle, starts it again, and shows that every
-// acknowledged message is there, once. It is an error if one is not.
+// acknowledged message is there, once, and that the read model is what the journal says. It is an error if not.
 func demo(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags := flag.NewFlagSet("groupchat demo", flag.ContinueOnError)
 	threads := flags.Int("threads", 8, "`number` of threads")
@@ -45,15 +46,18 @@ func demo(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if *threads < 1 || *clients < *threads {
 		return errors.New("a demo wants a thread, and a client for every thread")
 	}
-	if *store == "" {
-		dir, failed := os.MkdirTemp("", "groupchat-")
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		*store = (&url.URL{Scheme: "sqlite", Path: filepath.ToSlash(filepath.Join(dir, "groupchat.db"))}).String()
+	dir, err := os.MkdirTemp("", "groupchat-")
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := &story{out: out, began: time.Now(), store: *store, load: *load}
+	switch scheme, _, _ := strings.Cut(*store, ":"); {
+	case scheme == "":
+		s.store = sqliteURL(filepath.Join(dir, "groupchat.db"))
+	case readStores[scheme] == nil:
+		s.reads = sqliteURL(filepath.Join(dir, "readmodel.db"))
+	}
 	for i := range *threads {
 		s.threads = append(s.threads, fmt.Sprintf("thread-%d", i+1))
 	}
@@ -72,7 +76,7 @@ func (s *story) tell(ctx context.Context) error {
 
 // crash posts under load and kills the server in the middle.
 func (s *story) crash(ctx context.Context) error {
-	server, err := start(ctx, s.store)
+	server, err := start(ctx, s.store, s.reads)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (s *story) crash(ctx context.Context) error {
 // recover starts the server again and takes stock, before and after the clients go on.
 func (s *story) recover(ctx context.Context) error {
 	begin := time.Now()
-	server, err := start(ctx, s.store)
+	server, err := start(ctx, s.store, s.reads)
 	if err != nil {
 		return err
 	}
@@ -151,6 +155,9 @@ func (s *story) recover(ctx context.Context) error {
 	if err := errors.Join(t.err(), s.recount(ctx, c)); err != nil {
 		return err
 	}
+	if err := s.compare(ctx, c, t.stored); err != nil {
+		return err
+	}
 
 	stop, cancel := context.WithTimeout(ctx, s.load/2)
 	defer cancel()
@@ -162,8 +169,11 @@ func (s *story) recover(ctx context.Context) error {
 		return err
 	}
 	s.say("check", "%d acknowledged, %d stored, %d lost, %d doubled", t.acknowledged, t.stored, t.lost, t.doubled)
+	if err := errors.Join(t.err(), s.compare(ctx, c, t.stored)); err != nil {
+		return err
+	}
 	c.close() // the server would wait for connections that were opened and never used
-	if err := errors.Join(t.err(), server.stop()); err != nil {
+	if err := server.stop(); err != nil {
 		return err
 	}
 	s.say("done", "nothing that was acknowledged was lost")
@@ -214,6 +224,60 @@ func (s *story) recount(ctx context.Context, c *client) error {
 	}
 	s.say("profiles", "%d active, %d away, as before; a name that is taken was refused", counts[profile.Active], counts[profile.Away])
 	return nil
+}
+
+// compare waits until the read model shows that many messages, then compares all of it with the journal.
+func (s *story) compare(ctx context.Context, c *client, messages int) (err error) {
+	begin := time.Now()
+	if err := s.catchUp(ctx, c, messages); answered(err, http.StatusNotImplemented) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	store, err := stores.Open(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	model, done, err := openReads(ctx, store, s.store, s.reads)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	same, err := model.Compare(ctx, store)
+	if err != nil {
+		return err
+	}
+	s.say("reads", "after %d ms the read model is what the journal says: %d threads, %d members, %d messages, %d times unread",
+		took.Milliseconds(), same.Threads, same.Members, same.Messages, same.Unread)
+	return nil
+}
+
+// catchUp waits until the host's threads in the read model have that many messages.
+func (s *story) catchUp(ctx context.Context, c *client, messages int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		threads, err := c.threads(ctx, host)
+		if err != nil {
+			return err
+		}
+		shown := 0
+		for _, t := range threads {
+			shown += t.Messages
+		}
+		if shown == messages {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the read model shows %d of %d messages: %w", shown, messages, ctx.Err())
+		}
+	}
 }
 
 // post lets every poster begin, until ctx ends or the server does. The function it returns waits for all of them.

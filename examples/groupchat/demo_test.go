@@ -46,8 +46,8 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	inOrder := regexp.MustCompile(`(?s)start .*create .*post +[1-9]\d* messages.*kill -9.*start .*check .* 0 lost, 0 doubled.*profiles 4 active, 4 away.*` +
-		`go on.*check .* 0 lost, 0 doubled.*done`)
+	inOrder := regexp.MustCompile(`(?s)start .*create .*post +[1-9]\d* messages.*kill -9.*start .*check .* 0 lost, 0 doubled.*profiles 4 active, 4 away.*reads .*2 threads, 10 members.*` +
+		`go on.*check .* 0 lost, 0 doubled.*reads .*2 threads, 10 members.*done`)
 	if !inOrder.MatchString(out) {
 		t.Errorf("the story reads\n%s", out)
 	}

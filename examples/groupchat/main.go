@@ -1,7 +1,7 @@
 // Command groupchat is a chat service over HTTP whose threads are event-sourced entities and whose users' profiles are durable
-// states.
+// states. A read model shows all threads of an account.
 //
-//	groupchat serve [-listen 127.0.0.1:8080] [-store sqlite:groupchat.db]
+//	groupchat serve [-listen 127.0.0.1:8080] [-store sqlite:groupchat.db] [-readmodel sqlite:readmodel.db]
 //	groupchat demo
 //
 // demo starts a server, posts messages under load, kills the server and shows that nothing is lost.
@@ -29,7 +29,7 @@ var stores = annals.Openers{
 	"dynamodb": openDynamoDB,
 }
 
-const usage = `usage: groupchat serve [-listen address] [-store url]
+const usage = `usage: groupchat serve [-listen address] [-store url] [-readmodel url]
        groupchat demo  [-threads n] [-clients n] [-load duration] [-store url]`
 
 // errUsage ends the program after the usage has been printed.

@@ -33,6 +33,8 @@ var statuses = map[*chat.Rejection]int{
 	chat.ErrBadRole: http.StatusBadRequest,
 	chat.ErrBadPage: http.StatusBadRequest,
 
+	chat.ErrBadPosition: http.StatusBadRequest,
+
 	profile.ErrBadStatus: http.StatusBadRequest,
 
 	chat.ErrNoThread:      http.StatusNotFound,
@@ -67,6 +69,8 @@ func explain(err error) (status int, p problem) {
 	switch {
 	case errors.Is(err, errNoUsers):
 		return http.StatusNotImplemented, problem{"no-profiles", errNoUsers.Error()}
+	case errors.Is(err, errNoReads):
+		return http.StatusNotImplemented, problem{"no-read-model", errNoReads.Error()}
 	case errors.Is(err, annals.ErrConstraint):
 		return http.StatusConflict, problem{"name-taken", "another user has that name"}
 	case errors.Is(err, annals.ErrConflict):

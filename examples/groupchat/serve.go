@@ -12,8 +12,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/examples/groupchat/readmodel"
+	"github.com/annals-go/annals/projection"
 )
 
 // patience is how long a stopping server waits for what it has begun.
@@ -25,6 +28,7 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags := flag.NewFlagSet("groupchat serve", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	storeURL := flags.String("store", "sqlite:groupchat.db", "`url` of the store; mem: forgets everything")
+	reads := flags.String("readmodel", "", "`url` of the SQLite or PostgreSQL database with the read model; by default that of the store,\nor a temporary one for a store that is no such database")
 	attached := flags.Bool("attached", false, "stop when standard input ends")
 	if err := parse(flags, args, log); err != nil {
 		return err
@@ -52,30 +56,56 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	model, closeModel, err := openReads(ctx, store, *storeURL, *reads)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeModel()) }()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
-		Handler:           newAPI(threads, users, logger),
+		Handler:           newAPI(threads, users, model, logger),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(listener) }()
+	stopFollowing := follow(ctx, model, store, logger, failed)
+	defer stopFollowing()
 	fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
 
 	select {
-	case err = <-served:
+	case err = <-failed:
 	case <-ctx.Done():
 		logger.Info("stopping")
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		// First no more requests, then no more entities; the store closes last.
-		err = errors.Join(server.Shutdown(grace), threads.Shutdown(grace), users.shutdown(grace))
 	}
-	return err
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	// First no more requests, then no more entities, then no more events of them; the stores close last.
+	return errors.Join(err, server.Shutdown(grace), threads.Shutdown(grace), users.shutdown(grace))
+}
+
+// follow keeps a read model up to date until stop is called, which returns when that has ended. An error ends it earlier and is sent to
+// failed. A nil model is one that needs nothing.
+func follow(ctx context.Context, model *readmodel.Model, journal annals.Store, log *slog.Logger, failed chan<- error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if model == nil {
+			return
+		}
+		if err := model.Run(ctx, journal, projection.Options{Logger: log}); err != nil {
+			failed <- fmt.Errorf("read model: %w", err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }

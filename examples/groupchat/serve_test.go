@@ -17,13 +17,13 @@ import (
 )
 
 // serving runs serve until stop is called, which returns what serve returned.
-func serving(t *testing.T, store string) (url string, stop func() error) {
+func serving(t *testing.T, store string, flags ...string) (url string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		err := run(ctx, []string{"serve", "-listen", "127.0.0.1:0", "-store", store}, in, io.Discard)
+		err := run(ctx, append([]string{"serve", "-listen", "127.0.0.1:0", "-store", store}, flags...), in, io.Discard)
 		in.Close()
 		served <- err
 	}()

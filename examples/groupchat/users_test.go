@@ -18,9 +18,7 @@ import (
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
-func sqliteIn(dir string) string {
-	return "sqlite://" + filepath.ToSlash(filepath.Join(dir, "chat.db"))
-}
+func sqliteIn(dir string) string { return sqliteURL(filepath.Join(dir, "chat.db")) }
 
 // serveUsers serves from a store until the test ends.
 func serveUsers(t *testing.T, store string) *client {
@@ -173,7 +171,7 @@ func countsSurviveKill(t *testing.T, store string) {
 		var servers []*child
 		var clients []*client
 		for range 2 {
-			server, err := start(t.Context(), store)
+			server, err := start(t.Context(), store, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +188,7 @@ func countsSurviveKill(t *testing.T, store string) {
 		t.Fatalf("%d changes were accepted, %d refused: that is no test", accepted, refused)
 	}
 
-	server, err := start(t.Context(), store)
+	server, err := start(t.Context(), store, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func everything(executor string) []Command {
 	return []Command{
 		Rename{executor, "x"}, Delete{executor}, AddMember{executor, "joe", Admin}, RemoveMember{executor, "bob"},
 		Post{executor, "m-1", "hi"}, Edit{executor, "m-1", "ho"}, DeleteMessage{executor, "m-1"},
-		Show{executor}, List{executor, 0, 10},
+		MarkRead{executor, 1}, Show{executor}, List{executor, 0, 10},
 	}
 }
 
@@ -111,6 +112,28 @@ func TestEditAndDeleteMessage(t *testing.T) {
 		When(DeleteMessage{"ann", "m-1"}).Rejected(ErrNotSender)
 }
 
+// The position up to which a member has read never goes back. What was posted before it joined is read.
+func TestMarkRead(t *testing.T) {
+	t.Parallel()
+	read := func(want map[string]int) func(Thread) {
+		return func(s Thread) {
+			if !maps.Equal(s.Read, want) {
+				t.Errorf("read is %v, want %v", s.Read, want)
+			}
+		}
+	}
+	entitytest.New(t, Behavior, "t-1").Given(begun...).Given(Posted{"m-1", "ann", "one"}, Posted{"m-2", "ann", "two"}).
+		When(MarkRead{"bob", 3}).Rejected(ErrNoMessage).
+		When(MarkRead{"bob", 2}).Then(MarkedRead{"bob", 2}).
+		When(MarkRead{"bob", 2}).Then().
+		When(MarkRead{"bob", 1}).Then().
+		When(AddMember{"ann", "joe", Member}).Then(MemberAdded{"joe", Member}).
+		When(MarkRead{"joe", 2}).Then().
+		State(read(map[string]int{"bob": 2, "joe": 2})).
+		When(RemoveMember{"ann", "bob"}).Then(MemberRemoved{"bob"}).
+		State(read(map[string]int{"joe": 2}))
+}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	view := func(more int, page ...Listed) View {
@@ -144,6 +167,8 @@ func TestBadCommands(t *testing.T) {
 		ErrBadText: {Post{"ann", "m-1", ""}, Post{"ann", "m-1", strings.Repeat("x", 4001)}, Edit{"ann", "m-1", ""}},
 		ErrBadRole: {AddMember{"ann", "joe", ""}, AddMember{"ann", "joe", "owner"}},
 		ErrBadPage: {List{"ann", -1, 1}, List{"ann", 0, 0}},
+
+		ErrBadPosition: {MarkRead{"ann", 0}, MarkRead{"ann", -1}},
 	} {
 		for _, c := range commands {
 			entitytest.New(t, Behavior, "t-1").Given(begun...).When(c).Rejected(want)
@@ -191,6 +216,7 @@ func TestStoredEvents(t *testing.T) {
 		{Posted{"m-1", "bob", "hi"}, "thread.message-posted", `{"id":"m-1","sender":"bob","text":"hi"}`},
 		{Edited{"m-1", "ho"}, "thread.message-edited", `{"id":"m-1","text":"ho"}`},
 		{MessageDeleted{"m-1"}, "thread.message-deleted", `{"id":"m-1"}`},
+		{MarkedRead{"bob", 7}, "thread.marked-read", `{"account":"bob","position":7}`},
 	} {
 		p, err := Events.Encode(c.event)
 		if err != nil {

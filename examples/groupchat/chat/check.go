@@ -42,6 +42,8 @@ func Check(c Command) error {
 		return unless(validText(c.Text, maxTextBytes), ErrBadText)
 	case DeleteMessage:
 		return unless(ValidID(c.ID), ErrBadID)
+	case MarkRead:
+		return unless(c.Position >= 1, ErrBadPosition)
 	case List:
 		return unless(c.After >= 0 && c.Limit >= 1, ErrBadPage)
 	}

@@ -38,6 +38,12 @@ type (
 	// DeleteMessage deletes a message of Executor's own. Its id is never used again.
 	DeleteMessage struct{ Executor, ID string }
 
+	// MarkRead says that Executor has read the messages up to and including Position. An earlier position than before changes nothing.
+	MarkRead struct {
+		Executor string
+		Position int
+	}
+
 	// Show reads the members.
 	Show struct{ Executor string }
 	// List reads the messages after position After: at most Limit of them, and at most MaxPage.
@@ -55,5 +61,6 @@ func (c RemoveMember) executor() string  { return c.Executor }
 func (c Post) executor() string          { return c.Executor }
 func (c Edit) executor() string          { return c.Executor }
 func (c DeleteMessage) executor() string { return c.Executor }
+func (c MarkRead) executor() string      { return c.Executor }
 func (c Show) executor() string          { return c.Executor }
 func (c List) executor() string          { return c.Executor }

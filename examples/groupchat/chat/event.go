@@ -44,6 +44,12 @@ type (
 	MessageDeleted struct {
 		ID string `json:"id"`
 	}
+
+	// MarkedRead says that an account has read the messages up to and including a position.
+	MarkedRead struct {
+		Account  string `json:"account"`
+		Position int    `json:"position"`
+	}
 )
 
 func (Created) event()        {}
@@ -54,6 +60,7 @@ func (MemberRemoved) event()  {}
 func (Posted) event()         {}
 func (Edited) event()         {}
 func (MessageDeleted) event() {}
+func (MarkedRead) event()     {}
 
 // Events is the codec of events. Projections read with it.
 var Events = codec.Union[Event](
@@ -65,4 +72,5 @@ var Events = codec.Union[Event](
 	codec.JSON[Posted]("thread.message-posted"),
 	codec.JSON[Edited]("thread.message-edited"),
 	codec.JSON[MessageDeleted]("thread.message-deleted"),
+	codec.JSON[MarkedRead]("thread.marked-read"),
 )

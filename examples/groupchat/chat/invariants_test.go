@@ -40,7 +40,7 @@ func anyCommand(t *rapid.T) Command {
 	id := rapid.SampledFrom([]string{"m-1", "m-2", "m-3"})
 	text := rapid.SampledFrom([]string{"", "hi", "ho"})
 	by := account.Draw(t, "executor")
-	switch rapid.IntRange(0, 9).Draw(t, "command") {
+	switch rapid.IntRange(0, 10).Draw(t, "command") {
 	case 0, 1:
 		return Create{by, text.Draw(t, "name")}
 	case 2:
@@ -56,6 +56,8 @@ func anyCommand(t *rapid.T) Command {
 			return DeleteMessage{by, id.Draw(t, "id")}
 		}
 		return Edit{by, id.Draw(t, "id"), text.Draw(t, "text")}
+	case 9:
+		return MarkRead{by, rapid.IntRange(0, 5).Draw(t, "position")}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "last") == 0 {
 		return Delete{by}
@@ -66,7 +68,7 @@ func anyCommand(t *rapid.T) Command {
 // holds checks what is true of every thread.
 func holds(t *rapid.T, s Thread) {
 	if s.Name == "" {
-		if len(s.Members)+len(s.Messages)+len(s.Order) > 0 || s.Deleted {
+		if len(s.Members)+len(s.Messages)+len(s.Order)+len(s.Read) > 0 || s.Deleted {
 			t.Fatalf("something happened before the thread was created: %+v", s)
 		}
 		return
@@ -83,6 +85,11 @@ func holds(t *rapid.T, s Thread) {
 	}
 	if len(posted) != len(s.Messages) {
 		t.Fatalf("%d messages were posted, there are %d", len(posted), len(s.Messages))
+	}
+	for account, position := range s.Read {
+		if _, ok := s.Members[account]; !ok || position > len(s.Order) {
+			t.Fatalf("%s has read up to %d in %+v", account, position, s)
+		}
 	}
 	for id, m := range s.Messages {
 		if m.Deleted != (m.Text == "") || m.Sender == "" {

@@ -16,6 +16,8 @@ var (
 	ErrBadText = &Rejection{"bad-text", "a message has 1 to 4,000 bytes"}
 	ErrBadRole = &Rejection{"bad-role", "a role is member or admin"}
 	ErrBadPage = &Rejection{"bad-page", "a page begins after position 0 or a later one and has 1 message or more"}
+
+	ErrBadPosition = &Rejection{"bad-position", "the first message has position 1"}
 )
 
 // Rejections that depend on the state of the thread.

@@ -14,6 +14,7 @@ type Thread struct {
 	Members  map[string]Role    `json:"members"`
 	Messages map[string]Message `json:"messages"` // by id
 	Order    []string           `json:"order"`    // ids in the order of posting
+	Read     map[string]int     `json:"read"`     // by member, the position up to which it has read
 }
 
 // Message is one message. A deleted one stays without its text, so that its id is never used again.
@@ -25,7 +26,7 @@ type Message struct {
 }
 
 func newThread(string) Thread {
-	return Thread{Members: map[string]Role{}, Messages: map[string]Message{}}
+	return Thread{Members: map[string]Role{}, Messages: map[string]Message{}, Read: map[string]int{}}
 }
 
 func evolve(t Thread, e Event) Thread {
@@ -39,8 +40,10 @@ func evolve(t Thread, e Event) Thread {
 		t.Deleted = true
 	case MemberAdded:
 		t.Members[e.Account] = e.Role
+		t.Read[e.Account] = len(t.Order) // older messages do not count as unread
 	case MemberRemoved:
 		delete(t.Members, e.Account)
+		delete(t.Read, e.Account)
 	case Posted:
 		t.Messages[e.ID] = Message{Sender: e.Sender, Text: e.Text}
 		t.Order = append(t.Order, e.ID)
@@ -48,6 +51,8 @@ func evolve(t Thread, e Event) Thread {
 		t.Messages[e.ID] = Message{Sender: t.Messages[e.ID].Sender, Text: e.Text, Edited: true}
 	case MessageDeleted:
 		t.Messages[e.ID] = Message{Sender: t.Messages[e.ID].Sender, Deleted: true}
+	case MarkedRead:
+		t.Read[e.Account] = e.Position
 	default:
 		panic(fmt.Sprintf("chat: no case for %T", e))
 	}
