@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 
 	"github.com/annals-go/annals"
 )
@@ -31,22 +30,13 @@ type Batch struct {
 // a store without event queries, or without queries by tag when f has one, is ErrUnsupported.
 func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*Feed, error) {
 	const op = "follow events"
-	o, err := o.withDefaults(s)
-	err = errors.Join(err, f.Validate(op), annals.Filter{Slices: from.Slices}.Validate(op))
-	if f.After != (annals.Offset{}) || f.Limit != 0 || f.Behind != 0 {
-		err = errors.Join(err, errors.New("After, Limit and Behind are not for a Feed, which begins at a position and goes on"))
-	}
-	if err == nil {
-		f.Slices, err = intersect(f.Slices, from.Slices)
-	}
-	if err != nil {
-		return nil, invalid(op, err)
-	}
-	if caps := s.Capabilities(); !caps.Events || !caps.EventQueries || f.Tag != "" && !caps.TagQueries {
+	if caps := s.Capabilities(); !caps.Events || !caps.EventQueries {
 		return nil, &annals.Error{Op: op, Kind: annals.ErrUnsupported}
 	}
 	feed := &Feed{}
-	feed.init(s, f, from, o)
+	if err := feed.init(op, s, f, from, o); err != nil {
+		return nil, err
+	}
 	feed.read, feed.offset = s.Query().Events, annals.Event.Offset
 	feed.newest, feed.missing = s.Query().Newest, feed.before
 	return feed, nil
@@ -64,19 +54,4 @@ func (f *Feed) Next(ctx context.Context, max int) (Batch, error) {
 	}
 	b, err := f.next(ctx, max)
 	return Batch{b.items, b.through, b.caughtUp}, err
-}
-
-// intersect returns the slices that are in both.
-func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
-	if a == (annals.SliceRange{}) {
-		return b, nil
-	}
-	if b == (annals.SliceRange{}) {
-		return a, nil
-	}
-	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
-	if both.From >= both.To {
-		return both, errors.New("no slice is in both " + a.String() + " and " + b.String())
-	}
-	return both, nil
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -66,11 +67,42 @@ type batch[T any] struct {
 	caughtUp bool
 }
 
-func (f *follower[T]) init(s annals.Store, filter annals.Filter, from annals.Position, o Options) {
+// init makes f a follower of s from a position, or says what is wrong with that.
+func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options) error {
+	o, err := o.withDefaults(s)
+	err = errors.Join(err, filter.Validate(op), annals.Filter{Slices: from.Slices}.Validate(op))
+	if filter.After != (annals.Offset{}) || filter.Limit != 0 || filter.Behind != 0 {
+		err = errors.Join(err, errors.New("After, Limit and Behind must be zero: a feed begins at a position and goes on"))
+	}
+	if err == nil {
+		filter.Slices, err = intersect(filter.Slices, from.Slices)
+	}
+	if err != nil {
+		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
+	}
+	if filter.Tag != "" && !s.Capabilities().TagQueries {
+		return &annals.Error{Op: op, Kind: annals.ErrUnsupported, Err: errors.New("a query by tag")}
+	}
 	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
 	f.floor, f.head, f.through = from.Through, from.Through, from.Through
 	f.known = newKnown(from.Offsets)
 	f.waker = newWaker(s, filter, o)
+	return nil
+}
+
+// intersect returns the slices that are in both.
+func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
+	if a == (annals.SliceRange{}) {
+		return b, nil
+	}
+	if b == (annals.SliceRange{}) {
+		return a, nil
+	}
+	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
+	if both.From >= both.To {
+		return both, errors.New("no slice is in both " + a.String() + " and " + b.String())
+	}
+	return both, nil
 }
 
 // next is Feed.Next.

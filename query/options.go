@@ -57,7 +57,3 @@ func (o Options) withDefaults(s annals.Store) (Options, error) {
 	}
 	return o, errors.Join(faults...)
 }
-
-func invalid(op string, err error) error {
-	return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
-}

@@ -100,6 +100,20 @@ func (w *waker) failed(ctx context.Context, err error) error {
 	return backoff.Wait(ctx, w.tries+3)
 }
 
+// repeat reads until that works, or returns the error with which the query ends.
+func (w *waker) repeat(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if err == nil {
+			w.tries = 0
+			return nil
+		}
+		if err := w.failed(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

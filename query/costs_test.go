@@ -1,0 +1,181 @@
+package query_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/query"
+)
+
+// follow calls Next until ctx ends, and returns the batches.
+func follow(t *testing.T, ctx context.Context, feed *query.Feed, max int) (batches []query.Batch) { //nolint:revive // t first, as in all helpers
+	t.Helper()
+	for {
+		b, err := feed.Next(ctx, max)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Fatal(err)
+			}
+			return batches
+		}
+		batches = append(batches, b)
+	}
+}
+
+func events(batches []query.Batch) (all []annals.Event) {
+	for _, b := range batches {
+		all = append(all, b.Events...)
+	}
+	return all
+}
+
+// A feed that has caught up asks for the horizon and reads once for each poll, where the store wakes it; its Through goes on.
+func TestIdleFeed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const poll, polls = 3 * time.Second, 40
+		s := late.Watched{Store: late.New(late.Options{})}
+		write(t, s, "T|1", 3)
+		feed := newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{})
+		began := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if n := len(events(follow(t, ctx, feed, 10))); n != 3 {
+			t.Fatalf("%d events, want 3", n)
+		}
+		s.Reads()
+		ctx, stop = context.WithTimeout(t.Context(), polls*poll)
+		defer stop()
+		batches := follow(t, ctx, feed, 10)
+		reads := 0
+		for _, n := range s.Reads() {
+			reads += n
+		}
+		if reads > 2*polls*11/10+2 {
+			t.Errorf("%d reads in %d polls, want at most 2 for each", reads, polls)
+		}
+		if n := len(batches); n < polls/2 || n > polls*12/10 {
+			t.Errorf("%d heartbeats in %d polls", n, polls)
+		}
+		for i, b := range batches {
+			if len(b.Events) > 0 || !b.CaughtUp || !b.Through.Time.After(began) {
+				t.Errorf("heartbeat %d: %+v", i, b)
+			}
+		}
+		if last := batches[len(batches)-1].Through.Time; time.Since(last) > 4*poll {
+			t.Errorf("Through is %v ago", time.Since(last))
+		}
+	})
+}
+
+// Without a Watcher a feed polls each second, at random times around it.
+func TestPollsAreSpread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var looks []time.Time
+		s := late.New(late.Options{Fault: func(op string) error {
+			if op == "query events" {
+				looks = append(looks, time.Now())
+			}
+			return nil
+		}})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		follow(t, ctx, newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{}), 10)
+		var gaps []time.Duration
+		for i, at := range looks[1:] {
+			gaps = append(gaps, at.Sub(looks[i]))
+		}
+		least, most := slices.Min(gaps), slices.Max(gaps)
+		if least < 900*time.Millisecond || most > 1100*time.Millisecond || most-least < 20*time.Millisecond {
+			t.Errorf("polls are %v to %v apart", least, most)
+		}
+	})
+}
+
+// A feed that catches up reads page by page, also where many events have one time, and asks the journal nothing.
+func TestCatchUpCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.New(late.Options{Grain: 500 * time.Millisecond})
+		for i := range 500 {
+			write(t, s, annals.NewPersistenceID("T", strconv.Itoa(i)), 10)
+		}
+		time.Sleep(3 * time.Second)
+		for _, through := range []annals.Offset{{}, {Time: time.Now().Add(-time.Hour)}} {
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{Through: through}, query.Options{Current: true})
+			s.Reads()
+			n := 0
+			for b, err := feed.Next(t.Context(), 100); err == nil; b, err = feed.Next(t.Context(), 100) {
+				n += len(b.Events)
+			}
+			if r := s.Reads(); n != 5000 || r["replay"] != 0 || r["query events"] > 6 || r["query horizon"] != 1 {
+				t.Errorf("%d events with %v", n, r)
+			}
+		}
+	})
+}
+
+// A feed does not read the whole window again for each new event.
+func TestHeadCosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var values atomic.Int64
+		s := late.Watched{Store: late.New(late.Options{Lateness: 30 * time.Second, Fixed: true, Fault: func(op string) error {
+			if op == "next value" {
+				values.Add(1)
+			}
+			return nil
+		}})}
+		const written = 3000 // in a minute
+		go func() {
+			for i := range written {
+				write(t, s, annals.NewPersistenceID("T", strconv.Itoa(i%20)), 1)
+				time.Sleep(time.Minute / written)
+			}
+		}()
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		got := len(events(follow(t, ctx, newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{}), 100)))
+		if got != written {
+			t.Errorf("%d events, want %d", got, written)
+		}
+		if per := float64(values.Load()) / written; per > 30 {
+			t.Errorf("each event was read %.1f times", per)
+		}
+	})
+}
+
+// A read that fails is repeated, less and less often, and nothing is lost.
+func TestReadsAreRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const down = 20 * time.Second
+		began := time.Now()
+		s := late.New(late.Options{Fault: func(string) error {
+			if time.Since(began) < down {
+				return late.ErrInjected
+			}
+			return nil
+		}})
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}); err != nil {
+			t.Fatal(err)
+		}
+		var tries []int
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{OnRetry: func(_ error, try int) { tries = append(tries, try) }})
+		b, err := feed.Next(t.Context(), 10)
+		if err != nil || len(b.Events) != 1 || time.Since(began) > down+time.Second {
+			t.Fatalf("%+v, %v after %v", b, err, time.Since(began))
+		}
+		if n := len(tries); n < 40 || n > 200 || tries[0] != 0 || tries[n-1] != n-1 {
+			t.Errorf("the tries were %v", tries)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package query
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// EventsOf yields the events from ≤ SeqNr ≤ to of one entity, in order: those that are there, then new ones as they come. It ends after
+// to, with ctx, or as Options.Current says. Deleted numbers are left out, with Options.OnSkip. An error comes once, last, and is one that
+// Feed.Next returns. It reads the journal only, so Options.Window has no meaning.
+func EventsOf(ctx context.Context, s annals.Store, id annals.PersistenceID, from, to annals.SeqNr, o Options) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		o, err := o.withDefaults(s)
+		if err != nil {
+			yield(annals.Event{}, &annals.Error{Op: "follow an entity", ID: id, Kind: annals.ErrInvalid, Err: err})
+			return
+		}
+		ctx, end := context.WithCancel(ctx) // ends the watch
+		defer end()
+		f := annals.Filter{Type: id.Type(), Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}}
+		one := oneEntity{journal: s.Journal(), id: id, next: max(from, 1), to: to, options: o, waker: newWaker(s, f, o)}
+		if err := one.follow(ctx, yield); err != nil {
+			yield(annals.Event{}, err)
+		}
+	}
+}
+
+// oneEntity is a query over one entity.
+type oneEntity struct {
+	journal  annals.Journal
+	id       annals.PersistenceID
+	next, to annals.SeqNr
+	options  Options
+	waker    waker
+}
+
+// follow yields events until the query ends. After yield has returned false it returns nil.
+func (q *oneEntity) follow(ctx context.Context, yield func(annals.Event, error) bool) error {
+	for ended := q.next > q.to; !ended; {
+		if err := q.waker.wait(ctx, q.options.Poll*2, false); err != nil {
+			return err
+		}
+		err := q.waker.repeat(ctx, func() (err error) {
+			ended, err = q.look(ctx, yield)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look reads once to the end. It returns whether the query ends there.
+func (q *oneEntity) look(ctx context.Context, yield func(annals.Event, error) bool) (ended bool, err error) {
+	if q.options.Current || q.to < annals.MaxSeqNr { // asked before the events, so that all events to it are found
+		last, err := q.journal.LastSeqNr(ctx, q.id)
+		if err != nil {
+			return false, err
+		}
+		if q.options.Current {
+			q.to = min(q.to, last)
+		}
+		ended = last >= q.to
+	}
+	for e, err := range q.journal.Replay(ctx, q.id, q.next, q.to) {
+		if err != nil {
+			return false, err
+		}
+		q.skip(e.SeqNr - 1)
+		q.next = e.SeqNr + 1
+		if !yield(e, nil) {
+			return true, nil
+		}
+	}
+	if ended {
+		q.skip(q.to)
+	}
+	return ended || q.next > q.to, nil
+}
+
+// skip reports the numbers up to to as not found.
+func (q *oneEntity) skip(to annals.SeqNr) {
+	if q.next <= to {
+		q.options.OnSkip(q.id, q.next, to)
+		q.next = to + 1
+	}
+}
+
+// Event returns the event number n of an entity, and false when there is none, because it was deleted or not written yet. Its errors are
+// those of annals.Journal.Replay.
+func Event(ctx context.Context, s annals.Store, id annals.PersistenceID, n annals.SeqNr) (annals.Event, bool, error) {
+	for e, err := range s.Journal().Replay(ctx, id, n, n) {
+		return e, err == nil, err
+	}
+	return annals.Event{}, false, nil
+}

@@ -1,0 +1,54 @@
+package query
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// IDs yields the ids of entityType, "" is any: those that are there, then new ones, each once. It ends with ctx or as Options.Current
+// says. An error comes once, last, and is one that Feed.Next returns.
+//
+// Ids have no order in time: for new ones, IDs reads all ids again, at most once in Options.Poll, and remembers every id that it has
+// yielded. With Options.Current it reads them once and remembers none. Options.Window has no meaning.
+func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) {
+		o, err := o.withDefaults(s)
+		if err != nil {
+			yield("", &annals.Error{Op: "follow ids", Kind: annals.ErrInvalid, Err: err})
+			return
+		}
+		waker := newWaker(nil, annals.Filter{}, o) // it polls
+		yielded := map[annals.PersistenceID]bool{}
+		for ended := false; !ended; {
+			err := waker.wait(ctx, o.Poll*2, false)
+			after := annals.PersistenceID("")
+			if err == nil {
+				err = waker.repeat(ctx, func() error {
+					for id, err := range s.Query().IDs(ctx, entityType, after) {
+						if err != nil {
+							return err
+						}
+						after = id
+						if yielded[id] {
+							continue
+						}
+						if ended = !yield(id, nil); ended {
+							return nil
+						}
+						if !o.Current {
+							yielded[id] = true
+						}
+					}
+					return nil
+				})
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			ended = ended || o.Current
+		}
+	}
+}
