@@ -1,0 +1,263 @@
+package projection
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	random "math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// group shares the slices of a projection among the runners that take part in it, in any number of processes: each range of slices is
+// handled by one of them. A runner that learns too late that others have taken its ranges is fenced by the epoch of its saves, so what a
+// projection promises does not depend on a clock.
+type group struct {
+	store      annals.Store // of the offsets
+	projection string
+	source     source
+	ranges     int           // into which the slices are divided, when this runner is the first one
+	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
+	log        *slog.Logger
+	now        func() time.Time // time.Now; only differences count
+}
+
+// work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes or gives up
+// its batch and returns; others get the range after that, and the error does not count. When a save was fenced, work returns ErrFenced: the
+// range is taken anew, under a higher epoch, and work is called again. Any other error ends run.
+type work func(ctx context.Context, r annals.SliceRange, epoch int64) error
+
+// run takes part in the group until ctx ends, which is not an error, or until a work fails. It calls work on a goroutine for each range
+// that this runner holds, and returns after all of them.
+func (g *group) run(ctx context.Context, work work) error {
+	m := &member{group: g, id: rand.Text()[:16], work: work, running: map[annals.SliceRange]task{}, ended: make(chan ending)}
+	working, stop := context.WithCancel(ctx)
+	err := m.loop(working)
+	stop()
+	m.wait.Wait()
+	m.leave(context.WithoutCancel(ctx))
+	return err
+}
+
+// member is one runner. Its fields are those of the goroutine of run.
+type member struct {
+	*group
+	id    string
+	work  work
+	watch watch
+
+	record   record // as it was read or written last
+	revision annals.SeqNr
+	newest   bool      // record is known to be the newest, unless another runner has joined
+	beatAt   time.Time // of this runner's last sign of life
+	floor    int64     // higher than the epochs that have fenced this runner
+
+	running map[annals.SliceRange]task // works that have not returned
+	ended   chan ending
+	wait    sync.WaitGroup
+}
+
+// task is a work that has not returned.
+type task struct {
+	epoch int64
+	stop  context.CancelFunc
+}
+
+// ending says that a work has returned.
+type ending struct {
+	slices annals.SliceRange
+	epoch  int64 // highest that is stored for the slices; 0 = the work was not fenced
+	err    error
+}
+
+// loop looks at the record again and again, and earlier than planned when a work has returned.
+func (m *member) loop(ctx context.Context) error {
+	for failures := 0; ; {
+		err := m.look(ctx)
+		wait := m.pace()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			failures = 0
+		case transient(err):
+			if !errors.Is(err, annals.ErrConflict) {
+				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err)
+			}
+			wait = backoff.Delay(failures)
+			failures++
+		default:
+			return err
+		}
+		next := time.NewTimer(wait)
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+		case e := <-m.ended:
+			delete(m.running, e.slices)
+			m.floor = max(m.floor, e.epoch)
+			if e.err != nil {
+				return e.err
+			}
+		}
+		next.Stop()
+	}
+}
+
+// pace is the time between two looks, and so at most that between two signs of life. It is random by a tenth, so that runners do not
+// write at the same time.
+func (m *member) pace() time.Duration {
+	wait := m.lease / 3
+	if m.record.waits(m.id) {
+		wait = m.lease / 10
+	}
+	return wait*9/10 + random.N(wait/5+1)
+}
+
+// look reads the record, decides, writes what it decided, and then starts and stops works as the record says. A member that is alone does
+// not read: its write fails if another one has joined.
+func (m *member) look(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, m.lease)
+	defer cancel()
+	document, now := recordOf(m.projection), m.now()
+	if !m.newest {
+		read, revision, err := document.load(within, m.store)
+		if err != nil {
+			return err
+		}
+		if m.record, err = m.begun(read); err != nil {
+			return err
+		}
+		m.revision = revision
+	}
+	self, joined := m.record.Runners[m.id]
+	if !joined || now.Sub(m.beatAt) >= m.lease/4 {
+		self = runner{Beat: self.Beat + 1, Lease: m.lease.Milliseconds()}
+	}
+	epochs := map[annals.SliceRange]int64{}
+	for r, t := range m.running {
+		epochs[r] = t.epoch
+	}
+	dead := m.watch.look(m.record, now)
+	next := m.record.decide(m.id, self, epochs, dead, m.floor)
+	if !reflect.DeepEqual(next, m.record) {
+		m.newest = false
+		if err := document.save(within, m.store, m.revision, next); err != nil {
+			return err
+		}
+		if len(dead) > 0 {
+			m.log.WarnContext(ctx, "projection: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
+		}
+		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
+	}
+	m.follow(ctx)
+	return nil
+}
+
+// begun returns r with the ranges of a projection, if this runner is the first. A projection follows the same events for ever.
+func (m *member) begun(r record) (record, error) {
+	if len(r.Ranges) == 0 {
+		r.Source = m.source
+		for _, s := range annals.SliceRanges(m.ranges) {
+			r.Ranges = append(r.Ranges, lease{From: s.From, To: s.To})
+		}
+	}
+	if r.Source != m.source {
+		return r, &annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
+			Err: fmt.Errorf("it follows events of type %q with tag %q, not of type %q with tag %q", r.Source.Type, r.Source.Tag, m.source.Type, m.source.Tag)}
+	}
+	return r, nil
+}
+
+// follow starts and stops works, so that those are running that the record says.
+func (m *member) follow(ctx context.Context) {
+	handles := m.record.handles(m.id)
+	for r, t := range m.running {
+		if handles[r] != t.epoch {
+			t.stop()
+		}
+	}
+	for r, epoch := range handles {
+		if _, runs := m.running[r]; !runs {
+			m.start(ctx, r, epoch)
+		}
+	}
+}
+
+// start runs the work for r.
+func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
+	working, stop := context.WithCancel(ctx)
+	m.running[r] = task{epoch, stop}
+	m.log.InfoContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+	m.wait.Go(func() {
+		defer stop()
+		seen, err := m.hold(working, r, epoch)
+		m.log.InfoContext(ctx, "projection: range given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+		select {
+		case m.ended <- ending{r, seen, err}:
+		case <-ctx.Done(): // run ends
+		}
+	})
+}
+
+// hold saves the epoch, so that former holders of r are fenced, and then works. When it was fenced itself, as by a Reset, it returns the
+// highest epoch that is stored.
+func (m *member) hold(ctx context.Context, r annals.SliceRange, epoch int64) (seen int64, err error) {
+	offsets := m.store.Offsets()
+	err = retried(ctx, func() error {
+		return offsets.Save(ctx, annals.Progress{Projection: m.projection, Slices: r, Epoch: epoch})
+	})
+	if err == nil {
+		err = m.work(ctx, r, epoch)
+	}
+	if errors.Is(err, annals.ErrFenced) {
+		err = retried(ctx, func() error {
+			stored, err := offsets.Load(ctx, m.projection, r)
+			for _, p := range stored {
+				seen = max(seen, p.Epoch)
+			}
+			return err
+		})
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return seen, err
+}
+
+// leave removes the runner from the record, so that the others need not wait until it is dead.
+func (m *member) leave(ctx context.Context) {
+	if m.beatAt.IsZero() {
+		return // it has not joined
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.lease)
+	defer cancel()
+	err := recordOf(m.projection).change(ctx, m.store, func(r *record) error {
+		*r = r.without(m.id)
+		return nil
+	})
+	if err != nil {
+		m.log.WarnContext(ctx, "projection: others take the ranges only after the lease", "projection", m.projection, "runner", m.id, "error", err)
+	}
+}
+
+// transient reports whether the same may succeed later.
+func transient(err error) bool {
+	return errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrUnavailable)
+}
+
+// retried calls fn until it succeeds, fails for good, or ctx ends.
+func retried(ctx context.Context, fn func() error) error {
+	for try := 0; ; try++ {
+		err := fn()
+		if err == nil || !transient(err) || backoff.Wait(ctx, try) != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package projection
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+)
+
+// record is what the runners of a projection share: who they are, and who handles which slices. It is one durable state. A runner changes
+// it only after the revision that it has read, so each change is decided on the newest record.
+type record struct {
+	Source  source            `json:"source"` // of the events; fixed by the first runner
+	Paused  bool              `json:"paused,omitempty"`
+	Epoch   int64             `json:"epoch"`   // the highest that a lease has had
+	Ranges  []lease           `json:"ranges"`  // of all slices, in their order; fixed by the first runner
+	Runners map[string]runner `json:"runners"` // by id
+}
+
+// source says which events a projection follows.
+type source struct {
+	Type string `json:"type,omitempty"` // "": all
+	Tag  string `json:"tag,omitempty"`  // "": any
+}
+
+// lease says who handles the slices From ≤ s < To.
+type lease struct {
+	From  int    `json:"from"`
+	To    int    `json:"to"`
+	Owner string `json:"owner,omitempty"` // the runner whose share the range belongs to
+	// Runner is the runner that handles the range. When it is not the owner, it finishes its batch and frees the range.
+	Runner string `json:"runner,omitempty"`
+	Epoch  int64  `json:"epoch,omitempty"` // under which the range was taken last; no two takes have the same
+}
+
+func (l lease) slices() annals.SliceRange { return annals.SliceRange{From: l.From, To: l.To} }
+
+// runner is a process that takes part in a projection.
+type runner struct {
+	Beat  int64 `json:"beat"`  // changes with each sign of life
+	Lease int64 `json:"lease"` // in milliseconds: without a sign of life for so long, the others take it for dead
+}
+
+func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Millisecond }
+
+// recordOf is the document with the record of projection.
+func recordOf(projection string) document[record] {
+	return document[record]{annals.NewPersistenceID("annals.projection", projection), recordCodec}
+}
+
+var recordCodec = codec.JSON[record]("annals.projection")
+
+// decide returns the record that the runner me writes after it has read r. It is a member with the sign of life self and handles the ranges
+// in running, each under the epoch that is given. dead are runners to remove. New epochs are above floor.
+func (r record) decide(me string, self runner, running map[annals.SliceRange]int64, dead []string, floor int64) record {
+	r = r.without(dead...)
+	r.Runners[me] = self
+	r.assign()
+	for i := range r.Ranges {
+		l := &r.Ranges[i]
+		epoch, runs := running[l.slices()]
+		if l.Runner == me && (!runs || epoch != l.Epoch) {
+			l.Runner = "" // its work has ended, or did not begin because the answer to an earlier write was lost
+		}
+		if l.Runner == "" && l.Owner == me && !runs && !r.Paused {
+			r.Epoch = max(r.Epoch, floor) + 1
+			l.Runner, l.Epoch = me, r.Epoch
+		}
+	}
+	return r
+}
+
+// without returns a copy of the record without runners that have left or are dead. Their ranges are free.
+func (r record) without(ids ...string) record {
+	all := map[string]runner{}
+	for id, x := range r.Runners {
+		if !slices.Contains(ids, id) {
+			all[id] = x
+		}
+	}
+	r.Ranges, r.Runners = slices.Clone(r.Ranges), all
+	r.assign()
+	return r
+}
+
+// assign gives each range an owner. The shares of two runners differ by one range at most, and no more ranges than needed change their
+// owner. A range whose holder is not a runner any more is free. Without runners no range has an owner.
+func (r *record) assign() {
+	shares := map[string]int{}
+	for id := range r.Runners {
+		shares[id] = 0
+	}
+	for i := range r.Ranges {
+		l := &r.Ranges[i]
+		if _, ok := shares[l.Runner]; !ok {
+			l.Runner = ""
+		}
+		if _, ok := shares[l.Owner]; !ok {
+			l.Owner = ""
+		} else {
+			shares[l.Owner]++
+		}
+	}
+	if len(shares) == 0 {
+		return
+	}
+	ids := slices.Sorted(maps.Keys(shares)) // so that the choice among equals is always the same
+	byShare := func(a, b string) int { return cmp.Compare(shares[a], shares[b]) }
+	give := func(l *lease, to string) {
+		shares[l.Owner]--
+		l.Owner = to
+		shares[to]++
+	}
+	for i := range r.Ranges {
+		if l := &r.Ranges[i]; l.Owner == "" {
+			give(l, slices.MinFunc(ids, byShare))
+		}
+	}
+	for {
+		most, fewest := slices.MaxFunc(ids, byShare), slices.MinFunc(ids, byShare)
+		if shares[most] <= shares[fewest]+1 {
+			return
+		}
+		i := slices.IndexFunc(r.Ranges, func(l lease) bool { return l.Owner == most && l.Runner != most }) // need not be handed over
+		if i < 0 {
+			i = slices.IndexFunc(r.Ranges, func(l lease) bool { return l.Owner == most })
+		}
+		give(&r.Ranges[i], fewest)
+	}
+}
+
+// handles returns the ranges that the runner me handles, with their epochs: those that it holds and does not have to hand over.
+func (r record) handles(me string) map[annals.SliceRange]int64 {
+	all := map[annals.SliceRange]int64{}
+	for _, l := range r.Ranges {
+		if l.Runner == me && l.Owner == me && !r.Paused {
+			all[l.slices()] = l.Epoch
+		}
+	}
+	return all
+}
+
+// waits reports whether the runner me waits for a range that another one has to hand over.
+func (r record) waits(me string) bool {
+	return slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Owner == me && l.Runner != me }) && !r.Paused
+}
