@@ -115,15 +115,18 @@ func TestStartsAtTheLowestOfSeveralPositions(t *testing.T) {
 
 // Two runners without leases handle the same events: of two transactions with an event, one is committed.
 func TestTwoRunnersOfOneProjection(t *testing.T) {
-	onStores(t, func(t *testing.T, in target) {
-		add(t, in.store, 1, 40, 5)
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() { catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent, BatchSize: 3}))) })
-		}
-		both.Wait()
-		in.check(t, in.store)
-	})
+	onStores(t, twoRunners)
+}
+
+func twoRunners(t *testing.T, in target) {
+	t.Helper()
+	add(t, in.store, 1, 40, 5)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent, BatchSize: 3}))) })
+	}
+	both.Wait()
+	in.check(t, in.store)
 }
 
 func TestRunHandlesNewEventsUntilItsContextEnds(t *testing.T) {
