@@ -1,0 +1,85 @@
+package query
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+)
+
+// A full window stops the feed at the horizon, and as the horizon moves everything comes.
+func TestWindowIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, watched := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			const most, entities = 10, 300
+			s := late.New(late.Options{Lateness: 30 * time.Second, Fixed: true})
+			var store annals.Store = s
+			if watched {
+				store = late.Watched{Store: s}
+			}
+			go func() {
+				for i := range 2 * entities {
+					id := annals.NewPersistenceID("T", strconv.Itoa(i%entities))
+					c := annals.Commit{ID: id, After: annals.SeqNr(i / entities), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
+					if _, err := s.Journal().Append(t.Context(), c); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			}()
+			feed, err := NewFeed(store, annals.Filter{}, annals.Position{}, Options{Window: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, n := map[annals.PersistenceID]annals.SeqNr{}, 0
+			for n < 2*entities {
+				b, err := feed.Next(t.Context(), 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range b.Events {
+					if n++; e.SeqNr != last[e.ID]+1 {
+						t.Errorf("%s: number %d after %d", e.ID, e.SeqNr, last[e.ID])
+					}
+					last[e.ID] = e.SeqNr
+				}
+				if len(feed.known.beyond) > most {
+					t.Errorf("%d entities are remembered, want at most %d", len(feed.known.beyond), most)
+				}
+				visible := 0
+				for range s.Query().Events(t.Context(), annals.Filter{}) {
+					visible++
+				}
+				if b.CaughtUp && n < visible-1 { // one may have come since
+					t.Errorf("the feed says that it has caught up, with %d of %d events", n, visible)
+				}
+			}
+		})
+	}
+}
+
+// Of entities that are not beyond the floor, a bounded number is remembered, among them the last ones.
+func TestRecentEntitiesAreBounded(t *testing.T) {
+	t.Parallel()
+	k := newKnown(nil)
+	floor := annals.Offset{Time: time.Unix(1e9, 0)}
+	for i := range 10 * generation {
+		id := annals.PersistenceID(strconv.Itoa(i))
+		k.add(annals.Offset{Time: time.Unix(int64(i), 0), ID: id, SeqNr: 3}, floor)
+		if e, ok := k.entity(id); !ok || e.last != 3 {
+			t.Fatalf("entity %d: %+v, %v", i, e, ok)
+		}
+		if i >= generation {
+			if _, ok := k.entity(annals.PersistenceID(strconv.Itoa(i - generation + 1))); !ok {
+				t.Fatalf("entity %d is forgotten at %d", i-generation+1, i)
+			}
+		}
+	}
+	if n := len(k.recent) + len(k.older) + len(k.beyond); n > 2*generation {
+		t.Errorf("%d entities are remembered", n)
+	}
+}
