@@ -1,4 +1,4 @@
-# Targets with a ## comment are listed by `make help`.
+# Targets with a ## comment are listed by `make help`. The module in outlet/ is tested and checked like the root module.
 
 GO    ?= go
 ONLY  ?= .
@@ -17,6 +17,7 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 # Most of the time of a first run goes to the compiler. It takes a quarter less without debugging information and with a larger heap.
 test: servers ## every test; go vet is part of make lint
 	GOGC=400 $(GO) test -vet=off -timeout 20m -gcflags=all=-dwarf=false ./...
+	GOGC=400 $(GO) -C outlet test -vet=off -timeout 5m -gcflags=all=-dwarf=false ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
@@ -26,10 +27,13 @@ check: lint race ## the checks that a change must pass: linters, and the tests u
 lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
 	$(GO) vet ./...
+	$(GO) -C outlet vet ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+	$(GO) -C outlet tool -modfile=../tools/go.mod golangci-lint run ./...
 
 race: servers ## the tests under the race detector, with less data; needs a C compiler
 	$(GO) test -race -short -timeout 30m ./...
+	$(GO) -C outlet test -race -short -timeout 5m ./...
 
 soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=400
@@ -38,8 +42,9 @@ soak: servers ## repeat the random histories, races and kills under the race det
 	$(GO) test -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
 
-fuzz: servers ## every fuzz function of the module, two at a time; FUZZTIME=1m for each
+fuzz: servers ## every fuzz function, two at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
+	@cd outlet && GO='$(GO)' FUZZTIME='$(FUZZTIME)' ../scripts/fuzz.sh
 
 vulncheck: ## look for known vulnerabilities in the code and its dependencies (govulncheck, pinned in tools/go.mod)
 	@GO='$(GO)' scripts/vulncheck.sh

@@ -1,13 +1,15 @@
 #!/bin/sh
-# Looks for known vulnerabilities in what the module's code calls, with govulncheck, pinned in tools/go.mod. Its database is
+# Looks for known vulnerabilities in what the code of each module calls, with govulncheck, pinned in tools/go.mod. Its database is
 # on the network: where that cannot be reached, this says so and fails nothing.
 set -u
 command=$("${GO:-go}" tool -modfile=tools/go.mod -n govulncheck) || exit 1 # the tool itself, since go tool hides its exit status
-report=$($command ./... 2>&1)
-status=$?
-case $status,$report in
-0,*) echo "no known vulnerabilities" ;;
-3,*) echo "$report" && exit 1 ;; # found
-*"fetching vulnerabilities"*) echo "vulnerabilities NOT checked: the database cannot be reached" ;;
-*) echo "$report" && exit 1 ;;
-esac
+for module in . outlet; do
+	report=$(cd "$module" && $command ./... 2>&1)
+	status=$?
+	case $status,$report in
+	0,*) echo "$module: no known vulnerabilities" ;;
+	3,*) echo "$report" && exit 1 ;; # found
+	*"fetching vulnerabilities"*) echo "$module: vulnerabilities NOT checked: the database cannot be reached" ;;
+	*) echo "$report" && exit 1 ;;
+	esac
+done
