@@ -101,6 +101,7 @@ func TestGuides(t *testing.T) {
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
+		{"../../outlet/README.md", []string{"outlet"}, 1},
 	} {
 		text, err := os.ReadFile("docs/guide/" + guide.name)
 		if err != nil {

@@ -234,6 +234,43 @@ func TestModule(t *testing.T) {
 	}
 }
 
+// The module outlet replaces the root module, and nothing else, in a checkout. Its users get the version that it requires, so that one
+// exists, and outlet imports nothing internal of it.
+func TestModuleOutlet(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("outlet/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(strings.TrimPrefix(line, "require "))
+		switch {
+		case len(words) > 0 && words[0] == "replace" && strings.Join(words, " ") != "replace "+module+" => ../":
+			t.Errorf("outlet/go.mod says %q", strings.TrimSpace(line))
+		case len(words) == 2 && words[0] == module && (words[1] == "v0.0.0" || strings.HasPrefix(words[1], "v0.0.0-0001")):
+			t.Errorf("outlet/go.mod requires %s %s, which does not exist", module, words[1])
+		}
+	}
+	files, err := filepath.Glob("outlet/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		f, err := read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range f.imports {
+			if strings.Contains(imported, "/internal/") {
+				t.Errorf("%s imports %s: the root module may have another version", name, imported)
+			}
+		}
+		for _, fault := range f.faults {
+			t.Error(fault)
+		}
+	}
+}
+
 // goFile is what the house wants to know of a file.
 type goFile struct {
 	name    string // from the root of the module
