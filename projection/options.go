@@ -13,13 +13,16 @@ import (
 
 // Options configure a Runner. The zero Options suit most projections.
 type Options struct {
-	// Ranges is into how many ranges the slices are divided. Each range is handled by one goroutine at a time. It divides 1024; 0: 4.
+	// Ranges is into how many ranges the slices are divided. Each range is handled by one goroutine at a time, of one of the runners. It
+	// divides 1024; 0: 4. The first runner of a projection decides: that of later ones is not used.
 	Ranges int
 	// BatchSize is the most events of one transaction, or between two saves; 0: 100. A Runner uses smaller batches where the store says
 	// ErrTooLarge.
 	BatchSize int
-	Poll      time.Duration // as in query.Options
-	From      annals.Offset // where a projection begins that has saved nothing; zero: the first event
+	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s.
+	Lease time.Duration
+	Poll  time.Duration // as in query.Options
+	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry.
 	OnError func(ctx context.Context, f Failure) Verdict
 	Logger  *slog.Logger // for failures and how they were decided; nil: slog.Default()
@@ -31,6 +34,7 @@ const maxBatch = 10_000
 func (o *Options) setDefaults() {
 	o.Ranges = or(o.Ranges, 4)
 	o.BatchSize = or(o.BatchSize, 100)
+	o.Lease = or(o.Lease, 10*time.Second)
 	if o.OnError == nil {
 		o.OnError = func(context.Context, Failure) Verdict { return Retry }
 	}
@@ -51,6 +55,9 @@ func (o *Options) faults() error {
 	}
 	if o.BatchSize < 0 || o.BatchSize > maxBatch {
 		faults = append(faults, fmt.Errorf("Options.BatchSize is %d, not between 0 and %d", o.BatchSize, maxBatch))
+	}
+	if o.Lease != 0 && o.Lease < 10*time.Millisecond {
+		faults = append(faults, fmt.Errorf("Options.Lease is %v, less than 10 ms", o.Lease))
 	}
 	if o.Poll < 0 {
 		faults = append(faults, fmt.Errorf("Options.Poll is negative: %v", o.Poll))

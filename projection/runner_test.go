@@ -113,7 +113,7 @@ func TestStartsAtTheLowestOfSeveralPositions(t *testing.T) {
 	})
 }
 
-// Two runners without leases handle the same events: of two transactions with an event, one is committed.
+// Two runners share the ranges of a projection.
 func TestTwoRunnersOfOneProjection(t *testing.T) {
 	onStores(t, twoRunners)
 }
@@ -161,6 +161,7 @@ func TestFaultsOfOptions(t *testing.T) {
 		"handler":   func() (*Runner, error) { return AtLeastOnce("p", source, s, nil, Options{}) },
 		"ranges":    func() (*Runner, error) { return AtLeastOnce("p", source, s, handle, Options{Ranges: 3}) },
 		"BatchSize": func() (*Runner, error) { return AtLeastOnce("p", source, s, handle, Options{BatchSize: -1}) },
+		"Lease":     func() (*Runner, error) { return AtLeastOnce("p", source, s, handle, Options{Lease: 1}) },
 		"Poll":      func() (*Runner, error) { return AtLeastOnce("p", source, s, handle, Options{Poll: -1}) },
 		"into":      func() (*Runner, error) { return ExactlyOnceGrouped[int, memstore.Tx]("p", source, nil, nil, Options{}) },
 	} {

@@ -1,0 +1,109 @@
+package projection
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// CatchUp handles events until everything that was visible when it was called has been handled, by this Runner or by others. When ctx ends
+// before, its error is returned. Other errors are those of Run.
+func (r *Runner) CatchUp(ctx context.Context) error {
+	working, done := context.WithCancel(ctx)
+	defer done()
+	c := &catchUp{r: r, done: done, left: annals.SliceCount}
+	c.others.Go(func() { c.watchOthers(working) })
+	err := r.run(working, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
+		return newWorker(r, slices, epoch, func() { c.reached(slices) }).run(ctx)
+	})
+	done()
+	c.others.Wait()
+	switch {
+	case c.left == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	return ctx.Err()
+}
+
+// catchUp is one call of Runner.CatchUp.
+type catchUp struct {
+	r      *Runner
+	done   context.CancelFunc // called when no slice is left
+	others sync.WaitGroup
+
+	mu   sync.Mutex
+	has  [annals.SliceCount]bool // the slices of which everything has been handled
+	left int                     // how many have not
+}
+
+// reached notes that everything in slices has been handled that was visible at the beginning.
+func (c *catchUp) reached(slices annals.SliceRange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := slices.From; i < slices.To; i++ {
+		if !c.has[i] {
+			c.has[i] = true
+			c.left--
+		}
+	}
+	if c.left == 0 {
+		c.done()
+	}
+}
+
+// othersEvery is how often watchOthers reads.
+const othersEvery = time.Second
+
+// watchOthers reads how far other runners have come in their slices, until ctx ends. An error is tried again, as the workers do.
+func (c *catchUp) watchOthers(ctx context.Context) {
+	var newest annals.Offset
+	known := false
+	for tick := time.NewTicker(othersEvery); ; {
+		if !known {
+			var err error
+			newest, err = c.r.events.Query().Newest(ctx, c.r.filter)
+			known = err == nil
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+		if !known {
+			continue
+		}
+		positions, err := c.r.offsets.Offsets().Load(ctx, c.r.name, annals.SliceRange{})
+		if err != nil {
+			continue
+		}
+		for _, p := range positions {
+			if handled, err := c.r.handledTo(ctx, p, newest); err == nil && handled {
+				c.reached(p.Slices)
+			}
+		}
+	}
+}
+
+// handledTo reports whether all events of p's slices at or before newest have been handled.
+func (r *Runner) handledTo(ctx context.Context, p annals.Position, newest annals.Offset) (bool, error) {
+	at := newStart([]annals.Position{p}, r.o.From)
+	f := r.filter
+	f.Slices, f.After, f.KeysOnly = p.Slices, at.positions[0].Through, true
+	for e, err := range r.events.Query().Events(ctx, f) {
+		if err != nil {
+			return false, err
+		}
+		if e.Offset().Compare(newest) > 0 {
+			break
+		}
+		if !at.covers(e.Offset()) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
