@@ -22,7 +22,7 @@ type group struct {
 	store      annals.Store // of the offsets
 	projection string
 	source     source
-	ranges     int           // into which the slices are divided, when this runner is the first one
+	ranges     int           // into which the slices are divided, when there are no other runners
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
 	now        func() time.Time // time.Now; only differences count
@@ -160,10 +160,13 @@ func (m *member) look(ctx context.Context) error {
 	return nil
 }
 
-// begun returns r with the ranges of a projection, if this runner is the first. A projection follows the same events for ever.
+// begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever.
 func (m *member) begun(r record) (record, error) {
 	if len(r.Ranges) == 0 {
 		r.Source = m.source
+	}
+	if len(r.Runners) == 0 && len(r.Ranges) != m.ranges {
+		r.Ranges = nil
 		for _, s := range annals.SliceRanges(m.ranges) {
 			r.Ranges = append(r.Ranges, lease{From: s.From, To: s.To})
 		}
@@ -194,11 +197,11 @@ func (m *member) follow(ctx context.Context) {
 func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 	working, stop := context.WithCancel(ctx)
 	m.running[r] = task{epoch, stop}
-	m.log.InfoContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+	m.log.DebugContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 	m.wait.Go(func() {
 		defer stop()
 		seen, err := m.hold(working, r, epoch)
-		m.log.InfoContext(ctx, "projection: range given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+		m.log.DebugContext(ctx, "projection: range given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 		select {
 		case m.ended <- ending{r, seen, err}:
 		case <-ctx.Done(): // run ends

@@ -321,7 +321,7 @@ func TestGroupWorkFails(t *testing.T) {
 	})
 }
 
-// A projection follows the events that it began with. The number of ranges stays as the first runner had it.
+// A projection follows the events that it began with. The number of ranges stays the same while there are runners.
 func TestGroupSettings(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 4, func(t *testing.T, w *world) {
@@ -332,12 +332,15 @@ func TestGroupSettings(t *testing.T) {
 		if err := n.ended(); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("another tag: %v, want ErrInvalid", err)
 		}
-		n = w.join(func(n *node) { n.group.ranges = 16 })
+		n = w.join(func(n *node) { n.group.ranges = 2 })
 		w.shared(1, testLease)
-		if got := len(w.record().Ranges); got != 4 {
-			t.Errorf("%d ranges, want 4", got)
+		other := w.join(func(n *node) { n.group.ranges = 4 })
+		w.shared(2, testLease)
+		if got := len(w.record().Ranges); got != 2 {
+			t.Errorf("%d ranges, want 2", got)
 		}
 		n.leave()
+		other.leave()
 		closed := memstore.New()
 		if err := closed.Close(); err != nil {
 			t.Fatal(err)

@@ -14,12 +14,13 @@ import (
 // Options configure a Runner. The zero Options suit most projections.
 type Options struct {
 	// Ranges is into how many ranges the slices are divided. Each range is handled by one goroutine at a time, of one of the runners. It
-	// divides 1024; 0: 4. The first runner of a projection decides: that of later ones is not used.
+	// divides 1024; 0: 4. The first runner of a projection decides; others use it too, until none is running.
 	Ranges int
 	// BatchSize is the most events of one transaction, or between two saves; 0: 100. A Runner uses smaller batches where the store says
 	// ErrTooLarge.
 	BatchSize int
-	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s.
+	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. It writes to the
+	// store three times in that time.
 	Lease time.Duration
 	Poll  time.Duration // as in query.Options
 	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event

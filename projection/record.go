@@ -16,7 +16,7 @@ type record struct {
 	Source  source            `json:"source"` // of the events; fixed by the first runner
 	Paused  bool              `json:"paused,omitempty"`
 	Epoch   int64             `json:"epoch"`   // the highest that a lease has had
-	Ranges  []lease           `json:"ranges"`  // of all slices, in their order; fixed by the first runner
+	Ranges  []lease           `json:"ranges"`  // of all slices, in their order; the same while there are runners
 	Runners map[string]runner `json:"runners"` // by id
 }
 

@@ -1,0 +1,90 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals/memstore"
+	. "github.com/annals-go/annals/projection"
+)
+
+// CatchUp returns after the events that others handle, too: here the only range is that of another runner.
+func TestCatchUpWhileAnotherRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- must(t)(in.least("p", in.store, nil, Options{Ranges: 1})).Run(ctx) }()
+		time.Sleep(time.Second)
+		for range 3 {
+			add(t, in.store, 1, 20, 5)
+			catchUp(t, must(t)(in.least("p", in.store, func(e envelope) error {
+				t.Errorf("%s %d is handled by the runner without a range", e.ID, e.SeqNr)
+				return nil
+			}, Options{Ranges: 1})))
+			in.check(t, in.store)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// CatchUp ends with its context when others do not get on.
+func TestCatchUpEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 5, 1)
+		r := must(t)(in.once("p", in.store, func(envelope) error { return errors.New("no") }, Options{Logger: silent}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.CatchUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("CatchUp: %v, want the context's error", err)
+		}
+	})
+}
+
+// Two runners share the ranges. When one has ended, the other handles the events of all ranges.
+func TestRunnersShareAProjection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		handled := make([]int, 2)
+		var stops [2]context.CancelFunc
+		ended := make(chan error, 2)
+		for i := range handled {
+			var ctx context.Context
+			ctx, stops[i] = context.WithCancel(t.Context())
+			r := must(t)(in.once("p", in.store, func(envelope) error {
+				handled[i]++ // in a transaction, and the store runs one at a time
+				return nil
+			}, Options{Ranges: 64}))
+			go func() { ended <- r.Run(ctx) }()
+		}
+		time.Sleep(time.Minute)
+		add(t, in.store, 1, 50, 2)      // in the upper slices
+		add(t, in.store, 1000, 1050, 2) // in the lower ones
+		time.Sleep(time.Minute)
+		in.check(t, in.store)
+		if handled[0] == 0 || handled[1] == 0 {
+			t.Errorf("the runners handled %v events", handled)
+		}
+		stops[0]()
+		add(t, in.store, 1, 50, 2)
+		add(t, in.store, 1000, 1050, 2)
+		time.Sleep(time.Minute)
+		in.check(t, in.store)
+		stops[1]()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
