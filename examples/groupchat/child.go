@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 )
 
 // child is a server: this program in a process of its own.
@@ -22,6 +23,9 @@ type child struct {
 	log   *lockedBuffer
 }
 
+// lease lets the read model of a child go on soon after another one was killed.
+const lease = 300 * time.Millisecond
+
 // start starts a child on a store and returns when it listens. reads is the URL of its read model, or "".
 func start(ctx context.Context, store, reads string) (*child, error) {
 	program, err := os.Executable()
@@ -29,7 +33,7 @@ func start(ctx context.Context, store, reads string) (*child, error) {
 		return nil, err
 	}
 	c := &child{log: &lockedBuffer{}}
-	c.cmd = exec.CommandContext(ctx, program, "serve", "-attached", "-listen", "127.0.0.1:0", "-store", store, "-readmodel", reads)
+	c.cmd = exec.CommandContext(ctx, program, "serve", "-attached", "-listen", "127.0.0.1:0", "-store", store, "-readmodel", reads, "-lease", lease.String())
 	c.cmd.Stderr = c.log
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

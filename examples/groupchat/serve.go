@@ -29,6 +29,7 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	listen := flags.String("listen", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	storeURL := flags.String("store", "sqlite:groupchat.db", "`url` of the store; mem: forgets everything")
 	reads := flags.String("readmodel", "", "`url` of the SQLite or PostgreSQL database with the read model; by default that of the store,\nor a temporary one for a store that is no such database")
+	lease := flags.Duration("lease", 0, "how long a server may show no sign of life until others do its part of the read model; 0 is 10 seconds")
 	attached := flags.Bool("attached", false, "stop when standard input ends")
 	if err := parse(flags, args, log); err != nil {
 		return err
@@ -75,7 +76,7 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
-	stopFollowing := follow(ctx, model, store, logger, failed)
+	stopFollowing := follow(ctx, model, store, projection.Options{Lease: *lease, Logger: logger}, failed)
 	defer stopFollowing()
 	fmt.Fprintf(out, "listening on http://%s\n", listener.Addr())
 
@@ -92,7 +93,7 @@ func serve(ctx context.Context, args []string, out, log io.Writer) (err error) {
 
 // follow keeps a read model up to date until stop is called, which returns when that has ended. An error ends it earlier and is sent to
 // failed. A nil model is one that needs nothing.
-func follow(ctx context.Context, model *readmodel.Model, journal annals.Store, log *slog.Logger, failed chan<- error) (stop func()) {
+func follow(ctx context.Context, model *readmodel.Model, journal annals.Store, o projection.Options, failed chan<- error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -100,7 +101,7 @@ func follow(ctx context.Context, model *readmodel.Model, journal annals.Store, l
 		if model == nil {
 			return
 		}
-		if err := model.Run(ctx, journal, projection.Options{Logger: log}); err != nil {
+		if err := model.Run(ctx, journal, o); err != nil {
 			failed <- fmt.Errorf("read model: %w", err)
 		}
 	}()
