@@ -43,6 +43,8 @@ type request struct {
 	read bool
 	// prepare, when not nil, is called before each time the request is sent. open is that of run.
 	prepare func(open bool)
+	// late, when not nil, says that the request must not be sent any more, if open.
+	late func() bool
 }
 
 // run sends r until it is answered. Throttled requests and conflicts of transactions are repeated until ctx ends, lost answers and
@@ -65,6 +67,10 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 	for try := 0; ; try++ {
 		if err := e.turn(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
+		}
+		if open && r.late != nil && r.late() {
+			<-e.slots
+			return open, lost, giveUp(ctx, lost, last, open)
 		}
 		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(try, 1)})
 		if r.prepare != nil {

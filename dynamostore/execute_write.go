@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -19,6 +20,10 @@ const (
 	transactionItems = 100     // in a TransactWriteItems
 	transactionBytes = 4 << 20 // in all items of a TransactWriteItems
 )
+
+// keepsTime is how long a transaction of events or states is sent with one time. A transaction whose answer was lost keeps its time, so that
+// it stays the same request. Sent later it could become visible later than the layout's Lateness allows.
+const keepsTime = 15 * time.Second
 
 // Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
@@ -115,16 +120,17 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	// request is safe, whatever the caller's own items do.
 	token := rand.Text()
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
-	stamp := e.stamping(ops)
+	stamp, stamped := e.stamping(ops), time.Now()
 	var reasons []types.CancellationReason
 	open, c, err := e.run(ctx, request{
 		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
 		prepare: func(open bool) {
 			if stamp != nil && !open { // nothing has been written: this is a new request with a new token
 				stamp(open)
-				token = rand.Text()
+				token, stamped = rand.Text(), time.Now()
 			}
 		},
+		late: func() bool { return stamp != nil && time.Since(stamped) > keepsTime },
 		send: func() error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {

@@ -24,7 +24,8 @@ type Layout struct {
 	// may write to the table without Index.
 	FillIndex bool
 	// Lateness becomes the claim Capabilities.Lateness of a table with an index: it is the sum of how far the clocks of writers and
-	// readers differ, of the time that one request may take, and of how far the index may lag. 0 = 30 seconds.
+	// readers differ, of the time that one request may take, and of how far the index may lag. 0 = 30 seconds. Without an Index it must
+	// be 0.
 	Lateness time.Duration
 }
 
@@ -58,6 +59,9 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	}
 	if l.Lateness < 0 {
 		return plan.Offer{}, fmt.Errorf("Lateness is %v", l.Lateness)
+	}
+	if l.Lateness > 0 && l.Index == "" {
+		return plan.Offer{}, errors.New("Lateness has no Index")
 	}
 	offer := plan.Offer{
 		Tables: []plan.Table{t.shape()},

@@ -1,0 +1,51 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// silent is a client whose first transaction gets no answer. Those after it are throttled.
+type silent struct {
+	Client
+	sent []time.Time
+}
+
+func (c *silent) TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	c.sent = append(c.sent, time.Now())
+	if len(c.sent) == 1 {
+		time.Sleep(10 * time.Second)
+		return nil, errors.New("no answer")
+	}
+	return nil, &types.ProvisionedThroughputExceededException{}
+}
+
+// A transaction whose answer was lost has the time at which it was sent first. It is not sent so late that its events would be missed by
+// followers that look back as far as they have to.
+func TestTransactionIsNotSentLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &silent{}
+		e := &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		var stamped time.Time
+		op := plan.Op{Table: "t", Put: plan.Item{"pid": plan.S("x")}, Stamp: func(now time.Time) { stamped = now }}
+		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{op}, Token: true})
+		if !errors.Is(err, annals.ErrUnknown) {
+			t.Errorf("got error %v, want ErrUnknown", err)
+		}
+		if last := c.sent[len(c.sent)-1]; len(c.sent) < 3 || last.Sub(stamped) > keepsTime {
+			t.Errorf("sent %d times, the last time %v after the time of its events, want at most %v", len(c.sent), last.Sub(stamped), keepsTime)
+		}
+		if len(e.slots) != 0 {
+			t.Error("a slot is still taken")
+		}
+	})
+}
