@@ -21,3 +21,6 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	o := (&backend{}).await(ctx, m)
 	return o.receipt.SeqNr, o.err
 }
+
+// ReportTime is how much time Horizon leaves a session to report its transaction.
+const ReportTime = reportTime

@@ -8,7 +8,8 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// reportTime is how much time a session has to report a transaction that it has begun. The time of the transaction is taken before that.
+// reportTime is how much time a session has to report a transaction that it has begun. It takes the time of the transaction when the
+// statement has arrived, and reports that time a few instructions later, without waiting for anything.
 const reportTime = time.Second
 
 // Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
@@ -16,6 +17,9 @@ const reportTime = time.Second
 // another role, without the rights of pg_read_all_stats; one that does not track activities; one of the primary, seen from a standby; a
 // prepared transaction; one of another node of YugabyteDB. No transaction, such as a long query, holds the horizon back further than
 // Options.Lateness.
+//
+// Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
+// the own transaction, which is the statement's elsewhere.
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
 	args := []any{q.s.options.Lateness.Microseconds()}
@@ -26,7 +30,7 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 			SELECT CASE WHEN pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database())
 					OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN ` + earliest + `
-				ELSE greatest(` + earliest + `, least(statement_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END
+				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}

@@ -36,6 +36,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		"columns and no Bind":  {"", pgstore.Options{StateTypes: states{"X": {Columns: []string{"slice"}}}}, []string{"Columns and Bind go together", `column "slice" is the store's own`}},
 		"bad names":            {"", pgstore.Options{Tables: pgstore.Tables{Journal: "snapshot", State: strings.Repeat("x", 64), Schema: "a\x00b"}}, []string{"named twice", "more than 63 bytes", "U+0000"}},
 		"bad time-out":         {"", pgstore.Options{WriteTimeout: time.Hour}, []string{"WriteTimeout is 1h0m0s"}},
+		"bad lateness":         {"", pgstore.Options{WriteTimeout: 2 * time.Second, Lateness: 3 * time.Second}, []string{"Lateness is 3s: it must be at least twice WriteTimeout, 4s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

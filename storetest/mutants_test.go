@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
@@ -135,6 +136,18 @@ func TestMutants(t *testing.T) {
 			}}
 		},
 			[]string{"FILTER-4"}},
+		{"has the horizon at its clock, though events appear late", func() annals.Store {
+			return late{Store: memstore.New(), horizon: func(now time.Time) time.Time { return now }}
+		},
+			[]string{"HORIZON-3", "HORIZON-4"}},
+		{"claims an order in which events do not appear", func() annals.Store { return disordered{late{Store: memstore.New()}} },
+			[]string{"HORIZON-3", "HORIZON-4", "FOLLOW-1"}},
+		{"has the horizon further back than it claims", func() annals.Store {
+			return late{Store: memstore.New(), horizon: func(now time.Time) time.Time { return now.Add(-2 * lateness) }}
+		},
+			[]string{"HORIZON-2"}},
+		{"has the horizon at its newest event", func() annals.Store { return stopsShort{memstore.New()} },
+			[]string{"HORIZON-1"}},
 		{"puts snapshots where they were taken", func() annals.Store { return takenOrder{memstore.New()} },
 			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
 		{"keeps imported times in seconds", func() annals.Store { return coarseTimes{memstore.New()} },
@@ -278,63 +291,6 @@ func (s *pooled) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
-}
-
-type lastSaved struct{ *memstore.Store }
-
-func (s lastSaved) Snapshots() annals.SnapshotStore { return lastSavedSnapshots{s.Store.Snapshots()} }
-
-type lastSavedSnapshots struct{ annals.SnapshotStore }
-
-func (s lastSavedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
-	if err := snap.Validate(annals.Limits{}); err != nil {
-		return err
-	}
-	if err := s.Delete(ctx, snap.ID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {
-		return err
-	}
-	return s.SnapshotStore.Save(ctx, snap)
-}
-
-// halfLooks looks for a snapshot of an even number, then for one of an odd number.
-type halfLooks struct{ *memstore.Store }
-
-func (s halfLooks) Snapshots() annals.SnapshotStore { return halfLookSnapshots{s.Store.Snapshots()} }
-
-type halfLookSnapshots struct{ annals.SnapshotStore }
-
-func (s halfLookSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	for half := range annals.SeqNr(2) {
-		found, ok, err := s.SnapshotStore.Latest(ctx, id, c)
-		if err != nil || ok && found.SeqNr%2 == half {
-			return found, ok, err
-		}
-		runtime.Gosched() // as a network would
-	}
-	return annals.Snapshot{}, false, nil
-}
-
-// tornSnapshots reads the first half of a snapshot, then the second, which may be of a later save.
-type tornSnapshots struct{ *memstore.Store }
-
-func (s tornSnapshots) Snapshots() annals.SnapshotStore {
-	return tornSnapshotStore{s.Store.Snapshots()}
-}
-
-type tornSnapshotStore struct{ annals.SnapshotStore }
-
-func (s tornSnapshotStore) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	first, ok, err := s.SnapshotStore.Latest(ctx, id, c)
-	if !ok || err != nil {
-		return first, ok, err
-	}
-	runtime.Gosched() // as a network would
-	second, ok, err := s.SnapshotStore.Latest(ctx, id, c)
-	if ok && len(first.Data) == len(second.Data) {
-		half := len(first.Data) / 2
-		second.Data = slices.Concat(first.Data[:half], second.Data[half:])
-	}
-	return second, ok, err
 }
 
 type surePuts struct{ *memstore.Store }

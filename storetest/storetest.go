@@ -83,7 +83,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, topic := range [][]testCase{
 		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, acknowledgementCases, deleteCases, truncationCases,
-		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, snapshotQueryCases, followCases, offsetCases, idCases,
+		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, snapshotQueryCases, horizonCases, followCases, offsetCases, idCases,
 		timeCases, contextCases, closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, forgetCases, lossCases, historyCases, linearizableCases,
 	} {
 		all = append(all, topic...)

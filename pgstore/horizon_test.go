@@ -1,0 +1,320 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/pgstore"
+)
+
+// horizons asks a store in a database of its own for horizons, because transactions of other tests would hold them back.
+type horizons struct {
+	*testing.T
+	s   *pgstore.Store
+	url string // of a superuser
+}
+
+func newHorizons(t *testing.T, o pgstore.Options) horizons {
+	t.Helper()
+	url := postgres.Database(t)
+	o.CreateTables = true
+	return horizons{t, openAt(t, url, o), url}
+}
+
+// session is a session of a superuser, which ends with the test.
+func (h horizons) session() *pgx.Conn {
+	h.Helper()
+	return session(h.T, h.url)
+}
+
+func session(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func (h horizons) exec(conn *pgx.Conn, sql string) {
+	h.Helper()
+	if _, err := conn.Exec(h.Context(), sql); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// begin begins a transaction and returns its time.
+func (h horizons) begin(conn *pgx.Conn) (at time.Time) {
+	h.Helper()
+	h.exec(conn, "BEGIN")
+	if err := conn.QueryRow(h.Context(), "SELECT transaction_timestamp()").Scan(&at); err != nil {
+		h.Fatal(err)
+	}
+	return at
+}
+
+func (h horizons) horizon() time.Time {
+	h.Helper()
+	at, err := h.s.Query().Horizon(h.Context())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return at
+}
+
+// clock is the server's.
+func (h horizons) clock() (now time.Time) {
+	h.Helper()
+	if err := h.session().QueryRow(h.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+		h.Fatal(err)
+	}
+	return now
+}
+
+// wantAge checks that the horizon is that much before now.
+func (h horizons) wantAge(want time.Duration, when string) {
+	h.Helper()
+	before := h.clock()
+	at := h.horizon()
+	after := h.clock()
+	if at.Before(before.Add(-want)) || at.After(after.Add(-want)) {
+		h.Errorf("%s: the horizon is %v to %v ago, want %v", when, before.Sub(at), after.Sub(at), want)
+	}
+}
+
+// lateness is the default of Options.Lateness.
+const lateness = 10 * time.Second
+
+func TestHorizonWaitsForWriters(t *testing.T) {
+	t.Parallel()
+	h := newHorizons(t, pgstore.Options{})
+	h.wantAge(time.Second, "without transactions")
+	err := h.s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		r, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT pg_sleep(1.1)"); err != nil {
+			return err
+		}
+		var began time.Time
+		if err := tx.QueryRow(ctx, "SELECT transaction_timestamp()").Scan(&began); err != nil {
+			return err
+		}
+		if at := h.horizon(); !at.Equal(began) || at.After(r.Time) {
+			t.Errorf("beside a writer that began at %v, with an event of %v: got %v, want the begin", began, r.Time, at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.wantAge(time.Second, "after the writer has committed")
+}
+
+func TestHorizonDoesNotWaitForLongReads(t *testing.T) {
+	t.Parallel()
+	const lateness = 1500 * time.Millisecond
+	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
+	conn := h.session()
+	h.exec(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	h.exec(conn, "SELECT pg_sleep(1.7)")
+	h.wantAge(lateness, "beside a long read")
+	h.exec(conn, "ROLLBACK")
+	h.wantAge(time.Second, "after the read")
+}
+
+// The server keeps what a transaction has seen of the sessions. A session that has begun to write since must count all the same.
+func TestHorizonWithinTransaction(t *testing.T) {
+	t.Parallel()
+	h := newHorizons(t, pgstore.Options{})
+	err := h.s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		if _, err := in.Query().Horizon(ctx); err != nil {
+			return err
+		}
+		began := h.begin(h.session())
+		if _, err := tx.Exec(ctx, "SELECT pg_sleep(1.1)"); err != nil {
+			return err
+		}
+		if at, err := in.Query().Horizon(ctx); err != nil || at.After(began) {
+			t.Errorf("beside a writer that began at %v: got %v, error %v", began, at, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHorizonBesideUnknownSessions(t *testing.T) {
+	t.Parallel()
+	h := newHorizons(t, pgstore.Options{})
+	role, url := asRole(t, with(t, h.url, "search_path=public"))
+	h.exec(h.session(), "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+role)
+	limited := h
+	limited.s = openAt(t, url, pgstore.Options{})
+	other := h.session()
+	h.wantAge(time.Second, "by a superuser")
+	limited.wantAge(lateness, "by a role that may not see others")
+	h.exec(other, "GRANT pg_read_all_stats TO "+role)
+	limited.wantAge(time.Second, "by a role that may see all")
+	h.exec(other, "SET track_activities = off")
+	h.wantAge(lateness, "beside a session that does not report")
+	h.exec(other, "SET track_activities = on")
+	h.wantAge(time.Second, "beside a session that reports again")
+}
+
+func TestHorizonIgnoresOtherDatabases(t *testing.T) {
+	t.Parallel()
+	h := newHorizons(t, pgstore.Options{})
+	other := session(t, postgres.Database(t))
+	h.begin(other)
+	h.exec(other, "SELECT pg_sleep(1.1)")
+	h.wantAge(time.Second, "beside a transaction in another database")
+}
+
+func TestHorizonIsOneRequest(t *testing.T) {
+	t.Parallel()
+	seen := &queries{}
+	s := openTraced(t, postgres.Database(t), seen, pgstore.Options{CreateTables: true})
+	seen.take()
+	if _, err := s.Query().Horizon(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(seen.take()); n != 1 {
+		t.Errorf("got %d statements, want 1", n)
+	}
+}
+
+// A prepared transaction, and the primary of a standby, may write as long as Lateness allows.
+func TestHorizonOnAStandby(t *testing.T) {
+	t.Parallel()
+	primary := startServer(t, "max_prepared_transactions=5")
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(standby.Stop)
+	config, err := pgxpool.ParseConfig(primary.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server atomic.Pointer[string] // that new connections lead to
+	address := parsed(t, primary.URL).Host
+	server.Store(&address)
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, *server.Load())
+	}
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	h := horizons{t, s, primary.URL}
+	h.wantAge(time.Second, "on the primary")
+	conn := h.session()
+	h.begin(conn)
+	h.exec(conn, "CREATE TABLE written (); PREPARE TRANSACTION 'p'")
+	h.wantAge(lateness, "beside a prepared transaction")
+	h.exec(conn, "ROLLBACK PREPARED 'p'")
+	h.wantAge(time.Second, "after the prepared transaction")
+	address = parsed(t, standby.URL).Host
+	server.Store(&address)
+	p.Reset()
+	h.wantAge(lateness, "on the standby")
+}
+
+// A session takes the time of its transaction before it reports that time. Horizon leaves time for that. Many writers show how much is
+// needed: no event may be missing that is older than a fraction of that time.
+func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
+	t.Parallel()
+	const writers, rounds = 12, 150
+	h := newHorizons(t, pgstore.Options{})
+	reader := h.session()
+	type look struct {
+		at    time.Time // the horizon without the time to report
+		found map[string]bool
+	}
+	var looks []look
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for w := range writers {
+		conn := h.session()
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				_, err := conn.Exec(t.Context(), `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
+					VALUES (0, 'T', $1, 1, transaction_timestamp(), 20, '', 'x', '')`, fmt.Sprintf("T|%d-%d", w, i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	ids := func(after time.Time) map[string]bool {
+		rows, err := reader.Query(t.Context(), "SELECT persistence_id FROM event_journal WHERE db_timestamp > $1", after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		var id string
+		if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { found[id] = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	began := h.clock()
+	for range rounds {
+		var l look
+		err := reader.QueryRow(t.Context(), `SELECT least(transaction_timestamp(), min(xact_start)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&l.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.found = ids(began)
+		looks = append(looks, l)
+	}
+	stop()
+	wg.Wait()
+	rows, err := reader.Query(t.Context(), "SELECT persistence_id, db_timestamp FROM event_journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	var at time.Time
+	var most time.Duration
+	missed, all := 0, 0
+	if _, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error {
+		all++
+		for _, l := range looks {
+			if at.After(began) && at.Before(l.at) && !l.found[id] {
+				missed++
+				most = max(most, l.at.Sub(at))
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("without time to report, %d looks miss %d of %d events, by at most %v", rounds, missed, all, most)
+	if most > pgstore.ReportTime/4 {
+		t.Errorf("a session reported its transaction after %v: ReportTime is %v", most, pgstore.ReportTime)
+	}
+}
