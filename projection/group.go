@@ -9,6 +9,7 @@ import (
 	random "math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -26,6 +27,7 @@ type group struct {
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
 	now        func() time.Time // time.Now; only differences count
+	orders     *atomic.Int64    // is set to record.Orders; may be nil
 }
 
 // work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes or gives up
@@ -180,6 +182,9 @@ func (m *member) begun(r record) (record, error) {
 
 // follow starts and stops works, so that those are running that the record says.
 func (m *member) follow(ctx context.Context) {
+	if m.orders != nil {
+		m.orders.Store(m.record.Orders)
+	}
 	handles := m.record.handles(m.id)
 	for r, t := range m.running {
 		if handles[r] != t.epoch {

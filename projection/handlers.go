@@ -46,6 +46,11 @@ func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], h
 			if failed = contain(es, func() error { return handle(ctx, tx, es) }); failed != nil {
 				return failed
 			}
+			if s.also != nil {
+				if err := s.also(ctx, in, len(es)); err != nil {
+					return err
+				}
+			}
 			p := s.progress
 			p.Once = true
 			return in.Offsets().Save(ctx, p)
@@ -93,6 +98,15 @@ func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store,
 		// What was handled is saved, also when ctx ended while it was handled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		defer cancel()
+		if s.also != nil {
+			fence := annals.Progress{Projection: s.progress.Projection, Slices: s.progress.Slices, Epoch: s.progress.Epoch}
+			if err := offsets.Offsets().Save(ctx, fence); err != nil {
+				return 0, err
+			}
+			if err := s.also(ctx, offsets, handled); err != nil {
+				return 0, err
+			}
+		}
 		if err := offsets.Offsets().Save(ctx, s.progress); err != nil {
 			return 0, err
 		}

@@ -26,7 +26,10 @@ type Options struct {
 	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry.
 	OnError func(ctx context.Context, f Failure) Verdict
-	Logger  *slog.Logger // for failures and how they were decided; nil: slog.Default()
+	// ErrorText makes ParkedEntity.Error, which everybody can read who reads the store: at most 256 bytes of the text are kept. nil: the Go
+	// type of the error. With error.Error the texts are kept as they are; they may contain parts of payloads.
+	ErrorText func(err error) string
+	Logger    *slog.Logger // for failures and how they were decided; nil: slog.Default()
 }
 
 // maxBatch keeps a batch below what a reader would hold in memory without need.
@@ -38,6 +41,9 @@ func (o *Options) setDefaults() {
 	o.Lease = or(o.Lease, 10*time.Second)
 	if o.OnError == nil {
 		o.OnError = func(context.Context, Failure) Verdict { return Retry }
+	}
+	if o.ErrorText == nil {
+		o.ErrorText = typeOf
 	}
 	o.Logger = panics.Logger(o.Logger)
 }
@@ -79,7 +85,10 @@ type Verdict int
 const (
 	Retry Verdict = iota // handle it again after a while, for ever; the later events of its range wait
 	Skip                 // go on as if it had been handled
-	Stop                 // end Run with the error
+	// Park leaves out the event and the later ones of its entity until Control.Retry or Control.Discard, and goes on with the others. Of one
+	// projection 1,000 entities can be parked; then Park is Stop.
+	Park
+	Stop // end Run with the error
 )
 
 func (v Verdict) String() string {
@@ -88,6 +97,8 @@ func (v Verdict) String() string {
 		return "retry"
 	case Skip:
 		return "skip"
+	case Park:
+		return "park"
 	case Stop:
 		return "stop"
 	}

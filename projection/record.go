@@ -13,7 +13,8 @@ import (
 // record is what the runners of a projection share: who they are, and who handles which slices. It is one durable state. A runner changes
 // it only after the revision that it has read, so each change is decided on the newest record.
 type record struct {
-	Source  source            `json:"source"` // of the events; fixed by the first runner
+	Source  source            `json:"source"`           // of the events; fixed by the first runner
+	Orders  int64             `json:"orders,omitempty"` // counts the changes of parked entities by Control, so that runners read them again
 	Paused  bool              `json:"paused,omitempty"`
 	Epoch   int64             `json:"epoch"`   // the highest that a lease has had
 	Ranges  []lease           `json:"ranges"`  // of all slices, in their order; the same while there are runners

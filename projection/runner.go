@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -16,6 +17,7 @@ type Runner struct {
 	offsets annals.Store
 	o       Options
 	deliver deliver
+	orders  atomic.Int64 // record.Orders
 }
 
 // deliver handles the events of s and saves its progress. It returns how many of the events were handled and saved. The error is a
@@ -41,7 +43,7 @@ func newRunner(name string, events annals.Store, f annals.Filter, decodes bool, 
 	if most := offsets.Capabilities().Limits.MaxOffsets; most > 0 {
 		o.BatchSize = min(o.BatchSize, most)
 	}
-	return &Runner{name, events, f, offsets, o, d}, nil
+	return &Runner{name: name, events: events, filter: f, offsets: offsets, o: o, deliver: d}, nil
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process
@@ -57,7 +59,7 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) run(ctx context.Context, work work) error {
 	g := &group{
 		store: r.offsets, projection: r.name, source: source{r.filter.Type, r.filter.Tag},
-		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now,
+		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders,
 	}
 	return g.run(ctx, work)
 }

@@ -23,6 +23,9 @@ type worker struct {
 	progress annals.Progress // of every step: the projection, the slices and the epoch
 	caughtUp func()          // called once, when everything that was visible when the worker began has been handled; may be nil
 
+	parked parkedEntities // of the slices
+	orders int64          // that have been carried out, of Runner.orders
+
 	size    int           // of batches
 	tries   int           // to go on since something was saved
 	failing annals.Offset // the event that has failed last
@@ -69,11 +72,10 @@ func final(err error) bool {
 
 // follow handles what comes after the position that is stored, until ctx ends or something fails.
 func (w *worker) follow(ctx context.Context) error {
-	positions, err := w.r.offsets.Offsets().Load(ctx, w.r.name, w.progress.Slices)
+	from, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
-	from := newStart(positions, w.r.o.From)
 	w.through, w.saved, w.savedAt = annals.Offset{}, annals.Offset{}, time.Now()
 	o := query.Options{
 		Poll: w.r.o.Poll, Current: w.caughtUp != nil,
@@ -90,6 +92,9 @@ func (w *worker) follow(ctx context.Context) error {
 		return err
 	}
 	for {
+		if err := w.carryOut(ctx); err != nil {
+			return err
+		}
 		batch, err := feed.Next(ctx, w.size)
 		if errors.Is(err, io.EOF) {
 			if err := w.save(ctx); err != nil {
@@ -111,8 +116,7 @@ func (w *worker) follow(ctx context.Context) error {
 
 // handle handles the events of batch and saves how far the worker has come.
 func (w *worker) handle(ctx context.Context, batch query.Batch) error {
-	pending := batch.Events
-	var passed []annals.Offset // of events that are not handled, to be saved with the next step
+	pending, passed := w.pass(batch.Events) // passed are not handled; they are saved with the next step
 	limit := w.size
 	suspects := 0 // so many of the first events contain one whose handler fails
 	for len(pending)+len(passed) > 0 {
@@ -152,13 +156,24 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 		default:
 			return err
 		}
-		skip, err := w.decide(ctx, pending[0], f.err)
-		if err != nil {
+		e := pending[0]
+		verdict, err := w.judge(ctx, e, f.err)
+		switch {
+		case err != nil:
 			return err
-		}
-		if skip {
-			passed, pending, suspects = append(passed, pending[0].Offset()), pending[1:], 0
+		case verdict == Skip:
+			passed, pending, suspects = append(passed, e.Offset()), pending[1:], 0
 			limit = w.size
+		case verdict == Park:
+			if err := w.park(ctx, e, f.err, passed); err != nil {
+				return err
+			}
+			pending, passed = w.pass(pending[1:])
+			suspects, limit, w.tries = 0, w.size, 0
+		default:
+			if err := backoff.Wait(ctx, w.failed); err != nil {
+				return err
+			}
 		}
 	}
 	w.through = batch.Through
@@ -173,23 +188,24 @@ func ofEvents(err error) bool {
 	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
 }
 
-// decide asks what happens to e, whose handler failed with err, and waits before a retry. skip is true when e is to be left out; the
-// error ends the worker's work on the batch.
-func (w *worker) decide(ctx context.Context, e annals.Event, err error) (skip bool, _ error) {
+// judge asks what happens to e, whose handler failed with cause. After a Stop it returns an error, which ends the worker.
+func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdict, error) {
 	if w.failing != e.Offset() {
 		w.failing, w.failed = e.Offset(), 0
 	}
 	w.failed++
-	verdict := w.r.o.OnError(ctx, Failure{e, err, w.failed})
+	verdict := w.r.o.OnError(ctx, Failure{e, cause, w.failed})
 	w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
-		slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", err))
-	switch verdict {
-	case Skip:
-		return true, nil
-	case Stop:
-		return false, &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, err)}}
+		slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
+	if verdict == Stop {
+		return Stop, w.stop(e, cause)
 	}
-	return false, backoff.Wait(ctx, w.failed)
+	return verdict, nil
+}
+
+// stop is the error with which the worker ends because of e.
+func (w *worker) stop(e annals.Event, cause error) error {
+	return &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, cause)}}
 }
 
 // stopped is the error after a Stop.

@@ -1,0 +1,143 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// Control stops, starts and watches one projection, in whatever processes its runners are. It needs only the store of the projection's
+// position. Its methods may be called from many goroutines at once. They are annals.ErrInvalid for a projection that has never been run.
+type Control struct {
+	store annals.Store
+	name  string
+}
+
+// Open returns the Control of the projection name, whose position is in store. It reads nothing yet.
+func Open(store annals.Store, name string) *Control { return &Control{store, name} }
+
+// Control returns the Control of the projection.
+func (r *Runner) Control() *Control { return Open(r.offsets, r.name) }
+
+// Pause stops the projection until Resume, also for runners that are started later. It returns when no runner handles events any more: each
+// finishes its batch first. Pause waits for a runner that shows no sign of life until its lease has ended. From then on such a runner
+// cannot commit or save anything, but a handler that is called at least once may still be running there.
+//
+// When ctx ends, Pause returns its error; the projection stays paused.
+func (c *Control) Pause(ctx context.Context) error {
+	if err := c.change(ctx, "pause", func(r *record) error {
+		r.Paused = true
+		return nil
+	}); err != nil {
+		return err
+	}
+	var w watch
+	for try := 0; ; try++ {
+		r, err := c.read(ctx, "pause")
+		if err != nil {
+			return err
+		}
+		switch dead := w.look(r, time.Now()); {
+		case !r.Paused:
+			return c.fault("pause", annals.ErrConflict, errors.New("it was resumed at the same time"))
+		case !slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Runner != "" }):
+			return c.fence(ctx)
+		case len(dead) > 0:
+			if err := c.change(ctx, "pause", func(r *record) error {
+				*r = r.without(w.look(*r, time.Now())...)
+				return nil
+			}); err != nil {
+				return err
+			}
+		default:
+			if err := backoff.Wait(ctx, try); err != nil {
+				return fmt.Errorf("annals: pause projection %s: slices are still held: %w", annals.Quote(c.name), err)
+			}
+		}
+	}
+}
+
+// fence raises the epoch of all slices, so that no earlier holder can save.
+func (c *Control) fence(ctx context.Context) error {
+	var fence record
+	if err := c.change(ctx, "pause", func(r *record) error {
+		r.Epoch++
+		fence = *r
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, l := range fence.Ranges {
+		err := c.store.Offsets().Save(ctx, annals.Progress{Projection: c.name, Slices: l.slices(), Epoch: fence.Epoch})
+		if err != nil && !errors.Is(err, annals.ErrFenced) { // fenced: the epoch is higher already
+			return err
+		}
+	}
+	return nil
+}
+
+// Resume ends a pause. Runners that are running take their slices again.
+func (c *Control) Resume(ctx context.Context) error {
+	return c.change(ctx, "resume", func(r *record) error {
+		r.Paused = false
+		return nil
+	})
+}
+
+// Reset takes the projection back to to, so that it handles again what comes after to. The zero Offset is the beginning (or Options.From),
+// Offset{Time: t} is just before the events stored at t. A parked entity whose event comes again is not parked any more.
+//
+// The projection is paused before, and resumed afterwards unless it was paused already. To empty a read model as well, call Pause, empty
+// it, Reset and Resume. When Reset fails, the projection may stay paused: repeat Reset, and then Resume.
+func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
+	before, err := c.read(ctx, "reset")
+	if err != nil {
+		return err
+	}
+	if err := c.Pause(ctx); err != nil {
+		return err
+	}
+	if err := c.store.Offsets().Reset(ctx, c.name, annals.SliceRange{}, to); err != nil {
+		return err
+	}
+	if before.Paused {
+		return nil
+	}
+	return c.Resume(ctx)
+}
+
+// read returns the record of the projection.
+func (c *Control) read(ctx context.Context, op string) (record, error) {
+	if c.store == nil || c.name == "" {
+		return record{}, c.fault(op, annals.ErrInvalid, errors.New("the store or the name is missing"))
+	}
+	r, _, err := recordOf(c.name).load(ctx, c.store)
+	if err == nil {
+		err = c.hasRun(op, r)
+	}
+	return r, err
+}
+
+// change changes the record of the projection.
+func (c *Control) change(ctx context.Context, op string, change func(r *record) error) error {
+	if _, err := c.read(ctx, op); err != nil {
+		return err
+	}
+	return recordOf(c.name).change(ctx, c.store, change)
+}
+
+func (c *Control) hasRun(op string, r record) error {
+	if len(r.Ranges) == 0 {
+		return c.fault(op, annals.ErrInvalid, errors.New("no runner has run it in this store"))
+	}
+	return nil
+}
+
+func (c *Control) fault(op string, kind, err error) error {
+	return &annals.Error{Op: op + " projection " + annals.Quote(c.name), Kind: kind, Err: err}
+}

@@ -1,0 +1,111 @@
+package projection
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+)
+
+const (
+	maxParked    = 1000 // entities of a projection that are parked at the same time
+	maxErrorText = 256  // bytes of ParkedEntity.Error
+)
+
+// ParkedEntity is an entity with an event that the handler could not handle (a dead letter). That event and the later ones of the entity
+// wait in the journal, while the projection handles the events of other entities.
+type ParkedEntity struct {
+	ID   annals.PersistenceID `json:"id"`
+	From annals.SeqNr         `json:"from"` // the event that failed, and the first that waits
+	Time time.Time            `json:"time"` // when that event was stored
+	// Kind is the kind of the handler's error, as "constraint" for annals.ErrConstraint; "" when the error is of none.
+	Kind string `json:"kind,omitempty"`
+	// Error is what Options.ErrorText made of the handler's error; without that option it is the Go type of the error, because the text of an
+	// error may contain a payload.
+	Error string    `json:"error"`
+	Since time.Time `json:"since"` // when the entity was parked, by the clock of the runner
+	Tries int       `json:"tries"` // how many retries have failed since
+	// Retry says that a retry has been ordered and that no runner has carried it out yet.
+	Retry bool `json:"retry,omitempty"`
+	// DiscardTo is the last number that the retry leaves out, by Control.Discard; 0 leaves out none.
+	DiscardTo annals.SeqNr `json:"discardTo,omitempty"`
+}
+
+// parkedEntities are the parked entities of a projection. They are one durable state.
+type parkedEntities map[annals.PersistenceID]ParkedEntity
+
+var parkedCodec = codec.JSON[parkedEntities]("annals.parked")
+
+func parkedOf(projection string) document[parkedEntities] {
+	return document[parkedEntities]{annals.NewPersistenceID("annals.parked", projection), parkedCodec}
+}
+
+// sorted returns the entities in the order of their ids.
+func (p parkedEntities) sorted() []ParkedEntity {
+	return slices.SortedFunc(maps.Values(p), func(a, b ParkedEntity) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// split divides p: the position covers the events of waiting, so that they do not come again; it does not cover those of void, because it
+// was reset since, or because a worker ended before it saved its position. handled has the offsets of all entities of p.
+func (p parkedEntities) split(handled map[annals.PersistenceID]annals.Offset) (waiting, void parkedEntities) {
+	waiting, void = parkedEntities{}, parkedEntities{}
+	for id, x := range p {
+		if handled[id].Covers(x.offset()) {
+			waiting[id] = x
+		} else {
+			void[id] = x
+		}
+	}
+	return waiting, void
+}
+
+func (x ParkedEntity) offset() annals.Offset {
+	return annals.Offset{Time: x.Time, ID: x.ID, SeqNr: x.From}
+}
+
+// failed is x after its event e failed with err.
+func (x ParkedEntity) failed(e annals.Event, err error, text func(error) string) ParkedEntity {
+	x.ID, x.From, x.Time = e.ID, e.SeqNr, e.Time
+	x.Kind, x.Error = kindOf(err), cutText(text(err))
+	x.Retry, x.DiscardTo = false, 0
+	return x
+}
+
+// kinds are all kinds of errors of package annals.
+var kinds = []error{
+	annals.ErrInvalid, annals.ErrConflict, annals.ErrConstraint, annals.ErrUnknown, annals.ErrUnavailable, annals.ErrUnsupported,
+	annals.ErrTruncated, annals.ErrTooLarge, annals.ErrCorrupt, annals.ErrFenced, annals.ErrPanic, annals.ErrClosed,
+}
+
+func kindOf(err error) string {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return ""
+}
+
+// typeOf is the Go type of the innermost cause of err: the errors around it say where it happened, not what.
+func typeOf(err error) string {
+	for {
+		cause := errors.Unwrap(err)
+		if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
+			cause = joined.Unwrap()[0]
+		}
+		if cause == nil {
+			return fmt.Sprintf("%T", err)
+		}
+		err = cause
+	}
+}
+
+func cutText(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), maxErrorText)], "")
+}

@@ -1,0 +1,337 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
+	. "github.com/annals-go/annals/projection"
+)
+
+// park says Park to everything.
+func park(context.Context, Failure) Verdict { return Park }
+
+// failing is a handler that fails for some events, each "id/number".
+type failing struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (f *failing) set(events ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = events
+}
+
+func (f *failing) handle(e envelope) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.Contains(f.events, key(e)) {
+		return &annals.Error{Op: "handle", Kind: annals.ErrConstraint, Err: errBroken}
+	}
+	return nil
+}
+
+// parked returns what is parked as "id/number".
+func parked(t *testing.T, c *Control) []string {
+	t.Helper()
+	all, err := c.Parked(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, x := range all {
+		found = append(found, fmt.Sprintf("%s/%d", x.ID, x.From))
+	}
+	return found
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s:\n%s", what, d)
+	}
+}
+
+func TestEventsBehindAParkedOneWait(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"once", "group", "least"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in := inMemory(memstore.New())
+				make := map[string]maker{"once": in.once, "group": in.group, "least": in.least}[kind]
+				var f failing
+				f.set("T|3/2", "T|7/5")
+				runner := must(t)(make("p", in.store, f.handle, Options{OnError: park, Logger: silent}))
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := async(func() error { return runner.Run(ctx) })
+				add(t, in.store, 1, 10, 3)
+				time.Sleep(10 * time.Second)
+				add(t, in.store, 1, 10, 3)
+				time.Sleep(10 * time.Second)
+				in.check(t, in.store, "T|3/2", "T|3/3", "T|3/4", "T|3/5", "T|3/6", "T|7/5", "T|7/6")
+
+				c := Open(in.store, "p")
+				all, err := c.Parked(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range all {
+					if all[i].Since.IsZero() || all[i].Time.IsZero() {
+						t.Errorf("times of %+v", all[i])
+					}
+					all[i].Since, all[i].Time = time.Time{}, time.Time{}
+				}
+				equal(t, "parked", all, []ParkedEntity{
+					{ID: "T|3", From: 2, Kind: "constraint", Error: "*errors.errorString"},
+					{ID: "T|7", From: 5, Kind: "constraint", Error: "*errors.errorString"},
+				})
+
+				// A retry that fails again at a later event.
+				f.set("T|3/5")
+				if err := c.Retry(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				in.check(t, in.store, "T|3/5", "T|3/6")
+				if all, err = c.Parked(t.Context()); err != nil || len(all) != 1 || all[0].From != 5 || all[0].Tries != 1 || all[0].Retry {
+					t.Errorf("parked are %+v, %v", all, err)
+				}
+
+				if err := c.Discard(t.Context(), "T|3", 5); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				add(t, in.store, 1, 10, 3)
+				time.Sleep(10 * time.Second)
+				in.check(t, in.store, "T|3/5")
+				equal(t, "parked", parked(t, c), []string(nil))
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// async runs fn on a goroutine.
+func async(fn func() error) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- fn() }()
+	return result
+}
+
+// Whatever call of a store fails while an entity is parked, retried, parked again and discarded, each event is handled exactly once and in
+// its order.
+func TestParkingUnderFaults(t *testing.T) {
+	t.Parallel()
+	for _, m := range modes {
+		for _, once := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, once %v", m.name, once), func(t *testing.T) {
+				t.Parallel()
+				for at, tripped := 1, true; tripped; at++ {
+					synctest.Test(t, func(t *testing.T) {
+						b := &breaks{mode: m, at: at}
+						parkUnderFaults(t, memstore.New(), b, once)
+						tripped = b.tripped()
+						if t.Failed() {
+							t.Fatalf("call %d", at)
+						}
+					})
+					if t.Failed() {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+func parkUnderFaults(t *testing.T, store *memstore.Store, b *breaks, once bool) {
+	var f failing
+	var mu sync.Mutex
+	least := map[annals.PersistenceID][]annals.SeqNr{}
+	o := Options{OnError: park, Logger: silent, Ranges: 2, BatchSize: 3}
+	run := func(events annals.Store, into TxStore[memstore.Tx], ctx context.Context) error {
+		source := Source[int]{Store: events, Type: "T", Codec: numbers}
+		var r *Runner
+		if once {
+			r = must(t)(ExactlyOnce("p", source, into, func(_ context.Context, tx memstore.Tx, e envelope) error {
+				model, _ := tx.Value("model").(map[annals.PersistenceID][]annals.SeqNr)
+				model = maps.Clone(model)
+				if model == nil {
+					model = map[annals.PersistenceID][]annals.SeqNr{}
+				}
+				model[e.ID] = append(slices.Clone(model[e.ID]), e.SeqNr)
+				tx.SetValue("model", model)
+				return f.handle(e)
+			}, o))
+		} else {
+			r = must(t)(AtLeastOnce("p", source, into, func(_ context.Context, e envelope) error {
+				if err := f.handle(e); err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if !slices.Contains(least[e.ID], e.SeqNr) {
+					least[e.ID] = append(least[e.ID], e.SeqNr)
+				}
+				return nil
+			}, o))
+		}
+		return r.CatchUp(ctx)
+	}
+	c := Open(store, "p")
+	// work runs a process that may break, and another one if it did not come to the end.
+	work := func() {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b.die = cancel
+		flaky := breaking[memstore.Tx]{store, b}
+		err := run(flaky, flaky, ctx)
+		b.revive()
+		list := func() []ParkedEntity {
+			all, err := c.Parked(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		ordered := func(x ParkedEntity) bool { return x.Retry }
+		for err != nil || slices.ContainsFunc(list(), ordered) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			err = run(store, store, ctx)
+			if cancel(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(step string, want map[annals.PersistenceID][]annals.SeqNr, waiting ...string) {
+		t.Helper()
+		got := least
+		if once {
+			got, _ = store.Value("model").(map[annals.PersistenceID][]annals.SeqNr)
+		}
+		equal(t, step+": handled", got, want)
+		equal(t, step+": parked", parked(t, Open(store, "p")), waiting)
+	}
+	all := []annals.SeqNr{1, 2, 3, 4}
+
+	add(t, store, 1, 3, 4)
+	f.set("T|2/2")
+	work()
+	check("park", map[annals.PersistenceID][]annals.SeqNr{"T|1": all, "T|2": {1}, "T|3": all}, "T|2/2")
+
+	f.set("T|2/3", "T|3/6")
+	if err := c.Retry(t.Context(), "T|2"); err != nil {
+		t.Fatal(err)
+	}
+	add(t, store, 2, 3, 2)
+	work()
+	check("park again", map[annals.PersistenceID][]annals.SeqNr{"T|1": all, "T|2": {1, 2}, "T|3": {1, 2, 3, 4, 5}}, "T|2/3", "T|3/6")
+
+	f.set()
+	if err := errors.Join(c.Discard(t.Context(), "T|2", 3), c.Retry(t.Context(), "T|3")); err != nil {
+		t.Fatal(err)
+	}
+	add(t, store, 2, 3, 1)
+	work()
+	check("discard", map[annals.PersistenceID][]annals.SeqNr{"T|1": all, "T|2": {1, 2, 4, 5, 6, 7}, "T|3": {1, 2, 3, 4, 5, 6, 7}})
+}
+
+func TestOrdersAboutWhatIsNotParked(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	add(t, in.store, 1, 3, 3)
+	var f failing
+	f.set("T|2/2")
+	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))
+	c := Open(in.store, "p")
+	for what, err := range map[string]error{
+		"retry of another":   c.Retry(t.Context(), "T|2", "T|1"),
+		"discard of another": c.Discard(t.Context(), "T|1", 9),
+		"discard below":      c.Discard(t.Context(), "T|2", 1),
+		"other projection":   Open(in.store, "q").Retry(t.Context()),
+	} {
+		if !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	all, err := c.Parked(t.Context())
+	if err != nil || len(all) != 1 || all[0].Retry || all[0].DiscardTo != 0 {
+		t.Errorf("parked are %+v, %v", all, err)
+	}
+	if err := c.Discard(t.Context(), "T|2", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{Logger: silent})))
+	add(t, in.store, 2, 2, 1)
+	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{Logger: silent})))
+	in.check(t, in.store, "T|2/2", "T|2/3")
+}
+
+// The text of an error is kept only if the program wants it.
+func TestTextOfParkedErrors(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 200) + "\xff"
+	for _, text := range []func(error) string{nil, error.Error} {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 1, 3)
+		catchUp(t, must(t)(in.once("p", in.store, func(envelope) error {
+			return fmt.Errorf("secret %w", errors.New(long))
+		}, Options{OnError: park, Logger: silent, ErrorText: text})))
+		all, err := Open(in.store, "p").Parked(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("parked are %+v, %v", all, err)
+		}
+		want := "*errors.errorString"
+		if text != nil {
+			want = "secret " + strings.Repeat("é", 124)
+		}
+		equal(t, "text", all[0].Error, want)
+	}
+}
+
+func TestMostParkedEntities(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	full := map[annals.PersistenceID]ParkedEntity{}
+	at := time.Now().UTC().Add(-time.Hour)
+	for i := range 999 {
+		id := annals.NewPersistenceID("T", fmt.Sprintf("old-%d", i))
+		full[id] = ParkedEntity{ID: id, From: 1, Time: at}
+	}
+	payload, err := codec.JSON[map[annals.PersistenceID]ParkedEntity]("annals.parked").Encode(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.store.States().Put(t.Context(), annals.StateWrite{ID: "annals.parked|p", Payload: payload}); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.store.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Through: annals.Offset{Time: at.Add(time.Second)}}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, in.store, 1, 3, 1)
+	err = must(t)(in.once("p", in.store, func(envelope) error { return errBroken }, Options{OnError: park, Logger: silent})).CatchUp(t.Context())
+	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "1000 entities are parked") {
+		t.Errorf("CatchUp returned %v", err)
+	}
+	if n := len(parked(t, Open(in.store, "p"))); n != 1000 {
+		t.Errorf("%d are parked", n)
+	}
+}

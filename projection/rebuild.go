@@ -1,0 +1,99 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
+)
+
+// Rebuild replaces a projection and its read model by new ones, which are built while the old ones are in use.
+type Rebuild struct {
+	Old *Control // the projection in use
+	// Next is a Runner of the new projection, which has another name and writes to another read model. It may be running, in other
+	// processes too.
+	Next *Runner
+	// SwitchOver makes the readers use the new read model, all at once. It may be called again after it has failed. While it runs, both read
+	// models hold the same events.
+	SwitchOver func(ctx context.Context) error
+	// Progress is called every 5 seconds with the Status of Next while Next catches up, one call at a time. It may be nil.
+	Progress func(Status)
+}
+
+const (
+	progressEvery = 5 * time.Second
+	short         = 5 * time.Second // a round of catching up after which the old projection is paused
+	maxRounds     = 10
+)
+
+// Run has Next catch up while the old projection goes on, in several rounds. Then it pauses the old projection, has Next catch up with the
+// rest, and calls SwitchOver. Afterwards the old projection stays paused; run Next from then on. When something fails before SwitchOver has
+// returned nil, the old projection is resumed, and the error is returned: Run may be called again and continues. When the process ends in
+// between, call Run again, or resume the old projection.
+func (r Rebuild) Run(ctx context.Context) error {
+	if err := r.fault(); err != nil {
+		return err
+	}
+	for range maxRounds {
+		began := time.Now()
+		if err := r.catchUp(ctx); err != nil {
+			return err
+		}
+		if time.Since(began) < short {
+			break
+		}
+	}
+	before, err := r.Old.read(ctx, "rebuild")
+	if err != nil {
+		return err
+	}
+	err = r.Old.Pause(ctx)
+	if err == nil {
+		err = r.catchUp(ctx)
+	}
+	if err == nil {
+		err = panics.Contain("switch over", "", func() error { return r.SwitchOver(ctx) })
+	}
+	if err == nil || before.Paused {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	return errors.Join(err, r.Old.Resume(ctx))
+}
+
+func (r Rebuild) fault() error {
+	var faults []error
+	if r.Old == nil || r.Next == nil || r.SwitchOver == nil {
+		faults = append(faults, errors.New("Old, Next or SwitchOver is missing"))
+	} else if r.Old.name == r.Next.name {
+		faults = append(faults, errors.New("the new projection has the name of the old one"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: "rebuild a projection", Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// catchUp has Next catch up, and reports how far it is.
+func (r Rebuild) catchUp(ctx context.Context) error {
+	if r.Progress == nil {
+		return r.Next.CatchUp(ctx)
+	}
+	result := make(chan error, 1)
+	go func() { result <- r.Next.CatchUp(ctx) }()
+	every := time.NewTicker(progressEvery)
+	defer every.Stop()
+	for {
+		select {
+		case err := <-result:
+			return err
+		case <-every.C:
+			if s, err := r.Next.Control().Status(ctx, r.Next.events); err == nil {
+				r.Progress(s)
+			}
+		}
+	}
+}
