@@ -105,18 +105,22 @@ func TestCatchUpCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := late.New(late.Options{Grain: 500 * time.Millisecond})
-		for i := range 500 {
-			write(t, s, annals.NewPersistenceID("T", strconv.Itoa(i)), 10)
+		var middle time.Time
+		for range 2 {
+			middle = time.Now()
+			for i := range 500 {
+				write(t, s, annals.NewPersistenceID("T", strconv.Itoa(i)), 5)
+			}
+			time.Sleep(3 * time.Second)
 		}
-		time.Sleep(3 * time.Second)
-		for _, through := range []annals.Offset{{}, {Time: time.Now().Add(-time.Hour)}} {
+		for through, want := range map[annals.Offset]int{{}: 5000, {Time: middle}: 2500} {
 			feed := newFeed(t, s, annals.Filter{}, annals.Position{Through: through}, query.Options{Current: true})
 			s.Reads()
 			n := 0
 			for b, err := feed.Next(t.Context(), 100); err == nil; b, err = feed.Next(t.Context(), 100) {
 				n += len(b.Events)
 			}
-			if r := s.Reads(); n != 5000 || r["replay"] != 0 || r["query events"] > 6 || r["query horizon"] != 1 {
+			if r := s.Reads(); n != want || r["replay"] != 0 || r["query events"] > 6 || r["query horizon"] != 1 {
 				t.Errorf("%d events with %v", n, r)
 			}
 		}
@@ -177,5 +181,66 @@ func TestReadsAreRepeated(t *testing.T) {
 		if n := len(tries); n < 40 || n > 200 || tries[0] != 0 || tries[n-1] != n-1 {
 			t.Errorf("the tries were %v", tries)
 		}
+	})
+}
+
+// The delay from a commit to Next is that with which the event becomes visible, and little more: also for what is a little late. What is very late
+// is found by the next look from the floor.
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lateness = 8 * time.Second
+		delay := func(n int) time.Duration {
+			return map[int]time.Duration{0: 50 * time.Millisecond, 5: lateness * 3 / 4}[n%10]
+		}
+		s := late.Watched{Store: late.New(late.Options{Lateness: lateness, Fixed: true, Delay: delay})}
+		const n = 2000
+		written := make([]time.Time, n)
+		go func() {
+			for i := range n {
+				written[i] = time.Now()
+				write(t, s, annals.NewPersistenceID("T", strconv.Itoa(i)), 1)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: time.Hour})
+		for got := 0; got < n; {
+			b, err := feed.Next(t.Context(), 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += len(b.Events)
+			for _, e := range b.Events {
+				i, _ := strconv.Atoi(e.ID.EntityID())
+				most := delay(i) + 20*time.Millisecond
+				if delay(i) > time.Second {
+					most += lateness / 4
+				}
+				if d := time.Since(written[i]); d > most {
+					t.Errorf("event %d came after %v, want %v", i, d, most)
+				}
+			}
+		}
+	})
+}
+
+// However often a store signals, a feed looks at most a hundred times a second.
+func TestSignalsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.Watched{Store: late.New(late.Options{})}
+		go func() {
+			for range 2000 {
+				write(t, s, "U|1", 1)
+				time.Sleep(500 * time.Microsecond)
+			}
+		}()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		follow(t, ctx, newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{}), 10)
+		if n := s.Reads()["query events"]; n > 102 {
+			t.Errorf("%d looks in a second", n)
+		}
+		time.Sleep(time.Second)
 	})
 }

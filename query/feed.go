@@ -6,9 +6,11 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Feed follows the events that fit a filter, from a position on: each once, and those of one entity in the order of their numbers. Its
-// methods are called by one goroutine at a time. A Feed is not closed: nothing runs between two calls, and what watches the store ends
-// with the ctx of the call of Next that began it. So give all calls a ctx that lives as long as the Feed.
+// Feed follows the events that fit a filter, from a position on: each once, and those of one entity in the order of their numbers. Only
+// imported events of one entity whose NewEvent.Time goes back may come in the order of their times.
+//
+// The methods of a Feed are called by one goroutine at a time. A Feed is not closed: nothing runs between two calls, and what watches the
+// store ends with the ctx of the call of Next that began it. So give all calls a ctx that lives as long as the Feed.
 type Feed struct {
 	follower[annals.Event]
 }

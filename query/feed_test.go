@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/query"
 )
@@ -67,21 +68,140 @@ func TestFeedFollows(t *testing.T) {
 	})
 }
 
+// A current feed ends after what was there when it began, however long it takes, and says no more than that of Through.
 func TestFeedEndsWhenCurrent(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
-	write(t, s, "T|1", 3)
-	feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Current: true})
-	if b, err := feed.Next(t.Context(), 2); err != nil || len(b.Events) != 2 {
-		t.Fatalf("%+v, %v", b, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		const n = 2500
+		write(t, s, "T|1", n)
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Current: true})
+		for want := annals.SeqNr(1); ; {
+			b, err := feed.Next(t.Context(), 700)
+			if errors.Is(err, io.EOF) {
+				if want != n+1 {
+					t.Errorf("it ended before %d", want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range b.Events {
+				if e.SeqNr != want {
+					t.Fatalf("number %d, want %d", e.SeqNr, want)
+				}
+				want++
+			}
+			time.Sleep(2 * time.Second)
+			write(t, s, "T|2", 1)
+			for e := range s.Query().Events(t.Context(), annals.Filter{}) {
+				if e.ID == "T|2" && e.Offset().Compare(b.Through) <= 0 {
+					t.Fatalf("Through is %v, and number %d of %v was not handed over", b.Through, e.SeqNr, e.Time)
+				}
+			}
+		}
+	})
+}
+
+// A feed that finds nothing says at once that it has caught up, and then waits.
+func TestFeedOfAnEmptyStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, s := range []annals.Store{memstore.New(), late.New(late.Options{})} {
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: time.Hour})
+			began := time.Now()
+			if b, err := feed.Next(t.Context(), 1); err != nil || !b.CaughtUp || time.Since(began) > 0 {
+				t.Errorf("%+v, %v after %v", b, err, time.Since(began))
+			}
+		}
+	})
+}
+
+// Imported events whose times go back come each once: in the order of their numbers to a feed that knows the entity, in any order when
+// another feed goes on after each of them.
+func TestTimesThatGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		at := time.Now().Add(-time.Hour)
+		for i, seconds := range []int{1, 9, 5, 7, 3} {
+			c := annals.Commit{ID: "T|1", After: annals.SeqNr(i), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}, Time: at.Add(time.Duration(seconds) * time.Second)}}}
+			if _, err := s.Journal().Append(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for restart := range 2 {
+			projection := strconv.Itoa(restart)
+			var feed *query.Feed
+			seen := map[annals.SeqNr]bool{}
+			for want := annals.SeqNr(1); ; {
+				if feed == nil || restart == 1 {
+					from, err := s.Offsets().Load(t.Context(), projection, annals.SliceRange{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					feed = newFeed(t, s, annals.Filter{}, from[0], query.Options{Current: true})
+				}
+				b, err := feed.Next(t.Context(), 1)
+				if errors.Is(err, io.EOF) || err == nil && len(b.Events) == 0 {
+					if want != 6 {
+						t.Errorf("restart %d: it ended before %d", restart, want)
+					}
+					break
+				}
+				if err != nil || seen[b.Events[0].SeqNr] || restart == 0 && b.Events[0].SeqNr != want {
+					t.Fatalf("restart %d: %+v, %v, want number %d", restart, b, err, want)
+				}
+				seen[b.Events[0].SeqNr] = true
+				want++
+				p := annals.Progress{Projection: projection, Through: b.Through, Offsets: []annals.Offset{b.Events[0].Offset()}, Once: true}
+				if err := s.Offsets().Save(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// A commit between the horizon and the read, in a store that had no horizon yet, does not hold Through back.
+func TestFirstCommitWhileReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &writesAtHorizon{Store: memstore.New(), write: func(s annals.Store) { write(t, s, "T|1", 1) }}
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		time.AfterFunc(time.Second, func() { write(t, s, "T|1", 1) })
+		batches := follow(t, ctx, feed, 10)
+		if n := len(events(batches)); n != 2 {
+			t.Errorf("%d events", n)
+		}
+		if through := batches[len(batches)-1].Through; through.Time.Before(time.Now().Add(-time.Minute)) {
+			t.Errorf("Through is %v", through)
+		}
+	})
+}
+
+type writesAtHorizon struct {
+	*memstore.Store
+	write func(annals.Store)
+}
+
+func (s *writesAtHorizon) Query() annals.Query { return horizonThatWrites{s.Store.Query(), s} }
+
+type horizonThatWrites struct {
+	annals.Query
+	s *writesAtHorizon
+}
+
+func (q horizonThatWrites) Horizon(ctx context.Context) (time.Time, error) {
+	at, err := q.Query.Horizon(ctx)
+	if q.s.write != nil {
+		q.s.write(q.s.Store)
+		q.s.write = nil
 	}
-	write(t, s, "T|1", 1)
-	if b, err := feed.Next(t.Context(), 2); err != nil || len(b.Events) != 1 {
-		t.Fatalf("%+v, %v", b, err)
-	}
-	if b, err := feed.Next(t.Context(), 2); !errors.Is(err, io.EOF) {
-		t.Fatalf("%+v, %v", b, err)
-	}
+	return at, err
 }
 
 // After an error of its context, a feed goes on where it was.

@@ -255,9 +255,7 @@ func (f *follower[T]) pass(o annals.Offset) {
 	if o.Compare(f.head) > 0 {
 		f.head = o
 	}
-	if f.look.fromFloor {
-		f.raise(o)
-	}
+	f.raise(o)
 }
 
 // raise raises the floor to o, but not beyond the horizon.

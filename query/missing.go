@@ -38,7 +38,7 @@ func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []ann
 			}
 			skipped(x.SeqNr - 1)
 			next = x.SeqNr + 1
-			if fits && !f.handedOver(x.Offset()) {
+			if fits {
 				found = append(found, x)
 			}
 			f.known.add(x.Offset(), f.floor)

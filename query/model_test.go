@@ -72,7 +72,7 @@ func (m *model) run(ctx context.Context) error {
 	ended.Go(func() {
 		defer stop()
 		writers.Wait()
-		time.Sleep(2*m.lateness + 10*time.Second)
+		time.Sleep(10*m.lateness + 10*time.Second)
 	})
 	for following.Err() == nil {
 		if err := m.work(following); err != nil {
@@ -133,15 +133,22 @@ func (m *model) work(ctx context.Context) error {
 		return err
 	}
 	for range m.random.IntN(oneOf(m.random, 1, 4, 200)) + 1 {
-		b, err := feed.Next(ctx, oneOf(m.random, 1, 3, 100))
+		most := oneOf(m.random, 1, 3, 100)
+		b, err := feed.Next(ctx, most)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
+		if len(b.Events) > most {
+			return fmt.Errorf("%d events, want at most %d", len(b.Events), most)
+		}
 		if m.random.IntN(10) == 0 {
 			return nil // crashed before it saved
+		}
+		if m.random.IntN(5) == 0 {
+			time.Sleep(time.Duration(m.random.Int64N(int64(m.lateness)))) // a slow handler
 		}
 		p := annals.Progress{Projection: "p", Slices: m.filter.Slices, Through: b.Through, Once: true}
 		for _, e := range b.Events {
@@ -229,4 +236,4 @@ func TestFeedModel(t *testing.T) {
 	}
 }
 
-const modelRuns = 150
+const modelRuns = 100

@@ -37,8 +37,8 @@ func newWaker(s annals.Store, f annals.Filter, o Options) waker {
 // that is less. A deaf waker ignores signals.
 func (w *waker) wait(ctx context.Context, most time.Duration, deaf bool) error {
 	defer func() { w.looked = time.Now() }()
-	opened := w.watch(ctx)
-	if w.looked.IsZero() || opened && !deaf {
+	w.watch(ctx)
+	if w.looked.IsZero() {
 		return ctx.Err()
 	}
 	jitter := rand.N(w.poll/5+1) - w.poll/10
@@ -61,28 +61,21 @@ func (w *waker) wait(ctx context.Context, most time.Duration, deaf bool) error {
 			return err
 		}
 		select {
-		case _, ok := <-signals: // of writes that the next look finds
-			if !ok {
-				w.signals = nil
-			}
+		case <-signals: // of writes that the next look finds
 		default:
 		}
 	}
 	return ctx.Err()
 }
 
-// watch opens a watch if there is none, before a look, so that a write after the look is signalled. It returns true when it has
-// opened one.
-func (w *waker) watch(ctx context.Context) bool {
+// watch opens a watch if there is none, before a look, so that a write after the look is signalled.
+func (w *waker) watch(ctx context.Context) {
 	if w.watcher == nil || w.signals != nil || ctx.Err() != nil {
-		return false
+		return
 	}
-	signals, err := w.watcher.Watch(ctx, w.filter)
-	if err != nil {
-		return false // polling goes on, and the next wait tries again
+	if signals, err := w.watcher.Watch(ctx, w.filter); err == nil { // otherwise it polls, and tries again at the next wait
+		w.signals = signals
 	}
-	w.signals = signals
-	return true
 }
 
 // failed waits before a read is tried again after err, or returns the error with which the query ends.

@@ -58,6 +58,14 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Errorf("the feed says that it has caught up, with %d of %d events", n, visible)
 				}
 			}
+			for began := time.Now(); time.Since(began) < time.Minute; { // until the horizon has passed
+				if _, err := feed.Next(t.Context(), 7); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := len(feed.known.beyond); n > 0 {
+				t.Errorf("%d entities are remembered as beyond the horizon, want none", n)
+			}
 		})
 	}
 }
@@ -81,5 +89,37 @@ func TestRecentEntitiesAreBounded(t *testing.T) {
 	}
 	if n := len(k.recent) + len(k.older) + len(k.beyond); n > 2*generation {
 		t.Errorf("%d entities are remembered", n)
+	}
+}
+
+// What is known of an entity is its highest number and latest time, wherever it is kept.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	at := func(s int64, n annals.SeqNr) annals.Offset {
+		return annals.Offset{Time: time.Unix(s, 0), ID: "T|1", SeqNr: n}
+	}
+	k := newKnown([]annals.Offset{at(20, 4)})
+	floor := annals.Offset{Time: time.Unix(10, 0)}
+	for i, c := range []struct {
+		add, floor annals.Offset
+		want       entity
+		beyond     bool
+	}{
+		{at(15, 5), floor, entity{at(20, 5), 5}, true},
+		{at(30, 2), floor, entity{at(30, 5), 2}, true},
+		{at(31, 3), at(31, 3), entity{at(31, 5), 3}, true}, // number 5 is beyond the floor of that time
+		{at(32, 6), at(32, 6), entity{at(32, 6), 6}, false},
+		{at(33, 7), at(32, 6), entity{at(33, 7), 7}, true},
+		{at(34, 8), at(34, 8), entity{at(34, 8), 8}, false},
+	} {
+		k.add(c.add, c.floor)
+		e, ok := k.entity("T|1")
+		if _, beyond := k.beyond["T|1"]; !ok || e != c.want || beyond != c.beyond || !k.covers(c.add) {
+			t.Errorf("after %d: %+v, %v, beyond %v, want %+v", i, e, ok, beyond, c.want)
+		}
+	}
+	k.settle(at(34, 8))
+	if k.covers(at(35, 8)) || k.covers(at(33, 9)) || !k.covers(at(34, 1)) {
+		t.Errorf("%+v", k)
 	}
 }

@@ -25,6 +25,9 @@ type Options struct {
 	// Fixed makes the horizon as old as Lateness allows, as DynamoDB's is. Otherwise it is that of the oldest event that is not visible
 	// yet, as PostgreSQL's is, and steps back now and then.
 	Fixed bool
+	// Delay returns how long after its write event n, counted from 0 in the order of the writes, becomes visible to queries. It is at most
+	// Lateness. nil is at random.
+	Delay func(n int) time.Duration
 	// Fault is called before each read, with its operation as in annals.Error.Op, and before each value of a query or replay, with
 	// "next value". When it returns an error, that is the result. It may be called from many goroutines at once. It may be nil.
 	Fault func(op string) error
@@ -44,6 +47,7 @@ type Store struct {
 	states map[stateKey]write
 	latest map[annals.PersistenceID]time.Time // of the entity's events
 	reads  map[string]int
+	events int // that were written
 }
 
 type stateKey struct {
@@ -128,7 +132,9 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 		}
 		s.latest[id] = t
 		visible := now
-		if most := t.Add(s.o.Lateness).Sub(now); most > 0 {
+		if most := t.Add(s.o.Lateness).Sub(now); s.o.Delay != nil {
+			visible = now.Add(s.o.Delay(s.events))
+		} else if most > 0 {
 			switch s.random.IntN(4) {
 			case 0:
 				visible = now.Add(time.Duration(s.random.Int64N(int64(most))))
@@ -136,6 +142,7 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 				visible = now.Add(time.Duration(s.random.Int64N(int64(most/50 + 1))))
 			}
 		}
+		s.events++
 		w.times, w.visible = append(w.times, t), append(w.visible, visible)
 	}
 	return w
