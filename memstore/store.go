@@ -50,7 +50,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Watch is annals.Watcher. Every write is signalled, whatever f says.
+// Watch is annals.Watcher. Every event and state is signalled, whatever f says.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
@@ -145,9 +145,13 @@ func (v view) write() (d *data, unlock func()) {
 	if v.tx {
 		return d, release
 	}
+	before := d.clock
 	return d, func() {
+		dated := d.clock != before // an event or a state was stored
 		release()
-		v.watchers.Wake()
+		if dated {
+			v.watchers.Wake()
+		}
 	}
 }
 

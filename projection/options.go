@@ -22,8 +22,10 @@ type Options struct {
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. It writes to the
 	// store three times in that time.
 	Lease time.Duration
-	Poll  time.Duration // as in query.Options
-	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event
+	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
+	// events, and 2 s elsewhere. So a range without events costs at most one request a second.
+	Poll time.Duration
+	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry.
 	OnError func(ctx context.Context, f Failure) Verdict
 	// ErrorText makes ParkedEntity.Error, which everybody can read who reads the store: at most 256 bytes of the text are kept. nil: the Go
@@ -35,7 +37,17 @@ type Options struct {
 // maxBatch keeps a batch below what a reader would hold in memory without need.
 const maxBatch = 10_000
 
-func (o *Options) setDefaults() {
+const (
+	pollWatched = 4 * time.Second
+	pollAlone   = 2 * time.Second
+)
+
+func (o *Options) setDefaults(events annals.Store) {
+	poll := pollAlone
+	if _, ok := events.(annals.Watcher); ok {
+		poll = pollWatched
+	}
+	o.Poll = or(o.Poll, poll)
 	o.Ranges = or(o.Ranges, 4)
 	o.BatchSize = or(o.BatchSize, 100)
 	o.Lease = or(o.Lease, 10*time.Second)

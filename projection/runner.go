@@ -39,7 +39,7 @@ func newRunner(name string, events annals.Store, f annals.Filter, decodes bool, 
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
 	}
-	o.setDefaults()
+	o.setDefaults(events)
 	if most := offsets.Capabilities().Limits.MaxOffsets; most > 0 {
 		o.BatchSize = min(o.BatchSize, most)
 	}

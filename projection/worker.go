@@ -15,7 +15,7 @@ import (
 )
 
 // quiet is how often a worker without events saves how far it has come.
-const quiet = 5 * time.Second
+const quiet = 10 * time.Second
 
 // worker handles the events of one range, in one goroutine.
 type worker struct {

@@ -1,0 +1,204 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
+)
+
+func appendTo(t *testing.T, s annals.Store, id annals.PersistenceID, n int) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	after, err := s.Journal().LastSeqNr(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := annals.Commit{ID: id, After: after}
+	for range n {
+		c.Events = append(c.Events, annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}})
+	}
+	if _, err := s.Journal().Append(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counting returns a Runner that counts in the read model of s how many events were handled, in transactions that take long.
+func counting(t *testing.T, s *memstore.Store, events annals.Store, o Options) *Runner {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	r, err := ExactlyOnce("p", Source[int]{Store: events, Codec: codec.JSON[int]("n")}, s, func(_ context.Context, tx memstore.Tx, _ Envelope[int]) error {
+		n, _ := tx.Value("handled").(int)
+		tx.SetValue("handled", n+1)
+		return nil
+	}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Two workers without a lease handle the same events, which both have read before one of them commits. Of two transactions with the same
+// event one is committed.
+func TestSavesDemandThatEventsAreNews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		r := counting(t, s, s, Options{BatchSize: 7})
+		ctx, cancel := context.WithCancel(t.Context())
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := newWorker(r, annals.SliceRange{From: 0, To: annals.SliceCount}, 0, nil).run(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("the worker ended with %v", err)
+				}
+			})
+		}
+		for range 10 {
+			for _, id := range []annals.PersistenceID{"T|1", "T|2", "T|3"} {
+				appendTo(t, s, id, 30)
+			}
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		both.Wait()
+		if n := s.Value("handled"); n != 900 {
+			t.Errorf("900 events were handled %d times", n)
+		}
+	})
+}
+
+// A worker that was replaced cannot commit what it has begun, and ends.
+func TestWorkerIsFenced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		r := counting(t, s, s, Options{})
+		all := annals.SliceRange{From: 0, To: annals.SliceCount}
+		ended := make(chan error)
+		go func() { ended <- newWorker(r, all, 1, nil).run(t.Context()) }()
+		appendTo(t, s, "T|1", 3)
+		time.Sleep(time.Minute)
+		if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: all, Epoch: 2}); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, s, "T|1", 3)
+		if err := <-ended; !errors.Is(err, annals.ErrFenced) || s.Value("handled") != 3 {
+			t.Errorf("handled %v events, the worker ended with %v", s.Value("handled"), err)
+		}
+	})
+}
+
+// While there are no events, the position follows the clock of the store, so that a worker that begins later reads little. At the end of
+// a worker it is saved at once.
+func TestPositionFollowsTheClockWithoutEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		appendTo(t, s, "T|1", 3)
+		through := func() time.Time {
+			p, err := s.Offsets().Load(context.WithoutCancel(t.Context()), "p", annals.SliceRange{})
+			if err != nil || len(p) == 0 {
+				t.Fatal(p, err)
+			}
+			lowest := p[0].Through.Time
+			for _, p := range p {
+				if p.Through.Time.Before(lowest) {
+					lowest = p.Through.Time
+				}
+			}
+			return lowest
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- counting(t, s, s, Options{}).Run(ctx) }()
+		for range 10 {
+			time.Sleep(time.Minute)
+			if behind := time.Since(through()); behind > 20*time.Second {
+				t.Errorf("the position is %v behind", behind)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if behind := time.Since(through()); behind > 5*time.Second {
+			t.Errorf("at the end the position is %v behind", behind)
+		}
+	})
+}
+
+// calls counts the calls of a store.
+type calls struct {
+	sync.Mutex
+	n map[string]int
+}
+
+func (c *calls) Start(ctx context.Context, call annals.Call) context.Context {
+	c.Lock()
+	defer c.Unlock()
+	c.n[call.Op]++
+	return ctx
+}
+
+func (c *calls) End(context.Context, annals.Call, annals.Result) {}
+
+// A worker without events sends at most one request in a second: looks for events, saves of its position, and its part of the signs
+// of life of its process.
+func TestIdleWorkerSendsFewRequests(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events func(s *memstore.Store) annals.Store
+		free   string // an operation that sends no request
+		ranges int
+	}{
+		"signals, 4 ranges": {events: func(s *memstore.Store) annals.Store { return s }, ranges: 4},
+		"signals, 1 range":  {events: func(s *memstore.Store) annals.Store { return s }, ranges: 1},
+		// Of the stores, only DynamoDB has no signals, and there the horizon is computed.
+		"no signals, 4 ranges": {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 4, free: "query horizon"},
+		"no signals, 1 range":  {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 1, free: "query horizon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				counts := &calls{n: map[string]int{}}
+				s, err := memstore.Open(memstore.Options{Observer: counts})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, id := range []annals.PersistenceID{"T|1", "T|2", "T|3", "T|4"} {
+					appendTo(t, s, id, 10)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- counting(t, s, c.events(s), Options{Ranges: c.ranges}).Run(ctx) }()
+				time.Sleep(time.Minute)
+				counts.Lock()
+				counts.n = map[string]int{}
+				counts.Unlock()
+				const seconds = 3600
+				time.Sleep(seconds * time.Second)
+				cancel()
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+				sum := 0
+				for op, n := range counts.n {
+					if op != c.free {
+						sum += n
+					}
+				}
+				if perSecond := float64(sum) / seconds / float64(c.ranges); perSecond > 1 || perSecond < 0.1 {
+					t.Errorf("%.2f requests in a second: %v", perSecond, counts.n)
+				}
+			})
+		})
+	}
+}
