@@ -3,7 +3,9 @@ package projection_test
 import (
 	"context"
 	"errors"
-	"runtime"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,49 +69,60 @@ func TestReadModelInAnotherStore(t *testing.T) {
 	})
 }
 
+// The positions of former workers, whose ranges were cut differently, are at different places. Each range begins at the lowest of its
+// positions and leaves out what the others cover.
 func TestRangesThatAreCutDifferently(t *testing.T) {
 	onStores(t, func(t *testing.T, in target) {
-		for _, ranges := range []int{4, 1, 16, 2, 1024, 4} {
-			add(t, in.store, 1, 30, 2)
-			catchUp(t, must(t)(in.once("p", in.store, nil, Options{Ranges: ranges})))
-			in.check(t, in.store)
-		}
-	})
-}
-
-// Ranges that have come to different places become one: it starts at the lowest of them and leaves out what the others have handled.
-func TestStartsAtTheLowestOfSeveralPositions(t *testing.T) {
-	onStores(t, func(t *testing.T, in target) {
-		add(t, in.store, 1, 30, 2)
-		stop := errors.New("stop")
-		r := must(t)(in.once("p", in.store, func(e envelope) error {
-			if e.ID.Slice() < 256 {
-				return stop
+		add(t, in.store, 1, 60, 3)
+		var events []annals.Event
+		for e, err := range in.store.Query().Events(t.Context(), annals.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		}, Options{Logger: silent, BatchSize: 1}))
-		ctx, cancel := context.WithCancel(t.Context())
-		var once sync.Once
-		go func() {
-			for range 1_000_000 {
-				n := 0
-				for k := range in.count(t) {
-					_ = k
-					n++
-				}
-				if n > 35 {
-					once.Do(cancel)
-					return
-				}
-				runtime.Gosched()
-			}
-		}()
-		if err := r.Run(ctx); err != nil {
-			t.Fatal(err)
+			events = append(events, e)
 		}
-		add(t, in.store, 20, 40, 2)
-		catchUp(t, must(t)(in.once("p", in.store, nil, Options{Ranges: 1})))
-		in.check(t, in.store)
+		for _, before := range []int{1, 2, 16} {
+			for _, now := range []int{1, 4, 32} {
+				name := fmt.Sprintf("from %d to %d ranges", before, now)
+				var positions []annals.Position
+				for i, r := range annals.SliceRanges(before) {
+					p := annals.Position{Slices: r}
+					through := 37 * i % len(events)
+					if through > 0 {
+						p.Through = events[through-1].Offset()
+					}
+					for _, e := range events[through:] {
+						if r.Contains(e.ID.Slice()) { // handled beyond Through
+							p.Offsets = []annals.Offset{e.Offset()}
+							break
+						}
+					}
+					if err := in.store.Offsets().Save(t.Context(), annals.Progress{Projection: name, Slices: r, Through: p.Through, Offsets: p.Offsets}); err != nil {
+						t.Fatal(err)
+					}
+					positions = append(positions, p)
+				}
+				want := map[string]int{}
+				for _, e := range events {
+					i := slices.IndexFunc(positions, func(p annals.Position) bool { return p.Slices.Contains(e.ID.Slice()) })
+					covers := func(o annals.Offset) bool { return o.Covers(e.Offset()) }
+					if !covers(positions[i].Through) && !slices.ContainsFunc(positions[i].Offsets, func(o annals.Offset) bool { return o.ID == e.ID && covers(o) }) {
+						want[key(envelope{Event: e})] = 1
+					}
+				}
+				var mu sync.Mutex
+				got := map[string]int{}
+				catchUp(t, must(t)(in.least(name, in.store, func(e envelope) error {
+					mu.Lock()
+					defer mu.Unlock()
+					got[key(e)]++
+					return nil
+				}, Options{Ranges: now, Logger: silent})))
+				if !maps.Equal(got, want) {
+					t.Errorf("%s: handled %d events, want %d: %v", name, len(got), len(want), got)
+				}
+			}
+		}
 	})
 }
 

@@ -83,7 +83,9 @@ func TestWorkerIsFenced(t *testing.T) {
 		r := counting(t, s, s, Options{})
 		all := annals.SliceRange{From: 0, To: annals.SliceCount}
 		ended := make(chan error)
-		go func() { ended <- newWorker(r, all, 1, nil).run(t.Context()) }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { ended <- newWorker(r, all, 1, nil).run(ctx) }()
 		appendTo(t, s, "T|1", 3)
 		time.Sleep(time.Minute)
 		if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: all, Epoch: 2}); err != nil {
