@@ -1,0 +1,19 @@
+package projection
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+)
+
+// Holders returns how many runners take part in projection, and how many of its ranges each of them holds.
+func Holders(ctx context.Context, s annals.Store, projection string) (runners int, held map[string]int, err error) {
+	r, _, err := recordOf(projection).load(ctx, s)
+	held = map[string]int{}
+	for _, l := range r.Ranges {
+		if l.Runner != "" {
+			held[l.Runner]++
+		}
+	}
+	return len(r.Runners), held, err
+}
