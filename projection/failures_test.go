@@ -1,17 +1,22 @@
 package projection_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
 
@@ -119,6 +124,28 @@ func TestPanicsAreFailures(t *testing.T) {
 			if n != 6 {
 				t.Errorf("%s was handled %d times by 6 projections", k, n)
 			}
+		}
+	})
+}
+
+// A panic of OnError is a Retry, and of many retries few are logged.
+func TestOnErrorPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 3, 3)
+		fails := 100
+		var log bytes.Buffer
+		catchUp(t, must(t)(in.once("p", in.store, func(e envelope) error {
+			if e.ID == "T|2" && e.SeqNr == 2 && fails > 0 {
+				fails--
+				return errBroken
+			}
+			return nil
+		}, Options{Ranges: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)), OnError: func(context.Context, Failure) Verdict { panic("worst") }})))
+		in.check(t, in.store)
+		if n := strings.Count(log.String(), "was not handled"); fails != 0 || n != 7 || !strings.Contains(log.String(), "worst") {
+			t.Errorf("%d failures are left, %d logged:\n%s", fails, n, log.String())
 		}
 	})
 }

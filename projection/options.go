@@ -26,7 +26,8 @@ type Options struct {
 	// events, and 2 s elsewhere. So a range without events costs at most one request a second.
 	Poll time.Duration
 	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
-	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry.
+	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
+	// which is also what happens when OnError panics.
 	OnError func(ctx context.Context, f Failure) Verdict
 	// ErrorText makes ParkedEntity.Error, which everybody can read who reads the store: at most 256 bytes of the text are kept. nil: the Go
 	// type of the error. With error.Error the texts are kept as they are; they may contain parts of payloads.
@@ -95,7 +96,7 @@ type Failure struct {
 type Verdict int
 
 const (
-	Retry Verdict = iota // handle it again after a while, for ever; the later events of its range wait
+	Retry Verdict = iota // handle it again after at most half a second, for ever; the later events of its range wait
 	Skip                 // go on as if it had been handled
 	// Park leaves out the event and the later ones of its entity until Control.Retry or Control.Discard, and goes on with the others. Of one
 	// projection 1,000 entities can be parked; then Park is Stop.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/query"
 )
 
@@ -190,13 +191,18 @@ func ofEvents(err error) bool {
 
 // judge asks what happens to e, whose handler failed with cause. After a Stop it returns an error, which ends the worker.
 func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdict, error) {
-	if w.failing != e.Offset() {
+	if w.failing.Compare(e.Offset()) != 0 {
 		w.failing, w.failed = e.Offset(), 0
 	}
 	w.failed++
-	verdict := w.r.o.OnError(ctx, Failure{e, cause, w.failed})
-	w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
-		slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
+	verdict := Retry
+	if err := panics.Contain("OnError", e.ID, func() error { verdict = w.r.o.OnError(ctx, Failure{e, cause, w.failed}); return nil }); err != nil {
+		verdict, cause = Retry, errors.Join(cause, err)
+	}
+	if verdict != Retry || w.failed&(w.failed-1) == 0 { // of many retries, the 1st, 2nd, 4th, 8th …
+		w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
+			slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
+	}
 	if verdict == Stop {
 		return Stop, w.stop(e, cause)
 	}
