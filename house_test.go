@@ -40,6 +40,7 @@ var rules = []struct {
 	{pkg: "query", may: "root internal/backoff"},
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
 	{pkg: "projection", may: "root codec query internal/backoff internal/panics"},
+	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
@@ -75,7 +76,7 @@ var rules = []struct {
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
+	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
 	module + "/internal/hosttest", module + "/internal/late",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }

@@ -1,0 +1,127 @@
+// Package projectiontest tests the handlers of projections. It has events for a Runner to follow, and a store that makes the Runner handle
+// each event twice, so that a test finds a handler which counts on being called once.
+package projectiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/projection"
+)
+
+// Journal has the events of a test, in memory. It is for one goroutine.
+type Journal[E any] struct {
+	t     testing.TB
+	store *memstore.Store
+	codec codec.Codec[E]
+}
+
+// NewJournal returns an empty Journal. A fault in what follows ends the test t.
+func NewJournal[E any](t testing.TB, c codec.Codec[E]) *Journal[E] {
+	return &Journal[E]{t, memstore.New(), c}
+}
+
+// Source is all events of j, for a Runner. Set Type or Tag to follow a part of them.
+func (j *Journal[E]) Source() projection.Source[E] {
+	return projection.Source[E]{Store: j.store, Codec: j.codec}
+}
+
+// Append appends an event for each of values to the entity id. They get the next numbers and the time of the clock.
+func (j *Journal[E]) Append(id annals.PersistenceID, values ...E) {
+	j.t.Helper()
+	for _, v := range values {
+		j.AppendEvent(id, v, annals.NewEvent{})
+	}
+}
+
+// AppendEvent appends an event of value to the entity id, with the tags, the metadata and the time of e. The payload of e is not used.
+func (j *Journal[E]) AppendEvent(id annals.PersistenceID, value E, e annals.NewEvent) {
+	j.t.Helper()
+	ctx := context.WithoutCancel(j.t.Context())
+	after, err := j.store.Journal().LastSeqNr(ctx, id)
+	if err == nil {
+		e.Payload, err = j.codec.Encode(value)
+	}
+	if err == nil {
+		_, err = j.store.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{e}})
+	}
+	if err != nil {
+		j.t.Fatalf("append event %d of %s: %v", after+1, id, err)
+	}
+}
+
+// CatchUp calls r.CatchUp. An error ends the test, and so does a Runner that has not caught up after a minute, because it handles an event
+// that fails again and again: with an Options.OnError that returns projection.Stop the test ends at once.
+func CatchUp(t testing.TB, r *projection.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Redeliver returns s, but so that a Runner which saves its position in it handles each event twice: of the saves of each range with events,
+// every other one fails. A handler of ExactlyOnce must write to its transaction only, which is undone with the save. A handler of AtLeastOnce
+// must not mind an event that it has handled before.
+func Redeliver[T any](s projection.TxStore[T]) projection.TxStore[T] {
+	return redelivering[T]{s, &failing{due: map[annals.SliceRange]bool{}}}
+}
+
+type redelivering[T any] struct {
+	projection.TxStore[T]
+	failing *failing
+}
+
+// InTx is annals.Transactor.
+func (s redelivering[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
+	return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
+		return fn(ctx, tx, within{in, s.failing})
+	})
+}
+
+// Offsets is annals.Store.
+func (s redelivering[T]) Offsets() annals.OffsetStore { return offsets{s.TxStore.Offsets(), s.failing} }
+
+// within is the store in a transaction.
+type within struct {
+	annals.Store
+	failing *failing
+}
+
+func (s within) Offsets() annals.OffsetStore { return offsets{s.Store.Offsets(), s.failing} }
+
+type offsets struct {
+	annals.OffsetStore
+	failing *failing
+}
+
+// Save is annals.OffsetStore.
+func (s offsets) Save(ctx context.Context, p annals.Progress) error {
+	if s.failing.fails(p) {
+		return &annals.Error{Op: "save offsets", Kind: annals.ErrUnavailable, Err: errors.New("projectiontest.Redeliver lets this save fail")}
+	}
+	return s.OffsetStore.Save(ctx, p)
+}
+
+// failing says which saves fail.
+type failing struct {
+	mu  sync.Mutex
+	due map[annals.SliceRange]bool // the next save with events succeeds
+}
+
+func (f *failing) fails(p annals.Progress) bool {
+	if len(p.Offsets) == 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.due[p.Slices] = !f.due[p.Slices]
+	return f.due[p.Slices]
+}

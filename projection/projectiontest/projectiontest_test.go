@@ -1,0 +1,114 @@
+package projectiontest_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/projection/projectiontest"
+)
+
+type envelope = projection.Envelope[string]
+
+var (
+	words = codec.JSON[string]("word")
+	quiet = projection.Options{Logger: slog.New(slog.DiscardHandler)}
+)
+
+// What is written to the transaction is there once, although each event was handled twice.
+func TestRedeliverExactlyOnce(t *testing.T) {
+	t.Parallel()
+	journal, store := projectiontest.NewJournal(t, words), memstore.New()
+	var mu sync.Mutex
+	beside := 0 // what a handler must not do
+	r, err := projection.ExactlyOnce("p", journal.Source(), projectiontest.Redeliver(store), func(_ context.Context, tx memstore.Tx, e envelope) error {
+		mu.Lock()
+		defer mu.Unlock()
+		beside++
+		before, _ := tx.Value(string(e.ID)).([]string)
+		tx.SetValue(string(e.ID), append(slices.Clone(before), e.Value))
+		return nil
+	}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		journal.Append("T|1", "a", "b")
+		journal.Append("T|2", "c")
+		projectiontest.CatchUp(t, r)
+	}
+	for id, want := range map[string][]string{"T|1": {"a", "b", "a", "b"}, "T|2": {"c", "c"}} {
+		if got, _ := store.Value(id).([]string); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", id, got, want)
+		}
+	}
+	if beside != 12 {
+		t.Errorf("6 events were handled %d times, want 12", beside)
+	}
+}
+
+// Each event is handled twice, with its number, time, tags and metadata.
+func TestRedeliverAtLeastOnce(t *testing.T) {
+	t.Parallel()
+	journal := projectiontest.NewJournal(t, words)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	journal.Append("T|1", "a", "b")
+	journal.AppendEvent("T|1", "c", annals.NewEvent{Tags: []string{"red"}, Metadata: annals.Payload{SerializerID: 1, Data: []byte("who")}, Time: at})
+	for range 2 {
+		handled := map[annals.SeqNr][]envelope{}
+		r, err := projection.AtLeastOnce("p", journal.Source(), projectiontest.Redeliver(memstore.New()), func(_ context.Context, e envelope) error {
+			handled[e.SeqNr] = append(handled[e.SeqNr], e)
+			return nil
+		}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		projectiontest.CatchUp(t, r)
+		for n := range annals.SeqNr(3) {
+			if len(handled[n+1]) != 2 {
+				t.Errorf("event %d was handled %d times, want twice", n+1, len(handled[n+1]))
+			}
+		}
+		if e := handled[3][0]; e.Value != "c" || !slices.Equal(e.Tags, []string{"red"}) || string(e.Metadata.Data) != "who" || !e.Time.Equal(at) || e.ID != "T|1" {
+			t.Errorf("got %+v", e)
+		}
+	}
+}
+
+// fatal is a testing.TB that notes the end of a test.
+type fatal struct {
+	testing.TB
+	ended bool
+}
+
+func (f *fatal) Helper()               {}
+func (f *fatal) Fatal(...any)          { f.ended = true }
+func (f *fatal) Fatalf(string, ...any) { f.ended = true }
+
+func TestCatchUpEndsTheTestOfAHandlerThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		journal := projectiontest.NewJournal(t, words)
+		journal.Append("T|1", "a")
+		for _, verdict := range []projection.Verdict{projection.Retry, projection.Stop} {
+			o := quiet
+			o.OnError = func(context.Context, projection.Failure) projection.Verdict { return verdict }
+			r, err := projection.AtLeastOnce("p", journal.Source(), memstore.New(), func(context.Context, envelope) error { panic("always") }, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &fatal{TB: t}
+			if projectiontest.CatchUp(f, r); !f.ended {
+				t.Errorf("%v: the test goes on", verdict)
+			}
+		}
+	})
+}
