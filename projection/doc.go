@@ -1,6 +1,38 @@
 // Package projection runs projections: handlers that follow the events of a store, and remember how far they have come.
 //
-// ExactlyOnce is for a read model in a database of a store: the handler's writes and the projection's position are committed in one
-// transaction. AtLeastOnce is for everything else. Both have a grouped variant, which hands over several events at a time. No event is
-// left out, whatever order the events become visible in, and the events of one entity are handled in the order of their numbers.
+//	source := projection.Source[Posted]{Store: store, Type: "Thread", Codec: posted}
+//	runner, err := projection.ExactlyOnce("messages", source, store, handle, projection.Options{})
+//	err = runner.Run(ctx)
+//
+// # What is promised
+//
+// ExactlyOnce is for a read model in the database of a store. The handler's writes and the position of the projection are committed in one
+// transaction, so each event has its effect once, also when a process is killed or when two processes handle the same event. The events
+// may be in another store. AtLeastOnce is for everything else: an event is handled again when the process ends before the position was
+// saved. Both have a grouped variant, which hands over several events at a time.
+//
+// No event is left out, in whatever order the events become visible, and the events of one entity are handled in the order of their
+// numbers. Between entities there is no order. Package query does this part. Events that were deleted before they were handled are
+// logged.
+//
+// # Runners
+//
+// Any number of runners, in any number of processes, share a projection. The slices are divided into ranges, and each range has one
+// runner, which is recorded in a durable state of the store that has the position. When a runner ends, others take its ranges. When it
+// stops without a word, they take them after Options.Lease, and from then on it cannot commit anything.
+//
+// # Errors
+//
+// A handler that returns an error or panics has failed. What it wrote in the transaction is undone, the other events of the transaction are
+// handled without it, and Options.OnError decides what happens to the event: Retry, Skip, Park or Stop. A Runner repeats the requests of
+// its own that fail.
+//
+// # Control
+//
+// A Control pauses a projection, resets it and shows how far it has come, from any process. Rebuild makes a new read model beside the one
+// in use.
+//
+// # Tests
+//
+// Package projectiontest tests handlers, with each event handled twice.
 package projection
