@@ -163,6 +163,18 @@ func (f Filter) Validate(op string) error {
 	return nil
 }
 
+// ValidateSubscribe says what is wrong with f and the name of a subscription: nil or ErrInvalid.
+func (f Filter) ValidateSubscribe(name string) error {
+	const op = "subscribe"
+	switch {
+	case name == "":
+		return &Error{Op: op, Kind: ErrInvalid, Err: errors.New("there is no name")}
+	case f.After != Offset{} || f.Behind != 0 || f.Limit != 0:
+		return &Error{Op: op, Kind: ErrInvalid, Err: errors.New("After, Behind and Limit must be zero")}
+	}
+	return f.Validate(op)
+}
+
 func (r SliceRange) fault() error {
 	if from, to := r.Bounds(); from < 0 || from >= to || to > SliceCount {
 		return fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, SliceCount)

@@ -131,6 +131,28 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struc
 	return d.Watch(ctx, f)
 }
 
+// Subscribe is the method of an annals.Subscriber, for a Store whose Driver is one. The Driver waits for events outside of Fetch, and ends
+// its loops when the store is closed.
+func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	const op = "subscribe"
+	d, err := ability[annals.Subscriber](s, s.caps.EventQueries, f.ValidateSubscribe(name))
+	if err == nil && f.Tag != "" && !s.caps.TagQueries {
+		err = unclaimed("a subscription by tag")
+	}
+	return each(ctx, s, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[annals.Delivery, error] {
+		return func(yield func(annals.Delivery, error) bool) {
+			for delivery, err := range d.Subscribe(ctx, name, f) {
+				if ack := delivery.Ack; ack != nil {
+					delivery.Ack = func(ctx context.Context) error { return Write(ctx, s, annals.Call{Op: "acknowledge"}, ack) }
+				}
+				if !yield(delivery, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
 // CheckHealth is annals.HealthChecker.
 func (a Abilities) CheckHealth(ctx context.Context) (err error) {
 	k := a.start(ctx, annals.Call{Op: "check health"})

@@ -111,7 +111,14 @@ func loop[T any](c *call, fault error, size func(T) (events, bytes int), read fu
 	return nil
 }
 
-func eventSize(e annals.Event) (events, bytes int)    { return 1, len(e.Data) + len(e.Metadata.Data) }
+func eventSize(e annals.Event) (events, bytes int) { return 1, len(e.Data) + len(e.Metadata.Data) }
+func deliverySize(d annals.Delivery) (events, bytes int) {
+	for _, e := range d.Events {
+		_, size := eventSize(e)
+		bytes += size
+	}
+	return len(d.Events), bytes
+}
 func stateSize(s annals.State) (events, bytes int)    { return 0, len(s.Data) + len(s.Metadata.Data) }
 func snapshotSize(s annals.Snapshot) int              { return len(s.Data) + len(s.Metadata.Data) }
 func idSize(annals.PersistenceID) (events, bytes int) { return 0, 0 }

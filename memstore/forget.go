@@ -28,6 +28,7 @@ func (v view) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
 		delete(d.streams, f.ID)
 		delete(d.snapshots, f.ID)
 		delete(d.states, f.ID)
+		v.subscriptions.forget(f.ID)
 	}
 	return true, nil
 }

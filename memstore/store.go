@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store, Transactor[Tx] and Watcher, and has the abilities of driver.Abilities. FindStates finds the states
+// Store is an annals.Store, Transactor[Tx], Watcher and Subscriber, and has the abilities of driver.Abilities. FindStates finds the states
 // whose column has no value by nil. An open store is healthy.
 type Store struct {
 	driver.Abilities
@@ -30,6 +31,7 @@ type Store struct {
 var (
 	_ annals.Transactor[Tx] = (*Store)(nil)
 	_ annals.Watcher        = (*Store)(nil)
+	_ annals.Subscriber     = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -55,6 +57,11 @@ func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, er
 	return driver.Watch(ctx, s.Store, f)
 }
 
+// Subscribe is annals.Subscriber. Subscriptions end with the process; a new name begins with the first event.
+func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return driver.Subscribe(ctx, s.Store, name, f)
+}
+
 // backend is what a Store and its transactions share.
 type backend struct {
 	self     *Store
@@ -63,6 +70,8 @@ type backend struct {
 	data     data
 	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before. It is never changed.
 	watchers driver.Watchers
+
+	subscriptions subscriptions
 }
 
 // data is all that is stored. Its slices are replaced or appended to, never written in place: readers and transactions keep what they

@@ -74,6 +74,7 @@ var (
 	stateSkipper  = offers[annals.StateSkipper]("annals.StateSkipper")
 	healthChecker = offers[annals.HealthChecker]("annals.HealthChecker")
 	skipper       = offers[annals.Skipper]("annals.Skipper")
+	subscriber    = offers[annals.Subscriber]("annals.Subscriber")
 	watcher       = offers[annals.Watcher]("annals.Watcher")
 	forgetter     = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 

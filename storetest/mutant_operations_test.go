@@ -259,6 +259,22 @@ func (q mutantQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset
 	return q.Query.Newest(ctx, q.changed(f))
 }
 
+// hastyAcks acknowledges a delivery when the next one is asked for.
+type hastyAcks struct{ *memstore.Store }
+
+func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return func(yield func(annals.Delivery, error) bool) {
+		for d, err := range s.Store.Subscribe(ctx, name, f) {
+			if !yield(d, err) {
+				return
+			}
+			if err == nil {
+				_ = d.Ack(ctx)
+			}
+		}
+	}
+}
+
 // coarseTimes keeps imported times in seconds.
 type coarseTimes struct{ *memstore.Store }
 

@@ -180,6 +180,8 @@ func TestMutants(t *testing.T) {
 			[]string{"OFFSET-18"}},
 		{"forgets Through", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: forgetsThrough} },
 			[]string{"OFFSET-9", "OFFSET-13", "OFFSET-14", "OFFSET-20"}},
+		{"acknowledges a delivery when the next is asked for", func() annals.Store { return hastyAcks{memstore.New()} },
+			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
 			[]string{"HEALTH-1", "HEALTH-2"}},
 		{"has states without the claim", func() annals.Store {

@@ -162,6 +162,14 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 			return err
 		}})
 	}
+	if _, ok := s.(annals.Subscriber); ok {
+		ops = append(ops, operation{name: "subscribe", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
+			for _, err := range s.(annals.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
+				return err
+			}
+			return errors.New("the loop has ended without an error")
+		}})
+	}
 	if _, ok := s.(annals.HealthChecker); ok {
 		ops = append(ops, operation{name: "check health", claimed: true, run: func(ctx context.Context, s annals.Store) error {
 			return s.(annals.HealthChecker).CheckHealth(ctx)

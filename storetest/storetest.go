@@ -84,7 +84,7 @@ func cases() []testCase {
 	for _, topic := range [][]testCase{
 		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, acknowledgementCases, deleteCases, truncationCases,
 		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, snapshotQueryCases, horizonCases, followCases, offsetCases, idCases,
-		timeCases, contextCases, closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, forgetCases, lossCases, historyCases, linearizableCases,
+		timeCases, contextCases, closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, forgetCases, lossCases, historyCases, linearizableCases,
 	} {
 		all = append(all, topic...)
 	}

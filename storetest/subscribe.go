@@ -1,0 +1,306 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// subscribeCases are about annals.Subscriber.
+var subscribeCases = []testCase{
+	{id: "SUBSCRIBE-1", about: "every event is delivered, those of each entity in order, and what is acknowledged is not delivered again", needs: needs(events, subscriber), run: subscribed},
+	{id: "SUBSCRIBE-2", about: "asking for the next delivery acknowledges nothing", needs: needs(events, subscriber), run: unacknowledged},
+	{id: "SUBSCRIBE-3", about: "an acknowledgement of a later delivery does not acknowledge an earlier one", needs: needs(events, subscriber), run: acknowledgedOutOfOrder},
+	{id: "SUBSCRIBE-4", about: "loops of one name share the events, and go on for one that ends; names are independent", needs: needs(events, subscriber), run: sharedSubscription},
+	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscriber), run: filteredSubscription},
+	{id: "SUBSCRIBE-6", about: "After, Behind, Limit and an empty name are ErrInvalid", needs: needs(subscriber), run: invalidSubscriptions},
+	{id: "SUBSCRIBE-7", about: "a loop ends with its context and with the store; then an acknowledgement is refused", needs: needs(events, subscriber), run: subscriptionEnds},
+}
+
+// consumer is a loop of a subscription that is asked for each delivery.
+type consumer struct {
+	h    *harness
+	next func() (annals.Delivery, error, bool)
+	stop func()
+}
+
+func (h *harness) subscribe(ctx context.Context, name string, f annals.Filter) *consumer {
+	next, stop := iter.Pull2(h.store.(annals.Subscriber).Subscribe(ctx, name, f))
+	h.Cleanup(stop)
+	return &consumer{h, next, stop}
+}
+
+// delivery is the next one. The case ends when there is none within half a minute.
+func (c *consumer) delivery() annals.Delivery {
+	c.h.Helper()
+	d, err, ok := c.next()
+	if !ok || err != nil || len(d.Events) == 0 || d.Ack == nil {
+		c.h.Fatalf("next delivery: got %s, error %v, more %v, want events and Ack", span(d.Events), err, ok)
+	}
+	return d
+}
+
+// patience is how long a delivery may take.
+func (h *harness) patience() context.Context {
+	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
+	h.Cleanup(cancel)
+	return ctx
+}
+
+// ack acknowledges deliveries.
+func (h *harness) ack(all ...annals.Delivery) {
+	h.Helper()
+	for _, d := range all {
+		if err := d.Ack(h.ctx); err != nil {
+			h.Fatalf("acknowledge %s: got error %v, want none", span(d.Events), err)
+		}
+	}
+}
+
+// deliveries takes deliveries until they have n events.
+func (c *consumer) deliveries(n int) (all []annals.Delivery) {
+	c.h.Helper()
+	for n > 0 {
+		d := c.delivery()
+		all = append(all, d)
+		n -= len(d.Events)
+	}
+	if n < 0 {
+		c.h.Errorf("deliveries: got %d events too many", -n)
+	}
+	return all
+}
+
+// wantDelivered checks that deliveries have the numbers first … last of each entity, in order.
+func (h *harness) wantDelivered(all []annals.Delivery, first, last annals.SeqNr, ids ...annals.PersistenceID) {
+	h.Helper()
+	byID := map[annals.PersistenceID][]annals.Event{}
+	for _, d := range all {
+		for _, e := range d.Events {
+			byID[e.ID] = append(byID[e.ID], e)
+		}
+	}
+	for _, id := range ids {
+		h.wantEvents(fmt.Sprintf("deliveries of %q", id), byID[id], id, first, last)
+	}
+}
+
+// populated writes n events to each of some entities, one by one.
+func (h *harness) populated(entities, n int) (ids []annals.PersistenceID) {
+	h.Helper()
+	for range entities {
+		ids = append(ids, h.id())
+	}
+	h.more(ids, 0, n)
+	return ids
+}
+
+// more writes n events after number after to each of ids.
+func (h *harness) more(ids []annals.PersistenceID, after annals.SeqNr, n int) {
+	h.Helper()
+	for i := range n {
+		for _, id := range ids {
+			h.append(h.commit(id, after+annals.SeqNr(i), 1))
+		}
+	}
+}
+
+func subscribed(h *harness) {
+	const entities = 12
+	ids := h.populated(entities, 5)
+	c := h.subscribe(h.patience(), "s", annals.Filter{})
+	all := c.deliveries(5 * entities)
+	h.wantDelivered(all, 1, 5, ids...)
+	h.ack(all...)
+	h.ack(all...) // it can be repeated
+	writing := make(chan struct{})
+	go func() { // the loop waits
+		defer close(writing)
+		h.more(ids, 5, 2)
+	}()
+	all = c.deliveries(2 * entities)
+	<-writing
+	h.wantDelivered(all, 6, 7, ids...)
+	h.ack(all...)
+	c.stop()
+	h.more(ids, 7, 1)
+	all = h.subscribe(h.patience(), "s", annals.Filter{}).deliveries(entities)
+	h.wantDelivered(all, 8, 8, ids...)
+}
+
+func unacknowledged(h *harness) {
+	ids := h.populated(12, 3)
+	c := h.subscribe(h.patience(), "s", annals.Filter{})
+	all := c.deliveries(36)
+	c.stop()
+	h.wantDelivered(all, 1, 3, ids...)
+	h.more(ids, 3, 1)
+	c = h.subscribe(h.patience(), "s", annals.Filter{})
+	c.wantFirst("after deliveries without an acknowledgement")
+	c.stop()
+	all = h.subscribe(h.patience(), "s", annals.Filter{}).deliveries(48)
+	h.wantDelivered(all, 1, 4, ids...)
+	h.ack(all...)
+}
+
+// wantFirst checks that the next delivery begins with number 1 of an entity. The case ends when it does not.
+func (c *consumer) wantFirst(when string) {
+	c.h.Helper()
+	if e := c.delivery().Events[0]; e.SeqNr != 1 {
+		c.h.Fatalf("next delivery %s: got number %d of %q, want 1", when, e.SeqNr, e.ID)
+	}
+}
+
+// acknowledgedOutOfOrder acknowledges the second delivery of an entity, not the first.
+func acknowledgedOutOfOrder(h *harness) {
+	ids := h.populated(1, 1)
+	c := h.subscribe(h.patience(), "s", annals.Filter{})
+	first := c.delivery()
+	h.more(ids, 1, 1)
+	second := c.delivery()
+	h.wantDelivered([]annals.Delivery{first}, 1, 1, ids...)
+	h.wantDelivered([]annals.Delivery{second}, 2, 2, ids...)
+	h.ack(second)
+	c.stop()
+	h.more(ids, 2, 1)
+	h.subscribe(h.patience(), "s", annals.Filter{}).wantFirst("after one that was not acknowledged, and a later one that was")
+}
+
+func sharedSubscription(h *harness) {
+	const loops, entities, each = 2, 16, 6
+	ids := h.populated(entities, each)
+	h.wantDelivered(h.subscribe(h.patience(), "other", annals.Filter{}).deliveries(entities*each), 1, each, ids...)
+	ctx, cancel := context.WithCancel(h.patience())
+	defer cancel()
+	var mu sync.Mutex
+	seen := map[annals.PersistenceID]annals.SeqNr{} // the highest number
+	total := 0
+	errs := make([]error, loops)
+	all := make(chan struct{})
+	var done sync.WaitGroup
+	for i := range loops {
+		done.Go(func() {
+			handled := 0
+			for d, err := range h.store.(annals.Subscriber).Subscribe(ctx, "s", annals.Filter{}) {
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				if handled++; i == 0 && handled == 3 {
+					return // without an acknowledgement: the other loop gets these again
+				}
+				mu.Lock()
+				for _, e := range d.Events {
+					switch was := seen[e.ID]; {
+					case e.SeqNr == was+1:
+						seen[e.ID]++
+						if total++; total == entities*(each+1) {
+							close(all)
+						}
+					case e.SeqNr > was:
+						h.Errorf("deliveries of %q: got number %d after %d", e.ID, e.SeqNr, was)
+					}
+				}
+				mu.Unlock()
+				if err := d.Ack(ctx); err != nil {
+					errs[i] = err
+					return
+				}
+			}
+		})
+	}
+	h.more(ids, each, 1)
+	select {
+	case <-all:
+	case <-ctx.Done():
+	}
+	cancel()
+	done.Wait()
+	if total != entities*(each+1) {
+		h.Errorf("%d loops of one name: got %d of %d events", loops, total, entities*(each+1))
+	}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			h.Errorf("a loop of a subscription: got error %v, want the end of its context", err)
+		}
+	}
+}
+
+func filteredSubscription(h *harness) {
+	thing, other := h.idOf("Thing"), h.idOf("Other")
+	filters := []annals.Filter{{Type: "Thing"}, {Type: "Thing", Slices: annals.SliceRange{From: thing.Slice(), To: thing.Slice() + 1}}}
+	if h.caps.TagQueries {
+		filters = append(filters, annals.Filter{Tag: "green"})
+	}
+	for after := range annals.SeqNr(4) {
+		for _, id := range []annals.PersistenceID{thing, other} {
+			c := h.commit(id, after, 1)
+			if h.caps.Tags && id == thing {
+				c.Events[0].Tags = []string{"apple", "green"}
+			}
+			h.append(c)
+		}
+	}
+	for i, f := range filters {
+		all := h.subscribe(h.patience(), fmt.Sprintf("s%d", i), f).deliveries(4)
+		h.wantDelivered(all, 1, 4, thing)
+		for _, d := range all {
+			if slices.ContainsFunc(d.Events, func(e annals.Event) bool { return e.ID != thing }) {
+				h.Errorf("deliveries of %+v: got an event of another entity", f)
+			}
+		}
+	}
+}
+
+func invalidSubscriptions(h *harness) {
+	if !h.caps.EventQueries {
+		return
+	}
+	op := operation{name: "subscribe"}
+	refused := func(name string, f annals.Filter) {
+		h.Helper()
+		_, err := collect(h.store.(annals.Subscriber).Subscribe(h.ctx, name, f))
+		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("of %q with the filter %+v", name, f))
+	}
+	refused("", annals.Filter{})
+	refused("s", annals.Filter{After: annals.Offset{SeqNr: 1}})
+	refused("s", annals.Filter{Behind: 1})
+	refused("s", annals.Filter{Limit: 1})
+	refused("s", annals.Filter{Slices: annals.SliceRange{From: 5, To: 4}})
+}
+
+func subscriptionEnds(h *harness) {
+	op := operation{name: "subscribe"}
+	h.populated(3, 1)
+	ctx, cancel := context.WithCancel(h.ctx)
+	c := h.subscribe(ctx, "s", annals.Filter{})
+	all := c.deliveries(3)
+	cancel()
+	_, err, _ := c.next()
+	h.wantNamed(err, annals.ErrUnavailable, op, "whose context ends")
+	h.wantKind(err, context.Canceled, "subscribe with an ended context")
+	for _, d := range all {
+		h.wantKind(d.Ack(h.ctx), annals.ErrFenced, "acknowledge when the loop has ended")
+	}
+	c = h.subscribe(h.ctx, "s", annals.Filter{})
+	all = c.deliveries(3)
+	ended := make(chan error)
+	go func() {
+		_, err, _ := c.next()
+		ended <- err
+	}()
+	h.closeWithin("a loop of a subscription that waits")
+	select {
+	case err := <-ended:
+		h.wantNamed(err, annals.ErrClosed, op, "of a store that is closed")
+	case <-time.After(stuck):
+		h.Fatalf("subscribe of a closed store: got no end within %v", stuck)
+	}
+	h.wantKind(all[0].Ack(h.ctx), annals.ErrClosed, "acknowledge when the store is closed")
+}
