@@ -2,6 +2,7 @@
 // states. A read model shows all threads of an account.
 //
 //	groupchat serve [-listen 127.0.0.1:8080] [-store sqlite:groupchat.db] [-readmodel sqlite:readmodel.db]
+//	groupchat rebuild [-store sqlite:groupchat.db] [-readmodel sqlite:readmodel.db]
 //	groupchat demo
 //
 // demo starts a server, posts messages under load, kills the server and shows that nothing is lost.
@@ -30,6 +31,7 @@ var stores = annals.Openers{
 }
 
 const usage = `usage: groupchat serve [-listen address] [-store url] [-readmodel url]
+       groupchat rebuild [-store url] [-readmodel url]
        groupchat demo  [-threads n] [-clients n] [-load duration] [-store url]`
 
 // errUsage ends the program after the usage has been printed.
@@ -49,7 +51,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, log io.Writer) error {
-	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{"serve": serve, "demo": demo}
+	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{"serve": serve, "rebuild": rebuild, "demo": demo}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](ctx, args[1:], out, log)
 	}

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -9,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/examples/groupchat/readmodel"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqlitestore"
 )
 
 // The read model, request by request. It is in SQLite, and the events are in memory.
@@ -146,6 +152,56 @@ func TestReadModelElsewhere(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A rebuild while a server runs repairs what is wrong.
+func TestRebuildWhileServing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ store, reads string }{
+		"sqlite":             {sqliteIn(t.TempDir()), ""},
+		"dynamodb in sqlite": {dynamoDB(t) + "&index=slices", sqliteIn(t.TempDir())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, stop := serving(t, c.store, "-readmodel", c.reads)
+			service := newClient(url, 1)
+			for n := range 3 {
+				if err := service.create(t.Context(), fmt.Sprint("t-", n), "ann", "go"); err != nil {
+					t.Error(err)
+				}
+			}
+			awaitThreads(t, service, 3)
+			database, err := readStores.Open(t.Context(), cmp.Or(c.reads, c.store))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer database.Close()
+			err = database.(*sqlitestore.Store).InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, _ annals.Store) error {
+				_, err := tx.ExecContext(ctx, `DELETE FROM chat_member`)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitThreads(t, service, 0)
+			var out strings.Builder
+			if err := run(t.Context(), []string{"rebuild", "-store", c.store, "-readmodel", c.reads}, &out, io.Discard); err != nil || out.String() != "the read model is rebuilt\n" {
+				t.Errorf("%v, %s", err, out.String())
+			}
+			awaitThreads(t, service, 3)
+			if err := service.create(t.Context(), "t-3", "ann", "go on"); err != nil {
+				t.Error(err)
+			}
+			awaitThreads(t, service, 4)
+			service.close()
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := run(t.Context(), []string{"rebuild", "-store", "mem:"}, io.Discard, io.Discard); err == nil {
+		t.Error("a temporary read model was rebuilt")
 	}
 }
 

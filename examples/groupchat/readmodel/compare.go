@@ -39,7 +39,7 @@ func (m *Model) Compare(ctx context.Context, journal annals.Store) (Totals, erro
 		total.add(want)
 	}
 	n := 0
-	err := m.read(ctx, func(scan scan) error { return scan(&n) }, `SELECT count(*) FROM chat_thread WHERE generation = `+current)
+	err := m.read(ctx, func(scan scan) error { return scan(&n) }, `SELECT count(*) FROM chat_thread WHERE generation = `+currentGeneration)
 	if err == nil && n != total.Threads {
 		err = fmt.Errorf("the read model differs from the journal: it has %d threads, not %d", n, total.Threads)
 	}
@@ -75,7 +75,7 @@ func (m *Model) thread(ctx context.Context, id string) (c contents, err error) {
 		err := scan(&r.name, &r.members, &r.posted, &r.messages)
 		c.rows = append(c.rows, r)
 		return err
-	}, `SELECT name, members, posted, messages FROM chat_thread WHERE generation = `+current+` AND thread = $1`, id)
+	}, `SELECT name, members, posted, messages FROM chat_thread WHERE generation = `+currentGeneration+` AND thread = $1`, id)
 	if err == nil {
 		c.members, _, err = m.Members(ctx, id, "", math.MaxInt32)
 	}

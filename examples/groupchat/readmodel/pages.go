@@ -39,7 +39,7 @@ type Unread struct {
 
 const selectThreads = `SELECT t.thread, t.name, t.members, t.messages, m.role, m.read_to, m.unread FROM chat_member m
 	JOIN chat_thread t ON t.generation = m.generation AND t.thread = m.thread
-	WHERE m.generation = ` + current + ` AND m.account = $1`
+	WHERE m.generation = ` + currentGeneration + ` AND m.account = $1`
 
 // Threads returns the threads of an account after the thread with the id after, in the order of their ids, at most limit of them. more
 // says that others follow.
@@ -65,7 +65,7 @@ func (m *Model) Members(ctx context.Context, thread, after string, limit int) (p
 	return pageOf(ctx, m, limit, func(scan scan, m *Member) error {
 		return scan(&m.Account, &m.Role, &m.ReadTo, &m.Unread)
 	}, `SELECT account, role, read_to, unread FROM chat_member
-		WHERE generation = `+current+` AND thread = $1 AND account > $2 ORDER BY account LIMIT $3`, thread, after)
+		WHERE generation = `+currentGeneration+` AND thread = $1 AND account > $2 ORDER BY account LIMIT $3`, thread, after)
 }
 
 // Messages returns the messages of a thread after a position, in the order of posting, as Threads does.
@@ -76,14 +76,14 @@ func (m *Model) Messages(ctx context.Context, thread string, after, limit int) (
 		m.At = time.UnixMicro(at).UTC()
 		return err
 	}, `SELECT position, id, sender, text, edited, at FROM chat_message
-		WHERE generation = `+current+` AND thread = $1 AND position > $2 ORDER BY position LIMIT $3`, thread, after)
+		WHERE generation = `+currentGeneration+` AND thread = $1 AND position > $2 ORDER BY position LIMIT $3`, thread, after)
 }
 
 // Unread returns how much an account has not read in all of its threads.
 func (m *Model) Unread(ctx context.Context, account string) (u Unread, err error) {
 	err = m.read(ctx, func(scan scan) error { return scan(&u.Threads, &u.Messages) },
 		`SELECT count(*), CAST(COALESCE(sum(unread), 0) AS BIGINT) FROM chat_member
-		WHERE generation = `+current+` AND account = $1 AND unread > 0`, account)
+		WHERE generation = `+currentGeneration+` AND account = $1 AND unread > 0`, account)
 	return u, err
 }
 

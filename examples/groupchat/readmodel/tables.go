@@ -26,5 +26,5 @@ var tables = []string{
 	`CREATE UNIQUE INDEX IF NOT EXISTS chat_message_id ON chat_message (generation, thread, id)`,
 }
 
-// current is the generation that is read.
-const current = `(SELECT current FROM chat_generation WHERE id = 1)`
+// currentGeneration is the generation that is read.
+const currentGeneration = `(SELECT current FROM chat_generation WHERE id = 1)`
