@@ -76,7 +76,10 @@ func (id PersistenceID) Slice() int {
 }
 
 // SliceRange is the slices From ≤ s < To. The zero SliceRange is all of them.
-type SliceRange struct{ From, To int }
+type SliceRange struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
 
 // SliceRanges divides all slices into n ranges of nearly equal size. An n below 1 counts as 1, one above SliceCount as SliceCount.
 func SliceRanges(n int) []SliceRange {

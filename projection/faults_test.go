@@ -167,3 +167,10 @@ func (s breakingJournal) Replay(ctx context.Context, id annals.PersistenceID, fr
 		}
 	}
 }
+
+// kill has all calls fail until revive.
+func (b *breaks) kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dead = true
+}

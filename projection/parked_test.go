@@ -335,3 +335,30 @@ func TestMostParkedEntities(t *testing.T) {
 		t.Errorf("%d are parked", n)
 	}
 }
+
+// An entity is parked together with the position, not when the position is saved the next time. So are later events that wait.
+func TestParkingSavesThePosition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		var f failing
+		f.set("T|1/1")
+		running(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))
+		time.Sleep(time.Minute)
+		add(t, in.store, 1, 1, 1)
+		time.Sleep(100 * time.Millisecond)
+		c := Open(in.store, "p")
+		equal(t, "parked", parked(t, c), []string{"T|1/1"})
+		add(t, in.store, 1, 1, 1)
+		time.Sleep(100 * time.Millisecond)
+		if s := status(t, c, in.store); s.Lag != 0 {
+			t.Errorf("lag %d", s.Lag)
+		}
+		f.set()
+		if err := c.Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		in.check(t, in.store)
+	})
+}

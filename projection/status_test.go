@@ -1,0 +1,118 @@
+package projection_test
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+	. "github.com/annals-go/annals/projection"
+)
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, source := inMemory(memstore.New()), memstore.New() // the events are elsewhere
+		c := Open(in.store, "p")
+		var f failing
+		f.set("T|2/2")
+		add(t, source, 1, 8, 3)
+		catchUp(t, must(t)(in.once("p", source, f.handle, Options{OnError: park, Logger: silent})))
+		time.Sleep(time.Minute)
+		s := status(t, c, source)
+		if s.Name != "p" || s.Type != "T" || s.Tag != "" || s.Paused || len(s.Ranges) != 4 || s.Parked != 1 || s.Lag != 0 || s.LagTime != 0 {
+			t.Errorf("after catching up: %+v", s)
+		}
+		for _, x := range s.Ranges {
+			if x.Runner != "" || x.Epoch == 0 || x.Through.Time.IsZero() || x.Lag != 0 {
+				t.Errorf("after catching up: %+v", x)
+			}
+		}
+		add(t, source, 1, 8, 2)
+		newest, err := source.Query().Newest(t.Context(), annals.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		add(t, source, 5, 5, 1)
+		s = status(t, c, source)
+		lag := 0
+		for _, x := range s.Ranges {
+			lag += x.Lag
+		}
+		if s.Lag != 17 || lag != 17 || s.LagAtLeast || s.LagTime < time.Minute || s.LagTime > time.Minute+time.Second || s.Newest.ID != "T|5" || s.Newest.Compare(newest) <= 0 {
+			t.Errorf("with events that wait: %+v", s)
+		}
+		running(t, must(t)(in.once("p", source, f.handle, Options{OnError: park, Logger: silent})))
+		time.Sleep(time.Minute)
+		s = status(t, c, source)
+		if s.Lag != 0 || s.Ranges[0].Runner == "" {
+			t.Errorf("with a runner: %+v", s)
+		}
+	})
+}
+
+// Events beyond the position that were handled, because those of other entities were late, are not part of the lag.
+func TestStatusCountsNoHandledEvent(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent, Ranges: 1})))
+	add(t, in.store, 1, 2, 3)
+	var second []annals.Offset
+	for e, err := range in.store.Journal().Replay(t.Context(), "T|2", 1, 2) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		second = append(second, e.Offset())
+	}
+	if err := in.store.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Offsets: second}); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(t, Open(in.store, "p"), in.store); s.Lag != 4 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestStatusCountsToABound(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent})))
+	add(t, in.store, 1, 1, 2500)
+	if s := status(t, Open(in.store, "p"), in.store); s.Lag != 2500 || s.LagAtLeast {
+		t.Errorf("lag %d, at least %v", s.Lag, s.LagAtLeast)
+	}
+	add(t, in.store, 1, 1, 1)
+	if s := status(t, Open(in.store, "p"), in.store); s.Lag != 2500 || !s.LagAtLeast {
+		t.Errorf("lag %d, at least %v", s.Lag, s.LagAtLeast)
+	}
+}
+
+// The names in the JSON of what Control returns are stable.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for want, v := range map[string]any{
+		`{"name":"p","type":"T","tag":"x","paused":true,"ranges":[{"slices":{"from":0,"to":512},"runner":"r","epoch":2,` +
+			`"through":{"time":"2026-01-02T03:04:05.000006Z","id":"T|1","seqNr":3},"lag":4,"lagTime":5}],"parked":6,"lag":7,"lagAtLeast":true,` +
+			`"lagTime":8,"newest":{"time":"2026-01-02T03:04:05.000006Z","id":"T|1","seqNr":3}}`: Status{
+			Name: "p", Type: "T", Tag: "x", Paused: true, Parked: 6, Lag: 7, LagAtLeast: true, LagTime: 8,
+			Newest: annals.Offset{Time: at, ID: "T|1", SeqNr: 3},
+			Ranges: []RangeStatus{{
+				Slices: annals.SliceRange{From: 0, To: 512}, Runner: "r", Epoch: 2,
+				Through: annals.Offset{Time: at, ID: "T|1", SeqNr: 3}, Lag: 4, LagTime: 5,
+			}},
+		},
+		`{"id":"T|1","from":2,"time":"2026-01-02T03:04:05.000006Z","kind":"constraint","error":"*errors.errorString",` +
+			`"since":"2026-01-02T03:04:05.000006Z","tries":1,"retry":true,"discardTo":4}`: ParkedEntity{
+			ID: "T|1", From: 2, Time: at, Kind: "constraint", Error: "*errors.errorString", Since: at, Tries: 1, Retry: true, DiscardTo: 4,
+		},
+	} {
+		got, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "JSON", string(got), want)
+	}
+}
