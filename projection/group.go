@@ -38,7 +38,7 @@ type work func(ctx context.Context, r annals.SliceRange, epoch int64) error
 // run takes part in the group until ctx ends, which is not an error, or until a work fails. It calls work on a goroutine for each range
 // that this runner holds, and returns after all of them.
 func (g *group) run(ctx context.Context, work work) error {
-	m := &member{group: g, id: rand.Text()[:16], work: work, running: map[annals.SliceRange]task{}, ended: make(chan ending)}
+	m := newMember(g, work)
 	working, stop := context.WithCancel(ctx)
 	err := m.loop(working)
 	stop()
@@ -63,6 +63,10 @@ type member struct {
 	running map[annals.SliceRange]task // works that have not returned
 	ended   chan ending
 	wait    sync.WaitGroup
+}
+
+func newMember(g *group, work work) *member {
+	return &member{group: g, id: rand.Text()[:16], work: work, running: map[annals.SliceRange]task{}, ended: make(chan ending)}
 }
 
 // task is a work that has not returned.
