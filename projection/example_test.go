@@ -63,13 +63,13 @@ func ExampleExactlyOnce() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "chat.db"), sqlitestore.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }()
 	messages, err := countMessages(ctx, store)
 	if err != nil {
 		fmt.Println(err)

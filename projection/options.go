@@ -95,6 +95,7 @@ type Failure struct {
 // Verdict is what happens to an event whose handler has failed.
 type Verdict int
 
+// What happens to the event, and to the later ones.
 const (
 	Retry Verdict = iota // handle it again after at most half a second, for ever; the later events of its range wait
 	Skip                 // go on as if it had been handled
