@@ -224,6 +224,29 @@ func TestLatency(t *testing.T) {
 	})
 }
 
+// What a look at the head has missed, the next look from the floor finds when it is due, without a signal or a poll.
+func TestLateEventAfterTheLastSignal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		delay := func(n int) time.Duration { return []time.Duration{2500 * time.Millisecond, 0}[n] }
+		s := late.Watched{Store: late.New(late.Options{Lateness: 8 * time.Second, Fixed: true, Delay: delay})}
+		began := time.Now()
+		write(t, s, "T|1", 1)
+		time.AfterFunc(2400*time.Millisecond, func() { write(t, s, "T|2", 1) })
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: time.Hour})
+		for n := 0; n < 2; {
+			b, err := feed.Next(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(b.Events)
+		}
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
 // However often a store signals, a feed looks at most a hundred times a second.
 func TestSignalsAreShared(t *testing.T) {
 	t.Parallel()

@@ -118,6 +118,22 @@ func TestFeedOfAnEmptyStore(t *testing.T) {
 	})
 }
 
+// A feed whose last batch ended with a page says at once that there is no other page.
+func TestFeedEndsWithAPage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		write(t, s, "T|1", 1000)
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: time.Hour})
+		began := time.Now()
+		for i, want := range []int{1000, 0} {
+			if b, err := feed.Next(t.Context(), 1000); err != nil || len(b.Events) != want || b.CaughtUp != (i == 1) || time.Since(began) > 0 {
+				t.Errorf("batch %d: %d events, caught up %v, %v after %v", i, len(b.Events), b.CaughtUp, err, time.Since(began))
+			}
+		}
+	})
+}
+
 // Imported events whose times go back come each once: in the order of their numbers to a feed that knows the entity, in any order when
 // another feed goes on after each of them.
 func TestTimesThatGoBack(t *testing.T) {
