@@ -75,15 +75,31 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	return all, nil
 }
 
+// ownText reads the newest row of each of many entities.
+const ownText = `
+	SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
+	FROM unnest($2::int[], $3::text[]) AS asked (slice, id) JOIN {offset} o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
+	ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`
+
 // own reads the newest row of each of ids.
 func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {
 	slices, texts := idColumns(ids)
+	return readOwn(q.Query(ctx, v.s.fill(ownText), projection, slices, texts))
+}
+
+// queueOwn is own as a part of b.
+func (v offsets) queueOwn(b *pgx.Batch, projection string, ids []annals.PersistenceID, do func(map[annals.PersistenceID]annals.Offset)) {
+	slices, texts := idColumns(ids)
+	b.Queue(v.s.fill(ownText), projection, slices, texts).Query(func(rows pgx.Rows) error {
+		own, err := readOwn(rows, nil)
+		do(own)
+		return err
+	})
+}
+
+func readOwn(rows pgx.Rows, err error) (map[annals.PersistenceID]annals.Offset, error) {
 	own := map[annals.PersistenceID]annals.Offset{}
-	err := eachOffset(ctx, q, func(o annals.Offset) { own[o.ID] = o }, v.s.fill(`
-		SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-		FROM unnest($2::int[], $3::text[]) AS asked (slice, id) JOIN {offset} o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
-		ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, slices, texts)
-	return own, err
+	return own, readOffsets(rows, err, func(o annals.Offset) { own[o.ID] = o })
 }
 
 // eachOffset runs a query for times, numbers and ids on the connection for reads.
@@ -95,6 +111,11 @@ func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql strin
 // eachOffset is the method for any connection. It does not count the request: a write counts its requests as one.
 func eachOffset(ctx context.Context, q querier, do func(annals.Offset), sql string, args ...any) error {
 	rows, err := q.Query(ctx, sql, args...)
+	return readOffsets(rows, err, do)
+}
+
+// readOffsets decodes rows of times, numbers and ids.
+func readOffsets(rows pgx.Rows, err error, do func(annals.Offset)) error {
 	if err != nil {
 		return err
 	}
@@ -124,7 +145,13 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 }
 
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
-	ranges, err := v.lockRanges(ctx, tx, p.Projection, p.Slices)
+	var newest time.Time
+	for _, o := range p.Offsets {
+		if o.Time.After(newest) {
+			newest = o.Time
+		}
+	}
+	ranges, own, err := v.lockAndRead(ctx, tx, p.Projection, p.Slices, position.IDs(p.Offsets))
 	if err != nil {
 		return err
 	}
@@ -132,23 +159,11 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	if err != nil {
 		return err
 	}
-	var ids []annals.PersistenceID
-	var newest time.Time
-	for _, o := range p.Offsets {
-		ids = append(ids, o.ID)
-		if o.Time.After(newest) {
-			newest = o.Time
-		}
-	}
-	own, err := v.own(ctx, tx, p.Projection, ids)
-	if err != nil {
-		return err
-	}
 	news, err := ranges.News(p, own)
 	if err != nil {
 		return err
 	}
-	ids = slices.Sorted(maps.Keys(news))
+	ids := slices.Sorted(maps.Keys(news))
 	sliceColumn, idColumn := idColumns(ids)
 	seqNrs, times := make([]int64, len(ids)), make([]time.Time, len(ids))
 	for i, id := range ids {

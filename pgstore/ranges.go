@@ -22,17 +22,42 @@ const rangeColumns = `slice_from, slice_to, epoch, through_time, through_seq_nr,
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
 func (v offsets) lockRanges(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange) (position.Ranges, error) {
+	ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil)
+	return ranges, err
+}
+
+// lockAndRead is lockRanges, and reads the newest row of each of ids after it has locked. Where the slices have a row of their own this is one
+// request.
+func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID) (ranges position.Ranges, own map[annals.PersistenceID]annals.Offset, err error) {
 	from, to := r.Bounds()
+	if v.s.epoch.exists() {
+		var b pgx.Batch
+		b.Queue(v.s.fill(`
+			SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
+				AND NOT EXISTS (SELECT FROM {epoch} other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
+					AND (other.slice_from, other.slice_to) <> ($2, $3))
+			FOR UPDATE`, "{range}", rangeColumns), projection, from, to).Query(func(rows pgx.Rows) (err error) {
+			ranges, err = readRanges(rows, nil)
+			return err
+		})
+		if len(ids) > 0 {
+			v.queueOwn(&b, projection, ids, func(read map[annals.PersistenceID]annals.Offset) { own = read })
+		}
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil || len(ranges) == 1 {
+			return ranges, own, err
+		}
+	}
+	if ranges, err = v.lockOverlapping(ctx, tx, projection, from, to); err != nil {
+		return nil, nil, err
+	}
+	own, err = v.own(ctx, tx, projection, ids)
+	return ranges, own, err
+}
+
+// lockOverlapping locks the slices from ≤ s < to and the rows that overlap them, and returns the rows.
+func (v offsets) lockOverlapping(ctx context.Context, tx pgx.Tx, projection string, from, to int) (position.Ranges, error) {
 	if !v.s.epoch.exists() {
 		return nil, lockSlices(ctx, tx, projection, from, to)
-	}
-	own, err := readRanges(tx.Query(ctx, v.s.fill(`
-		SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
-			AND NOT EXISTS (SELECT FROM {epoch} other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
-				AND (other.slice_from, other.slice_to) <> ($2, $3))
-		FOR UPDATE`, "{range}", rangeColumns), projection, from, to))
-	if err != nil || len(own) == 1 {
-		return own, err
 	}
 	for first, end := from, to; ; {
 		overlapping, err := v.ranges(ctx, tx, projection, first, end, "")

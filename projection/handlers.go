@@ -132,14 +132,30 @@ const unknownEvent = -1
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// each calls handle for each of es.
+// each calls handle for each of es. Its error is a *failure.
 func each[E any](es []Envelope[E], handle func(e Envelope[E]) error) error {
-	for i, e := range es {
-		if failed := contain(es[i:i+1], func() error { return handle(e) }); failed != nil {
-			return &failure{i, failed.err}
+	return containEach("handle event", es, func(e Envelope[E]) annals.PersistenceID { return e.ID }, func(i int) error { return handle(es[i]) })
+}
+
+// containEach calls fn with the number of each of es in turn until one fails, all on one goroutine, with its panics contained. Its error is a
+// *failure.
+func containEach[T any](op string, es []T, id func(T) annals.PersistenceID, fn func(i int) error) error {
+	at := 0
+	err := panics.Contain("", "", func() error {
+		for ; at < len(es); at++ {
+			if err := fn(at); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err == nil {
+		return nil
 	}
-	return nil
+	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" { //nolint:errorlint // of Contain itself
+		p.Op, p.ID = op, id(es[at])
+	}
+	return &failure{at, err}
 }
 
 // contain runs the handler of es, with its panics contained.

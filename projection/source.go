@@ -3,7 +3,6 @@ package projection
 import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/internal/panics"
 )
 
 // Source says which events a projection follows, and what they are.
@@ -23,14 +22,10 @@ type Envelope[E any] struct {
 // decode returns the envelopes of events. Its error is a *failure.
 func (s Source[E]) decode(events []annals.Event) ([]Envelope[E], error) {
 	all := make([]Envelope[E], len(events))
-	for i, e := range events {
-		all[i].Event = e
-		if err := panics.Contain("decode event", e.ID, func() (err error) {
-			all[i].Value, err = s.Codec.Decode(e.Payload)
-			return err
-		}); err != nil {
-			return nil, &failure{i, err}
-		}
-	}
-	return all, nil
+	err := containEach("decode event", events, func(e annals.Event) annals.PersistenceID { return e.ID }, func(i int) (err error) {
+		all[i].Event = events[i]
+		all[i].Value, err = s.Codec.Decode(events[i].Payload)
+		return err
+	})
+	return all, err
 }

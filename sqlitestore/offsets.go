@@ -118,8 +118,8 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 		return err
 	}
 	own := map[annals.PersistenceID]annals.Offset{}
-	for _, o := range p.Offsets {
-		if own[o.ID], err = storedOffset(ctx, t.statements, p.Projection, o.ID); err != nil {
+	for _, id := range position.IDs(p.Offsets) {
+		if own[id], err = storedOffset(ctx, t.statements, p.Projection, id); err != nil {
 			return err
 		}
 	}

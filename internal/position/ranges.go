@@ -123,6 +123,16 @@ func (rs Ranges) Handled(id annals.PersistenceID, own annals.Offset) annals.Offs
 	return own
 }
 
+// IDs returns the entities of offsets, each once, sorted.
+func IDs(offsets []annals.Offset) []annals.PersistenceID {
+	ids := make([]annals.PersistenceID, len(offsets))
+	for i, o := range offsets {
+		ids[i] = o.ID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // News returns the offsets to store for the entities of p, whose stored offsets are own, or ErrConflict as p.Once says. rs is what was
 // stored before p. The offsets of one entity may be in any order: the highest number and the latest time of them count.
 func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Offset) (map[annals.PersistenceID]annals.Offset, error) {
