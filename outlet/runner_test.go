@@ -1,9 +1,12 @@
 package outlet_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -124,5 +127,45 @@ func TestCrashBeforeSave(t *testing.T) {
 		if repeats := b.complete(t, 4, 5); repeats != 6 {
 			t.Errorf("%d repeats, want 6", repeats)
 		}
+	})
+}
+
+// A message that the broker refuses is parked with the later events of its entity; the others are published.
+func TestRefusedMessageIsParked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		write(t, s, 3, 4)
+		var refuses atomic.Bool
+		refuses.Store(true)
+		b := &broker{fail: func(m *message.Message) error {
+			if refuses.Load() && m.Metadata.Get(outlet.HeaderPersistenceID) == "Order|1" && m.Metadata.Get(outlet.HeaderSequenceNumber) == "2" {
+				return errors.New("too large")
+			}
+			return nil
+		}}
+		r := runner(t, s, b, projection.Options{OnError: func(context.Context, projection.Failure) projection.Verdict { return projection.Park }})
+		if err := r.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := b.published(t, "orders")
+		for _, want := range []string{"Order|0 4", "Order|1 1", "Order|2 4"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("not published: %s", want)
+			}
+		}
+		for _, parked := range []string{"Order|1 2", "Order|1 3", "Order|1 4"} {
+			if slices.Contains(got, parked) {
+				t.Errorf("published although parked: %s", parked)
+			}
+		}
+		refuses.Store(false)
+		if err := r.Control().Retry(t.Context(), "Order|1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.complete(t, 3, 4)
 	})
 }
