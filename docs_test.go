@@ -99,6 +99,7 @@ func TestGuides(t *testing.T) {
 		{"cleanup.md", []string{"cleanup"}, 4},
 		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
+		{"following-events.md", []string{"query"}, 4},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 		{"../../outlet/README.md", []string{"outlet"}, 1},
