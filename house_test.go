@@ -39,7 +39,7 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "query", may: "root internal/backoff"},
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query internal/backoff internal/panics"},
+	{pkg: "projection", may: "root codec query internal/backoff internal/panics internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics"},
@@ -59,7 +59,7 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
-	{pkg: "internal/progress", may: "root"}, // for hosts
+	{pkg: "internal/progress", may: "root"}, // for hosts and projections
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores

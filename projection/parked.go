@@ -11,6 +11,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 const (
@@ -43,7 +45,7 @@ type parkedEntities map[annals.PersistenceID]ParkedEntity
 var parkedCodec = codec.JSON[parkedEntities]("annals.parked")
 
 func parkedOf(projection string) document[parkedEntities] {
-	return document[parkedEntities]{annals.NewPersistenceID("annals.parked", projection), parkedCodec}
+	return document[parkedEntities]{progress.ParkedID(projection), parkedCodec}
 }
 
 // sorted returns the entities in the order of their ids.
@@ -72,7 +74,7 @@ func (x ParkedEntity) offset() annals.Offset {
 // failed is x after its event e failed with err.
 func (x ParkedEntity) failed(e annals.Event, err error, text func(error) string) ParkedEntity {
 	x.ID, x.From, x.Time = e.ID, e.SeqNr, e.Time
-	x.Kind, x.Error = kindOf(err), cutText(text(err))
+	x.Kind, x.Error = kindOf(err), textOf(err, text)
 	x.Retry, x.DiscardTo = false, 0
 	return x
 }
@@ -106,6 +108,11 @@ func typeOf(err error) string {
 	}
 }
 
-func cutText(s string) string {
+// textOf returns what text, the user's, makes of err.
+func textOf(err error, text func(error) string) string {
+	var s string
+	if panics.Contain("make the text of an error", "", func() error { s = text(err); return nil }) != nil {
+		s = typeOf(err)
+	}
 	return strings.ToValidUTF8(s[:min(len(s), maxErrorText)], "")
 }

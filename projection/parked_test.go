@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
@@ -289,7 +290,7 @@ func TestOrdersAboutWhatIsNotParked(t *testing.T) {
 func TestTextOfParkedErrors(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 200) + "\xff"
-	for _, text := range []func(error) string{nil, error.Error} {
+	for i, text := range []func(error) string{nil, error.Error, func(error) string { panic("text") }} {
 		in := inMemory(memstore.New())
 		add(t, in.store, 1, 1, 3)
 		catchUp(t, must(t)(in.once("p", in.store, func(envelope) error {
@@ -300,7 +301,7 @@ func TestTextOfParkedErrors(t *testing.T) {
 			t.Fatalf("parked are %+v, %v", all, err)
 		}
 		want := "*errors.errorString"
-		if text != nil {
+		if i == 1 {
 			want = "secret " + strings.Repeat("é", 124)
 		}
 		equal(t, "text", all[0].Error, want)
@@ -361,4 +362,32 @@ func TestParkingSavesThePosition(t *testing.T) {
 		time.Sleep(time.Minute)
 		in.check(t, in.store)
 	})
+}
+
+// A cleaner and a host that wait for the projection do not delete the events that wait.
+func TestWaitingEventsAreNotDeleted(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	add(t, in.store, 1, 3, 3)
+	var f failing
+	f.set("T|2/2")
+	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))
+	c, err := cleanup.New(in.store, cleanup.Options{Projections: []string{"p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeleteEvents(t.Context(), cleanup.IDs("T|1", "T|2", "T|3"), annals.MaxSeqNr); !errors.Is(err, annals.ErrUnavailable) {
+		t.Errorf("the parked entity was cleaned: %v", err)
+	}
+	f.set()
+	if err := Open(in.store, "p").Retry(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{Logger: silent})))
+	if n := len(in.count(t)); n != 9 {
+		t.Errorf("%d events were handled, want 9", n)
+	}
+	if _, err := c.DeleteEvents(t.Context(), cleanup.IDs("T|2"), annals.MaxSeqNr); err != nil {
+		t.Error(err)
+	}
 }

@@ -22,6 +22,14 @@ func Handled(ctx context.Context, s annals.Store, projections []string, id annal
 		if err != nil {
 			return 0, name, err
 		}
+		// The position has passed the events of a parked entity, which wait to be handled.
+		from, err := parkedFrom(ctx, s, name, id)
+		if err != nil {
+			return 0, name, err
+		}
+		if from > 0 {
+			last = min(last, from-1)
+		}
 		if last < n {
 			n, behind = last, name
 		}

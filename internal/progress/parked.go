@@ -1,0 +1,33 @@
+package progress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/annals-go/annals"
+)
+
+// ParkedID is the id of the durable state with the parked entities of a projection: JSON, an object by entity, whose "from" is the number of
+// the first event that waits.
+func ParkedID(projection string) annals.PersistenceID {
+	return annals.NewPersistenceID("annals.parked", projection)
+}
+
+// parkedFrom returns the number of the first event of id that waits because the entity is parked; 0 when it is not.
+func parkedFrom(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) (annals.SeqNr, error) {
+	if !s.Capabilities().States {
+		return 0, nil
+	}
+	state, ok, err := s.States().Get(ctx, ParkedID(projection))
+	if err != nil || !ok {
+		return 0, err
+	}
+	var parked map[annals.PersistenceID]struct {
+		From annals.SeqNr `json:"from"`
+	}
+	if json.Unmarshal(state.Data, &parked) != nil {
+		return 0, &annals.Error{Op: "read parked entities", ID: ParkedID(projection), Kind: annals.ErrCorrupt, Err: errors.New("it is not the JSON of package projection")}
+	}
+	return parked[id].From, nil
+}
