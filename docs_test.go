@@ -97,6 +97,7 @@ func TestGuides(t *testing.T) {
 		{"../stores/postgres.md", []string{"pgstore"}, 5},
 		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
 		{"cleanup.md", []string{"cleanup"}, 4},
+		{"running-projections.md", []string{"projection"}, 7},
 		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
 		{"following-events.md", []string{"query"}, 4},

@@ -81,7 +81,10 @@ func (w *worker) park(ctx context.Context, e annals.Event, cause error, passed [
 			return nil
 		})
 	}
-	if _, err := w.r.deliver(ctx, s); err != nil {
+	switch _, err := w.r.deliver(ctx, s); {
+	case errors.Is(err, annals.ErrTooLarge):
+		return w.stop(e, fmt.Errorf("the parked entities do not fit into one state: %w", errors.Join(err, cause)))
+	case err != nil:
 		return err
 	}
 	w.parked[e.ID] = x
