@@ -144,7 +144,11 @@ func TestParkingUnderFaults(t *testing.T) {
 		for _, once := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, once %v", m.name, once), func(t *testing.T) {
 				t.Parallel()
-				for at, tripped := 1, true; tripped; at++ {
+				step := 1
+				if testing.Short() {
+					step = 5
+				}
+				for at, tripped := 1, true; tripped; at += step {
 					synctest.Test(t, func(t *testing.T) {
 						b := &breaks{mode: m, at: at}
 						parkUnderFaults(t, memstore.New(), b, once)
