@@ -33,7 +33,7 @@ func TestServersComeAndGo(t *testing.T) {
 				}
 			})
 		}
-		chatter(t, in, rand.New(rand.NewPCG(1, 2)))
+		chatter(t, in, rand.New(rand.NewPCG(1, 2)), 200)
 		if err := m.CatchUp(t.Context(), in, options); err != nil {
 			t.Fatal(err)
 		}

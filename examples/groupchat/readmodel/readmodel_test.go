@@ -180,7 +180,7 @@ func TestRowsAreTheFold(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	journal := memstore.New()
-	t.Logf("seed %d: %v", seed, chatter(t, journal, rand.New(rand.NewPCG(seed, 0))))
+	t.Logf("seed %d: %v", seed, chatter(t, journal, rand.New(rand.NewPCG(seed, 0)), 800))
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
 		feed(t, m, journal)
@@ -225,8 +225,8 @@ func execute(t *testing.T, m *Model, text string) {
 	}
 }
 
-// chatter sends random commands to a few threads and returns how many there are of each event.
-func chatter(t *testing.T, journal annals.Store, random *rand.Rand) map[string]int {
+// chatter sends so many random commands to a few threads and returns how many there are of each event.
+func chatter(t *testing.T, journal annals.Store, random *rand.Rand, commands int) map[string]int {
 	t.Helper()
 	threads, err := aggregate.New(journal, chat.Behavior, aggregate.Options{})
 	if err != nil {
@@ -240,32 +240,32 @@ func chatter(t *testing.T, journal annals.Store, random *rand.Rand) map[string]i
 			t.Fatal(err)
 		}
 	}
-	for range 800 {
-		executor, commands := account(), []chat.Command(nil)
+	for range commands {
+		executor, some := account(), []chat.Command(nil)
 		switch random.IntN(20) {
 		case 0, 1, 2:
-			commands = []chat.Command{chat.Create{Executor: executor, Name: "go"}, chat.AddMember{Executor: executor, Account: account(), Role: chat.Admin}}
+			some = []chat.Command{chat.Create{Executor: executor, Name: "go"}, chat.AddMember{Executor: executor, Account: account(), Role: chat.Admin}}
 		case 3:
-			commands = []chat.Command{chat.AddMember{Executor: executor, Account: account(), Role: chat.Member}}
+			some = []chat.Command{chat.AddMember{Executor: executor, Account: account(), Role: chat.Member}}
 		case 4:
-			commands = []chat.Command{chat.RemoveMember{Executor: executor, Account: account()}}
+			some = []chat.Command{chat.RemoveMember{Executor: executor, Account: account()}}
 		case 5:
-			commands = []chat.Command{chat.Rename{Executor: executor, Name: fmt.Sprint(random.Int())}}
+			some = []chat.Command{chat.Rename{Executor: executor, Name: fmt.Sprint(random.Int())}}
 		case 6:
 			if random.IntN(10) == 0 {
-				commands = []chat.Command{chat.Delete{Executor: executor}}
+				some = []chat.Command{chat.Delete{Executor: executor}}
 			}
 		case 7, 8, 9:
-			commands = []chat.Command{chat.MarkRead{Executor: executor, Position: 1 + random.IntN(20)}}
+			some = []chat.Command{chat.MarkRead{Executor: executor, Position: 1 + random.IntN(20)}}
 		case 10, 11:
-			commands = []chat.Command{chat.DeleteMessage{Executor: executor, ID: message()}}
+			some = []chat.Command{chat.DeleteMessage{Executor: executor, ID: message()}}
 		case 12, 13:
-			commands = []chat.Command{chat.Edit{Executor: executor, ID: message(), Text: fmt.Sprint(random.Int())}}
+			some = []chat.Command{chat.Edit{Executor: executor, ID: message(), Text: fmt.Sprint(random.Int())}}
 		default:
-			commands = []chat.Command{chat.Post{Executor: executor, ID: message(), Text: "hi"}}
+			some = []chat.Command{chat.Post{Executor: executor, ID: message(), Text: "hi"}}
 		}
 		thread := fmt.Sprintf("t-%d", random.IntN(5))
-		for _, c := range commands {
+		for _, c := range some {
 			if _, err := threads.Ask(t.Context(), thread, c); err != nil && !errors.As(err, new(*chat.Rejection)) {
 				t.Fatal(err)
 			}

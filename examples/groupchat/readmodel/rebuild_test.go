@@ -35,7 +35,7 @@ func TestRebuild(t *testing.T) {
 				t.Fatalf("equal is not %v: %v", want, err)
 			}
 		}
-		chatter(t, in, rand.New(rand.NewPCG(1, 2)))
+		chatter(t, in, rand.New(rand.NewPCG(1, 2)), 200)
 		catchUp()
 		equal(true)
 		execute(t, m, `UPDATE chat_member SET unread = unread + 1`)
@@ -44,6 +44,8 @@ func TestRebuild(t *testing.T) {
 
 		ctx, stop := context.WithCancel(t.Context())
 		var server sync.WaitGroup
+		defer server.Wait()
+		defer stop()
 		server.Go(func() {
 			if err := m.Run(ctx, in, options); err != nil {
 				t.Error(err)
@@ -79,7 +81,7 @@ func TestRebuildFirst(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
-		chatter(t, in, rand.New(rand.NewPCG(3, 4)))
+		chatter(t, in, rand.New(rand.NewPCG(3, 4)), 200)
 		if err := m.Rebuild(t.Context(), in, projection.Options{}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +96,7 @@ func TestRebuildFails(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
-		chatter(t, in, rand.New(rand.NewPCG(5, 6)))
+		chatter(t, in, rand.New(rand.NewPCG(5, 6)), 200)
 		if err := m.CatchUp(t.Context(), in, projection.Options{}); err != nil {
 			t.Fatal(err)
 		}
