@@ -93,7 +93,7 @@ func (m *member) loop(ctx context.Context) error {
 		case err == nil:
 			failures = 0
 		case transient(err):
-			if !errors.Is(err, annals.ErrConflict) {
+			if failures == 0 && !errors.Is(err, annals.ErrConflict) {
 				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err)
 			}
 			wait = backoff.Delay(failures)
@@ -106,13 +106,27 @@ func (m *member) loop(ctx context.Context) error {
 		case <-next.C:
 		case <-ctx.Done():
 		case e := <-m.ended:
-			delete(m.running, e.slices)
-			m.floor = max(m.floor, e.epoch)
-			if e.err != nil {
-				return e.err
+			if err := m.end(e); err != nil {
+				return err
 			}
 		}
 		next.Stop()
+	}
+}
+
+// end takes note of works that have returned, of e and of those that returned at the same time.
+func (m *member) end(e ending) error {
+	for {
+		delete(m.running, e.slices)
+		m.floor = max(m.floor, e.epoch)
+		if e.err != nil {
+			return e.err
+		}
+		select {
+		case e = <-m.ended:
+		default:
+			return nil
+		}
 	}
 }
 

@@ -165,8 +165,8 @@ func TestGroupReset(t *testing.T) {
 		one, two := w.join(nil), w.join(nil)
 		w.shared(2, 2*testLease)
 		w.sleep(10 * time.Second)
-		before := w.record()
-		for range 7 { // the epochs of the store rise above that of the record
+		before, revision := w.record(), w.revision()
+		for range 100 { // the epochs of the store rise above that of the record
 			if err := w.store.Offsets().Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{}); err != nil {
 				t.Fatal(err)
 			}
@@ -179,9 +179,12 @@ func TestGroupReset(t *testing.T) {
 		if w.fenced != 4 {
 			t.Errorf("%d works were fenced, want 4", w.fenced)
 		}
+		if n := w.revision() - revision; n > 20 {
+			t.Errorf("the ranges were taken anew by %d writes of the record", n)
+		}
 		after := w.record()
 		for i, l := range after.Ranges {
-			if l.Runner != before.Ranges[i].Runner || l.Epoch < before.Ranges[i].Epoch+7 {
+			if l.Runner != before.Ranges[i].Runner || l.Epoch < before.Ranges[i].Epoch+100-4 {
 				t.Errorf("before the reset %+v, after it %+v", before.Ranges[i], l)
 			}
 		}

@@ -118,6 +118,11 @@ func (n *node) work(ctx context.Context, r annals.SliceRange, epoch int64) error
 		defer n.mu.Unlock()
 		n.working[r]--
 	}()
+	if old := (annals.Progress{Projection: "p", Slices: r, Epoch: epoch - 1}); epoch > 1 && !n.noSave {
+		if err := n.world.store.Offsets().Save(ctx, old); !errors.Is(err, annals.ErrFenced) && ctx.Err() == nil {
+			n.Errorf("range %v was taken under epoch %d, and a save under the epoch before: %v, want ErrFenced", r, epoch, err)
+		}
+	}
 	id := entityOf(r)
 	for {
 		done, err := n.link.Offsets().Handled(ctx, "p", id)
@@ -181,6 +186,16 @@ func (w *world) record() record {
 		w.Fatal(err)
 	}
 	return r
+}
+
+// revision is how often the record has been written.
+func (w *world) revision() annals.SeqNr {
+	w.Helper()
+	_, n, err := recordOf("p").load(w.ctx, w.store)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return n
 }
 
 // shared waits until n runners share the ranges fairly, at most for the time within.

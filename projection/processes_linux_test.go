@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -251,9 +252,7 @@ func writers(t *testing.T, s annals.Store) (stop func() map[annals.PersistenceID
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for id, n := range own {
-				last[id] = n
-			}
+			maps.Copy(last, own)
 		})
 	}
 	return func() map[annals.PersistenceID]annals.SeqNr {
