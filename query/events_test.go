@@ -145,7 +145,10 @@ func TestEvents(t *testing.T) {
 			return found
 		}
 		var first annals.Event
-		for e := range query.Events(t.Context(), s, annals.Filter{}, query.Options{}) {
+		for e, err := range query.Events(t.Context(), s, annals.Filter{}, query.Options{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			first = e
 			break
 		}
@@ -314,10 +317,16 @@ func TestWatchEndsWithTheLoop(t *testing.T) {
 	t.Parallel()
 	s := &watches{Store: memstore.New()}
 	write(t, s, "T|1", 1)
-	for range query.Events(t.Context(), s, annals.Filter{}, query.Options{}) {
+	for _, err := range query.Events(t.Context(), s, annals.Filter{}, query.Options{}) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
-	for range query.EventsOf(t.Context(), s, "T|1", 1, annals.MaxSeqNr, query.Options{}) {
+	for _, err := range query.EventsOf(t.Context(), s, "T|1", 1, annals.MaxSeqNr, query.Options{}) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if len(s.begun) != 2 {

@@ -42,7 +42,7 @@ func showBalance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "accounts.db"), sqlitestore.Options{})
 	if err != nil {
 		return err

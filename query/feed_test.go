@@ -95,7 +95,10 @@ func TestFeedEndsWhenCurrent(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			write(t, s, "T|2", 1)
-			for e := range s.Query().Events(t.Context(), annals.Filter{}) {
+			for e, err := range s.Query().Events(t.Context(), annals.Filter{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				if e.ID == "T|2" && e.Offset().Compare(b.Through) <= 0 {
 					t.Fatalf("Through is %v, and number %d of %v was not handed over", b.Through, e.SeqNr, e.Time)
 				}

@@ -49,7 +49,10 @@ func TestEventsFromSnapshots(t *testing.T) {
 		}
 		all := []string{"snapshot T|1 2", "snapshot T|3 4", "T|1 3", "T|2 1", "T|2 2"}
 		var second annals.Offset
-		for e := range s.Query().Events(t.Context(), annals.Filter{Type: "T", Limit: 2}) {
+		for e, err := range s.Query().Events(t.Context(), annals.Filter{Type: "T", Limit: 2}) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			second = e.Offset()
 		}
 		for _, c := range []struct {

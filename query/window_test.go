@@ -51,7 +51,10 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Errorf("%d entities are remembered, want at most %d", len(feed.known.beyond), most)
 				}
 				visible := 0
-				for range s.Query().Events(t.Context(), annals.Filter{}) {
+				for _, err := range s.Query().Events(t.Context(), annals.Filter{}) {
+					if err != nil {
+						t.Fatal(err)
+					}
 					visible++
 				}
 				if b.CaughtUp && n < visible-1 { // one may have come since
