@@ -100,6 +100,35 @@ func TestPollsAreSpread(t *testing.T) {
 	})
 }
 
+// The time of a poll runs on while the caller is busy, and from one call of Next to the next, however short the context of each call is.
+func TestPollsRunOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.New(late.Options{Delay: func(int) time.Duration { return 0 }})
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: 10 * time.Second})
+		if b, err := feed.Next(t.Context(), 10); err != nil || !b.CaughtUp {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		write(t, s, "T|1", 1)
+		began, n := time.Now(), 0
+		for n == 0 && time.Since(began) < time.Minute {
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			b, _ := feed.Next(ctx, 10)
+			stop()
+			n += len(b.Events)
+		}
+		if d := time.Since(began); n != 1 || d > 12*time.Second {
+			t.Errorf("%d events after %v", n, d)
+		}
+		write(t, s, "T|1", 1)
+		time.Sleep(20 * time.Second) // the caller is busy
+		began = time.Now()
+		if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Events) != 1 || time.Since(began) > time.Millisecond {
+			t.Errorf("%+v, %v after %v", b, err, time.Since(began))
+		}
+	})
+}
+
 // A feed that catches up reads page by page, also where many events have one time, and asks the journal nothing.
 func TestCatchUpCosts(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -39,7 +40,7 @@ type oneEntity struct {
 // follow yields events until the query ends. After yield has returned false it returns nil.
 func (q *oneEntity) follow(ctx context.Context, yield func(annals.Event, error) bool) error {
 	for ended := q.next > q.to; !ended; {
-		if err := q.waker.wait(ctx, q.options.Poll*2, false); err != nil {
+		if err := q.waker.wait(ctx, time.Time{}, false); err != nil {
 			return err
 		}
 		err := q.waker.repeat(ctx, func() (err error) {
@@ -49,6 +50,7 @@ func (q *oneEntity) follow(ctx context.Context, yield func(annals.Event, error) 
 		if err != nil {
 			return err
 		}
+		q.waker.done()
 	}
 	return nil
 }

@@ -108,6 +108,9 @@ func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
 // next is Feed.Next.
 func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return batch[T]{}, err
+		}
 		if !f.look.open {
 			if f.ended {
 				return batch[T]{}, io.EOF
@@ -137,23 +140,23 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 // span is how much is beyond the floor.
 func (f *follower[T]) span() time.Duration { return f.head.Time.Sub(f.floor.Time) }
 
-// due is the time until a look from the floor is due.
-func (f *follower[T]) due() time.Duration {
-	return max(lookBack, min(f.span(), f.lateness)/4) - time.Since(f.lookedAt)
+// due is when a look from the floor is due after looks at the head.
+func (f *follower[T]) due() time.Time {
+	return f.lookedAt.Add(max(lookBack, min(f.span(), f.lateness)/4))
 }
 
 // wait waits for the next look.
 func (f *follower[T]) wait(ctx context.Context) error {
-	most := f.options.Poll * 2
+	var latest time.Time
 	if !f.look.fromFloor {
-		most = f.due()
+		latest = f.due()
 	}
-	return f.waker.wait(ctx, most, f.full)
+	return f.waker.wait(ctx, latest, f.full)
 }
 
 // begin begins a look.
 func (f *follower[T]) begin() {
-	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || f.due() <= 0
+	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || !time.Now().Before(f.due())
 	f.full = false
 	f.look = look[T]{open: true, fromFloor: fromFloor, after: f.floor}
 	if near := (annals.Offset{Time: f.head.Time.Add(-overlap)}); !fromFloor && near.Compare(f.floor) > 0 {
@@ -276,7 +279,8 @@ func (f *follower[T]) finish() {
 			f.raise(annals.Offset{Time: f.horizon})
 		}
 		f.lookedAt = time.Now()
+		f.known.settle(f.floor)
 	}
-	f.known.settle(f.floor)
+	f.waker.done()
 	f.ended = f.options.Current && !f.full
 }

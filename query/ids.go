@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -22,7 +23,7 @@ func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter
 		waker := newWaker(nil, annals.Filter{}, o) // it polls
 		yielded := map[annals.PersistenceID]bool{}
 		for ended := false; !ended; {
-			err := waker.wait(ctx, o.Poll*2, false)
+			err := waker.wait(ctx, time.Time{}, false)
 			after := annals.PersistenceID("")
 			if err == nil {
 				err = waker.repeat(ctx, func() error {
@@ -48,6 +49,7 @@ func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter
 				yield("", err)
 				return
 			}
+			waker.done()
 			ended = ended || o.Current
 		}
 	}

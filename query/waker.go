@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// between is the least time between two looks: all signals in between share the next one.
+// between is the least time from the end of a look to the next one: all signals in between share that.
 const between = 10 * time.Millisecond
 
 // waker says when to look at the store again.
@@ -21,7 +21,7 @@ type waker struct {
 	onRetry func(error, int)
 
 	signals <-chan struct{} // nil when nothing is watched
-	looked  time.Time       // when the last look began; zero before the first
+	ended   time.Time       // when the last look ended; zero before the first
 	tries   int             // that failed since something worked
 }
 
@@ -33,16 +33,21 @@ func newWaker(s annals.Store, f annals.Filter, o Options) waker {
 	return waker{watcher: w, filter: f, poll: o.Poll, onRetry: o.OnRetry}
 }
 
-// wait returns when it is time for the next look: at once the first time, then after a signal or the time until the next poll, or most if
-// that is less. A deaf waker ignores signals.
-func (w *waker) wait(ctx context.Context, most time.Duration, deaf bool) error {
-	defer func() { w.looked = time.Now() }()
+// done notes that a look has ended.
+func (w *waker) done() { w.ended = time.Now() }
+
+// wait returns when it is time for the next look: at once the first time, then after a signal, at the next poll, or at latest if that is not
+// zero and earlier. A deaf waker ignores signals. After an error, the next call waits for the rest of the time only.
+func (w *waker) wait(ctx context.Context, latest time.Time, deaf bool) error {
 	w.watch(ctx)
-	if w.looked.IsZero() {
+	if w.ended.IsZero() {
 		return ctx.Err()
 	}
-	jitter := rand.N(w.poll/5+1) - w.poll/10
-	timer := time.NewTimer(min(w.poll+jitter, max(most, between)))
+	at := w.ended.Add(w.poll + rand.N(w.poll/5+1) - w.poll/10)
+	if !latest.IsZero() && latest.Before(at) {
+		at = latest
+	}
+	timer := time.NewTimer(max(time.Until(at), between-time.Since(w.ended)))
 	defer timer.Stop()
 	signals := w.signals
 	if deaf {
@@ -57,7 +62,7 @@ func (w *waker) wait(ctx context.Context, most time.Duration, deaf bool) error {
 			w.watch(ctx)
 			break
 		}
-		if err := sleep(ctx, between-time.Since(w.looked)); err != nil {
+		if err := sleep(ctx, between-time.Since(w.ended)); err != nil {
 			return err
 		}
 		select {
