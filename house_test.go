@@ -64,6 +64,7 @@ var rules = []struct {
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
+	{pkg: "internal/followtest", may: "root query"}, // follows a store, in the tests of stores
 	{pkg: "internal/late", may: "root driver memstore"}, // a store whose events become visible late
 	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// Database servers for tests and measurements.
@@ -77,7 +78,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/late",
+	module + "/internal/hosttest", module + "/internal/late", module + "/internal/followtest",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 
