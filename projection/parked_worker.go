@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,12 +23,7 @@ func (w *worker) begin(ctx context.Context) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	w.parked = parkedEntities{}
-	for id, x := range all {
-		if w.progress.Slices.Contains(id.Slice()) {
-			w.parked[id] = x
-		}
-	}
+	w.parked = w.ofSlices(all)
 	if len(w.parked) > 0 {
 		if err := w.r.offsets.Offsets().Save(ctx, w.progress); err != nil {
 			return start{}, err
@@ -50,6 +46,16 @@ func (w *worker) begin(ctx context.Context) (start, error) {
 		err = document.save(ctx, w.r.offsets, revision, all)
 	}
 	return from, err
+}
+
+// ofSlices returns the entities of p that are in the slices of the worker.
+func (w *worker) ofSlices(p parkedEntities) parkedEntities {
+	own := maps.Clone(p)
+	maps.DeleteFunc(own, func(id annals.PersistenceID, _ ParkedEntity) bool { return !w.progress.Slices.Contains(id.Slice()) })
+	if own == nil {
+		own = parkedEntities{}
+	}
+	return own
 }
 
 // pass divides events: those of parked entities are passed.
@@ -115,9 +121,7 @@ func (w *worker) carryOut(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for id := range w.parked {
-			w.parked[id] = all[id]
-		}
+		w.parked = w.ofSlices(all)
 		w.orders = orders
 	}
 	for _, x := range w.parked.sorted() {
