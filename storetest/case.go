@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +17,29 @@ type testCase struct {
 	about  string
 	needs  []need // the case runs when all are met, and is listed in the log otherwise
 	unless []need // the case runs when none is met: it checks what a store does that claims none of them
+	shares bool   // the case may run on a store that has data of other cases
+	own    bool   // the case needs an empty store, or closes its store; this counts more than shares
 	run    func(h *harness)
+}
+
+// sharing lets the cases of the topics run one after the other on few stores, because opening a store takes longer than most cases. They
+// look only at entities with ids of harness.id. Cases that query, and those that need a field of Config, have a store of their own.
+func sharing(topics ...[]testCase) (all []testCase) {
+	for _, topic := range topics {
+		for _, tc := range topic {
+			tc.shares = !tc.own && !slices.ContainsFunc(tc.needs, func(n need) bool { return n.part == Queries || n.config })
+			all = append(all, tc)
+		}
+	}
+	return all
 }
 
 // need is a condition on the store or on the Config.
 type need struct {
-	name string
-	part Part // of the store that the condition is about; "" is none
-	met  func(p probe) bool
+	name   string
+	part   Part // of the store that the condition is about; "" is none
+	config bool // the condition is about a field of Config
+	met    func(p probe) bool
 }
 
 // probe is what conditions are checked on.
@@ -35,17 +51,17 @@ type probe struct {
 
 // claims is the condition that a capability of a part is claimed.
 func claims(part Part, name string, has func(c annals.Capabilities) bool) need {
-	return need{name, part, func(p probe) bool { return has(p.caps) }}
+	return need{name: name, part: part, met: func(p probe) bool { return has(p.caps) }}
 }
 
 // offers is the condition that the store implements an optional interface A.
 func offers[A any](name string) need {
-	return need{name, "", func(p probe) bool { _, ok := p.store.(A); return ok }}
+	return need{name: name, met: func(p probe) bool { _, ok := p.store.(A); return ok }}
 }
 
 // given is the condition that a field of Config is set.
 func given(name string, set func(c Config) bool) need {
-	return need{"Config." + name, "", func(p probe) bool { return set(p.cfg) }}
+	return need{name: "Config." + name, config: true, met: func(p probe) bool { return set(p.cfg) }}
 }
 
 var (
@@ -76,7 +92,7 @@ var (
 	skipper       = offers[annals.Skipper]("annals.Skipper")
 	subscriber    = offers[annals.Subscriber]("annals.Subscriber")
 	watcher       = offers[annals.Watcher]("annals.Watcher")
-	forgetter     = need{"Forgets, and annals.Forgetter", "", func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
+	forgetter     = need{name: "Forgets, and annals.Forgetter", met: func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })
@@ -118,6 +134,7 @@ func run(t *testing.T, c Config, all []testCase) {
 		t.Fatal(err)
 	}
 	p, ran := c.probe(t), 0
+	var shared chan annals.Store // those that no case uses now
 	for _, tc := range all {
 		if !tc.applies(p) {
 			continue
@@ -131,18 +148,39 @@ func run(t *testing.T, c Config, all []testCase) {
 			continue
 		}
 		ran++
+		if tc.shares && shared == nil {
+			shared = openShared(t, c)
+		}
 		t.Run(tc.name(), func(t *testing.T) {
 			t.Parallel()
 			if reason, ok := c.Except[tc.id]; ok {
 				mustFail(t, p, tc, reason)
 				return
 			}
-			tc.run(newHarness(t, p))
+			if !tc.shares {
+				tc.run(newHarness(t, p))
+				return
+			}
+			s := <-shared
+			defer func() { shared <- s }()
+			tc.run(sharingHarness(t, p, s, tc.id))
 		})
 	}
 	if ran == 0 {
 		t.Fatalf("none of %d cases runs: the store claims too little, or Config.Only leaves all of them out", len(all))
 	}
+}
+
+// openShared opens a store for each case that may run at the same time, at most eight. They are closed when t ends.
+func openShared(t *testing.T, c Config) chan annals.Store {
+	n := min(runtime.GOMAXPROCS(0), 8)
+	stores := make(chan annals.Store, n)
+	for range n {
+		s := c.Open(t)
+		t.Cleanup(func() { _ = s.Close() })
+		stores <- s
+	}
+	return stores
 }
 
 // mustFail runs a case that the store is known to fail, and fails when the case passes.

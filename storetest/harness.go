@@ -19,21 +19,25 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// harness runs one case on its own store.
+// harness runs one case on its own store, or on one that other cases have used.
 type harness struct {
 	testing.TB
 	ctx   context.Context
 	cfg   Config
 	caps  annals.Capabilities
 	store annals.Store
+	name  string // begins the ids of the case's entities, so that no two cases on a store have the same
 	ids   atomic.Int64
 }
 
 func newHarness(tb testing.TB, p probe) *harness {
-	h := &harness{TB: tb, ctx: tb.Context(), cfg: p.cfg, caps: p.caps}
-	h.store = p.cfg.Open(tb)
+	h := sharingHarness(tb, p, p.cfg.Open(tb), "p")
 	tb.Cleanup(func() { _ = h.store.Close() }) // a case may have closed the store
 	return h
+}
+
+func sharingHarness(tb testing.TB, p probe, s annals.Store, name string) *harness {
+	return &harness{TB: tb, ctx: tb.Context(), cfg: p.cfg, caps: p.caps, store: s, name: name}
 }
 
 // another is a harness of the same case on another empty store.
@@ -45,7 +49,7 @@ func (h *harness) journal() annals.Journal { return h.store.Journal() }
 func (h *harness) id() annals.PersistenceID { return h.idOf("Thing") }
 
 func (h *harness) idOf(entityType string) annals.PersistenceID {
-	return annals.NewPersistenceID(entityType, fmt.Sprintf("p-%d", h.ids.Add(1)))
+	return annals.NewPersistenceID(entityType, fmt.Sprintf("%s-%d", h.name, h.ids.Add(1)))
 }
 
 // volume is n, or short with Config.Short.

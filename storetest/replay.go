@@ -16,7 +16,7 @@ import (
 )
 
 var replayCases = []testCase{
-	{id: "REPLAY-1", about: "breaking off early, many times, leaks no goroutines", needs: needs(events), run: breakOffEarly},
+	{id: "REPLAY-1", about: "breaking off early, many times, leaks no goroutines", needs: needs(events), own: true, run: breakOffEarly},
 	{id: "REPLAY-2", about: "the body of a replay may append to the same entity", needs: needs(events), run: appendWithinReplay},
 	{id: "REPLAY-3", about: "replays may be nested", needs: needs(events), run: nestedReplays},
 	{id: "REPLAY-4", about: "events have their id, and all events of a commit the time of its receipt, in UTC and microseconds", needs: needs(events), run: fieldsOfEvents},

@@ -102,7 +102,7 @@ var stateCases = []testCase{
 	{id: "STATE-3", about: "of eight writers with the same After one wins, at every revision", needs: needs(states), run: oneStateWinner},
 	{id: "STATE-4", about: "a writer that was paused during a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
 	{id: "STATE-5", about: "tags are kept", needs: needs(states, tags), run: stateTags},
-	{id: "STATE-10", about: "metadata is kept, also that of a delete", needs: needs(states, stateMetadata), run: stateMetadataComeBack},
+	{id: "STATE-10", about: "metadata is kept, also that of a delete", needs: needs(states, stateMetadata), own: true, run: stateMetadataComeBack},
 	{id: "STATE-6", about: "the event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
 	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
 	{id: "STATE-9", about: "a write with an event is ErrInvalid when the journal's last number is not After", needs: needs(states, stateEvents, events), run: eventOutOfStep},

@@ -13,6 +13,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -20,8 +21,8 @@ import (
 
 // Config tells the suite how to open a store. Open is required.
 type Config struct {
-	// Open returns an empty store, which the suite closes. It is called for every case, from parallel subtests, and once
-	// before them to ask for the capabilities.
+	// Open returns an empty store, which the suite closes. It is called before the cases: once to ask for the capabilities, and for
+	// stores that cases share which look only at their own entities. For each of the other cases it is called from a parallel subtest.
 	Open func(tb testing.TB) annals.Store
 
 	// OpenObserved is Open for a store with the Observer o. nil: the cases that need it are left out and listed.
@@ -80,13 +81,8 @@ func Run(t *testing.T, c Config) {
 
 // cases are all cases of the suite but those of RunTransactor.
 func cases() []testCase {
-	var all []testCase
-	for _, topic := range [][]testCase{
-		journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, acknowledgementCases, deleteCases, truncationCases,
-		recoveryCases, concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, queryCases, snapshotQueryCases, horizonCases, followCases, offsetCases, idCases,
-		timeCases, contextCases, closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, forgetCases, lossCases, historyCases, linearizableCases,
-	} {
-		all = append(all, topic...)
-	}
-	return all
+	all := sharing(journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases, recoveryCases,
+		concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, contextCases, forgetCases, historyCases, linearizableCases)
+	return slices.Concat(all, acknowledgementCases, queryCases, snapshotQueryCases, horizonCases, followCases, offsetCases, idCases, timeCases,
+		closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, lossCases)
 }
