@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -29,6 +30,8 @@ type backend struct {
 	userDB   *sql.DB
 	writer   *writer
 	watchers driver.Watchers
+
+	signalled atomic.Int64 // the latest time of an event or state that was signalled to watchers
 }
 
 func (b *backend) open(ctx context.Context, o Options) (err error) {
@@ -57,7 +60,7 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 	}
 	b.readers = newReaders(b.readerDB, b.files, max(4, 2*runtime.GOMAXPROCS(0)))
 	b.watchers.Follow = b.poll
-	b.writer = newWriter(b.conn, b.files, newClock(b.types.tables("")), b.watchers.Wake)
+	b.writer = newWriter(b.conn, b.files, newClock(b.types.tables("")), b.wake)
 	if o.Checksums {
 		b.writer.checksums = &checksums{}
 	}
@@ -190,7 +193,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 	if err := b.files.check(); err != nil {
 		return err
 	}
-	b.watchers.Wake()
+	b.wake()
 	return nil
 }
 

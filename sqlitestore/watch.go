@@ -16,8 +16,28 @@ func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, erro
 	return v.b.watchers.Watch(ctx), nil
 }
 
-// poll signals to all watches when another connection has committed. The writing connection of this Store is such a connection, too, so
-// its commits are signalled twice, which is allowed.
+// wake signals to all watches when an event or a state was committed: each has a time of the clock. Saved offsets have none. The writing
+// connection is held.
+func (b *backend) wake() {
+	if b.news(b.writer.clock.last) {
+		b.watchers.Wake()
+	}
+}
+
+// news reports whether newest is later than the times of the events and states that were signalled, and notes that it is signalled now.
+func (b *backend) news(newest int64) bool {
+	for {
+		signalled := b.signalled.Load()
+		if newest <= signalled {
+			return false
+		}
+		if b.signalled.CompareAndSwap(signalled, newest) {
+			return true
+		}
+	}
+}
+
+// poll signals to all watches when another process has committed events or states.
 func (b *backend) poll(ctx context.Context) {
 	var conn *sql.Conn // PRAGMA data_version changes when another connection than this one commits
 	defer func() {
@@ -28,11 +48,15 @@ func (b *backend) poll(ctx context.Context) {
 	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()
 	for seen := int64(0); ; {
-		version := seen
+		version, newest := seen, int64(0)
 		if conn == nil {
 			conn, _ = b.readerDB.Conn(ctx) // after an error it is tried again at the next tick
 		}
-		if conn == nil || conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version) != nil || version != seen {
+		switch {
+		case conn == nil, conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version) != nil, seen == 0:
+			b.watchers.Wake() // seen is 0 at the first tick: for what was written before
+		case version == seen:
+		case conn.QueryRowContext(ctx, b.writer.clock.newest).Scan(&newest) != nil, b.news(newest):
 			b.watchers.Wake()
 		}
 		seen = version

@@ -36,3 +36,30 @@ func TestWatch(t *testing.T) {
 		}
 	}
 }
+
+// Saved offsets are not signalled: a projection that saves its position would wake itself and all others.
+func TestWatchSignalsNoOffsets(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, filepath.Join(t.TempDir(), "annals.db"), sqlitestore.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	watched, err := s.Watch(ctx, annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-watched // there may be something new from the beginning
+	mustAppend(t, s, commit("T|1", 0, 1))
+	<-watched
+	for n := range annals.SeqNr(20) {
+		if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "T|1", SeqNr: n + 1}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	signals := 0
+	for range watched {
+		signals++
+	}
+	if signals > 0 {
+		t.Errorf("offsets were signalled")
+	}
+}
