@@ -64,9 +64,10 @@ var rules = []struct {
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root query"},     // follows a store, in the tests of stores
-	{pkg: "internal/late", may: "root driver memstore"}, // a store whose events become visible late
 	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
+	// late is a store whose events become visible late; followtest follows a store, in the tests of stores.
+	{pkg: "internal/late", may: "root driver memstore"},
+	{pkg: "internal/followtest", may: "root query"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},

@@ -56,6 +56,7 @@ type look[T any] struct {
 	asked     time.Time // when the horizon was asked for; zero before the first page
 	after     annals.Offset
 	page      []T  // read, and not handed over
+	buffer    []T  // where pages are read to
 	last      bool // there is no page after it
 	cut       bool // what follows is not read by this look
 }
@@ -172,6 +173,7 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 			return nil, err
 		}
 	}
+	items = make([]T, 0, min(max, len(l.page)))
 	for len(l.page) > 0 && len(items) < max {
 		item := l.page[0]
 		o := f.offset(item)
@@ -228,6 +230,8 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	}
 	filter := f.filter
 	filter.After, filter.Limit = l.after, pageSize
+	l.page = l.buffer[:0]
+	defer func() { l.buffer = l.page[:0] }()
 	for item, err := range f.read(ctx, filter) {
 		if err != nil && len(l.page) > 0 {
 			return nil // what was read is right, and the next read goes on after it
@@ -273,7 +277,7 @@ func (f *follower[T]) raise(o annals.Offset) {
 
 // finish ends the look.
 func (f *follower[T]) finish() {
-	f.look.open = false
+	f.look.open, f.look.buffer = false, nil
 	if f.look.fromFloor {
 		if !f.look.cut {
 			f.raise(annals.Offset{Time: f.horizon})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 
 	"github.com/annals-go/annals"
 )
@@ -52,11 +53,7 @@ func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o
 					return
 				}
 			}
-			for id, o := range covered {
-				if o.Compare(b.Through) <= 0 {
-					delete(covered, id)
-				}
-			}
+			maps.DeleteFunc(covered, func(_ annals.PersistenceID, o annals.Offset) bool { return o.Compare(b.Through) <= 0 })
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			yield(Change{}, err)
