@@ -5,6 +5,8 @@
 // this package a program uses the errors (ErrConflict, ErrUnknown, …), Openers to open a store by URL, and Store where it reads or
 // writes without an entity.
 //
+// Package projection handles the events of a store in the background, for read models and messages. Package query has live queries.
+//
 // To write a store, implement Store and the optional abilities that the store has (Recoverer, Transactor, Forgetter, …), and check it
 // with package storetest. docs/writing-a-store.md explains the steps.
 //
