@@ -68,6 +68,8 @@ var rules = []struct {
 	// late is a store whose events become visible late; followtest follows a store, in the tests of stores.
 	{pkg: "internal/late", may: "root driver memstore"},
 	{pkg: "internal/followtest", may: "root query"},
+	// runnertest checks projections on a store, in the tests of stores.
+	{pkg: "internal/runnertest", may: "root codec internal/backoff projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
@@ -79,7 +81,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/late", module + "/internal/followtest",
+	module + "/internal/hosttest", module + "/internal/runnertest", module + "/internal/late", module + "/internal/followtest",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

@@ -1,0 +1,70 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/runnertest"
+	"github.com/annals-go/annals/internal/servers/dynamo"
+)
+
+func TestProjections(t *testing.T) {
+	t.Parallel()
+	runnertest.Run(t, func(t *testing.T) runnertest.Target[*dynamostore.Tx] {
+		client, err := connect(t.Context(), dynamo.Endpoint(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := "own" + rand.Text()
+		if _, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{TableName: &table, BillingMode: types.BillingModePayPerRequest,
+			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("stamp"), KeyType: types.KeyTypeHash}},
+			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("stamp"), AttributeType: types.ScalarAttributeTypeN}}}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "c" + rand.Text(), Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{CreateTables: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		number := func(n int64) types.AttributeValue {
+			return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+		}
+		return runnertest.Target[*dynamostore.Tx]{
+			Store: s,
+			Add: func(_ context.Context, tx *dynamostore.Tx, e runnertest.Entry) error {
+				tx.Add(types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: map[string]types.AttributeValue{
+					"stamp": number(e.Stamp), "n": number(int64(e.SeqNr)), "id": &types.AttributeValueMemberS{Value: string(e.ID)}}}})
+				return nil
+			},
+			Entries: func(ctx context.Context) (all []runnertest.Entry, err error) {
+				for pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)}); pages.HasMorePages(); {
+					page, err := pages.NextPage(ctx)
+					if err != nil {
+						return nil, err
+					}
+					for _, item := range page.Items {
+						read := func(name string) (n int64) {
+							n, err = strconv.ParseInt(item[name].(*types.AttributeValueMemberN).Value, 10, 64)
+							if err != nil {
+								t.Error(err)
+							}
+							return n
+						}
+						all = append(all, runnertest.Entry{ID: annals.PersistenceID(item["id"].(*types.AttributeValueMemberS).Value), SeqNr: annals.SeqNr(read("n")), Stamp: read("stamp")})
+					}
+				}
+				return all, nil
+			},
+		}
+	})
+}

@@ -1,0 +1,60 @@
+// Package runnertest checks on a store that projections handle every event, and handle it once where that is promised, in the order of
+// each entity: while writers write at the same time, requests fail, answers get lost, runners are killed and ranges move.
+package runnertest
+
+import (
+	"context"
+	"flag"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/projection"
+)
+
+// kills is how many runners of a projection are killed: make soak asks for more.
+var kills = flag.Int("kills", 8, "runners that runnertest kills for each projection")
+
+// Target is a store with the positions of a projection, and its read model. T is the type of its transactions.
+type Target[T any] struct {
+	Store projection.TxStore[T]
+	// Events is the store with the events. nil is Store; then some events are written in transactions that stay open for a while.
+	Events annals.Store
+	// Add adds an entry to the read model, in a transaction. It must keep two entries that are equal but for their Stamp.
+	Add func(ctx context.Context, tx T, e Entry) error
+	// Entries are those of all transactions that were committed.
+	Entries func(ctx context.Context) ([]Entry, error)
+}
+
+// Entry says that an event was handled.
+type Entry struct {
+	ID    annals.PersistenceID
+	SeqNr annals.SeqNr
+	Stamp int64 // an entry that was added later has a greater one
+}
+
+// Run checks the projections of a target, which open opens for each of them. The cases are subtests.
+func Run[T any](t *testing.T, open func(t *testing.T) Target[T]) {
+	t.Helper()
+	for _, g := range guarantees {
+		t.Run(string(g), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(open(t), g)
+			w.kills = *kills
+			if err := w.run(t.Context()); err != nil {
+				t.Error(err)
+			}
+			t.Logf("%d events, %d runners were killed, skipped %d, doubled %d", w.written, w.kills, w.skipped, w.doubled)
+		})
+	}
+}
+
+// guarantee is a kind of projection.
+type guarantee string
+
+const (
+	exactlyOnce        guarantee = "exactly once"
+	exactlyOnceGrouped guarantee = "exactly once, grouped"
+	atLeastOnce        guarantee = "at least once"
+)
+
+var guarantees = []guarantee{exactlyOnce, exactlyOnceGrouped, atLeastOnce}

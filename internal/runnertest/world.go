@@ -1,0 +1,302 @@
+package runnertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/projection"
+)
+
+const (
+	writers  = 6
+	each     = 4  // entities of a writer
+	rounds   = 25 // in each of which a writer writes to each of its entities
+	runners  = 4  // at a time
+	ranges   = 8
+	lease    = 300 * time.Millisecond
+	poll     = 100 * time.Millisecond
+	patience = time.Minute
+)
+
+// world is one projection under test.
+type world[T any] struct {
+	Target[T]
+	guarantee guarantee
+	kills     int
+	lies      lies          // of the store to the runners
+	patience  time.Duration // how long the runners may take after the last write
+
+	stamp   atomic.Int64
+	killed  atomic.Int64
+	mu      sync.Mutex
+	last    map[annals.PersistenceID]annals.SeqNr // that was written
+	handled []Entry                               // by handlers without a transaction
+
+	written, skipped, doubled int
+}
+
+func newWorld[T any](target Target[T], g guarantee) *world[T] {
+	if target.Events == nil {
+		target.Events = target.Store
+	}
+	return &world[T]{Target: target, guarantee: g, patience: patience, last: map[annals.PersistenceID]annals.SeqNr{}}
+}
+
+// run writes events and kills runners. It returns what is wrong with what they handled.
+func (w *world[T]) run(ctx context.Context) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, writers+runners)
+	var writing, handling sync.WaitGroup
+	for i := range writers {
+		writing.Go(func() { errs[i] = w.write(ctx, i) })
+	}
+	for i := range runners {
+		handling.Go(func() { errs[writers+i] = w.keepRunning(running) })
+	}
+	writing.Wait()
+	err := w.await(ctx)
+	stop()
+	handling.Wait()
+	return errors.Join(append(errs, err, w.check(ctx))...)
+}
+
+// write writes the events of one writer: in commits, and in transactions of two entities that stay open for a while, some of which are
+// undone.
+func (w *world[T]) write(ctx context.Context, writer int) error {
+	var ids [each]annals.PersistenceID
+	for i := range ids {
+		ids[i] = annals.NewPersistenceID("Followed", fmt.Sprintf("%d-%d", writer, i))
+	}
+	for range rounds {
+		for i, id := range ids {
+			if rand.IntN(8) > 0 || w.Events != annals.Store(w.Store) {
+				if err := w.append(ctx, id); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := w.appendBoth(ctx, id, ids[(i+1)%each], rand.IntN(3) == 0); err != nil {
+				return err
+			}
+		}
+		_ = backoff.Wait(ctx, 4)
+	}
+	return nil
+}
+
+// commit is the next commit of id.
+func (w *world[T]) commit(id annals.PersistenceID) annals.Commit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := annals.Commit{ID: id, After: w.last[id], WriteID: annals.NewWriteID()}
+	for range 1 + rand.IntN(5) {
+		c.Events = append(c.Events, annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: []byte("1")}})
+	}
+	return c
+}
+
+// wrote says that c is stored.
+func (w *world[T]) wrote(c annals.Commit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[c.ID] = c.After + annals.SeqNr(len(c.Events))
+}
+
+func (w *world[T]) append(ctx context.Context, id annals.PersistenceID) error {
+	c := w.commit(id)
+	for try := 0; ; try++ {
+		_, err := w.Events.Journal().Append(ctx, c)
+		if err == nil {
+			w.wrote(c)
+			return nil
+		}
+		if !errors.Is(err, annals.ErrUnavailable) && !errors.Is(err, annals.ErrUnknown) || backoff.Wait(ctx, try) != nil {
+			return err
+		}
+	}
+}
+
+// errUndone undoes a transaction.
+var errUndone = errors.New("undone on purpose")
+
+func (w *world[T]) appendBoth(ctx context.Context, first, second annals.PersistenceID, undone bool) error {
+	a, b := w.commit(first), w.commit(second)
+	err := w.Store.InTx(ctx, func(ctx context.Context, _ T, in annals.Store) error {
+		for _, c := range []annals.Commit{a, b} {
+			if _, err := in.Journal().Append(ctx, c); err != nil {
+				return err
+			}
+			_ = backoff.Wait(ctx, 5)
+		}
+		if undone {
+			return errUndone
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		w.wrote(a)
+		w.wrote(b)
+		return nil
+	case errors.Is(err, errUndone), errors.Is(err, annals.ErrUnavailable):
+		return nil
+	}
+	return err
+}
+
+// keepRunning runs one runner after the other until ctx ends. As long as there are kills, each ends after a while: it leaves its ranges, or it
+// is killed, which means that no request of it reaches the store any more, or it is stopped for longer than its lease and goes on.
+func (w *world[T]) keepRunning(ctx context.Context) error {
+	for ctx.Err() == nil {
+		s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies}
+		r, err := w.runner(s)
+		if err != nil {
+			return err
+		}
+		life, end := context.WithCancel(ctx)
+		if w.killed.Add(1) <= int64(w.kills) {
+			time.AfterFunc(lease/3+rand.N(2*lease), func() {
+				switch rand.IntN(3) {
+				case 0:
+					s.dead.Store(true)
+				case 1:
+					s.stops.Store(true)
+					time.AfterFunc(4*lease, end)
+					return
+				}
+				end()
+			})
+		}
+		err = r.Run(life)
+		end()
+		if err != nil {
+			return fmt.Errorf("a runner has ended: %w", err)
+		}
+	}
+	return nil
+}
+
+type envelope = projection.Envelope[[]byte]
+
+// runner is a new runner of the projection.
+func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
+	const name = "followed"
+	source := projection.Source[[]byte]{Store: s.source(), Type: "Followed", Codec: plain{}}
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler)}
+	entry := func(e envelope) Entry { return Entry{e.ID, e.SeqNr, w.stamp.Add(1)} }
+	switch w.guarantee {
+	case exactlyOnce:
+		return projection.ExactlyOnce(name, source, s, func(ctx context.Context, tx T, e envelope) error { return w.Add(ctx, tx, entry(e)) }, o)
+	case exactlyOnceGrouped:
+		return projection.ExactlyOnceGrouped(name, source, s, func(ctx context.Context, tx T, es []envelope) error {
+			for _, e := range es {
+				if err := w.Add(ctx, tx, entry(e)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, o)
+	}
+	return projection.AtLeastOnce(name, source, s, func(_ context.Context, e envelope) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.handled = append(w.handled, entry(e))
+		return nil
+	}, o)
+}
+
+// plain is a codec that leaves payloads as they are.
+type plain struct{}
+
+var _ codec.Codec[[]byte] = plain{}
+
+func (plain) Encode(b []byte) (annals.Payload, error) {
+	return annals.Payload{SerializerID: 4, Data: b}, nil
+}
+func (plain) Decode(p annals.Payload) ([]byte, error) { return p.Data, nil }
+
+// entries are what was handled, in the order of their stamps.
+func (w *world[T]) entries(ctx context.Context) (all []Entry, err error) {
+	if w.guarantee == atLeastOnce {
+		w.mu.Lock()
+		all = slices.Clone(w.handled)
+		w.mu.Unlock()
+	} else if all, err = w.Entries(ctx); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Stamp, b.Stamp) })
+	return all, nil
+}
+
+// await returns when everything that was written has been handled and all kills are done, when something is wrong that cannot become right, or
+// when that takes too long.
+func (w *world[T]) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		all, err := w.entries(ctx)
+		if err != nil {
+			return err
+		}
+		if faults := w.compare(all); len(faults) > 0 || w.doubled > 0 || w.skipped == 0 && w.killed.Load() >= int64(w.kills+runners) {
+			return nil
+		}
+		_ = backoff.Wait(ctx, 7)
+	}
+	return nil // check says what is missing
+}
+
+// check says what is wrong with what was handled.
+func (w *world[T]) check(ctx context.Context) error {
+	all, err := w.entries(ctx)
+	if err != nil {
+		return err
+	}
+	faults := w.compare(all)
+	if w.skipped > 0 || w.doubled > 0 {
+		faults = append(faults, fmt.Errorf("of %d events %d were not handled and %d more than once", w.written, w.skipped, w.doubled))
+	}
+	return errors.Join(faults[:min(len(faults), 10)]...)
+}
+
+// compare compares what was handled with what was written. It counts what is missing and what is doubled, and returns other faults.
+func (w *world[T]) compare(all []Entry) (faults []error) {
+	highest := map[annals.PersistenceID]annals.SeqNr{} // that was handled
+	times := map[Entry]int{}
+	for _, e := range all {
+		if e.SeqNr > highest[e.ID]+1 {
+			faults = append(faults, fmt.Errorf("%q: number %d was handled after %d", e.ID, e.SeqNr, highest[e.ID]))
+		}
+		highest[e.ID] = max(highest[e.ID], e.SeqNr)
+		e.Stamp = 0
+		times[e]++
+	}
+	w.written, w.skipped, w.doubled = 0, 0, 0
+	for id, last := range w.last {
+		for n := annals.SeqNr(1); n <= last; n++ {
+			w.written++
+			switch t := times[Entry{ID: id, SeqNr: n}]; {
+			case t == 0:
+				w.skipped++
+			case t > 1 && w.guarantee != atLeastOnce:
+				w.doubled++
+			}
+		}
+		if highest[id] > last {
+			faults = append(faults, fmt.Errorf("%q: number %d was handled, the last is %d", id, highest[id], last))
+		}
+	}
+	return faults
+}
