@@ -244,6 +244,10 @@ func TestReset(t *testing.T) {
 func TestControlOfAProjectionThatHasNotRun(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
+	catchUp(t, must(t)(inMemory(store).once("other", store, nil, Options{Logger: silent})))
+	if _, err := Open(store, "other").Status(t.Context(), nil); !errors.Is(err, annals.ErrInvalid) {
+		t.Errorf("the status without the events: %v", err)
+	}
 	for name, c := range map[string]*Control{"not run": Open(store, "p"), "no name": Open(store, ""), "no store": Open(nil, "p")} {
 		_, noStatus := c.Status(t.Context(), store)
 		_, noList := c.Parked(t.Context())

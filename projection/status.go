@@ -2,7 +2,7 @@ package projection
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -48,6 +48,9 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if err != nil {
 		return Status{}, err
 	}
+	if source == nil {
+		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
+	}
 	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, Paused: r.Paused}
 	parked, err := c.parked(ctx)
 	if err != nil {
@@ -58,8 +61,12 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if s.Newest, err = source.Query().Newest(ctx, filter); err != nil {
 		return Status{}, err
 	}
+	positions, err := c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
+	if err != nil {
+		return Status{}, err
+	}
 	for _, l := range r.Ranges {
-		status, err := c.rangeStatus(ctx, source, filter, l.slices(), max(maxLag/len(r.Ranges), 1))
+		status, err := rangeStatus(ctx, source, filter, l.slices(), positions, max(maxLag/len(r.Ranges), 1))
 		if err != nil {
 			return Status{}, err
 		}
@@ -72,24 +79,28 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	return s, nil
 }
 
-// rangeStatus counts the events of f in r that have not been handled, up to most.
-func (c *Control) rangeStatus(ctx context.Context, source annals.Store, f annals.Filter, r annals.SliceRange, most int) (RangeStatus, error) {
+// rangeStatus counts the events of f in r that have not been handled, up to most. positions are those of all slices.
+func rangeStatus(ctx context.Context, source annals.Store, f annals.Filter, r annals.SliceRange, positions []annals.Position, most int) (RangeStatus, error) {
 	s := RangeStatus{Slices: r}
-	positions, err := c.store.Offsets().Load(ctx, c.name, r)
-	if err != nil {
-		return RangeStatus{}, err
-	}
 	var oldest time.Time
-	for i, p := range positions {
-		if i == 0 || p.Through.Compare(s.Through) < 0 {
+	for _, p := range positions {
+		from, to := p.Slices.Bounds()
+		f.After, f.Slices = p.Through, annals.SliceRange{From: max(from, r.From), To: min(to, r.To)}
+		if f.Slices.From >= f.Slices.To {
+			continue
+		}
+		if first := max(from, r.From) == r.From; first || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
 		}
-		f.Slices, f.After, f.Limit = p.Slices, p.Through, most+1+len(p.Offsets)
+		beyond := map[annals.PersistenceID]annals.Offset{}
+		for _, o := range p.Offsets {
+			beyond[o.ID] = o
+		}
 		for e, err := range source.Query().Events(ctx, f) {
 			if err != nil {
 				return RangeStatus{}, err
 			}
-			if slices.ContainsFunc(p.Offsets, func(o annals.Offset) bool { return o.ID == e.ID && o.Covers(e.Offset()) }) {
+			if beyond[e.ID].Covers(e.Offset()) {
 				continue
 			}
 			if s.Lag == most {
