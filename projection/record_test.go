@@ -130,6 +130,20 @@ func TestAssignMovesFreeRangesFirst(t *testing.T) {
 	}
 }
 
+// A range whose former work has not returned is not taken, although it is free.
+func TestDecideWaitsForTheFormerWork(t *testing.T) {
+	t.Parallel()
+	r := record{Ranges: ranges(2)}
+	former := map[annals.SliceRange]int64{r.Ranges[0].slices(): 1}
+	r = r.decide("a", runner{}, former, nil, 1)
+	if r.Ranges[0].Runner != "" || r.Ranges[1].Runner != "a" {
+		t.Errorf("the work of the first range has not returned: %+v", r.Ranges)
+	}
+	if r = r.decide("a", runner{}, map[annals.SliceRange]int64{r.Ranges[1].slices(): 2}, nil, 1); r.Ranges[0].Runner != "a" || r.Ranges[0].Epoch != 3 {
+		t.Errorf("the work of the first range has returned: %+v", r.Ranges)
+	}
+}
+
 // crew is a model of runners that change one record by compare-and-set, and of their works.
 type crew struct {
 	*rapid.T
