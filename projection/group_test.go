@@ -92,13 +92,16 @@ func TestGroupStoppedRunner(t *testing.T) {
 func TestGroupWithFaults(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 8, func(t *testing.T, w *world) {
-		random := rand.New(rand.NewPCG(1, 2))
 		var mu sync.Mutex
+		random := rand.New(rand.NewPCG(1, 2))
+		draw := func(n int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return random.IntN(n)
+		}
 		faulty := func(n *node) {
 			n.link.fault = func() (before, after error) {
-				mu.Lock()
-				defer mu.Unlock()
-				switch random.IntN(10) {
+				switch draw(10) {
 				case 0:
 					return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil
 				case 1:
@@ -113,13 +116,13 @@ func TestGroupWithFaults(t *testing.T) {
 		for range 10 {
 			nodes = append(nodes, w.join(faulty))
 			w.sleep(20 * time.Second)
-			if random.IntN(2) == 0 {
+			if draw(2) == 0 {
 				nodes[0].leave()
 			} else {
 				nodes[0].link.freeze()
 			}
 			nodes = nodes[1:]
-			w.sleep(time.Duration(random.IntN(30)) * time.Second)
+			w.sleep(time.Duration(draw(30)) * time.Second)
 		}
 		w.shared(2, 3*testLease)
 		for _, n := range nodes {
