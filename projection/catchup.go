@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// CatchUp handles events until everything that was visible when it was called has been handled, by this Runner or by others. When ctx ends
-// before, its error is returned. Other errors are those of Run.
+// CatchUp handles events until everything that was visible when it was called has been handled, by this Runner or by others. That includes
+// the orders of Control.Retry and Control.Discard. When ctx ends before, its error is returned. Other errors are those of Run.
 func (r *Runner) CatchUp(ctx context.Context) error {
 	working, done := context.WithCancel(ctx)
 	defer done()
@@ -81,7 +81,14 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 		if err != nil {
 			continue
 		}
+		parked, _, err := parkedOf(c.r.name).load(ctx, c.r.offsets)
+		if err != nil {
+			continue
+		}
 		for _, p := range positions {
+			if parked.ordered(p.Slices) {
+				continue
+			}
 			if handled, err := c.r.handledTo(ctx, p, newest); err == nil && handled {
 				c.reached(p.Slices)
 			}

@@ -53,6 +53,16 @@ func (p parkedEntities) sorted() []ParkedEntity {
 	return slices.SortedFunc(maps.Values(p), func(a, b ParkedEntity) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// ordered reports whether a retry has been ordered in slices r.
+func (p parkedEntities) ordered(r annals.SliceRange) bool {
+	for id, x := range p {
+		if x.Retry && r.Contains(id.Slice()) {
+			return true
+		}
+	}
+	return false
+}
+
 // split divides p: the position covers the events of waiting, so that they do not come again; it does not cover those of void, because it
 // was reset since, or because a worker ended before it saved its position. handled has the offsets of all entities of p.
 func (p parkedEntities) split(handled map[annals.PersistenceID]annals.Offset) (waiting, void parkedEntities) {

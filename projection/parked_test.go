@@ -341,6 +341,32 @@ func TestMostParkedEntities(t *testing.T) {
 	}
 }
 
+// CatchUp carries orders out, however long that takes.
+func TestCatchUpCarriesOutOrders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		source := Source[int]{Store: store, Type: "T", Codec: numbers}
+		bug := true
+		r := must(t)(AtLeastOnce("p", source, store, func(context.Context, envelope) error {
+			if bug {
+				return errBroken
+			}
+			time.Sleep(time.Minute)
+			return nil
+		}, Options{OnError: park, Logger: silent, BatchSize: 1}))
+		add(t, store, 1, 1, 3)
+		if err := r.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bug = false
+		if err := errors.Join(r.Control().Retry(t.Context()), r.CatchUp(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "parked", parked(t, r.Control()), []string(nil))
+	})
+}
+
 func TestParkedEntitiesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	in := inMemory(memstore.New())
