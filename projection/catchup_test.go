@@ -3,6 +3,8 @@ package projection_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,5 +88,55 @@ func TestRunnersShareAProjection(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+// A range is handed over, and a projection paused, after the handler has returned: its context does not end, and each event is handled once.
+func TestHandOverAfterTheBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var mu sync.Mutex
+		handled := map[string]int{}
+		run := func() (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			r := must(t)(AtLeastOnce("p", Source[int]{Store: store, Type: "T", Codec: numbers}, store, func(ctx context.Context, e envelope) error {
+				select {
+				case <-time.After(20 * time.Second):
+				case <-ctx.Done():
+					t.Errorf("%s %d: the context of the handler has ended", e.ID, e.SeqNr)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				handled[key(e)]++
+				return nil
+			}, Options{Ranges: 2}))
+			go func() { ended <- r.Run(ctx) }()
+			return func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		stopOne := run()
+		add(t, store, 1, 2, 1)       // in the upper slices
+		add(t, store, 1000, 1001, 1) // in the lower ones
+		time.Sleep(10 * time.Second)
+		stopTwo := run()
+		time.Sleep(25 * time.Second)
+		if err := Open(store, "p").Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := Open(store, "p").Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if want := map[string]int{"T|1/1": 1, "T|2/1": 1, "T|1000/1": 1, "T|1001/1": 1}; !maps.Equal(handled, want) {
+			t.Errorf("handled %v, want %v", handled, want)
+		}
+		stopOne()
+		stopTwo()
 	})
 }

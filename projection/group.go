@@ -30,8 +30,8 @@ type group struct {
 	orders     *atomic.Int64    // is set to record.Orders; may be nil
 }
 
-// work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes or gives up
-// its batch and returns; others get the range after that, and the error does not count. When a save was fenced, work returns ErrFenced: the
+// work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes its batch (see
+// finishing) and returns; others get the range after that, and the error does not count. When a save was fenced, work returns ErrFenced: the
 // range is taken anew, under a higher epoch, and work is called again. Any other error ends run.
 type work func(ctx context.Context, r annals.SliceRange, epoch int64) error
 
@@ -218,7 +218,7 @@ func (m *member) follow(ctx context.Context) {
 
 // start runs the work for r.
 func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
-	working, stop := context.WithCancel(ctx)
+	working, stop := context.WithCancel(context.WithValue(ctx, runKey{}, ctx))
 	m.running[r] = task{epoch, stop}
 	m.log.DebugContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 	m.wait.Go(func() {
@@ -230,6 +230,18 @@ func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 		case <-ctx.Done(): // run ends
 		}
 	})
+}
+
+// runKey is the key of run's context in that of a work.
+type runKey struct{}
+
+// finishing returns a context for a batch of a work whose context is ctx: it does not end when the range is to be handed over, but when run
+// ends.
+func finishing(ctx context.Context) context.Context {
+	if run, ok := ctx.Value(runKey{}).(context.Context); ok {
+		return run
+	}
+	return ctx
 }
 
 // hold saves the epoch, so that former holders of r are fenced, and then works. When it was fenced itself, as by a Reset, it returns the

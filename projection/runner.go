@@ -43,7 +43,8 @@ func newRunner(name string, events annals.Store, f annals.Filter, decodes bool, 
 	if most := offsets.Capabilities().Limits.MaxOffsets; most > 0 {
 		o.BatchSize = min(o.BatchSize, most)
 	}
-	return &Runner{name: name, events: events, filter: f, offsets: offsets, o: o, deliver: d}, nil
+	finish := func(ctx context.Context, s step) (int, error) { return d(finishing(ctx), s) }
+	return &Runner{name: name, events: events, filter: f, offsets: offsets, o: o, deliver: finish}, nil
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process
