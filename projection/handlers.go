@@ -152,7 +152,7 @@ func containEach[T any](op string, es []T, id func(T) annals.PersistenceID, fn f
 	if err == nil {
 		return nil
 	}
-	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" { //nolint:errorlint // of Contain itself
+	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" {
 		p.Op, p.ID = op, id(es[at])
 	}
 	return &failure{at, err}
