@@ -40,6 +40,7 @@ func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (
 		return nil, err
 	}
 	feed.read, feed.offset = s.Query().Events, annals.Event.Offset
+	feed.size = func(e annals.Event) int { return len(e.Data) + len(e.Metadata.Data) }
 	feed.newest, feed.missing = s.Query().Newest, feed.before
 	return feed, nil
 }

@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	// pageSize is how many events or states are read at a time.
-	pageSize = 1000
+	// pageSize is how many events or states are read at a time at first. After a full page a look reads twice as many, because each read
+	// costs requests of its own, but at most maxPage.
+	pageSize, maxPage = 1000, 8 * 1000
+	// pageBytes is how many bytes of payloads a page has at most, but at least one event or state.
+	pageBytes = 8 << 20
 	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late.
 	overlap = 100 * time.Millisecond
 	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a horizon is used while
@@ -28,6 +31,7 @@ type follower[T any] struct {
 	lateness time.Duration // of the store
 	read     func(ctx context.Context, f annals.Filter) iter.Seq2[T, error]
 	offset   func(T) annals.Offset
+	size     func(T) int // in bytes, more or less
 	// newest is where a query with Options.Current ends. nil is at the end of the first look.
 	newest func(ctx context.Context, f annals.Filter) (annals.Offset, error)
 	// missing returns what must be handed over before item, max at most, and whether that is all. It is nil where nothing can be missing.
@@ -55,6 +59,7 @@ type look[T any] struct {
 	fromFloor bool
 	asked     time.Time // when the horizon was asked for; zero before the first page
 	after     annals.Offset
+	limit     int  // of the page; 0 before the first page
 	page      []T  // read, and not handed over
 	buffer    []T  // where pages are read to
 	last      bool // there is no page after it
@@ -228,10 +233,12 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 		}
 		f.horizon, l.asked = horizon, time.Now()
 	}
+	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
-	filter.After, filter.Limit = l.after, pageSize
+	filter.After, filter.Limit = l.after, l.limit
 	l.page = l.buffer[:0]
 	defer func() { l.buffer = l.page[:0] }()
+	bytes := 0
 	for item, err := range f.read(ctx, filter) {
 		if err != nil && len(l.page) > 0 {
 			return nil // what was read is right, and the next read goes on after it
@@ -241,8 +248,12 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 		}
 		l.page = append(l.page, item)
 		l.after = f.offset(item)
+		if bytes += f.size(item); bytes >= pageBytes {
+			l.limit = len(l.page) / 2 // the next page has about as many
+			return nil
+		}
 	}
-	l.last = len(l.page) < pageSize
+	l.last = len(l.page) < l.limit
 	return nil
 }
 

@@ -26,6 +26,7 @@ func States(ctx context.Context, s annals.Store, f annals.Filter, o Options) ite
 			return
 		}
 		states.read, states.offset = s.Query().States, annals.State.Offset
+		states.size = func(st annals.State) int { return len(st.Data) + len(st.Metadata.Data) }
 		states.each(ctx, limit, yield)
 	}
 }
