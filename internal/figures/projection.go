@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/projection"
+)
+
+// projectionFigures are what a projection costs beside the reads and writes that it is for, and how soon it handles an event.
+func projectionFigures() []Figure {
+	const about = "events a second of a projection that catches up exactly once, in %s, divided by those of one loop over Query.Events that writes the same rows in the same batches by hand and saves no position"
+	const latencyAbout = "99th percentile in milliseconds of the time from the answer to an append to the end of the transaction that handles its event exactly once, with 500 appends a second"
+	return []Figure{
+		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: catchupSQLite, About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
+		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
+		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: catchupDynamoDB, About: fmt.Sprintf(about, "transactions of 50 puts")},
+		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: latencySQLite, About: latencyAbout},
+		{Name: "projection-latency-postgres", Goal: AtMost(50), Run: onPostgres(latencyPostgres), About: latencyAbout},
+		{Name: "projection-idle", Goal: AtMost(1), Run: idle,
+			About: "requests a second and range of a projection without new events, of SQLite, PostgreSQL and DynamoDB the store with the most; on SQLite each call counts as a request"},
+		{Name: "projection-scale-4", Goal: AtLeast(2.5), Run: scale,
+			About: "events a second of a projection with 4 ranges, divided by those with 1 range, with a handler that waits 2 ms for each event"},
+	}
+}
+
+// asRead is the codec of a projection that uses payloads as they are stored.
+type asRead struct{}
+
+func (asRead) Encode(p annals.Payload) (annals.Payload, error) { return p, nil }
+func (asRead) Decode(p annals.Payload) (annals.Payload, error) { return p, nil }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+type envelope = projection.Envelope[annals.Payload]
+
+func sourceOf(s annals.Store) projection.Source[annals.Payload] {
+	return projection.Source[annals.Payload]{Store: s, Type: "Figure", Codec: codec.Codec[annals.Payload](asRead{})}
+}
+
+// fill appends count events in commits of ten, the commits of 200 entities in turn.
+func fill(ctx context.Context, s annals.Store, count int) error {
+	const entities, each = 200, 10
+	events := make([]annals.NewEvent, each)
+	for i := range events {
+		events[i].Payload = figurePayload
+	}
+	for n := 0; n < count; n += each {
+		id := fmt.Sprintf("%016x", uint64(n/each%entities)*0x9e3779b97f4a7c15) // in slices all over, as those of UUIDs are
+		c := annals.Commit{ID: annals.NewPersistenceID("Figure", id), After: annals.SeqNr(n / each / entities * each), Events: events}
+		if _, err := s.Journal().Append(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// catchup alternates between a projection that handles all events of store and a loop that does so by hand; both write batches.
+func catchup[T any](ctx context.Context, store projection.TxStore[T], count, batch int, handle func(ctx context.Context, tx T, es []envelope) error, byHand func(ctx context.Context, es []envelope) error) (float64, error) {
+	if err := fill(ctx, store, count); err != nil {
+		return 0, err
+	}
+	var ours, theirs []float64
+	for turn := range 5 {
+		var handled atomic.Int64
+		r, err := projection.ExactlyOnceGrouped(fmt.Sprint("turn ", turn), sourceOf(store), store, func(ctx context.Context, tx T, es []envelope) error {
+			handled.Add(int64(len(es)))
+			return handle(ctx, tx, es)
+		}, projection.Options{BatchSize: batch, Logger: quiet})
+		if err != nil {
+			return 0, err
+		}
+		begun := time.Now()
+		if err := r.CatchUp(ctx); err != nil {
+			return 0, err
+		}
+		mine := time.Since(begun)
+		begun = time.Now()
+		var es []envelope
+		written := 0
+		for e, err := range store.Query().Events(ctx, annals.Filter{Type: "Figure"}) {
+			if err != nil {
+				return 0, err
+			}
+			if es = append(es, envelope{Event: e, Value: e.Payload}); len(es) == batch {
+				if err := byHand(ctx, es); err != nil {
+					return 0, err
+				}
+				es, written = es[:0], written+len(es)
+			}
+		}
+		if err := byHand(ctx, es); err != nil {
+			return 0, err
+		}
+		if written += len(es); written != count || handled.Load() < int64(count) { // a batch whose transaction failed is handled again
+			return 0, fmt.Errorf("of %d events %d were handled, and %d by hand", count, handled.Load(), written)
+		}
+		if turn > 0 { // the first turn warms up
+			ours, theirs = append(ours, mine.Seconds()), append(theirs, time.Since(begun).Seconds())
+		}
+	}
+	return median(theirs) / median(ours), nil
+}
+
+func catchupSQLite(ctx context.Context) (ratio float64, err error) {
+	b, err := openBench(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	// By hand the rows go to the same file as the events, through a connection with the settings of the store's.
+	hand, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "annals.db")+sqlitePragmas)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, hand.Close()) }()
+	hand.SetMaxOpenConns(1)
+	for _, table := range []string{"ours", "hand"} {
+		if err := sqliteTable(ctx, hand, table); err != nil {
+			return 0, err
+		}
+	}
+	return catchup(ctx, b.store, 20_000, 100, insertSQLite("ours"), func(ctx context.Context, es []envelope) error {
+		tx, err := hand.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if err := insertSQLite("hand")(ctx, tx, es); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// sqliteTable creates a table with a row for each event.
+func sqliteTable(ctx context.Context, db interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, name string) error {
+	_, err := db.ExecContext(ctx, "CREATE TABLE "+name+" (id TEXT, seq_nr INTEGER, data BLOB, PRIMARY KEY (id, seq_nr)) WITHOUT ROWID")
+	return err
+}
+
+// insertSQLite returns a handler that writes a row for each event.
+func insertSQLite(table string) func(ctx context.Context, tx *sql.Tx, es []envelope) error {
+	return func(ctx context.Context, tx *sql.Tx, es []envelope) error {
+		stmt, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO "+table+" VALUES (?, ?, ?)")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = stmt.Close() }()
+		for _, e := range es {
+			if _, err := stmt.ExecContext(ctx, string(e.ID), int64(e.SeqNr), e.Data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func catchupPostgres(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 2)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	for _, table := range []string{"ours", "hand"} {
+		if err := postgresTable(ctx, pool, table); err != nil {
+			return 0, err
+		}
+	}
+	return catchup(ctx, b.store, 20_000, 100, insertPostgres("ours"), func(ctx context.Context, es []envelope) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertPostgres("hand")(ctx, tx, es) })
+	})
+}
+
+func postgresTable(ctx context.Context, pool *pgxpool.Pool, name string) error {
+	_, err := pool.Exec(ctx, "CREATE TABLE annals_figures."+name+" (id TEXT, seq_nr BIGINT, data BYTEA, PRIMARY KEY (id, seq_nr))")
+	return err
+}
+
+// insertPostgres returns a handler that writes a row for each event, in one batch of statements.
+func insertPostgres(table string) func(ctx context.Context, tx pgx.Tx, es []envelope) error {
+	return func(ctx context.Context, tx pgx.Tx, es []envelope) error {
+		rows := &pgx.Batch{}
+		for _, e := range es {
+			rows.Queue("INSERT INTO annals_figures."+table+" VALUES ($1, $2, $3) ON CONFLICT (id, seq_nr) DO UPDATE SET data = EXCLUDED.data", string(e.ID), int64(e.SeqNr), e.Data)
+		}
+		return tx.SendBatch(ctx, rows).Close()
+	}
+}
+
+func catchupDynamoDB(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: time.Second}, // all but the newest events are settled
+		dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	if _, err := b.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: aws.String("rows"), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}}); err != nil {
+		return 0, err
+	}
+	put := func(side string, e annals.Event) types.TransactWriteItem {
+		return types.TransactWriteItem{Put: &types.Put{TableName: aws.String("rows"), Item: map[string]types.AttributeValue{
+			"id":   &types.AttributeValueMemberS{Value: fmt.Sprint(side, " ", e.ID, " ", e.SeqNr)},
+			"data": &types.AttributeValueMemberB{Value: e.Data},
+		}}}
+	}
+	return catchup(ctx, store, 4_000, 50, func(_ context.Context, tx *dynamostore.Tx, es []envelope) error {
+		for _, e := range es {
+			tx.Add(put("ours", e.Event))
+		}
+		return nil
+	}, func(ctx context.Context, es []envelope) error {
+		if len(es) == 0 {
+			return nil
+		}
+		in := &dynamodb.TransactWriteItemsInput{}
+		for _, e := range es {
+			in.TransactItems = append(in.TransactItems, put("hand", e.Event))
+		}
+		_, err := b.client.TransactWriteItems(ctx, in)
+		return err
+	})
+}
+
+// scale alternates between projections with one range and with four.
+func scale(ctx context.Context) (float64, error) {
+	store := memstore.New()
+	const events = 1_000
+	if err := fill(ctx, store, events); err != nil {
+		return 0, err
+	}
+	spent := map[int]time.Duration{}
+	for turn := range 3 {
+		for _, ranges := range []int{1, 4} {
+			r, err := projection.AtLeastOnce(fmt.Sprint(ranges, " ranges, turn ", turn), sourceOf(store), store, func(ctx context.Context, _ envelope) error {
+				timer := time.NewTimer(2 * time.Millisecond)
+				defer timer.Stop()
+				select {
+				case <-timer.C:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}, projection.Options{Ranges: ranges, Logger: quiet})
+			if err != nil {
+				return 0, err
+			}
+			begun := time.Now()
+			if err := r.CatchUp(ctx); err != nil {
+				return 0, err
+			}
+			spent[ranges] += time.Since(begun)
+		}
+	}
+	return spent[1].Seconds() / spent[4].Seconds(), nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// timed is a store that notes when the events of its transactions have been handled.
+type timed[T any] struct {
+	projection.TxStore[T]
+	mu      sync.Mutex
+	acked   map[annals.Offset]time.Time
+	handled map[annals.Offset]time.Time
+}
+
+type handledKey struct{}
+
+// InTx is annals.Transactor.
+func (s *timed[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
+	var offsets []annals.Offset // of the events that fn handles
+	if err := s.TxStore.InTx(context.WithValue(ctx, handledKey{}, &offsets), fn); err != nil {
+		return err
+	}
+	s.note(s.handled, offsets...)
+	return nil
+}
+
+func (s *timed[T]) note(when map[annals.Offset]time.Time, offsets ...annals.Offset) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range offsets {
+		o.Time = o.Time.UTC()
+		when[o] = now
+	}
+}
+
+// latency appends 500 events a second for some seconds, from ten writers, while a projection handles them.
+func latency[T any](ctx context.Context, store projection.TxStore[T], handle func(ctx context.Context, tx T, es []envelope) error) (milliseconds float64, err error) {
+	const writers, each, seconds = 10, 50, 6
+	s := &timed[T]{TxStore: store, acked: map[annals.Offset]time.Time{}, handled: map[annals.Offset]time.Time{}}
+	r, err := projection.ExactlyOnceGrouped("latency", sourceOf(store), s, func(ctx context.Context, tx T, es []envelope) error {
+		offsets := ctx.Value(handledKey{}).(*[]annals.Offset)
+		for _, e := range es {
+			*offsets = append(*offsets, e.Offset())
+		}
+		return handle(ctx, tx, es)
+	}, projection.Options{Logger: quiet})
+	if err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	errs := make([]error, writers)
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			id := annals.NewPersistenceID("Figure", fmt.Sprintf("%016x", uint64(w+1)*0x9e3779b97f4a7c15))
+			ticks := time.NewTicker(time.Second / each)
+			defer ticks.Stop()
+			for n := annals.SeqNr(0); n < each*seconds && errs[w] == nil; n++ {
+				var receipt annals.Receipt
+				if receipt, errs[w] = store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); errs[w] == nil && n >= 2*each { // the projection has begun
+					s.note(s.acked, annals.Offset{Time: receipt.Time, ID: id, SeqNr: receipt.SeqNr})
+				}
+				<-ticks.C
+			}
+		})
+	}
+	writing.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, err
+	}
+	if err := r.CatchUp(ctx); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var took []float64
+	for o, acked := range s.acked {
+		handled, ok := s.handled[o]
+		if !ok {
+			return 0, fmt.Errorf("event %d of %s was not handled", o.SeqNr, o.ID)
+		}
+		took = append(took, max(0, handled.Sub(acked).Seconds()*1000))
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100], nil
+}
+
+func latencySQLite(ctx context.Context) (ms float64, err error) {
+	b, err := openBench(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx, _ annals.Store) error { return sqliteTable(ctx, tx, "live") }); err != nil {
+		return 0, err
+	}
+	return latency(ctx, b.store, insertSQLite("live"))
+}
+
+func latencyPostgres(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	if err := postgresTable(ctx, pool, "live"); err != nil {
+		return 0, err
+	}
+	return latency(ctx, b.store, insertPostgres("live"))
+}
+
+// requests counts the requests of a store; a call without a request to a server counts as one.
+type requests struct{ sent atomic.Int64 }
+
+// Start is annals.Observer.
+func (*requests) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+// End is annals.Observer.
+func (o *requests) End(_ context.Context, _ annals.Call, r annals.Result) {
+	o.sent.Add(int64(max(r.Requests, 1)))
+}
+
+// take returns how many were sent since the last take.
+func (o *requests) take() int64 { return o.sent.Swap(0) }
+
+// idling returns how many requests a second and range a projection without new events sends. o is the Observer of store.
+func idling(ctx context.Context, store annals.Store, o *requests) (float64, error) {
+	if err := fill(ctx, store, 200); err != nil {
+		return 0, err
+	}
+	r, err := projection.AtLeastOnce("idle", sourceOf(store), store, func(context.Context, envelope) error { return nil }, projection.Options{Ranges: 4, Logger: quiet})
+	if err != nil {
+		return 0, err
+	}
+	if err := r.CatchUp(ctx); err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(running) }()
+	const settles, counted = 5 * time.Second, 20 * time.Second
+	pause(ctx, settles)
+	o.take()
+	pause(ctx, counted)
+	spent := o.take()
+	stop()
+	return float64(spent) / counted.Seconds() / 4, errors.Join(<-ended, ctx.Err())
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// idle returns the requests a second and range of the store that sends the most.
+func idle(ctx context.Context) (float64, error) {
+	stores := []func(ctx context.Context) (float64, error){idleSQLite, onPostgres(idlePostgres), idleDynamoDB}
+	each, errs := make([]float64, len(stores)), make([]error, len(stores))
+	var all sync.WaitGroup
+	for i, run := range stores {
+		all.Go(func() { each[i], errs[i] = run(ctx) })
+	}
+	all.Wait()
+	return slices.Max(each), errors.Join(errs...)
+}
+
+func idleSQLite(ctx context.Context) (value float64, err error) {
+	dir, err := os.MkdirTemp("", "annals-figures-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o := &requests{}
+	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "annals.db"), sqlitestore.Options{Observer: o})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return idling(ctx, store, o)
+}
+
+func idlePostgres(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 4)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	o := &requests{}
+	store, err := pgstore.Open(ctx, pool, pgstore.Options{Tables: pgstore.Tables{Schema: "annals_figures"}, Observer: o})
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	return idling(ctx, store, o)
+}
+
+func idleDynamoDB(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	o := &requests{}
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices"}, dynamostore.Options{CreateTables: true, Observer: o})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	return idling(ctx, store, o)
+}
