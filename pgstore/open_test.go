@@ -208,6 +208,30 @@ func TestWatchAcrossStores(t *testing.T) {
 	}
 }
 
+// A runner writes that it is alive every few seconds: this wakes no follower.
+func TestStatesOfRunnersAreNotSignalled(t *testing.T) {
+	t.Parallel()
+	// Stores of one database hear each other.
+	s := openAt(t, postgres.Database(t), pgstore.Options{CreateTables: true})
+	signals, err := s.Watch(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-signals // it listens
+	if err := put(t, s, "annals.projection|p", 0, text("x")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-signals:
+		t.Error("the state of a runner was signalled")
+	default:
+	}
+	if err := put(t, s, "T|1", 0, text("x")); err != nil {
+		t.Fatal(err)
+	}
+	<-signals
+}
+
 // A server's message may quote a value: it is not repeated.
 func TestErrorsTellNoPayload(t *testing.T) {
 	t.Parallel()

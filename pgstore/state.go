@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,7 +61,7 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 	var o outcome
 	if v.tx != nil {
 		o, err = v.s.writeState(ctx, v.tx.tx, p)
-		v.tx.changed(err == nil && o.err == nil)
+		v.tx.changed(err == nil && o.err == nil && !internal(p.ID))
 	} else {
 		o, err = v.s.resolveState(ctx, p)
 	}
@@ -114,11 +115,15 @@ func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
 	}
 	defer conn.Release()
 	o, err := s.writeState(ctx, conn, p)
-	if err == nil && o.err == nil && !o.receipt.Repeated {
+	if err == nil && o.err == nil && !o.receipt.Repeated && !internal(p.ID) {
 		s.wrote()
 	}
 	return o, err
 }
+
+// internal reports whether id is of a state of package projection. A runner writes one every few seconds, and nobody follows it: a
+// signal would make all followers look at the store.
+func internal(id annals.PersistenceID) bool { return strings.HasPrefix(id.Type(), "annals.") }
 
 // writeState writes p, or says why it cannot be written.
 func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outcome, error) {

@@ -23,7 +23,8 @@ type Options struct {
 	// store three times in that time.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
-	// events, and 2 s elsewhere. So a range without events costs at most one request a second.
+	// events, and 6 s elsewhere. So a range without events costs at most one request a second. On DynamoDB a look is one request for
+	// each of the 16 partitions of an entity type in the slices of the range: four with 4 ranges.
 	Poll time.Duration
 	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
@@ -40,7 +41,7 @@ const maxBatch = 10_000
 
 const (
 	pollWatched = 4 * time.Second
-	pollAlone   = 2 * time.Second
+	pollAlone   = 6 * time.Second
 )
 
 func (o *Options) setDefaults(events annals.Store) {

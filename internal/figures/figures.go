@@ -8,6 +8,7 @@ var groups = []func() []Figure{
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,
+	projectionFigures,
 }
 
 // all is every figure, in the order of groups.

@@ -35,7 +35,7 @@ func projectionFigures() []Figure {
 		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: latencySQLite, About: latencyAbout},
 		{Name: "projection-latency-postgres", Goal: AtMost(50), Run: onPostgres(latencyPostgres), About: latencyAbout},
 		{Name: "projection-idle", Goal: AtMost(1), Run: idle,
-			About: "requests a second and range of a projection without new events, of SQLite, PostgreSQL and DynamoDB the store with the most; on SQLite each call counts as a request"},
+			About: "requests a second and range of a projection of one entity type with 4 ranges and without new events, on PostgreSQL or on DynamoDB, whichever is more"},
 		{Name: "projection-scale-4", Goal: AtLeast(2.5), Run: scale,
 			About: "events a second of a projection with 4 ranges, divided by those with 1 range, with a handler that waits 2 ms for each event"},
 	}

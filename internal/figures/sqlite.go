@@ -132,6 +132,9 @@ func replayFigure(ctx context.Context) (ratio float64, err error) {
 	return median(theirs) / median(ours), nil
 }
 
+// sqlitePragmas are the settings of the store's own connection.
+const sqlitePragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=wal_autocheckpoint(4096)&_pragma=cache_size(-16384)&_txlock=immediate"
+
 // sqliteBench is a store and a table like its journal, which the bare driver writes.
 type sqliteBench struct {
 	dir      string
@@ -154,8 +157,7 @@ func openBench(ctx context.Context) (_ *sqliteBench, err error) {
 	if b.store, err = sqlitestore.Open(ctx, filepath.Join(b.dir, "annals.db"), sqlitestore.Options{}); err != nil {
 		return nil, err
 	}
-	const pragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=wal_autocheckpoint(4096)&_pragma=cache_size(-16384)&_txlock=immediate"
-	if b.plain, err = sql.Open("sqlite", "file:"+filepath.Join(b.dir, "plain.db")+pragmas); err != nil {
+	if b.plain, err = sql.Open("sqlite", "file:"+filepath.Join(b.dir, "plain.db")+sqlitePragmas); err != nil {
 		return nil, err
 	}
 	b.plain.SetMaxOpenConns(1)
