@@ -28,7 +28,7 @@ type Options struct {
 	Poll time.Duration
 	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
-	// which is also what happens when OnError panics.
+	// which is also what happens when OnError panics. A lost connection can be the reason, too: Retry at the first few tries, as f.Try says.
 	OnError func(ctx context.Context, f Failure) Verdict
 	// ErrorText makes ParkedEntity.Error, which everybody can read who reads the store: at most 256 bytes of the text are kept. nil: the Go
 	// type of the error. With error.Error the texts are kept as they are; they may contain parts of payloads.

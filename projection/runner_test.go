@@ -161,6 +161,31 @@ func TestRunHandlesNewEventsUntilItsContextEnds(t *testing.T) {
 	})
 }
 
+// When a Runner is told to end, what its handler finishes then is saved, and not handled again.
+func TestWhatIsHandledAtTheEndIsSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 1, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		handled := 0
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: in.store, Codec: numbers}, in.store, func(context.Context, envelope) error {
+			if handled++; handled == 2 {
+				cancel()
+				time.Sleep(time.Second)
+			}
+			return nil
+		}, Options{Logger: silent, BatchSize: 2}))
+		if err := r.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, r)
+		if handled != 3 {
+			t.Errorf("3 events were handled %d times", handled)
+		}
+	})
+}
+
 func TestFaultsOfOptions(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
