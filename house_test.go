@@ -65,11 +65,10 @@ var rules = []struct {
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
-	// late is a store whose events become visible late; followtest follows a store, in the tests of stores.
+	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root driver memstore"},
-	{pkg: "internal/followtest", may: "root query"},
-	// runnertest checks projections on a store, in the tests of stores.
-	{pkg: "internal/runnertest", may: "root codec internal/backoff projection"},
+	// followtest checks feeds and projections on a store, in the tests of stores.
+	{pkg: "internal/followtest", may: "root codec internal/backoff query projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
@@ -81,7 +80,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/runnertest", module + "/internal/late", module + "/internal/followtest",
+	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

@@ -12,7 +12,7 @@ import (
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	s, _ := openIndexed(t, client(t), dynamostore.Options{})
-	followtest.Run(t, s, func(ctx context.Context, w *followtest.Writer) error {
+	followtest.Feeds(t, s, func(ctx context.Context, w *followtest.Writer) error {
 		for range 25 {
 			if err := w.Append(ctx, s); err != nil {
 				return err

@@ -14,13 +14,13 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/internal/runnertest"
+	"github.com/annals-go/annals/internal/followtest"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 )
 
 func TestProjections(t *testing.T) {
 	t.Parallel()
-	runnertest.Run(t, func(t *testing.T) runnertest.Target[*dynamostore.Tx] {
+	followtest.Projections(t, func(t *testing.T) followtest.Target[*dynamostore.Tx] {
 		client, err := connect(t.Context(), dynamo.Endpoint(t))
 		if err != nil {
 			t.Fatal(err)
@@ -39,14 +39,14 @@ func TestProjections(t *testing.T) {
 		number := func(n int64) types.AttributeValue {
 			return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 		}
-		return runnertest.Target[*dynamostore.Tx]{
+		return followtest.Target[*dynamostore.Tx]{
 			Store: s,
-			Add: func(_ context.Context, tx *dynamostore.Tx, e runnertest.Entry) error {
+			Add: func(_ context.Context, tx *dynamostore.Tx, e followtest.Entry) error {
 				tx.Add(types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: map[string]types.AttributeValue{
 					"stamp": number(e.Stamp), "n": number(int64(e.SeqNr)), "id": &types.AttributeValueMemberS{Value: string(e.ID)}}}})
 				return nil
 			},
-			Entries: func(ctx context.Context) (all []runnertest.Entry, err error) {
+			Entries: func(ctx context.Context) (all []followtest.Entry, err error) {
 				for pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)}); pages.HasMorePages(); {
 					page, err := pages.NextPage(ctx)
 					if err != nil {
@@ -60,7 +60,7 @@ func TestProjections(t *testing.T) {
 							}
 							return n
 						}
-						all = append(all, runnertest.Entry{ID: annals.PersistenceID(item["id"].(*types.AttributeValueMemberS).Value), SeqNr: annals.SeqNr(read("n")), Stamp: read("stamp")})
+						all = append(all, followtest.Entry{ID: annals.PersistenceID(item["id"].(*types.AttributeValueMemberS).Value), SeqNr: annals.SeqNr(read("n")), Stamp: read("stamp")})
 					}
 				}
 				return all, nil

@@ -62,7 +62,7 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 func TestFollowTransactions(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true})
-	followtest.Run(t, s, func(ctx context.Context, w *followtest.Writer) error {
+	followtest.Feeds(t, s, func(ctx context.Context, w *followtest.Writer) error {
 		for range 25 {
 			err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
 				for range 1 + w.Random.IntN(3) {

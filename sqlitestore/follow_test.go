@@ -14,7 +14,7 @@ func TestFollowTwoStores(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "annals.db")
 	stores := []*sqlitestore.Store{openAt(t, path, sqlitestore.Options{}), openAt(t, path, sqlitestore.Options{})}
-	followtest.Run(t, stores[0], func(ctx context.Context, w *followtest.Writer) error {
+	followtest.Feeds(t, stores[0], func(ctx context.Context, w *followtest.Writer) error {
 		for range 60 {
 			if err := w.Append(ctx, stores[w.Random.IntN(2)]); err != nil {
 				return err

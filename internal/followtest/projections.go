@@ -1,6 +1,4 @@
-// Package runnertest checks on a store that projections handle every event, and handle it once where that is promised, in the order of
-// each entity: while writers write at the same time, requests fail, answers get lost, runners are killed and ranges move.
-package runnertest
+package followtest
 
 import (
 	"context"
@@ -12,7 +10,7 @@ import (
 )
 
 // kills is how many runners of a projection are killed: make soak asks for more.
-var kills = flag.Int("kills", 8, "runners that runnertest kills for each projection")
+var kills = flag.Int("kills", 8, "runners that Projections kills for each projection")
 
 // Target is a store with the positions of a projection, and its read model. T is the type of its transactions.
 type Target[T any] struct {
@@ -32,8 +30,10 @@ type Entry struct {
 	Stamp int64 // an entry that was added later has a greater one
 }
 
-// Run checks the projections of a target, which open opens for each of them. The cases are subtests.
-func Run[T any](t *testing.T, open func(t *testing.T) Target[T]) {
+// Projections checks that the projections of a target, which open opens for each of them, handle every event, and handle it once where that
+// is promised, in the order of each entity: while writers write at the same time, requests fail, answers get lost, runners are killed and
+// ranges move. The cases are subtests.
+func Projections[T any](t *testing.T, open func(t *testing.T) Target[T]) {
 	t.Helper()
 	for _, g := range guarantees {
 		t.Run(string(g), func(t *testing.T) {

@@ -1,4 +1,4 @@
-package runnertest
+package followtest
 
 import (
 	"cmp"
@@ -77,7 +77,7 @@ func (w *world[T]) run(ctx context.Context) error {
 func (w *world[T]) write(ctx context.Context, writer int) error {
 	var ids [each]annals.PersistenceID
 	for i := range ids {
-		ids[i] = annals.NewPersistenceID("Followed", fmt.Sprintf("%d-%d", writer, i))
+		ids[i] = annals.NewPersistenceID(Type, fmt.Sprintf("%d-%d", writer, i))
 	}
 	for range rounds {
 		for i, id := range ids {

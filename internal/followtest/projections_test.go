@@ -1,4 +1,4 @@
-package runnertest
+package followtest
 
 import (
 	"context"
@@ -48,11 +48,11 @@ func apart() Target[memstore.Tx] {
 }
 
 func TestProjectionsInMemory(t *testing.T) {
-	Run(t, func(*testing.T) Target[memstore.Tx] { return on(memstore.New()) })
+	Projections(t, func(*testing.T) Target[memstore.Tx] { return on(memstore.New()) })
 }
 
 func TestProjectionsOfLateEvents(t *testing.T) {
-	Run(t, func(*testing.T) Target[memstore.Tx] { return apart() })
+	Projections(t, func(*testing.T) Target[memstore.Tx] { return apart() })
 }
 
 // The suite finds runners that do one thing wrong, which stores make of them that lie.

@@ -1,4 +1,5 @@
-// Package followtest follows a store that others write to, and checks that every event is handed over once and in order.
+// Package followtest checks on a store, to which others write, that followers get every event, once and in the order of each entity: feeds
+// and projections.
 package followtest
 
 import (
@@ -102,9 +103,9 @@ func (w *Writer) Append(ctx context.Context, s annals.Store) error {
 	return nil
 }
 
-// Run calls write for several writers at the same time, and follows s with a Worker that begins anew every few batches, until it has handled
+// Feeds calls write for several writers at the same time, and follows s with a Worker that begins anew every few batches, until it has handled
 // all events.
-func Run(t *testing.T, s annals.Store, write func(ctx context.Context, w *Writer) error) {
+func Feeds(t *testing.T, s annals.Store, write func(ctx context.Context, w *Writer) error) {
 	t.Helper()
 	const writers = 6
 	var total atomic.Int64
