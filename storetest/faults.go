@@ -34,7 +34,7 @@ func naiveCases(begin Faults) []testCase {
 	cases := faultCases(begin)
 	for i, tc := range cases {
 		cases[i].run = func(h *harness) {
-			found := record(h, func(tb testing.TB) { tc.run(&harness{TB: tb, ctx: h.ctx, cfg: h.cfg, caps: h.caps, store: h.store}) })
+			found := record(h, func(tb testing.TB) { tc.run(sharingHarness(tb, probe{caps: h.caps, cfg: h.cfg}, h.store, h.name)) })
 			if all := strings.Join(found, "\n"); !strings.Contains(all, falseConflicts) && !strings.Contains(all, impossible) {
 				h.Errorf("a store that cannot recognise its own writes: want %q or %q among the failures, got:\n%.2000s", falseConflicts, impossible, all)
 			}
