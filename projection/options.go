@@ -23,7 +23,7 @@ type Options struct {
 	// store three times in that time.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
-	// events, and 6 s elsewhere. So a range without events costs at most one request a second. On DynamoDB a look is one request for
+	// events, and 6 s elsewhere, where it is 1 s until there was no new event for 30 s. So a range without events costs at most one request a second. On DynamoDB a look is one request for
 	// each of the 16 partitions of an entity type in the slices of the range: four with 4 ranges.
 	Poll time.Duration
 	From annals.Offset // where a projection begins that has saved nothing; zero: the first event

@@ -100,6 +100,32 @@ func TestPollsAreSpread(t *testing.T) {
 	})
 }
 
+// Where nothing wakes a query, it looks every second until nothing was new for 30 seconds, and then as rarely as Poll says.
+func TestPollsAreCloseAfterEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.New(late.Options{Delay: func(int) time.Duration { return 0 }})
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: 10 * time.Second})
+		for i, c := range []struct{ quiet, most time.Duration }{{0, 0}, {25 * time.Second, 2200 * time.Millisecond}, {25 * time.Second, 2200 * time.Millisecond}, {45 * time.Second, 11 * time.Second}} {
+			written := time.Now().Add(c.quiet)
+			go func() {
+				time.Sleep(c.quiet)
+				write(t, s, "T|1", 1)
+			}()
+			for n := 0; n == 0; {
+				b, err := feed.Next(t.Context(), 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n = len(b.Events)
+			}
+			if took := time.Since(written); i > 0 && took > c.most {
+				t.Errorf("event %d, %v after the one before, was found after %v", i+1, c.quiet, took)
+			}
+		}
+	})
+}
+
 // The time of a poll runs on while the caller is busy, and from one call of Next to the next, however short the context of each call is.
 func TestPollsRunOn(t *testing.T) {
 	t.Parallel()

@@ -136,6 +136,9 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 		f.waker.tries = 0 // an error after items comes again
 		caughtUp := !f.look.open && !f.full
 		beat := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
+		if len(items) > 0 {
+			f.waker.found = time.Now()
+		}
 		if len(items) > 0 || beat {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
 			return batch[T]{items, f.floor, caughtUp}, nil

@@ -13,6 +13,12 @@ import (
 // between is the least time from the end of a look to the next one: all signals in between share that.
 const between = 10 * time.Millisecond
 
+// A query that polls looks every pollBusy for a while after something new, and every Options.Poll later.
+const (
+	pollBusy = time.Second
+	busy     = 30 * time.Second
+)
+
 // waker says when to look at the store again.
 type waker struct {
 	watcher annals.Watcher // nil when the store is none
@@ -22,6 +28,7 @@ type waker struct {
 
 	signals <-chan struct{} // nil when nothing is watched
 	ended   time.Time       // when the last look ended; zero before the first
+	found   time.Time       // when something new was found last
 	tries   int             // that failed since something worked
 }
 
@@ -43,7 +50,11 @@ func (w *waker) wait(ctx context.Context, latest time.Time, deaf bool) error {
 	if w.ended.IsZero() {
 		return ctx.Err()
 	}
-	at := w.ended.Add(w.poll + rand.N(w.poll/5+1) - w.poll/10)
+	poll := w.poll
+	if w.signals == nil && time.Since(w.found) < busy {
+		poll = min(poll, pollBusy)
+	}
+	at := w.ended.Add(poll + rand.N(poll/5+1) - poll/10)
 	if !latest.IsZero() && latest.Before(at) {
 		at = latest
 	}
