@@ -56,9 +56,10 @@ type member struct {
 
 	record   record // as it was read or written last
 	revision annals.SeqNr
-	newest   bool      // record is known to be the newest, unless another runner has joined
-	beatAt   time.Time // of this runner's last sign of life
-	floor    int64     // higher than the epochs that have fenced this runner
+	newest   bool  // record is known to be the newest, unless another runner has joined
+	beat     int64 // of this runner's last sign of life, also when it was removed from the record since
+	beatAt   time.Time
+	floor    int64 // higher than the epochs that have fenced this runner
 
 	running map[annals.SliceRange]task // works that have not returned
 	ended   chan ending
@@ -158,7 +159,8 @@ func (m *member) look(ctx context.Context) error {
 	}
 	self, joined := m.record.Runners[m.id]
 	if !joined || now.Sub(m.beatAt) >= m.lease/4 {
-		self = runner{Beat: self.Beat + 1, Lease: m.lease.Milliseconds()}
+		m.beat++
+		self = runner{Beat: m.beat, Lease: m.lease.Milliseconds()}
 	}
 	epochs := map[annals.SliceRange]int64{}
 	for r, t := range m.running {
