@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -101,7 +102,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 			}
 		}
 		// After a throttle too: the key's rate limit does not know that this one request is throttled again and again.
-		if err := pause(ctx, backoff(try)); err != nil {
+		if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
 			return open, c, giveUp(ctx, c, last, open)
 		}
 	}
@@ -127,7 +128,7 @@ func (e *engine) turn(ctx context.Context, r request) error {
 	}
 }
 
-func backoff(try int) time.Duration {
+func retryDelay(try int) time.Duration {
 	return rand.N(min(backoffFirst<<min(try, 10), backoffMost))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -81,7 +82,7 @@ func (e *engine) batches(ctx context.Context, mode, table string, keys []plan.It
 				continue
 			}
 			e.pace.slow(touched())
-			if err := pause(ctx, backoff(try)); err != nil {
+			if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
 				return stopped(err)
 			}
 		}

@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"context"
+	"github.com/annals-go/annals/internal/backoff"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -78,7 +79,7 @@ func (p *pacer) busy() bool { return p.known.Load() > 0 }
 func (p *pacer) wait(ctx context.Context, keys []string) error {
 	for {
 		d, ok := p.reserve(keys)
-		if err := pause(ctx, d); err != nil || ok {
+		if err := backoff.Sleep(ctx, d); err != nil || ok {
 			return err
 		}
 	}
@@ -236,19 +237,4 @@ func (b *tableRate) judge(now time.Time) {
 		b.rate *= tableGrow
 	}
 	b.since, b.passed, b.turned = now, 0, 0
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

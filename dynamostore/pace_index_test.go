@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -108,16 +109,16 @@ func throttleIndex(t *testing.T, callers, beside int) {
 		}
 	}
 	indexed, others := []string{"indexed write", "query of the index"}, []string{"write", "read"}
-	_ = pause(ctx, time.Second)
+	_ = backoff.Sleep(ctx, time.Second)
 	want("the first second", 0, 10*callers, indexed...)
 	c.reset(true)
-	_ = pause(ctx, 9*time.Second)
+	_ = backoff.Sleep(ctx, 9*time.Second)
 	want("the next nine seconds", 0, 9*4*tableLow, indexed...)
 	want("the next nine seconds", 9*beside*90, 9*beside*101, others...)
 	c.reset(false)
-	_ = pause(ctx, 4*time.Second)
+	_ = backoff.Sleep(ctx, 4*time.Second)
 	c.reset(false)
-	_ = pause(ctx, time.Second)
+	_ = backoff.Sleep(ctx, time.Second)
 	want("the fifth second after the index accepts all", 1000, 5000, indexed...)
 	want("the fifth second after the index accepts all", beside, beside*101, others...)
 	stop()

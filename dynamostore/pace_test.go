@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -47,7 +48,7 @@ func TestPacerFindsTheLimit(t *testing.T) {
 		var senders sync.WaitGroup
 		for range 20 {
 			senders.Go(func() {
-				for pause(ctx, time.Millisecond) == nil { // the way there and back
+				for backoff.Sleep(ctx, time.Millisecond) == nil { // the way there and back
 					if p.busy() && p.wait(ctx, keys) != nil {
 						return
 					}
@@ -59,11 +60,11 @@ func TestPacerFindsTheLimit(t *testing.T) {
 				}
 			})
 		}
-		_ = pause(t.Context(), warm)
+		_ = backoff.Sleep(t.Context(), warm)
 		mu.Lock()
 		before, refused := passed, turned
 		mu.Unlock()
-		_ = pause(t.Context(), taken)
+		_ = backoff.Sleep(t.Context(), taken)
 		mu.Lock()
 		events, throttles := passed-before, turned-refused
 		mu.Unlock()
@@ -86,7 +87,7 @@ func TestPacerKeepsKeysApart(t *testing.T) {
 		begun := time.Now()
 		for range 5 {
 			p.slow([]string{partition("w", "table", "hot")})
-			_ = pause(t.Context(), keyQuiet)
+			_ = backoff.Sleep(t.Context(), keyQuiet)
 		}
 		waited := func(key string) time.Duration {
 			before := time.Now()
@@ -108,14 +109,14 @@ func TestPacerKeepsKeysApart(t *testing.T) {
 		if err := p.wait(ctx, []string{partition("w", "table", "hot")}); err == nil {
 			t.Error("a wait did not end with its context")
 		}
-		_ = pause(t.Context(), rateLife+time.Second)
+		_ = backoff.Sleep(t.Context(), rateLife+time.Second)
 		if d := waited("hot"); d != 0 || p.busy() {
 			t.Errorf("%v after the throttle, the key still waited %v", time.Since(begun), d)
 		}
 		for i := range keyRatesKept {
 			p.slow([]string{partition("w", "table", fmt.Sprint(i))})
 		}
-		_ = pause(t.Context(), rateLife+time.Second)
+		_ = backoff.Sleep(t.Context(), rateLife+time.Second)
 		p.slow([]string{partition("w", "table", "one more")})
 		if n := p.known.Load(); n != 2 || len(p.byKey) != 1 || len(p.byTable) != 1 {
 			t.Errorf("%d rates are kept", n)
@@ -182,20 +183,20 @@ func TestThrottledTable(t *testing.T) {
 					}
 				})
 			}
-			_ = pause(ctx, time.Second)
+			_ = backoff.Sleep(ctx, time.Second)
 			if n := c.since(); n > 10*writers {
 				t.Errorf("%d requests in the first second of %d keys", n, writers)
 			}
-			_ = pause(ctx, 9*time.Second)
+			_ = backoff.Sleep(ctx, 9*time.Second)
 			if n := c.since(); n > 9*4*tableLow {
 				t.Errorf("%d requests in the next nine seconds", n)
 			}
 			c.mu.Lock()
 			open = true
 			c.mu.Unlock()
-			_ = pause(ctx, 4*time.Second)
+			_ = backoff.Sleep(ctx, 4*time.Second)
 			c.since()
-			_ = pause(ctx, time.Second)
+			_ = backoff.Sleep(ctx, time.Second)
 			if n := c.since(); n < 4000 {
 				t.Errorf("%d requests in the fifth second after the table takes everything again", n)
 			}
@@ -237,10 +238,10 @@ func TestThrottledTableIsUsed(t *testing.T) {
 			defer c.mu.Unlock()
 			return passed
 		}
-		_ = pause(ctx, 5*time.Second)
+		_ = backoff.Sleep(ctx, 5*time.Second)
 		c.since()
 		before := total()
-		_ = pause(ctx, 10*time.Second)
+		_ = backoff.Sleep(ctx, 10*time.Second)
 		sent, used := c.since(), total()-before
 		if share := float64(used) / (10 * limit); share < 0.9 || 2*sent > 5*used {
 			t.Errorf("%.2f of the limit was used, by %d requests of which %d passed", share, sent, used)

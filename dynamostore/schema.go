@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -39,7 +40,7 @@ func (s *Store) prepareTables(ctx context.Context, tables []plan.Table, o Option
 			created = false
 		}
 		for wait := time.Duration(0); !active(description); wait = min(max(2*wait, activeSoon), activeMost) {
-			if err := pause(ctx, wait); err != nil {
+			if err := backoff.Sleep(ctx, wait); err != nil {
 				return false, stopped(fmt.Errorf("table %q cannot be used yet: %w", t.Name, err))
 			}
 			if description, err = e.describe(ctx, t.Name); err != nil {

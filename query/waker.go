@@ -73,7 +73,7 @@ func (w *waker) wait(ctx context.Context, latest time.Time, deaf bool) error {
 			w.watch(ctx)
 			break
 		}
-		if err := sleep(ctx, between-time.Since(w.ended)); err != nil {
+		if err := backoff.Sleep(ctx, between-time.Since(w.ended)); err != nil {
 			return err
 		}
 		select {
@@ -120,19 +120,5 @@ func (w *waker) repeat(ctx context.Context, read func() error) error {
 		if err := w.failed(ctx, err); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

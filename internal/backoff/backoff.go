@@ -23,8 +23,14 @@ func Delay(try int) time.Duration {
 }
 
 // Wait waits for Delay(try). When ctx ends first it returns ctx's error.
-func Wait(ctx context.Context, try int) error {
-	t := time.NewTimer(Delay(try))
+func Wait(ctx context.Context, try int) error { return Sleep(ctx, Delay(try)) }
+
+// Sleep waits for d. When ctx ends first, or has ended, it returns ctx's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

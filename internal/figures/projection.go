@@ -20,6 +20,7 @@ import (
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
 )
@@ -259,14 +260,7 @@ func scale(ctx context.Context) (float64, error) {
 	for turn := range 3 {
 		for _, ranges := range []int{1, 4} {
 			r, err := projection.AtLeastOnce(fmt.Sprint(ranges, " ranges, turn ", turn), sourceOf(store), store, func(ctx context.Context, _ envelope) error {
-				timer := time.NewTimer(2 * time.Millisecond)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
+				return backoff.Sleep(ctx, 2*time.Millisecond)
 			}, projection.Options{Ranges: ranges, Logger: quiet})
 			if err != nil {
 				return 0, err

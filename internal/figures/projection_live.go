@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
 )
@@ -159,21 +160,12 @@ func idling(ctx context.Context, store annals.Store, o *requests) (float64, erro
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
 	const settles, counted = 10 * time.Second, 36 * time.Second // several polls
-	pause(ctx, settles)
+	_ = backoff.Sleep(ctx, settles)
 	o.take()
-	pause(ctx, counted)
+	_ = backoff.Sleep(ctx, counted)
 	spent := o.take()
 	stop()
 	return float64(spent) / counted.Seconds() / 4, errors.Join(<-ended, ctx.Err())
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // idle returns the requests a second and range of the store that sends the most.
