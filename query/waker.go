@@ -11,7 +11,7 @@ import (
 )
 
 // between is the least time from the end of a look to the next one: all signals in between share that.
-const between = 10 * time.Millisecond
+const between = 20 * time.Millisecond
 
 // A query that polls looks every pollBusy for a while after something new, and every Options.Poll later.
 const (
