@@ -121,8 +121,8 @@ func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
 	return o, err
 }
 
-// internal reports whether id is of a state of package projection. A runner writes one every few seconds, and nobody follows it: a
-// signal would make all followers look at the store.
+// internal reports whether id is of a state of package projection. A runner writes one every few seconds, and no feed
+// follows them: a signal would make all followers look at the store.
 func internal(id annals.PersistenceID) bool { return strings.HasPrefix(id.Type(), "annals.") }
 
 // writeState writes p, or says why it cannot be written.

@@ -113,8 +113,8 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 
 // read returns the record of the projection.
 func (c *Control) read(ctx context.Context, op string) (record, error) {
-	if c.store == nil || c.name == "" {
-		return record{}, c.fault(op, annals.ErrInvalid, errors.New("the store or the name is missing"))
+	if err := c.complete(op); err != nil {
+		return record{}, err
 	}
 	r, _, err := recordOf(c.name).load(ctx, c.store)
 	if err == nil {
@@ -125,10 +125,22 @@ func (c *Control) read(ctx context.Context, op string) (record, error) {
 
 // change changes the record of the projection.
 func (c *Control) change(ctx context.Context, op string, change func(r *record) error) error {
-	if _, err := c.read(ctx, op); err != nil {
+	if err := c.complete(op); err != nil {
 		return err
 	}
-	return recordOf(c.name).change(ctx, c.store, change)
+	return recordOf(c.name).change(ctx, c.store, func(r *record) error {
+		if err := c.hasRun(op, *r); err != nil {
+			return err
+		}
+		return change(r)
+	})
+}
+
+func (c *Control) complete(op string) error {
+	if c.store == nil || c.name == "" {
+		return c.fault(op, annals.ErrInvalid, errors.New("the store or the name is missing"))
+	}
+	return nil
 }
 
 func (c *Control) hasRun(op string, r record) error {

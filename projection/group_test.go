@@ -136,7 +136,7 @@ func TestGroupWithFaults(t *testing.T) {
 	})
 }
 
-// The store cannot be reached for longer than the lease: nobody is taken for dead, and all keep their ranges.
+// The store cannot be reached for longer than the lease: no runner is taken for dead, and all keep their ranges.
 func TestGroupOutage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 8, func(t *testing.T, w *world) {
@@ -358,7 +358,7 @@ func TestGroupSettings(t *testing.T) {
 	})
 }
 
-// A runner that is alone makes one request for each sign of life, one in company makes two.
+// A runner that is alone makes one request for each sign of life, one beside others makes two.
 func TestGroupRequests(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 4, func(t *testing.T, w *world) {

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,9 @@ type Options struct {
 	// store three times in that time.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
-	// events, and 6 s elsewhere, where it is 1 s until there was no new event for 30 s. So a range without events costs at most one request a second. On DynamoDB a look is one request for
-	// each of the 16 partitions of an entity type in the slices of the range: four with 4 ranges.
+	// events, and 6 s elsewhere, where it is 1 s until there was no new event for 30 s. So a range without events costs at most one request
+	// a second. On DynamoDB a look is one request for each of the 16 partitions of an entity type in the slices of the range: four with 4
+	// ranges.
 	Poll time.Duration
 	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
@@ -49,10 +51,10 @@ func (o *Options) setDefaults(events annals.Store) {
 	if _, ok := events.(annals.Watcher); ok {
 		poll = pollWatched
 	}
-	o.Poll = or(o.Poll, poll)
-	o.Ranges = or(o.Ranges, 4)
-	o.BatchSize = or(o.BatchSize, 100)
-	o.Lease = or(o.Lease, 10*time.Second)
+	o.Poll = cmp.Or(o.Poll, poll)
+	o.Ranges = cmp.Or(o.Ranges, 4)
+	o.BatchSize = cmp.Or(o.BatchSize, 100)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	if o.OnError == nil {
 		o.OnError = func(context.Context, Failure) Verdict { return Retry }
 	}
@@ -60,13 +62,6 @@ func (o *Options) setDefaults(events annals.Store) {
 		o.ErrorText = typeOf
 	}
 	o.Logger = panics.Logger(o.Logger)
-}
-
-func or[T int | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }
 
 func (o *Options) faults() error {

@@ -54,7 +54,7 @@ func TestAssign(t *testing.T) {
 	t.Parallel()
 	for runners := 1; runners <= 4; runners++ {
 		for n := 1; n <= 5; n++ {
-			former := make([]int, n) // 0: nobody, then the runners, then one that is not there any more
+			former := make([]int, n) // 0: no runner, then the runners, then one that is not there any more
 			for {
 				checkAssign(t, runners, former)
 				i := 0
@@ -151,7 +151,7 @@ type crew struct {
 	revision int
 	members  map[string]*modelMember
 	begun    map[int64]annals.SliceRange // by epoch
-	crashed  []string                    // whom nobody has removed yet
+	crashed  []string                    // that no other runner has removed yet
 	names    int
 }
 
@@ -278,7 +278,7 @@ func TestDecide(t *testing.T) {
 		with := func(f func()) func(*rapid.T) {
 			return func(t *rapid.T) {
 				if len(c.members) == 0 {
-					t.Skip("nobody is there")
+					t.Skip("there is no runner") // rapid chooses another action
 				}
 				f()
 			}

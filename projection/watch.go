@@ -19,7 +19,7 @@ type sign struct {
 }
 
 // look takes note of r, which was read at now, and returns the ids of the runners in it that are dead. However long ago the last look was,
-// it counts as half a lease at most: the store may have been down, or this process stopped, and then nobody could be seen.
+// it counts as half a lease at most: the store may have been down, or this process stopped, and then no sign of life could be read.
 func (w *watch) look(r record, now time.Time) (dead []string) {
 	passed := max(now.Sub(w.at), 0)
 	signs := map[string]sign{}

@@ -23,7 +23,7 @@ func (m *Model) Rebuild(ctx context.Context, journal annals.Store, o projection.
 	if err != nil {
 		return err
 	}
-	if _, err := old.Control().Status(ctx, journal); errors.Is(err, annals.ErrInvalid) { // nobody has run it yet
+	if _, err := old.Control().Status(ctx, journal); errors.Is(err, annals.ErrInvalid) { // it has not been run yet
 		if err := old.CatchUp(ctx); err != nil {
 			return err
 		}

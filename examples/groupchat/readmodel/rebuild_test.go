@@ -76,7 +76,7 @@ func TestRebuild(t *testing.T) {
 	})
 }
 
-// A read model that nobody has run is rebuilt, too.
+// A read model that has not been run yet is rebuilt, too.
 func TestRebuildFirst(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
