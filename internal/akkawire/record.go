@@ -15,23 +15,25 @@ type Record struct {
 	Payload   annals.Payload
 	SeqNr     annals.SeqNr
 	ID        annals.PersistenceID
-	Deleted   bool   // set only by very old writers
+	Deleted   bool   // written by Akka23 only
 	Adapter   string // manifest of an event adapter
-	Writer    string // UUID of the writer; "" after an update in place
+	Writer    string // UUID of the writer; "" after an update in place, and in records of Akka 2.3
 	Timestamp int64  // milliseconds since 1970; 0: none
 	Metadata  annals.Payload
 }
 
 // Field numbers of PersistentRepr and of the payload in it.
 const (
-	fieldPayload   = 1
-	fieldSeqNr     = 2
-	fieldID        = 3
-	fieldDeleted   = 4
-	fieldAdapter   = 12
-	fieldWriter    = 13
-	fieldTimestamp = 14
-	fieldMetadata  = 15
+	fieldPayload      = 1
+	fieldSeqNr        = 2
+	fieldID           = 3
+	fieldDeleted      = 4
+	fieldRedeliveries = 6
+	fieldConfirmable  = 8
+	fieldAdapter      = 12
+	fieldWriter       = 13
+	fieldTimestamp    = 14
+	fieldMetadata     = 15
 
 	fieldSerializer = 1
 	fieldData       = 2
@@ -50,24 +52,8 @@ var (
 	}
 )
 
-// Append appends the bytes of r to b. The fields are in ascending order, as the JVM writes them. Sender, Timestamp and Deleted are never
-// written.
-func (r Record) Append(b []byte) []byte {
-	b = appendMessage(b, fieldPayload, r.Payload)
-	b = protowire.AppendTag(b, fieldSeqNr, protowire.VarintType)
-	b = protowire.AppendVarint(b, uint64(r.SeqNr))
-	b = appendText(b, fieldID, string(r.ID))
-	if r.Adapter != "" {
-		b = appendText(b, fieldAdapter, r.Adapter)
-	}
-	if r.Writer != "" {
-		b = appendText(b, fieldWriter, r.Writer)
-	}
-	if r.Metadata.SerializerID != 0 {
-		b = appendMessage(b, fieldMetadata, r.Metadata)
-	}
-	return b
-}
+// Append is Akka26.Append.
+func (r Record) Append(b []byte) []byte { return Akka26.Append(b, r) }
 
 func appendText(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
