@@ -169,6 +169,17 @@ func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Con
 	return run(ctx, s, c, true, fn)
 }
 
+// Stream runs fn as the operation c of s, one that reads within Fetch and may run the caller's code in between.
+func Stream(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
+	k := s.start(ctx, c)
+	defer k.end(&err)
+	if err := k.goesOn(); err != nil {
+		return err
+	}
+	k.streams()
+	return fn(k.in)
+}
+
 func run(ctx context.Context, s *Store, c annals.Call, write bool, fn func(ctx context.Context) error) (err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)

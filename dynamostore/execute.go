@@ -92,7 +92,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 		switch c {
 		case 0:
 			return open, c, nil
-		case refused, wrong, down:
+		case refused, wrong, reused, down:
 			return open, c, giveUp(ctx, c, last, open)
 		case lost, unreached:
 			losses++
@@ -140,7 +140,7 @@ func giveUp(ctx context.Context, c class, err error, open bool) error {
 		kind = annals.ErrUnknown
 	case c == wrong:
 		kind = annals.ErrInvalid
-	case c == refused:
+	case c == refused, c == reused:
 		kind = annals.ErrConflict
 	}
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {

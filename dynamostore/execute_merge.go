@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"context"
 	"iter"
-	"sync"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -15,20 +14,16 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 		return e.Query(ctx, queries[0])
 	}
 	return func(yield func(plan.Item, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		var readers sync.WaitGroup
-		done := make(chan struct{}) // closed when the consumer has stopped. ctx does not serve for this: its end is an error that the consumer must get
-		defer readers.Wait()
-		defer cancel()
-		defer close(done)
+		running := newReaders(ctx)
+		defer running.stop()
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
-			s := &shard{pages: make(chan page)}
+			s := &shard{}
 			if q.Limit > 0 {
 				s.wanted = make(chan struct{}, 1)
 			}
+			s.pages = running.start(e.pages(q), s.wanted)
 			shards[i] = s
-			readers.Go(func() { s.fill(ctx, e, q, done) })
 		}
 		backward := queries[0].Backward
 		for {
@@ -54,39 +49,15 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 	}
 }
 
-type page struct {
-	items []plan.Item
-	err   error
-}
-
 // shard is one query of a merge: the rest of its page, and the order of the first item in it.
 type shard struct {
-	pages  chan page
+	pages  <-chan page
 	wanted chan struct{} // receives a value for each further page that is wanted; nil: all are
 	items  []plan.Item
 	head   int64
 	known  bool // head is the order of items[0]
 	begun  bool
 	ended  bool
-}
-
-func (s *shard) fill(ctx context.Context, e *engine, q plan.Query, done <-chan struct{}) {
-	defer close(s.pages)
-	for items, err := range e.pages(ctx, q) {
-		select {
-		case s.pages <- page{items, err}:
-		case <-done:
-			return
-		}
-		if s.wanted == nil {
-			continue
-		}
-		select {
-		case <-s.wanted:
-		case <-done:
-			return
-		}
-	}
 }
 
 // advance waits for the next page when items is empty. Afterwards items is empty only if the query has ended.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -112,51 +111,39 @@ func isWhole(it plan.Item, key string) bool {
 	return ok && !strings.Contains(v.Value, ".")
 }
 
-// part is one range being read.
-type part struct {
-	shard
-	numbers int64
-	bytes   int
-}
-
 // parallel reads the items of q in m. It returns false when yield has returned false, or was given an error.
 func (e *engine) parallel(ctx context.Context, q plan.Query, m stretch, yield func(plan.Item, error) bool) bool {
-	ctx, cancel := context.WithCancel(ctx)
-	var readers sync.WaitGroup
-	done := make(chan struct{}) // as in Merge
-	defer readers.Wait()
-	defer cancel()
-	defer close(done)
-	var open []*part
-	for {
-		for len(open) < rangesAhead && m.from <= m.to {
+	var open []int64 // how many numbers each range has that is not yet read to its end
+	ranges := func(yield func(reading) bool) {
+		for m.from <= m.to {
 			from, to := m.next()
-			p := &part{shard: shard{pages: make(chan page)}, numbers: to - from + 1}
+			open = append(open, to-from+1)
 			ranged := q
 			ranged.Anchor = nil // the tail has been read already: an entity that is forgotten now appears as a hole
 			ranged.From, ranged.To = plan.N(from), plan.N(to)
-			open = append(open, p)
-			readers.Go(func() { p.fill(ctx, e, ranged, done) })
-		}
-		if len(open) == 0 {
-			return true
-		}
-		first := open[0]
-		page, more := <-first.pages
-		switch {
-		case !more:
-			m.learn(first.numbers, first.bytes)
-			open = open[1:]
-		case page.err != nil:
-			yield(nil, page.err)
-			return false
-		case !give(page.items, yield):
-			return false
-		}
-		for _, it := range page.items {
-			first.bytes += plan.Size(it)
+			if !yield(e.pages(ranged)) {
+				return
+			}
 		}
 	}
+	bytes := 0 // in the range that is being yielded
+	for _, p := range inOrder(ctx, ranges, rangesAhead-1) {
+		if p.err != nil {
+			yield(nil, p.err)
+			return false
+		}
+		if !give(p.items, yield) {
+			return false
+		}
+		for _, it := range p.items {
+			bytes += plan.Size(it)
+		}
+		if p.last {
+			m.learn(open[0], bytes)
+			open, bytes = open[1:], 0
+		}
+	}
+	return true
 }
 
 func give(items []plan.Item, yield func(plan.Item, error) bool) bool {

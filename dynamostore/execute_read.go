@@ -18,6 +18,7 @@ import (
 
 const (
 	getChunk  = 100  // keys in a BatchGetItem
+	getsAhead = 9    // requests of a GetAll that are sent beside the first
 	pageGrows = 4    // factor by which the limit of a page grows
 	pageFree  = 1000 // from this limit on pages are not limited
 )
@@ -41,50 +42,106 @@ func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 
 // GetAll is plan.Executor.
 func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error) {
-	items := make([]plan.Item, 0, len(g.Keys))
-	err := e.batches(ctx, "r", g.Table, g.Keys, getChunk, func(keys []plan.Item, touched func() []string) ([]plan.Item, error) {
-		out, err := read(ctx, e, touched, e.client.BatchGetItem, &dynamodb.BatchGetItemInput{
-			RequestItems:           map[string]types.KeysAndAttributes{g.Table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
-			ReturnConsumedCapacity: e.capacity(),
-		})
+	found := make([]plan.Item, 0, len(g.Keys))
+	for it, err := range e.GetEach(ctx, g.Table, slices.Values(g.Keys), min((len(g.Keys)-1)/getChunk, getsAhead)) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range out.ConsumedCapacity {
-			countRead(ctx, &out.ConsumedCapacity[i])
+		if it != nil {
+			found = append(found, it)
 		}
-		items = append(items, out.Responses[g.Table]...)
-		return out.UnprocessedKeys[g.Table].Keys, nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	return items, nil
+	return found, nil
 }
 
-// batches sends requests for keys, size at a time, and for those that send returns as unprocessed. When some keys were processed, the
-// answer was only too large, and the next request follows at once. When none was, the request was throttled.
-func (e *engine) batches(ctx context.Context, mode, table string, keys []plan.Item, size int, send func(keys []plan.Item, touched func() []string) (left []plan.Item, err error)) error {
-	for chunk := range slices.Chunk(keys, size) {
-		touched := func() (all []string) {
-			for _, key := range chunk {
-				all = append(all, e.keyOf(mode, table, key))
+// GetEach is plan.Executor.
+func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		readings := func(yield func(reading) bool) {
+			chunk := make([]plan.Item, 0, getChunk)
+			for key := range keys {
+				if chunk = append(chunk, key); len(chunk) == getChunk {
+					if !yield(e.gets(table, chunk)) {
+						return
+					}
+					chunk = make([]plan.Item, 0, getChunk)
+				}
 			}
-			return slices.Compact(all)
+			if len(chunk) > 0 {
+				yield(e.gets(table, chunk))
+			}
 		}
-		for try := 0; len(chunk) > 0; try++ {
-			left, err := send(chunk, touched)
+		for _, p := range inOrder(ctx, readings, ahead) {
+			if p.err != nil {
+				yield(nil, p.err)
+				return
+			}
+			if !give(p.items, yield) {
+				return
+			}
+		}
+	}
+}
+
+// gets reads up to getChunk items as one page, which has one item for each key, nil where there is none.
+func (e *engine) gets(table string, keys []plan.Item) reading {
+	t := e.tables[table]
+	name := func(it plan.Item) [2]string {
+		return [2]string{plan.KeyText(it[t.Hash.Name]), plan.KeyText(it[t.Range.Name])}
+	}
+	return func(ctx context.Context) iter.Seq[page] {
+		return func(yield func(page) bool) {
+			found := make(map[[2]string]plan.Item, len(keys))
+			err := e.batch(ctx, "r", table, keys, func(keys []plan.Item, touched func() []string) ([]plan.Item, error) {
+				out, err := read(ctx, e, touched, e.client.BatchGetItem, &dynamodb.BatchGetItemInput{
+					RequestItems:           map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
+					ReturnConsumedCapacity: e.capacity(),
+				})
+				if err != nil {
+					return nil, err
+				}
+				for i := range out.ConsumedCapacity {
+					countRead(ctx, &out.ConsumedCapacity[i])
+				}
+				for _, it := range out.Responses[table] {
+					found[name(it)] = it
+				}
+				return out.UnprocessedKeys[table].Keys, nil
+			})
 			if err != nil {
-				return err
+				yield(page{err: err})
+				return
 			}
-			asked := len(chunk)
-			if chunk = left; len(left) < asked {
-				continue
+			items := make([]plan.Item, len(keys))
+			for i, key := range keys {
+				items[i] = found[name(key)]
 			}
-			e.pace.slow(touched())
-			if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
-				return stopped(err)
-			}
+			yield(page{items: items, last: true})
+		}
+	}
+}
+
+// batch sends a request for keys, and further ones for those that send returns as unprocessed. When some keys were processed, the
+// answer was only too large, and the next request follows at once. When none was, the request was throttled.
+func (e *engine) batch(ctx context.Context, mode, table string, keys []plan.Item, send func(keys []plan.Item, touched func() []string) (left []plan.Item, err error)) error {
+	touched := func() (all []string) {
+		for _, key := range keys {
+			all = append(all, e.keyOf(mode, table, key))
+		}
+		return slices.Compact(all)
+	}
+	for try := 0; len(keys) > 0; try++ {
+		left, err := send(keys, touched)
+		if err != nil {
+			return err
+		}
+		asked := len(keys)
+		if keys = left; len(left) < asked {
+			continue
+		}
+		e.pace.slow(touched())
+		if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
+			return stopped(err)
 		}
 	}
 	return nil
@@ -101,59 +158,59 @@ func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 // paged reads q page by page.
 func (e *engine) paged(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for page, err := range e.pages(ctx, q) {
-			if err != nil {
-				yield(nil, err)
+		for p := range e.pages(q)(ctx) {
+			if p.err != nil {
+				yield(nil, p.err)
 				return
 			}
-			for _, it := range page {
-				if !yield(it, nil) {
-					return
-				}
+			if !give(p.items, yield) {
+				return
 			}
 		}
 	}
 }
 
-// pages yields the pages of q; an error ends them.
-func (e *engine) pages(ctx context.Context, q plan.Query) iter.Seq2[[]plan.Item, error] {
-	return func(yield func([]plan.Item, error) bool) {
-		in := e.queryInput(q)
-		_, sort := e.tables[q.Table].Keys(q.Index)
-		limit := q.Limit
-		if q.Most > 0 && (limit == 0 || limit > q.Most) {
-			limit = q.Most
-		}
-		var anchor types.AttributeValue // range key with which the page must begin; nil is any
-		for {
-			in.Limit = nil
-			if limit > 0 && limit < pageFree {
-				in.Limit = aws.Int32(int32(limit))
+// pages reads the pages of q.
+func (e *engine) pages(q plan.Query) reading {
+	return func(ctx context.Context) iter.Seq[page] {
+		return func(yield func(page) bool) {
+			in := e.queryInput(q)
+			_, sort := e.tables[q.Table].Keys(q.Index)
+			limit := q.Limit
+			if q.Most > 0 && (limit == 0 || limit > q.Most) {
+				limit = q.Most
 			}
-			if limit *= pageGrows; q.Most > 0 {
-				limit = min(limit, q.Most)
-			}
-			out, err := e.page(ctx, q, in)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
-				yield(nil, &annals.Error{Kind: annals.ErrTruncated})
-				return
-			}
-			if q.Bytes > 0 && len(out.Items) > 0 {
-				limit = itemsIn(q.Bytes, out.Items)
-			}
-			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
-				return
-			}
-			if q.Paged != nil {
-				q.Paged()
-			}
-			in.ExclusiveStartKey = out.LastEvaluatedKey
-			if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
-				in.ExclusiveStartKey, in.ExpressionAttributeValues[":from"] = nil, anchor
+			var anchor types.AttributeValue // range key with which the page must begin; nil is any
+			for {
+				in.Limit = nil
+				if limit > 0 && limit < pageFree {
+					in.Limit = aws.Int32(int32(limit))
+				}
+				if limit *= pageGrows; q.Most > 0 {
+					limit = min(limit, q.Most)
+				}
+				out, err := e.page(ctx, q, in)
+				if err == nil && anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
+					err = &annals.Error{Kind: annals.ErrTruncated}
+				}
+				if err != nil {
+					yield(page{err: err})
+					return
+				}
+				if q.Bytes > 0 && len(out.Items) > 0 {
+					limit = itemsIn(q.Bytes, out.Items)
+				}
+				last := len(out.LastEvaluatedKey) == 0
+				if !yield(page{items: out.Items, last: last}) || last {
+					return
+				}
+				if q.Paged != nil {
+					q.Paged()
+				}
+				in.ExclusiveStartKey = out.LastEvaluatedKey
+				if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
+					in.ExclusiveStartKey, in.ExpressionAttributeValues[":from"] = nil, anchor
+				}
 			}
 		}
 	}
@@ -197,7 +254,7 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &q.Table,
 		ScanIndexForward:          aws.Bool(!q.Backward),
-		ConsistentRead:            aws.Bool(q.Index == ""), // indexes have no consistent reads
+		ConsistentRead:            aws.Bool(q.Index == "" || e.tables[q.Table].Local(q.Index)), // global indexes have no consistent reads
 		ReturnConsumedCapacity:    e.capacity(),
 		ExpressionAttributeNames:  map[string]string{"#hash": hash.Name},
 		ExpressionAttributeValues: plan.Item{":hash": hash.Value(q.Hash)},
@@ -229,7 +286,10 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	if q.Filter != "" {
 		in.FilterExpression = &q.Filter
 	}
-	if q.Fields != nil {
+	switch {
+	case q.Fields == nil && q.Index != "" && e.tables[q.Table].Local(q.Index):
+		in.Select = types.SelectAllAttributes
+	case q.Fields != nil:
 		in.ProjectionExpression = aws.String(projection(q.Fields, in.ExpressionAttributeNames))
 	}
 	return in

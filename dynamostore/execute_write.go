@@ -2,7 +2,6 @@ package dynamostore
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,8 +31,8 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 
 // write stores w together with the caller's own items.
 func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWriteItem) (plan.Outcome, error) {
-	if len(w.Ops) > 1 || w.Token || len(own) > 0 {
-		outcomes, err := e.transact(ctx, []plan.Write{w}, own)
+	if len(w.Ops) > 1 || w.Token != "" || len(own) > 0 {
+		outcomes, err := e.transact(ctx, w.Token, []plan.Write{w}, own)
 		if err != nil {
 			return plan.Outcome{}, err
 		}
@@ -103,8 +102,8 @@ func (e *engine) stamping(ops []plan.Op) func(bool) {
 	}
 }
 
-// transact stores all writes, followed by the caller's own items, as one transaction.
-func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.TransactWriteItem) ([]plan.Outcome, error) {
+// transact stores all writes, followed by the caller's own items, as one transaction. token is the transaction's; "" is a new one.
+func (e *engine) transact(ctx context.Context, token string, writes []plan.Write, own []types.TransactWriteItem) ([]plan.Outcome, error) {
 	var ops []plan.Op
 	for _, w := range writes {
 		ops = append(ops, w.Ops...)
@@ -118,7 +117,9 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	}
 	// The service remembers tokens for ten minutes and does not execute a request with a known token again. So repeating the
 	// request is safe, whatever the caller's own items do.
-	token := rand.Text()
+	if token == "" {
+		token = plan.NewToken()
+	}
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
 	stamp, stamped := e.stamping(ops), time.Now()
 	var reasons []types.CancellationReason
@@ -127,7 +128,7 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 		prepare: func(open bool) {
 			if stamp != nil && !open { // nothing has been written: this is a new request with a new token
 				stamp(open)
-				token, stamped = rand.Text(), time.Now()
+				token, stamped = plan.NewToken(), time.Now()
 			}
 		},
 		late: func() bool { return stamp != nil && time.Since(stamped) > keepsTime },
@@ -149,6 +150,8 @@ func (e *engine) transact(ctx context.Context, writes []plan.Write, own []types.
 	switch {
 	case err == nil:
 		return outcomes, nil
+	case c == reused: // the other request came first, so no try of this one has been executed
+		return nil, &annals.Error{Kind: annals.ErrConflict, Err: errors.Unwrap(err)}
 	case c != refused:
 		return nil, err
 	}
@@ -222,7 +225,7 @@ func transactItem(op plan.Op) types.TransactWriteItem {
 
 // DeleteAll is plan.Executor.
 func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
-	return e.batches(ctx, "w", table, keys, writeChunk, func(keys []plan.Item, touched func() []string) (left []plan.Item, err error) {
+	send := func(keys []plan.Item, touched func() []string) (left []plan.Item, err error) {
 		requests := make([]types.WriteRequest, len(keys))
 		for i, key := range keys {
 			requests[i].DeleteRequest = &types.DeleteRequest{Key: key}
@@ -241,7 +244,13 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 			}
 		}
 		return left, nil
-	})
+	}
+	for chunk := range slices.Chunk(keys, writeChunk) {
+		if err := e.batch(ctx, "w", table, chunk, send); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fitsOne returns the error of a transaction that the service would refuse.

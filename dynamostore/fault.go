@@ -23,6 +23,7 @@ const (
 	lost                       // no answer, or an answer that does not tell: it may have been written
 	unreached                  // no connection: nothing was written
 	wrong                      // the request can never work: nothing was written
+	reused                     // the token was used with another request: nothing was written
 	down                       // nothing was written, and repeating the request at once does not help
 )
 
@@ -33,9 +34,10 @@ var classes = map[string]class{
 	"ProvisionedThroughputExceededException": throttled, "ProvisionedThroughputExceeded": throttled, "RequestLimitExceeded": throttled,
 	"ThrottlingException": throttled, "Throttling": throttled, "ThrottlingError": throttled,
 	"TransactionConflictException": busy, "TransactionConflict": busy,
-	"TransactionInProgressException": lost,
+	"TransactionInProgressException":       lost,
+	"IdempotentParameterMismatchException": reused,
 
-	"ValidationException": wrong, "ValidationError": wrong, "IdempotentParameterMismatchException": wrong, "SerializationException": wrong,
+	"ValidationException": wrong, "ValidationError": wrong, "SerializationException": wrong,
 	"ItemCollectionSizeLimitExceededException": wrong, "ItemCollectionSizeLimitExceeded": wrong,
 	"ResourceNotFoundException": wrong, "UnknownOperationException": wrong,
 	"AccessDeniedException": wrong, "AccessDenied": wrong, "UnrecognizedClientException": wrong, "OptInRequired": wrong,

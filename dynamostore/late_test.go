@@ -37,7 +37,7 @@ func TestTransactionIsNotSentLate(t *testing.T) {
 		e := &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		var stamped time.Time
 		op := plan.Op{Table: "t", Put: plan.Item{"pid": plan.S("x")}, Stamp: func(now time.Time) { stamped = now }}
-		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{op}, Token: true})
+		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{op}, Token: plan.NewToken()})
 		if !errors.Is(err, annals.ErrUnknown) {
 			t.Errorf("got error %v, want ErrUnknown", err)
 		}

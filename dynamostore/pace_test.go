@@ -295,7 +295,7 @@ func TestThrottledRequest(t *testing.T) {
 			{ConditionCheck: &types.ConditionCheck{}},
 			{},
 		}
-		_, err := e.transact(ctx, nil, own)
+		_, err := e.transact(ctx, "", nil, own)
 		var throttle *types.ProvisionedThroughputExceededException
 		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &throttle) {
 			t.Errorf("the error does not say why: %v", err)

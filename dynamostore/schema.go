@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -104,8 +105,12 @@ func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 		if i.KeysOnly {
 			projected = types.ProjectionTypeKeysOnly
 		}
-		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: aws.String(i.Name), KeySchema: keySchema(i.Hash, i.Range),
-			Projection: &types.Projection{ProjectionType: projected}, ProvisionedThroughput: throughput})
+		name, keys, projection := aws.String(i.Name), keySchema(i.Hash, i.Range), &types.Projection{ProjectionType: projected}
+		if i.Local {
+			in.LocalSecondaryIndexes = append(in.LocalSecondaryIndexes, types.LocalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection})
+			continue
+		}
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection, ProvisionedThroughput: throughput})
 	}
 	if t.Stream && o.Streams {
 		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
@@ -137,22 +142,51 @@ func verify(want plan.Table, have *types.TableDescription) error {
 	faults := []error{keyFault(fmt.Sprintf("table %q", want.Name), want.Hash, want.Range, have.KeySchema, attribute)}
 	for _, i := range want.Indexes {
 		name := fmt.Sprintf("index %q of table %q", i.Name, want.Name)
-		found := false
-		for _, h := range have.GlobalSecondaryIndexes {
-			if aws.ToString(h.IndexName) != i.Name {
-				continue
-			}
-			found = true
-			faults = append(faults, keyFault(name, i.Hash, i.Range, h.KeySchema, attribute))
-			if h.Projection == nil || h.Projection.ProjectionType != types.ProjectionTypeAll {
-				faults = append(faults, fmt.Errorf("%s does not project all attributes", name))
+		if i.Local {
+			name = "local " + name
+		}
+		h, ok := theIndex(have, i)
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s does not exist", name))
+			continue
+		}
+		sort := i.Range
+		for _, k := range []plan.Key{want.Hash, want.Range} {
+			if i.Range.Name == "" && hasRange(h.KeySchema, k) {
+				sort = k
 			}
 		}
-		if !found {
-			faults = append(faults, fmt.Errorf("%s does not exist", name))
+		faults = append(faults, keyFault(name, i.Hash, sort, h.KeySchema, attribute))
+		if whole := h.Projection != nil && h.Projection.ProjectionType == types.ProjectionTypeAll; !whole && !i.KeysOnly && !i.Local {
+			faults = append(faults, fmt.Errorf("%s does not project all attributes", name))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// theIndex returns the index of a table with the name of i that is local or global as i is.
+func theIndex(table *types.TableDescription, i plan.Index) (types.GlobalSecondaryIndexDescription, bool) {
+	if i.Local {
+		for _, h := range table.LocalSecondaryIndexes {
+			if aws.ToString(h.IndexName) == i.Name {
+				return types.GlobalSecondaryIndexDescription{KeySchema: h.KeySchema, Projection: h.Projection}, true
+			}
+		}
+		return types.GlobalSecondaryIndexDescription{}, false
+	}
+	for _, h := range table.GlobalSecondaryIndexes {
+		if aws.ToString(h.IndexName) == i.Name {
+			return h, true
+		}
+	}
+	return types.GlobalSecondaryIndexDescription{}, false
+}
+
+// hasRange reports whether k is the range key of a schema.
+func hasRange(schema []types.KeySchemaElement, k plan.Key) bool {
+	return slices.ContainsFunc(schema, func(e types.KeySchemaElement) bool {
+		return e.KeyType == types.KeyTypeRange && aws.ToString(e.AttributeName) == k.Name
+	})
 }
 
 func keyFault(what string, hash, sort plan.Key, have []types.KeySchemaElement, attribute map[string]types.ScalarAttributeType) error {

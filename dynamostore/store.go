@@ -59,11 +59,33 @@ type Store struct {
 var (
 	_ annals.Transactor[*Tx] = (*Store)(nil)
 	_ annals.Recoverer       = (*Store)(nil)
+	_ plan.Runner            = (*Store)(nil)
 )
 
 // Recover is annals.Recoverer.
 func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, s.Store, id, snapshot, event)
+}
+
+// Execute runs a function of the layout beyond the contracts; the package of the layout exports these functions.
+func (s *Store) Execute(ctx context.Context, f plan.Function) error {
+	return execute(ctx, s.Store, s.view(s.engine, nil), f)
+}
+
+// execute runs f in s, whose driver is v.
+func execute(ctx context.Context, s *driver.Store, v view, f plan.Function) error {
+	do := driver.Stream
+	if f.Writes {
+		do = driver.Write
+	}
+	return do(ctx, s, annals.Call{Op: f.Op, ID: f.ID}, func(ctx context.Context) error {
+		if f.ID != "" {
+			if err := f.ID.ValidateRead(f.Op, s.Capabilities().Limits); err != nil {
+				return err
+			}
+		}
+		return f.Run(ctx, v.Contracts, v.x)
+	})
 }
 
 // Open checks the layout's settings and its tables. Missing tables are created when Options.CreateTables says so. A table whose keys

@@ -57,18 +57,19 @@ func (t *Tx) end() []types.TransactWriteItem {
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
-		in, end := driver.InTx(s.Store, s.view(collector{s.engine, tx}, tx))
+		within := s.view(collector{s.engine, tx}, tx)
+		in, end := driver.InTx(s.Store, within)
 		if err := func() error {
 			defer end()
 			defer tx.end()
-			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}})
+			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}, within})
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
 		if len(tx.writes)+len(tx.items) == 0 {
 			return nil
 		}
-		if _, err := s.engine.transact(ctx, tx.writes, tx.items); err != nil {
+		if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
 			return err
 		}
 		for _, do := range tx.after {
@@ -80,10 +81,16 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	})
 }
 
-// inTx is the store inside a transaction, which has one of the optional abilities.
+// inTx is the store inside a transaction. It has one of the optional abilities, and the functions of the layout.
 type inTx struct {
-	annals.Store
+	*driver.Store
 	annals.StateFinder
+	view view
+}
+
+// Execute is plan.Runner.
+func (t inTx) Execute(ctx context.Context, f plan.Function) error {
+	return execute(ctx, t.Store, t.view, f)
 }
 
 // collector is the executor within a transaction. It reads at once and collects the writes.

@@ -179,7 +179,7 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: true, Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }}); err != nil {
+	if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Token: plan.NewToken(), Refused: func(old []plan.Item, _ bool) error { return s.refusal(w, old[0]) }}); err != nil {
 		return annals.Receipt{}, err
 	}
 	return annals.Receipt{SeqNr: w.After + 1, Time: time.UnixMilli(w.Time.UnixMilli()).UTC()}, nil

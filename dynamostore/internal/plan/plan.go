@@ -22,10 +22,21 @@ type Executor interface {
 	Now() time.Time
 	// Get reads one item.
 	Get(ctx context.Context, g Get) (Item, bool, error)
-	// GetAll reads the items of many keys, in no particular order. Keys without an item are left out.
+	// GetAll reads the items of many keys, in no particular order. Keys without an item are left out. The keys must differ. They are
+	// read in requests of up to 100 keys, up to 10 of them at a time.
 	GetAll(ctx context.Context, g GetAll) ([]Item, error)
+	// GetEach yields one item for each key, in the order of keys; nil is yielded where there is no item. The keys must differ. They are
+	// read in requests of up to 100 keys, strongly consistent. While the caller works on the items of one request, up to ahead
+	// more requests are sent. An error ends the sequence.
+	GetEach(ctx context.Context, table string, keys iter.Seq[Item], ahead int) iter.Seq2[Item, error]
 	// Query yields the items of all pages, in the order of the range key.
 	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
+	// Series yields the pages of queries that follow each other, in the order of the queries, with at least one page for each query.
+	// While the caller works on the pages of one query, up to ahead more queries are read, each of which holds at most one page that
+	// is not yet yielded. queries is called when a query is about to begin, so a caller that leaves early does not pay for the queries
+	// that have not begun. With ahead 0 each page is read when the caller asks for it. An error ends the sequence. Dense is not
+	// used.
+	Series(ctx context.Context, queries iter.Seq[Query], ahead int) iter.Seq2[Page, error]
 	// Merge runs queries in parallel and yields their items in the order of one number attribute, descending when the
 	// queries are backward. Each query must yield its own items in that order.
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
@@ -52,7 +63,14 @@ type GetAll struct {
 	Keys  []Item
 }
 
-// Query reads a range of one partition: of a table, strongly consistent, or of one of its indexes, eventually consistent.
+// Page is a page of one query of a Series.
+type Page struct {
+	Query int // which query, counted from 0
+	Items []Item
+	Last  bool // it is the last page of its query
+}
+
+// Query reads a range of one partition: of a table or a local index, strongly consistent, or of a global index, eventually consistent.
 type Query struct {
 	Table, Index string
 	Hash         string
@@ -113,9 +131,12 @@ type Write struct {
 	// conditions fail, by op; nil where the condition held, or where there was no item. open reports that the outcome of an
 	// earlier try in the same call is not known. A nil Refused refuses the write with ErrConflict.
 	Refused func(old []Item, open bool) error
-	// Token sends even a single op as a transaction, at twice the units: the service then recognises a repeated request by its
-	// token. It is for rows that have no place for a WriteID.
-	Token bool
+	// Token, when not "", sends even a single op as a transaction, at twice the units: the service then recognises a repeated request
+	// by its token, for ten minutes. It is for items that have no place for a WriteID. A token has up to 36 characters; it comes from
+	// NewToken, or from TokenOf, which also makes a caller's own repetition recognisable. A token that was used with another request
+	// is ErrConflict. With Stamp the request changes, so the engine then makes the tokens. Within a transaction of the caller's the
+	// token is not used: the transaction has its own.
+	Token string
 	// Once says that the conditions only guard against a request that is executed late and for a second time. Within a
 	// transaction of the caller's the transaction's token does that, and the conditions are left out.
 	Once bool

@@ -103,6 +103,61 @@ func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, 
 	return found, nil
 }
 
+// GetEach is plan.Executor: it reads up to 100 keys at a time, and none ahead.
+func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for chunk := range chunks(keys) {
+			var items []plan.Item
+			e.print("get each %s\n", table)
+			for _, key := range chunk {
+				it := e.tables[table].find(key)
+				items = append(items, it)
+				e.print("    %s\n%s", showKey(key), answer(it))
+			}
+			e.meanwhile()
+			for _, it := range items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// chunks yields keys in slices of up to 100.
+func chunks(keys iter.Seq[plan.Item]) iter.Seq[[]plan.Item] {
+	return func(yield func([]plan.Item) bool) {
+		var chunk []plan.Item
+		for key := range keys {
+			if chunk = append(chunk, key); len(chunk) == 100 {
+				if !yield(chunk) {
+					return
+				}
+				chunk = nil
+			}
+		}
+		if len(chunk) > 0 {
+			yield(chunk)
+		}
+	}
+}
+
+// Series is plan.Executor: each query has one page, and none is read ahead.
+func (e *Executor) Series(ctx context.Context, queries iter.Seq[plan.Query], _ int) iter.Seq2[plan.Page, error] {
+	return func(yield func(plan.Page, error) bool) {
+		place := 0
+		for q := range queries {
+			p := plan.Page{Query: place, Last: true}
+			for it := range e.Query(ctx, q) { // without errors
+				p.Items = append(p.Items, it)
+			}
+			if place++; !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Query is plan.Executor.
 func (e *Executor) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return e.Merge(ctx, []plan.Query{q}, "")
@@ -177,7 +232,7 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		}
 	}
 	defer e.meanwhile()
-	if len(w.Ops) > 1 || w.Token {
+	if len(w.Ops) > 1 || w.Token != "" {
 		e.print("transaction\n")
 	}
 	old, failed := make([]plan.Item, len(w.Ops)), false

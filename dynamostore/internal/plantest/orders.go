@@ -252,6 +252,47 @@ func (a *process) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item,
 	return found, err
 }
 
+// GetEach is plan.Executor: a request for each 100 keys.
+func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for chunk := range chunks(keys) {
+			var items []plan.Item
+			a.request(func() {
+				for it := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) { // without errors
+					items = append(items, it)
+				}
+			})
+			for _, it := range items {
+				a.hear(showItem(it))
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Series is plan.Executor, page by page.
+func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], _ int) iter.Seq2[plan.Page, error] {
+	return func(yield func(plan.Page, error) bool) {
+		place := 0
+		for q := range queries {
+			for p := (pages{query: q}); !p.ended; {
+				var page []plan.Item
+				var err error
+				a.request(func() { page, err = p.next(a.Executor, a.s.Page) })
+				for _, it := range page {
+					a.hear(showItem(it))
+				}
+				if !yield(plan.Page{Query: place, Items: page, Last: p.ended}, err) || err != nil {
+					return
+				}
+			}
+			place++
+		}
+	}
+}
+
 // Query is plan.Executor, page by page.
 func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
@@ -377,7 +418,7 @@ func (a *process) Write(ctx context.Context, w plan.Write) (out plan.Outcome, er
 		if conflict, ok := errors.AsType[*annals.Error](err); ok {
 			a.print("    = %v\n", conflict.Kind)
 		}
-		if len(w.Ops) == 1 && !w.Token {
+		if len(w.Ops) == 1 && w.Token == "" {
 			again := plan.Write{Ops: slices.Clone(w.Ops)}
 			again.Ops[0].Stamp = nil // the repeated request has the time of the first
 			a.mayRepeat(a.log.String()[begin:], func() { _, _ = a.Executor.Write(ctx, again) })

@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// Function is an operation that a layout offers beyond the contracts of annals. The layout's package exports a Go function for each, which
+// calls Execute of the Runner that it is given.
+type Function struct {
+	Op string // the operation, as observers and errors name it
+	// ID is the entity; "" is none. An id that the contracts would refuse is ErrInvalid.
+	ID     annals.PersistenceID
+	Writes bool
+	// Run does the work: c is what the layout offers, and x runs the requests. Both are those of a transaction when the Runner is a
+	// store inside one. A Function that does not write may run the caller's code between its requests.
+	Run func(ctx context.Context, c Contracts, x Executor) error
+}
+
+// Runner runs the functions of a layout. A *dynamostore.Store is one, and so is the store inside its transactions.
+type Runner interface {
+	// Execute runs f. An error that Run returns is given f's Op and ID. Execute is ErrClosed after Close. A Function that writes is
+	// refused where other writes are: with the context of a transaction, on the store outside of it.
+	Execute(ctx context.Context, f Function) error
+}
+
+// Each runs f, which has no Run, and yields what read does. An error ends the sequence.
+func Each[T any](ctx context.Context, s Runner, f Function, read func(ctx context.Context, c Contracts, x Executor) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		left := false
+		f.Run = func(ctx context.Context, c Contracts, x Executor) error {
+			for v, err := range read(ctx, c, x) {
+				if err != nil {
+					return err
+				}
+				if left = !yield(v, nil); left {
+					return nil
+				}
+			}
+			return nil
+		}
+		if err := s.Execute(ctx, f); err != nil && !left {
+			var none T
+			yield(none, err)
+		}
+	}
+}
