@@ -1,0 +1,105 @@
+package grouped
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// Layout describes the tables of the Akka or Pekko plugin. The zero Layout has the defaults of the Akka plugin; for the defaults of the Pekko
+// plugin, set the names of both tables.
+type Layout struct {
+	Journal  Journal
+	Snapshot Snapshot
+}
+
+// Journal describes the journal table. Zero fields are the plugin's defaults.
+type Journal struct {
+	Off   bool   // there is no journal table
+	Table string // "akka-persistence"; the default of the Pekko plugin is "pekko-persistence"
+	Name  string // the plugin's journal-name, with which all keys begin; "journal"
+	// SequenceShards is the plugin's sequence-shards, the number of shards of the markers; 10. It must be at least the greatest value
+	// that a writer of the table has ever had.
+	SequenceShards int
+	// Old writes events in the format of the plugin's versions up to 1.1.1, whose readers know no other. Events of both formats are
+	// read whatever Old is.
+	Old bool
+	// IDIndex is the plugin's index of persistence ids, "persistence-ids-idx" by default there. "" says that the table has none: then
+	// ids cannot be listed.
+	IDIndex string
+	// ReplayAhead is the plugin's replay-parallelism: how many groups of 100 events a replay reads ahead; 10.
+	ReplayAhead int
+	// OtherNames are the names of other journals in the same table. Open refuses a table if some of its items are of journals
+	// with other names, and none is of a journal with Name.
+	OtherNames []string
+}
+
+// Snapshot describes the snapshot table. Zero fields are the plugin's defaults.
+type Snapshot struct {
+	Off   bool   // there is no snapshot table
+	Table string // "akka-persistence-snapshot"; the default of the Pekko plugin is "pekko-persistence-snapshot"
+	// Name is the plugin's journal-name of the snapshot store, with which all keys begin; "" is Journal.Name. With Akka 2.5 the snapshot
+	// store can have another name than the journal, because it did not follow a changed journal-name.
+	Name  string
+	Index string // the index by time; "ts-idx"
+	// Old writes snapshots in the format of the plugin's versions up to 1.1.1. Snapshots of both formats are read whatever Old is.
+	Old bool
+	// ByTime says that the newest snapshot is the one saved last, as in the plugin, and not the one with the highest number.
+	ByTime bool
+}
+
+// Name is "grouped".
+func (Layout) Name() string { return "grouped" }
+
+// Defaults of the plugin.
+const (
+	defaultTable     = "akka-persistence"
+	defaultSnapshots = "akka-persistence-snapshot"
+	defaultName      = "journal"
+	defaultIndex     = "ts-idx"
+	defaultShards    = 10
+	defaultAhead     = 10
+)
+
+// maxEvents is the most events of a commit: a transaction of DynamoDB has at most 100 items, and one of them may be a marker.
+const maxEvents = 99
+
+// Plan implements dynamostore.Layout. Programs do not call it.
+func (l Layout) Plan() (plan.Offer, error) {
+	j, err := l.journal()
+	if err != nil {
+		return plan.Offer{}, err
+	}
+	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.maxID()}}}
+	if !l.Journal.Off {
+		offer.Tables = append(offer.Tables, j.shape())
+	}
+	offer.On = func(x plan.Executor) plan.Contracts {
+		j := *j
+		j.x = x
+		return plan.Contracts{}
+	}
+	return offer, nil
+}
+
+func (l Layout) journal() (*journal, error) {
+	c := l.Journal
+	j := &journal{table: cmp.Or(c.Table, defaultTable), name: cmp.Or(c.Name, defaultName), index: c.IDIndex,
+		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, ahead: cmp.Or(c.ReplayAhead, defaultAhead)}
+	var faults []error
+	if j.shards < 1 {
+		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.shards))
+	}
+	if j.ahead < 1 {
+		faults = append(faults, fmt.Errorf("journal: a replay reads %d groups ahead", j.ahead))
+	}
+	return j, errors.Join(faults...)
+}
+
+// shape describes the table.
+func (j *journal) shape() plan.Table {
+	return plan.Table{Name: j.table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Stream: true}
+}
