@@ -1,28 +1,21 @@
 package sharded_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 func TestMain(m *testing.M) { dynamo.Main(m) }
@@ -34,10 +27,7 @@ type scenario struct {
 		Settings, InitialSettings map[string]any
 		Layout                    map[string]any
 	}
-	tables []struct {
-		Table struct{ TableName string }
-		Items []map[string]map[string]any
-	}
+	tables   []plantest.Dump
 	inputs   []step
 	expected struct{ PersistenceIDs []entity }
 }
@@ -106,37 +96,19 @@ type entity struct {
 // scenarios reads the archive. Its tables were written by the plugin itself, versions 1.1.9, 1.6.1 and 1.16.492.
 func scenarios(t *testing.T) map[string]*scenario {
 	t.Helper()
-	f, err := os.Open("testdata/j5ik2o.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]*scenario{}
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if header.Typeflag != tar.TypeReg {
-			continue
-		}
-		name := path.Base(path.Dir(header.Name))
+	for file, data := range plantest.Archive(t, "j5ik2o.tar.gz") {
+		name := file[0]
 		if all[name] == nil {
 			all[name] = &scenario{name: name}
 		}
 		s := all[name]
-		into := map[string]any{"settings.json": &s.settings, "tables.json": &s.tables, "inputs.json": &s.inputs, "expected.json": &s.expected}[path.Base(header.Name)]
-		if err := json.NewDecoder(archive).Decode(into); err != nil {
-			t.Fatalf("%s: %v", header.Name, err)
+		into := map[string]any{"settings.json": &s.settings, "tables.json": &s.tables, "inputs.json": &s.inputs, "expected.json": &s.expected}[file[1]]
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatalf("%s: %v", file, err)
 		}
 	}
+	return all
 }
 
 // layout returns the Layout for the scenario's settings, with tables whose names begin with prefix.
@@ -252,7 +224,7 @@ func TestGoldenRead(t *testing.T) {
 			for _, table := range s.tables {
 				tableName := prefix + table.Table.TableName
 				for _, it := range table.Items {
-					if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tableName, Item: item(it)}); err != nil {
+					if _, err := c.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tableName, Item: it}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -392,30 +364,4 @@ func readState(t *testing.T, store annals.Store, e entity, l sharded.Layout) {
 	if raw.Tag != nil && (len(got.Tags) != 1 || got.Tags[0] != *raw.Tag) || raw.Tag == nil && got.Tags != nil {
 		t.Errorf("tags of %q: %q", e.PID, got.Tags)
 	}
-}
-
-// item reads DynamoDB JSON.
-func item(fields map[string]map[string]any) map[string]types.AttributeValue {
-	it := map[string]types.AttributeValue{}
-	for name, typed := range fields {
-		for kind, v := range typed {
-			switch kind {
-			case "S":
-				it[name] = &types.AttributeValueMemberS{Value: v.(string)}
-			case "N":
-				it[name] = &types.AttributeValueMemberN{Value: v.(string)}
-			case "BOOL":
-				it[name] = &types.AttributeValueMemberBOOL{Value: v.(bool)}
-			case "B":
-				b, err := base64.StdEncoding.DecodeString(v.(string))
-				if err != nil {
-					panic(err)
-				}
-				it[name] = &types.AttributeValueMemberB{Value: b}
-			default:
-				panic(fmt.Sprintf("no case for %s", kind))
-			}
-		}
-	}
-	return it
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -227,7 +228,7 @@ func (p payload) ours() annals.Payload {
 }
 
 // compare returns the rows in which a table differs, without those of ids that had a refusal.
-func (w *writer) compare(l sharded.Layout, prefix, table string, want []map[string]map[string]any) (differences []string) {
+func (w *writer) compare(l sharded.Layout, prefix, table string, want []plantest.Dumped) (differences []string) {
 	w.Helper()
 	name := prefix + table
 	have := map[string]map[string]types.AttributeValue{}
@@ -246,8 +247,7 @@ func (w *writer) compare(l sharded.Layout, prefix, table string, want []map[stri
 			break
 		}
 	}
-	for _, fields := range want {
-		it := item(fields)
+	for _, it := range want {
 		if w.skip(l, it) {
 			continue
 		}

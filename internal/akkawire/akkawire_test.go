@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -80,7 +81,9 @@ func TestRecordFromOtherWriters(t *testing.T) {
 func TestSnapshotVectors(t *testing.T) {
 	t.Parallel()
 	for text, p := range map[string]annals.Payload{
-		"0400000014000000732d31": {SerializerID: 20, Data: []byte("s-1")},
+		"0400000014000000732d31":                   {SerializerID: 20, Data: []byte("s-1")},
+		"0400000004000000616263":                   {SerializerID: 4, Data: []byte("abc")},
+		"09000000cf0800004f726465727b226e223a317d": {SerializerID: 2255, Manifest: "Order", Data: []byte(`{"n":1}`)},
 		"1d00000021000000636f6d2e6578616d706c652e436f756e746572245374617465a1616e04": {SerializerID: 33, Manifest: "com.example.Counter$State", Data: []byte{0xa1, 0x61, 0x6e, 4}},
 	} {
 		want, _ := hex.DecodeString(text)
@@ -98,5 +101,9 @@ func TestSnapshotVectors(t *testing.T) {
 	}
 	if _, err := ParseSnapshot([]byte{255, 255, 255, 255, 1, 0, 0, 0}); err == nil {
 		t.Error("a header longer than the snapshot was read")
+	}
+	old, _ := hex.DecodeString("08000000aced000573720000" + "616263")
+	if p, err := ParseSnapshot(old); err == nil || !strings.Contains(err.Error(), "Akka 2.3") {
+		t.Errorf("the header of Akka 2.3: read %+v, %v", p, err)
 	}
 }

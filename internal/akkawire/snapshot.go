@@ -16,7 +16,11 @@ func AppendSnapshot(b []byte, p annals.Payload) []byte {
 	return append(b, p.Data...)
 }
 
-// ParseSnapshot reads a snapshot that AppendSnapshot or the JVM wrote. The data of the payload shares memory with b.
+// javaStream begins every object of Java serialization.
+const javaStream = "\xac\xed\x00\x05"
+
+// ParseSnapshot reads a snapshot that AppendSnapshot or the JVM wrote. The data of the payload shares memory with b. A snapshot of Akka 2.3 is
+// an error: Java serialization made its header.
 func ParseSnapshot(b []byte) (annals.Payload, error) {
 	if len(b) < 8 {
 		return annals.Payload{}, errors.New("the snapshot is shorter than its header")
@@ -24,6 +28,9 @@ func ParseSnapshot(b []byte) (annals.Payload, error) {
 	header := int64(binary.LittleEndian.Uint32(b))
 	if header < 4 || header > int64(len(b)-4) {
 		return annals.Payload{}, errors.New("the snapshot's header does not fit")
+	}
+	if string(b[4:8]) == javaStream {
+		return annals.Payload{}, errors.New("the snapshot is of Akka 2.3, whose header is in Java serialization")
 	}
 	end := 4 + header
 	return annals.Payload{SerializerID: int32(binary.LittleEndian.Uint32(b[4:])), Manifest: string(b[8:end]), Data: b[end:]}, nil

@@ -1,0 +1,94 @@
+package plantest
+
+import (
+	"archive/tar"
+	"compress/bzip2"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Archive returns the files of the archive testdata/name, by the last two parts of their paths. A name ends with .tar.gz or .tar.bz2.
+func Archive(t testing.TB, name string) map[[2]string][]byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var unpacked io.Reader
+	if strings.HasSuffix(name, ".bz2") {
+		unpacked = bzip2.NewReader(f)
+	} else if unpacked, err = gzip.NewReader(f); err != nil {
+		t.Fatal(err)
+	}
+	files := map[[2]string][]byte{}
+	for archive := tar.NewReader(unpacked); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[[2]string{path.Base(path.Dir(header.Name)), path.Base(header.Name)}] = data
+	}
+}
+
+// Dump is a table as an archive has it, in DynamoDB JSON.
+type Dump struct {
+	Table struct{ TableName string }
+	Items []Dumped
+}
+
+// Dumped is an item that is read from DynamoDB JSON.
+type Dumped plan.Item
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Dumped) UnmarshalJSON(b []byte) error {
+	var fields map[string]map[string]any
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return err
+	}
+	it := plan.Item{}
+	for name, typed := range fields {
+		for kind, v := range typed {
+			switch kind {
+			case "S":
+				it[name] = plan.S(v.(string))
+			case "N":
+				it[name] = &types.AttributeValueMemberN{Value: v.(string)}
+			case "BOOL":
+				it[name] = plan.Bool(v.(bool))
+			case "B":
+				data, err := base64.StdEncoding.DecodeString(v.(string))
+				if err != nil {
+					return err
+				}
+				it[name] = plan.B(data)
+			default:
+				return fmt.Errorf("no case for %s", kind)
+			}
+		}
+	}
+	*d = Dumped(it)
+	return nil
+}
