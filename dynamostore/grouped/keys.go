@@ -14,17 +14,17 @@ func groupOf(n annals.SeqNr) int64 { return int64(n) / perGroup }
 
 // partition returns the partition key of the events of a group.
 func (j *journal) partition(id annals.PersistenceID, group int64) string {
-	return j.name + "-P-" + string(id) + "-" + strconv.FormatInt(group, 10)
+	return j.name + kindEvents + string(id) + "-" + strconv.FormatInt(group, 10)
 }
 
 // high returns the partition key of a marker of the highest group.
 func (j *journal) high(id annals.PersistenceID, shard int64) string {
-	return j.name + "-SH-" + string(id) + "-" + strconv.FormatInt(shard, 10)
+	return j.name + kindHigh + string(id) + "-" + strconv.FormatInt(shard, 10)
 }
 
 // low returns the partition key of a marker of the lowest number.
 func (j *journal) low(id annals.PersistenceID, shard int64) string {
-	return j.name + "-SL-" + string(id) + "-" + strconv.FormatInt(shard, 10)
+	return j.name + kindLow + string(id) + "-" + strconv.FormatInt(shard, 10)
 }
 
 // shardOf returns the shard of the markers for number n.

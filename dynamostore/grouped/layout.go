@@ -77,10 +77,17 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if !l.Journal.Off {
 		offer.Tables = append(offer.Tables, j.shape())
 	}
+	c := &offer.Capabilities
+	s := l.snapshots(j.name)
+	if !l.Snapshot.Off {
+		offer.Tables = append(offer.Tables, s.shape())
+		c.Snapshots, c.ManySnapshots = true, true
+		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, maxPartitionKey-len(s.partition("")))
+	}
 	offer.On = func(x plan.Executor) plan.Contracts {
-		j := *j
-		j.x = x
-		return plan.Contracts{}
+		j, s := *j, *s
+		j.x, s.x = x, x
+		return plan.Contracts{Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}}
 	}
 	return offer, nil
 }
@@ -101,5 +108,5 @@ func (l Layout) journal() (*journal, error) {
 
 // shape describes the table.
 func (j *journal) shape() plan.Table {
-	return plan.Table{Name: j.table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Stream: true}
+	return plan.Table{Name: j.table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Indexes: j.indexes(), Stream: true}
 }
