@@ -33,7 +33,7 @@ type Commit struct {
 // Receipt says what a write did.
 type Receipt struct {
 	SeqNr SeqNr     // of the last event, or the new revision: the After of the next write
-	Time  time.Time // as stored: of the state, or of every event of the commit that has no NewEvent.Time
+	Time  time.Time // as stored: of the state, or of every event of the commit that has no NewEvent.Time; zero for an Append without Capabilities.Times
 	// Repeated means that an earlier try with this WriteID had been stored. SeqNr and Time are those of that try, but when a DeleteTo
 	// has removed all of its events, Time may be later: that of the delete.
 	Repeated bool
@@ -43,7 +43,7 @@ type Receipt struct {
 type Event struct {
 	ID    PersistenceID
 	SeqNr SeqNr
-	Time  time.Time // when it was stored, UTC, in microseconds: by the store's clock, or NewEvent.Time
+	Time  time.Time // when it was stored, UTC, in microseconds: by the store's clock, or NewEvent.Time; zero without Capabilities.Times
 	Payload
 	Tags     []string
 	Metadata Payload

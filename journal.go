@@ -32,7 +32,7 @@ type Journal interface {
 	DeleteTo(ctx context.Context, id PersistenceID, to SeqNr) error
 }
 
-// Skipper is an optional ability of a Store, for importers: an entity starts after numbers that were deleted elsewhere.
+// Skipper is an optional ability of a Store (Capabilities.Skips), for importers: an entity starts after numbers that were deleted elsewhere.
 type Skipper interface {
 	// SkipTo makes the entity's last number n, as if 1 … n had been written and deleted. ErrConflict when the entity
 	// has been written already.

@@ -49,7 +49,8 @@ type StateStore interface {
 	Delete(ctx context.Context, w StateWrite) (Receipt, error)
 }
 
-// StateSkipper is an optional ability of a Store, for importers: a state continues with the revision that it had elsewhere.
+// StateSkipper is an optional ability of a Store (Capabilities.SkipsStates), for importers: a state continues with the revision that it had
+// elsewhere.
 type StateSkipper interface {
 	// SkipStateTo makes the state's last revision n, as if 1 … n had been written and the last of them had been a delete. ErrConflict when
 	// the state has been written already. To copy a state of revision n, skip to n-1 and Put it.

@@ -18,13 +18,14 @@ type Store interface {
 }
 
 // Capabilities are what a store claims. Package storetest checks that each claim holds, and that what is not claimed is refused or dropped
-// as said below. False is always the weaker claim.
+// as said below. False is always the weaker claim. A wrapper of a store that lacks one of the store's optional abilities does not claim it.
 type Capabilities struct {
 	Events       bool // Journal
 	Snapshots    bool // SnapshotStore
 	States       bool // StateStore
-	EventQueries bool // Query.Events, IDs and Newest
+	EventQueries bool // Query.Events and Newest
 	StateQueries bool // Query.States
+	IDQueries    bool // Query.IDs
 	Offsets      bool // OffsetStore
 
 	CommitSnapshot   bool // Commit.Snapshot; without the claim it is ErrUnsupported, and hosts save snapshots after the commit
@@ -32,7 +33,8 @@ type Capabilities struct {
 	Tags             bool // are stored; without the claim they are dropped
 	Metadata         bool // of events and snapshots is stored; without the claim it is dropped
 	StateMetadata    bool // StateWrite.Metadata is stored; without the claim it is dropped
-	EventTimes       bool // NewEvent.Time is stored; without the claim events get the time of the store's clock
+	Times            bool // events have the time at which they were stored; without the claim Event.Time, and Receipt.Time of an Append, are zero
+	EventTimes       bool // NewEvent.Time is stored; without the claim events get the time of the store's clock, if Times is claimed
 	SnapshotQueries  bool // Query.Snapshots
 	TagQueries       bool // Filter.Tag; without the claim it is ErrUnsupported
 	StateEvents      bool // StateWrite.Event; without the claim it is ErrUnsupported
@@ -40,6 +42,8 @@ type Capabilities struct {
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
 	Forgets          bool // the store is a Forgetter that works; without the claim Forget is ErrUnsupported
+	Skips            bool // the store is a Skipper that works; without the claim SkipTo is ErrUnsupported
+	SkipsStates      bool // the store is a StateSkipper that works; without the claim SkipStateTo is ErrUnsupported
 
 	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible
 	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Horizon. Events with a

@@ -3,6 +3,9 @@
 //	c, err := cleanup.New(store, cleanup.Options{PerSecond: 50})
 //	report, err := c.DeleteBeforeSnapshot(ctx, store.Query().IDs(ctx, "Thread", ""))
 //
+// A store that does not claim annals.Capabilities.IDQueries cannot list its ids: then the program has to know them, and makes a sequence of
+// them with IDs.
+//
 // A run is limited in speed and concurrency. Options.DryRun reads and counts without deleting. A run that was interrupted can be
 // continued after Report.Last.
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter and HealthChecker. What the Driver lacks is
-// ErrUnsupported.
+// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter and HealthChecker. What the Driver lacks or
+// does not claim is ErrUnsupported.
 type Abilities struct{ *Store }
 
 var (
@@ -65,7 +65,7 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
 	k := a.start(ctx, annals.Call{Op: "skip", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Skipper](a.Store, a.caps.Events, id.ValidateSkip(k.Op, n, a.caps.Limits))
+	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
 	k := a.start(ctx, annals.Call{Op: "skip state", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.StateSkipper](a.Store, a.caps.States, id.ValidateSkip(k.Op, n, a.caps.Limits))
+	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(k.Op, n, a.caps.Limits))
 	if err := k.writes(err); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or
 // connection while it yields. With Count a Driver may report what any call has cost.
 type Driver interface {
-	// Capabilities are read once, by New.
+	// Capabilities are read once, by New or InTx.
 	Capabilities() annals.Capabilities
 
 	Journal() annals.Journal

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -20,7 +21,7 @@ type journal struct {
 	d annals.Journal
 }
 
-// Append is annals.Journal. A Commit without a WriteID gets one.
+// Append is annals.Journal. A Commit without a WriteID gets one. A Receipt has no Time where Times is not claimed.
 func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
 	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)})
 	defer k.end(&err)
@@ -34,7 +35,11 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 	if c.WriteID.IsZero() {
 		c.WriteID = annals.NewWriteID()
 	}
-	if r, err = j.d.Append(k.in, c); err == nil && k.spent != nil {
+	r, err = j.d.Append(k.in, c)
+	if !j.s.caps.Times {
+		r.Time = time.Time{}
+	}
+	if err == nil && k.spent != nil {
 		bytes := 0
 		for i := range c.Events {
 			bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)

@@ -10,7 +10,7 @@ import (
 
 // Query is annals.Store.
 func (s *Store) Query() annals.Query {
-	if !s.caps.EventQueries && !s.caps.StateQueries && !s.caps.SnapshotQueries {
+	if c := s.caps; !c.EventQueries && !c.StateQueries && !c.SnapshotQueries && !c.IDQueries {
 		return annals.Unsupported{}.Query()
 	}
 	return query{s, s.driver.Query()}
@@ -62,7 +62,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 // IDs is annals.Query.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	const op = "query ids"
-	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
+	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.IDQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
 		return q.d.IDs(ctx, entityType, after)
 	})
 }

@@ -54,7 +54,7 @@ type journal struct {
 }
 
 func (j journal) Append(_ context.Context, c annals.Commit) (annals.Receipt, error) {
-	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events))}, nil
+	return annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: time.Unix(1, 0)}, nil
 }
 
 func (j journal) LastSeqNr(ctx context.Context, _ annals.PersistenceID) (annals.SeqNr, error) {
@@ -182,11 +182,31 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// inside is a Driver within a transaction that claims more.
+type inside struct{ *backend }
+
+func (inside) Capabilities() annals.Capabilities {
+	return annals.Capabilities{Events: true, Metadata: true}
+}
+
+// Without Times a receipt has no time, whatever the Driver says.
+func TestReceiptWithoutTimes(t *testing.T) {
+	t.Parallel()
+	s := driver.New(&backend{}, driver.Options{})
+	r, err := s.Journal().Append(t.Context(), annals.Commit{ID: "A|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}})
+	if err != nil || r.SeqNr != 1 || !r.Time.IsZero() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestInTx(t *testing.T) {
 	t.Parallel()
 	b := &backend{journal: journal{replay: pages(3, nothing)}}
 	s := driver.New(b, driver.Options{})
-	in, end := driver.InTx(s, b)
+	in, end := driver.InTx(s, inside{b})
+	if !in.Capabilities().Metadata || s.Capabilities().Metadata {
+		t.Errorf("capabilities: inside %+v, outside %+v", in.Capabilities(), s.Capabilities())
+	}
 	if err := in.Close(); err != nil || b.closed != 0 {
 		t.Errorf("close inside: %v", err)
 	}

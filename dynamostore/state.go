@@ -33,11 +33,7 @@ func (s states) write(ctx context.Context, w annals.StateWrite, deleted bool) (a
 
 // SkipStateTo is annals.StateSkipper. No change handler is called, and columns stay empty.
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	skip := v.s.typeOf(id).stored.SkipTo
-	if skip == nil {
-		return &annals.Error{Kind: annals.ErrUnsupported}
-	}
-	return skip(ctx, v.x, id, n)
+	return v.s.typeOf(id).stored.SkipTo(ctx, v.x, id, n)
 }
 
 // change is a write of a state, with its additional columns and the items that its change handler adds.

@@ -38,9 +38,9 @@ const defaultAttempts = 8
 // Store is an annals.Store that keeps its data in DynamoDB. It is also an annals.Transactor[*Tx] and Recoverer, and has the
 // abilities of driver.Abilities. Its methods may be called from many goroutines at once.
 //
-//   - SkipTo is ErrUnsupported when the layout has no journal.
-//   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states: then there is no place for a revision without a
-//     state.
+//   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (Capabilities.Skips).
+//   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states (Capabilities.SkipsStates): then there is no place for
+//     a revision without a state.
 //   - FindStates yields the states of a type whose additional column has the value, in no particular order, without tombstones. They
 //     are found through an index: a column without an index, and the value nil, are ErrUnsupported. Each state is then read with strong
 //     consistency, so it has the value. A state written within the last second or so may be missing.
@@ -161,8 +161,14 @@ type view struct {
 
 func (s *Store) view(x plan.Executor, tx *Tx) view { return view{s.offer.On(x), s, x, tx} }
 
-// Capabilities are those of the layout.
-func (v view) Capabilities() annals.Capabilities { return v.s.offer.Capabilities }
+// Capabilities are those of the layout, in a transaction without the abilities that inTx lacks.
+func (v view) Capabilities() annals.Capabilities {
+	c := v.s.offer.Capabilities
+	if v.tx != nil {
+		c.Forgets, c.Skips, c.SkipsStates = false, false, false
+	}
+	return c
+}
 
 func (v view) Journal() annals.Journal         { return v.Contracts.Journal }
 func (v view) Snapshots() annals.SnapshotStore { return v.Contracts.Snapshots }

@@ -120,10 +120,23 @@ func TestPanicAfterTheWrite(t *testing.T) {
 	}
 }
 
-// Guards storedAt: when another owner has deleted the events of a commit whose answer was lost, the receipt has a later time.
+// Guards storedAt: when another owner has deleted the events of a commit whose answer was lost, the receipt has a later time. Without
+// Times no time is needed.
 func TestTimeOfDeletedEventsIsNotKnown(t *testing.T) {
 	t.Parallel()
+	rt := deletesAndLosesTheFirst(t, true)
+	if _, err := rt.Ask(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnknown) {
+		t.Errorf("%v, want an unknown outcome", err)
+	}
+	mustAsk(t, rt, 1, 1)
+
+	mustAsk(t, deletesAndLosesTheFirst(t, false), 5, 5)
+}
+
+// deletesAndLosesTheFirst is a runtime whose first events are deleted by another owner, and whose answer to their commit is lost.
+func deletesAndLosesTheFirst(t *testing.T, hasTimes bool) *entity.Runtime[int, times, int] {
 	s := newHooked()
+	s.caps.Times = hasTimes
 	s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
 		r, err := next()
 		if w.n == 1 && err == nil {
@@ -131,11 +144,11 @@ func TestTimeOfDeletedEventsIsNotKnown(t *testing.T) {
 		}
 		return r, err
 	}
-	rt, _ := entity.New(s, timed, entity.Options{Logger: quiet})
-	if _, err := rt.Ask(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnknown) {
-		t.Errorf("%v, want an unknown outcome", err)
+	rt, err := entity.New(s, timed, entity.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
 	}
-	mustAsk(t, rt, 1, 1)
+	return rt
 }
 
 // Guards Wiring.NeedsReceipts and the checks of Evolve and EvolveStored.

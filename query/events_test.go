@@ -269,6 +269,11 @@ func TestIDs(t *testing.T) {
 		if !slices.Equal(got, []annals.PersistenceID{"T|a", "T|b", "T|c"}) {
 			t.Errorf("current: %v", got)
 		}
+		for _, err := range query.IDs(t.Context(), noIDs{s}, "T", query.Options{}) {
+			if e := (*annals.Error)(nil); !errors.As(err, &e) || e.Op != "follow ids" || e.Kind != annals.ErrUnsupported {
+				t.Errorf("a store without IDQueries: %v", err)
+			}
+		}
 		time.AfterFunc(time.Minute, func() { add("T|d") })
 		time.AfterFunc(2*time.Minute, func() {
 			for i := range 100 {
@@ -347,4 +352,13 @@ type watches struct {
 func (w *watches) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	w.begun = append(w.begun, ctx)
 	return w.Store.Watch(ctx, f)
+}
+
+// noIDs is a store that does not list ids.
+type noIDs struct{ annals.Store }
+
+func (s noIDs) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	c.IDQueries = false
+	return c
 }

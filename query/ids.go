@@ -9,15 +9,21 @@ import (
 )
 
 // IDs yields the ids of entityType, "" is any: those that are there, then new ones, each once. It ends with ctx or as Options.Current
-// says. An error comes once, last, and is one that Feed.Next returns.
+// says. An error comes once, last, and is one that Feed.Next returns; a store that does not claim Capabilities.IDQueries is
+// ErrUnsupported.
 //
 // Ids have no order in time: for new ones, IDs reads all ids again, at most once in Options.Poll, and remembers every id that it has
 // yielded. With Options.Current it reads them once and remembers none. Options.Window has no meaning.
 func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
+		const op = "follow ids"
 		o, err := o.withDefaults(s)
 		if err != nil {
-			yield("", &annals.Error{Op: "follow ids", Kind: annals.ErrInvalid, Err: err})
+			yield("", &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err})
+			return
+		}
+		if !s.Capabilities().IDQueries {
+			yield("", &annals.Error{Op: op, Kind: annals.ErrUnsupported})
 			return
 		}
 		waker := newWaker(nil, annals.Filter{}, o) // it polls

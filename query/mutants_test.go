@@ -18,7 +18,7 @@ type (
 )
 
 func (inOrder) Capabilities() annals.Capabilities {
-	return annals.Capabilities{Events: true, EventQueries: true, TagQueries: true}
+	return annals.Capabilities{Events: true, EventQueries: true, TagQueries: true, Times: true}
 }
 
 func (s inOrder) Query() annals.Query { return horizonNow{s.Store.Query()} }

@@ -252,9 +252,9 @@ var limits = annals.Limits{MaxEvents: MaxEvents, MaxBytes: MaxBytes, MaxIDBytes:
 // Capabilities claim everything but ManySnapshots.
 func (view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
-		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true,
-		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
+		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
+		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
 		Limits: limits,
 	}
 }

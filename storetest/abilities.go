@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -10,18 +11,28 @@ import (
 
 // abilityCases are about the optional interfaces of a store.
 var abilityCases = []testCase{
-	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skipper), run: skipTo},
-	{id: "SKIP-2", about: "an entity that has been written, deleted or not, cannot skip", needs: needs(events, skipper), run: skipWritten},
-	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skipper), run: skipInvalid},
-	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, stateSkipper), run: skipStateTo},
-	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, stateSkipper), run: skipWrittenState},
-	{id: "SKIP-6", about: "a revision that cannot be skipped to is ErrInvalid", needs: needs(states, stateSkipper), run: skipStateInvalid},
+	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skips), run: skipTo},
+	{id: "SKIP-2", about: "an entity that has been written, deleted or not, cannot skip", needs: needs(events, skips), run: skipWritten},
+	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skips), run: skipInvalid},
+	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, skipsStates), run: skipStateTo},
+	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, skipsStates), run: skipWrittenState},
+	{id: "SKIP-6", about: "a revision that cannot be skipped to is ErrInvalid", needs: needs(states, skipsStates), run: skipStateInvalid},
 	{id: "WATCH-1", about: "every write is signalled to a watch", needs: needs(events, watcher), run: watched},
 	{id: "WATCH-2", about: "the channel is closed when the context ends", needs: needs(events, watcher), run: watchEnds},
 }
 
+// ability is the store as an A, which it claims to be.
+func ability[A any](h *harness) A {
+	h.Helper()
+	a, ok := h.store.(A)
+	if !ok {
+		h.Fatalf("the store claims an ability: got a %T, want an implementation of %v", h.store, reflect.TypeFor[A]())
+	}
+	return a
+}
+
 func skipTo(h *harness) {
-	id, s := h.id(), h.store.(annals.Skipper)
+	id, s := h.id(), ability[annals.Skipper](h)
 	if err := s.SkipTo(h.ctx, id, 41); err != nil {
 		h.Fatalf("skip to 41: got error %v, want none", err)
 	}
@@ -36,7 +47,7 @@ func skipTo(h *harness) {
 }
 
 func skipWritten(h *harness) {
-	id, s := h.id(), h.store.(annals.Skipper)
+	id, s := h.id(), ability[annals.Skipper](h)
 	h.write(id, 0, 2)
 	h.wantKind(s.SkipTo(h.ctx, id, 10), annals.ErrConflict, "skip to 10 of an entity with two events")
 	h.deleteTo(id, annals.MaxSeqNr)
@@ -48,7 +59,7 @@ func skipWritten(h *harness) {
 var skipNumbers = []annals.SeqNr{-1, 0, annals.MaxSeqNr}
 
 func skipInvalid(h *harness) {
-	id, s := h.id(), h.store.(annals.Skipper)
+	id, s := h.id(), ability[annals.Skipper](h)
 	op := operation{name: "skip", id: id}
 	for _, n := range skipNumbers {
 		h.wantNamed(s.SkipTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
@@ -58,7 +69,7 @@ func skipInvalid(h *harness) {
 }
 
 func skipStateTo(h *harness) {
-	id, s := h.id(), h.store.(annals.StateSkipper)
+	id, s := h.id(), ability[annals.StateSkipper](h)
 	if err := s.SkipStateTo(h.ctx, id, 41); err != nil {
 		h.Fatalf("skip state to 41: got error %v, want none", err)
 	}
@@ -89,7 +100,7 @@ func skipStateTo(h *harness) {
 }
 
 func skipWrittenState(h *harness) {
-	s := h.store.(annals.StateSkipper)
+	s := ability[annals.StateSkipper](h)
 	op := operation{name: "skip state", id: h.id()}
 	h.put(op.id, 0)
 	h.wantNamed(s.SkipStateTo(h.ctx, op.id, 10), annals.ErrConflict, op, "to 10 of a state of revision 1")
@@ -100,7 +111,7 @@ func skipWrittenState(h *harness) {
 }
 
 func skipStateInvalid(h *harness) {
-	id, s := h.id(), h.store.(annals.StateSkipper)
+	id, s := h.id(), ability[annals.StateSkipper](h)
 	op := operation{name: "skip state", id: id}
 	for _, n := range skipNumbers {
 		h.wantNamed(s.SkipStateTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))

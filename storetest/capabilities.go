@@ -14,6 +14,7 @@ var capabilityCases = []testCase{
 	{id: "CLAIM-4", about: "without Metadata it is dropped", needs: needs(events), unless: needs(metadata), run: unclaimedMetadata},
 	{id: "CLAIM-11", about: "without StateMetadata it is dropped", needs: needs(states), unless: needs(stateMetadata), run: unclaimedStateMetadata},
 	{id: "CLAIM-5", about: "without EventTimes the store's clock is used", needs: needs(events), unless: needs(eventTimes), run: unclaimedTimes},
+	{id: "CLAIM-12", about: "without Times events and receipts have none", needs: needs(events), unless: needs(times), run: unclaimedEventTimes},
 	{id: "CLAIM-6", about: "without TagQueries a query by tag is refused", unless: needs(tagQueries), run: unclaimedTagQueries},
 	{id: "CLAIM-7", about: "without StateEvents a write with one is refused and not written", needs: needs(states), unless: needs(stateEvents), run: unclaimedStateEvents},
 	{id: "CLAIM-8", about: "without ManySnapshots only the newest snapshot is kept", needs: needs(snapshots), unless: needs(manySnapshots), run: unclaimedManySnapshots},
@@ -93,6 +94,31 @@ func unclaimedTimes(h *harness) {
 	}
 }
 
+func unclaimedEventTimes(h *harness) {
+	id := h.id()
+	c := h.commit(id, 0, h.batch(2))
+	r := h.append(c)
+	if !r.Time.IsZero() {
+		h.Errorf("time of a receipt where Times is not claimed: got %v, want none (or the claim)", r.Time)
+	}
+	imported := h.commit(id, r.SeqNr, 1)
+	imported.Events[0].Time = takenAt(1)
+	h.append(imported)
+	check := func(did string, es ...annals.Event) {
+		for _, e := range es {
+			if !e.Time.IsZero() {
+				h.Errorf("%s: got time %v of number %d where Times is not claimed, want none (or the claim)", did, e.Time, e.SeqNr)
+			}
+		}
+	}
+	check("replay", h.replay(id, 1, annals.MaxSeqNr)...)
+	_, err := annals.Recover(h.ctx, h.store, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
+		check("recovery", e)
+		return nil
+	})
+	h.wantKind(err, nil, "recovery")
+}
+
 func unclaimedTagQueries(h *harness) {
 	f := annals.Filter{Tag: "green"}
 	if h.caps.EventQueries {
@@ -137,20 +163,24 @@ func claimsFit(h *harness) {
 		made, needed bool
 		what         string
 	}{
-		{"EventQueries", c.EventQueries, c.Events, "Events"},
+		{"EventQueries", c.EventQueries, c.Events && c.Times, "Events and Times"},
+		{"IDQueries", c.IDQueries, c.Events || c.States, "Events or States"},
 		{"StateQueries", c.StateQueries, c.States, "States"},
 		{"CommitSnapshot", c.CommitSnapshot, c.Events && c.Snapshots, "Events and Snapshots"},
 		{"ManySnapshots", c.ManySnapshots, c.Snapshots, "Snapshots"},
-		{"SnapshotQueries", c.SnapshotQueries, c.Snapshots, "Snapshots"},
+		{"SnapshotQueries", c.SnapshotQueries, c.Snapshots && c.Times, "Snapshots and Times"},
 		{"TagQueries", c.TagQueries, c.Tags && (c.EventQueries || c.StateQueries), "Tags, and EventQueries or StateQueries"},
-		{"EventTimes", c.EventTimes, c.Events, "Events"},
+		{"Times", c.Times, c.Events, "Events"},
+		{"EventTimes", c.EventTimes, c.Times, "Times"},
 		{"StateMetadata", c.StateMetadata, c.States, "States"},
 		{"StateEvents", c.StateEvents, c.Events && c.States, "Events and States"},
 		{"IdempotentState", c.IdempotentState, c.States, "States"},
-		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries), "at least 0, and EventQueries or StateQueries"},
+		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries || c.IDQueries), "at least 0, and EventQueries, StateQueries or IDQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
-		{"Forgets", c.Forgets, c.Events || c.States, "Events or States"},
+		{"Forgets", c.Forgets, (c.Events || c.States) && is[annals.Forgetter](h.store), "Events or States, and an annals.Forgetter"},
+		{"Skips", c.Skips, c.Events && is[annals.Skipper](h.store), "Events, and an annals.Skipper"},
+		{"SkipsStates", c.SkipsStates, c.States && is[annals.StateSkipper](h.store), "States, and an annals.StateSkipper"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
 		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes, c.Limits.MaxIDChars) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},
@@ -161,4 +191,10 @@ func claimsFit(h *harness) {
 		}
 	}
 	h.wantEqual(h.store.Capabilities(), c, "capabilities of a second store")
+}
+
+// is reports whether s has the optional ability A.
+func is[A any](s annals.Store) bool {
+	_, ok := s.(A)
+	return ok
 }

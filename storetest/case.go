@@ -56,7 +56,7 @@ func claims(part Part, name string, has func(c annals.Capabilities) bool) need {
 
 // offers is the condition that the store implements an optional interface A.
 func offers[A any](name string) need {
-	return need{name: name, met: func(p probe) bool { _, ok := p.store.(A); return ok }}
+	return need{name: name, met: func(p probe) bool { return is[A](p.store) }}
 }
 
 // given is the condition that a field of Config is set.
@@ -71,12 +71,14 @@ var (
 	eventQueries     = claims(Queries, "EventQueries", func(c annals.Capabilities) bool { return c.EventQueries })
 	stateQueries     = claims(Queries, "StateQueries", func(c annals.Capabilities) bool { return c.StateQueries })
 	snapshotQueries  = claims(Snapshots, "SnapshotQueries", func(c annals.Capabilities) bool { return c.SnapshotQueries })
+	idQueries        = claims(Queries, "IDQueries", func(c annals.Capabilities) bool { return c.IDQueries })
 	offsets          = claims(Offsets, "Offsets", func(c annals.Capabilities) bool { return c.Offsets })
 	commitSnapshot   = claims(Snapshots, "CommitSnapshot", func(c annals.Capabilities) bool { return c.CommitSnapshot })
 	manySnapshots    = claims(Snapshots, "ManySnapshots", func(c annals.Capabilities) bool { return c.ManySnapshots })
 	tags             = claims("", "Tags", func(c annals.Capabilities) bool { return c.Tags })
 	metadata         = claims("", "Metadata", func(c annals.Capabilities) bool { return c.Metadata })
 	stateMetadata    = claims(States, "StateMetadata", func(c annals.Capabilities) bool { return c.StateMetadata })
+	times            = claims("", "Times", func(c annals.Capabilities) bool { return c.Times })
 	eventTimes       = claims("", "EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
 	tagQueries       = claims(Queries, "TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
 	stateEvents      = claims(States, "StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
@@ -84,15 +86,15 @@ var (
 	orderedFeed      = claims(Queries, "Lateness 0", func(c annals.Capabilities) bool { return c.Lateness == 0 })
 	repeatable       = claims("", "Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
 	fenceAfterDelete = claims("", "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
+	forgets          = claims("", "Forgets", func(c annals.Capabilities) bool { return c.Forgets })
+	skips            = claims("", "Skips", func(c annals.Capabilities) bool { return c.Skips })
+	skipsStates      = claims("", "SkipsStates", func(c annals.Capabilities) bool { return c.SkipsStates })
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	stateSkipper  = offers[annals.StateSkipper]("annals.StateSkipper")
 	healthChecker = offers[annals.HealthChecker]("annals.HealthChecker")
-	skipper       = offers[annals.Skipper]("annals.Skipper")
 	subscriber    = offers[annals.Subscriber]("annals.Subscriber")
 	watcher       = offers[annals.Watcher]("annals.Watcher")
-	forgetter     = need{name: "Forgets, and annals.Forgetter", met: func(p probe) bool { _, ok := p.store.(annals.Forgetter); return ok && p.caps.Forgets }}
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })

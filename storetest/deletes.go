@@ -49,7 +49,7 @@ func deleteUnknown(h *harness) {
 	h.deleteTo(id, annals.MaxSeqNr)
 	h.wantLast(id, 0)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
-	if h.caps.EventQueries {
+	if h.caps.IDQueries {
 		ids, err := collect(h.store.Query().IDs(h.ctx, "", ""))
 		if err != nil || len(ids) > 0 {
 			h.Errorf("ids after a delete of an entity never written: got %v, error %v, want none", ids, err)

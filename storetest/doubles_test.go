@@ -19,6 +19,7 @@ type limited struct {
 func (s limited) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	c.Limits = s.limits
+	c.Forgets, c.Skips, c.SkipsStates = false, false, false
 	return c
 }
 func (s limited) Journal() annals.Journal { return limitedJournal{s.Store.Journal(), s.limits} }
@@ -116,17 +117,27 @@ func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.
 type modest struct{ *memstore.Store }
 
 func (modest) Capabilities() annals.Capabilities {
-	return annals.Capabilities{Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true}
+	return annals.Capabilities{Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, Offsets: true, Times: true}
 }
 func (s modest) Journal() annals.Journal         { return plainJournal{modestJournal{s.Store.Journal()}} }
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
 func (modest) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
-	return false, &annals.Error{Op: "forget", ID: f.ID, Kind: annals.ErrUnsupported}
+	return false, unsupportedFor("forget", f.ID)
+}
+func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {
+	return unsupportedFor("skip", id)
+}
+func (modest) SkipStateTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {
+	return unsupportedFor("skip state", id)
 }
 
-func unsupported(op string) error { return &annals.Error{Op: op, Kind: annals.ErrUnsupported} }
+func unsupported(op string) error { return unsupportedFor(op, "") }
+
+func unsupportedFor(op string, id annals.PersistenceID) error {
+	return &annals.Error{Op: op, ID: id, Kind: annals.ErrUnsupported}
+}
 
 // modestJournal keeps no metadata, no times of the caller's and no WriteID, and takes no snapshots.
 type modestJournal struct{ annals.Journal }
@@ -240,11 +251,35 @@ func (modestQuery) Snapshots(context.Context, annals.Filter) iter.Seq2[annals.Sn
 	}
 }
 
+func (modestQuery) IDs(context.Context, string, annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) { yield("", unsupported("query ids")) }
+}
+
 func (q modestQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	if f.Tag != "" {
 		return annals.Offset{}, unsupported("query newest")
 	}
 	return q.Query.Newest(ctx, f)
+}
+
+// timelessJournal has no times.
+type timelessJournal struct{ annals.Journal }
+
+func (j timelessJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	r, err := j.Journal.Append(ctx, c)
+	r.Time = time.Time{}
+	return r, err
+}
+
+func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		for e, err := range j.Journal.Replay(ctx, id, from, to) {
+			e.Time = time.Time{}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // unlucky loses the answer to one write when lose is set.

@@ -50,7 +50,7 @@ type acknowledged struct {
 
 // Capabilities are the claims that storetest checks.
 func (b *backend) Capabilities() annals.Capabilities {
-	return annals.Capabilities{Events: true, Tags: true, Metadata: true, Repeatable: true, FenceAfterDelete: true,
+	return annals.Capabilities{Events: true, Tags: true, Metadata: true, Times: true, Repeatable: true, FenceAfterDelete: true,
 		Limits: annals.Limits{MaxEvents: 1000, MaxBytes: 1 << 20, MaxIDBytes: 1000}}
 }
 

@@ -10,26 +10,26 @@ import (
 
 // forgetCases are about annals.Forgetter.
 var forgetCases = []testCase{
-	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgetter), run: forgetEvents},
-	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgetter), run: forgetState},
-	{id: "FORGET-3", about: "what was deleted less than Age ago is not forgotten", needs: needs(events, forgetter), run: forgetYoung},
-	{id: "FORGET-4", about: "an entity with an event is a conflict", needs: needs(events, forgetter), run: forgetWithEvents},
-	{id: "FORGET-5", about: "an entity with a snapshot is a conflict", needs: needs(events, snapshots, forgetter), run: forgetWithSnapshot},
-	{id: "FORGET-6", about: "an entity with a state is a conflict", needs: needs(states, forgetter), run: forgetWithState},
-	{id: "FORGET-7", about: "an entity never written is forgotten, again and again", needs: needs(forgetter), run: forgetUnknown},
-	{id: "FORGET-8", about: "a dry run has the same answer and writes nothing", needs: needs(events, forgetter), run: forgetDry},
-	{id: "FORGET-9", about: "a negative age or an invalid id is ErrInvalid", needs: needs(forgetter), run: forgetInvalid},
-	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgetter), run: forgetEndedContext},
-	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, eventQueries, forgetter), run: forgetIDs},
-	{id: "FORGET-12", about: "answers to a concurrent writer are true", needs: needs(events, forgetter, fenceAfterDelete), run: forgetRace},
-	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgetter), run: forgetTogether},
-	{id: "FORGET-14", about: "a replay during it does not end early without an error", needs: needs(events, forgetter), run: forgetBesideReplay},
-	{id: "FORGET-15", about: "what one store has forgotten, another store on the same data has forgotten too", needs: needs(events, forgetter, fenceAfterDelete, reopen), run: forgetInAnother},
-	{id: "FORGET-16", about: "a state that is written at the same time stays", needs: needs(states, forgetter), run: forgetBesideState},
+	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgets), run: forgetEvents},
+	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgets), run: forgetState},
+	{id: "FORGET-3", about: "what was deleted less than Age ago is not forgotten", needs: needs(events, forgets), run: forgetYoung},
+	{id: "FORGET-4", about: "an entity with an event is a conflict", needs: needs(events, forgets), run: forgetWithEvents},
+	{id: "FORGET-5", about: "an entity with a snapshot is a conflict", needs: needs(events, snapshots, forgets), run: forgetWithSnapshot},
+	{id: "FORGET-6", about: "an entity with a state is a conflict", needs: needs(states, forgets), run: forgetWithState},
+	{id: "FORGET-7", about: "an entity never written is forgotten, again and again", needs: needs(forgets), run: forgetUnknown},
+	{id: "FORGET-8", about: "a dry run has the same answer and writes nothing", needs: needs(events, forgets), run: forgetDry},
+	{id: "FORGET-9", about: "a negative age or an invalid id is ErrInvalid", needs: needs(forgets), run: forgetInvalid},
+	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgets), run: forgetEndedContext},
+	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, idQueries, forgets), run: forgetIDs},
+	{id: "FORGET-12", about: "answers to a concurrent writer are true", needs: needs(events, forgets, fenceAfterDelete), run: forgetRace},
+	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgets), run: forgetTogether},
+	{id: "FORGET-14", about: "a replay during it does not end early without an error", needs: needs(events, forgets), run: forgetBesideReplay},
+	{id: "FORGET-15", about: "what one store has forgotten, another store on the same data has forgotten too", needs: needs(events, forgets, fenceAfterDelete, reopen), run: forgetInAnother},
+	{id: "FORGET-16", about: "a state that is written at the same time stays", needs: needs(states, forgets), run: forgetBesideState},
 }
 
 func (h *harness) forget(id annals.PersistenceID, age time.Duration) (bool, error) {
-	return h.store.(annals.Forgetter).Forget(h.ctx, annals.Forgetting{ID: id, Age: age})
+	return ability[annals.Forgetter](h).Forget(h.ctx, annals.Forgetting{ID: id, Age: age})
 }
 
 // wantForgotten checks the answer of Forget.
@@ -134,7 +134,7 @@ func forgetUnknown(h *harness) {
 }
 
 func forgetDry(h *harness) {
-	s := h.store.(annals.Forgetter)
+	s := ability[annals.Forgetter](h)
 	id := h.id()
 	last := h.write(id, 0, 3)
 	dry := func(age time.Duration) (bool, error) {
@@ -169,7 +169,7 @@ func forgetEndedContext(h *harness) {
 	last := h.emptied(id, 2)
 	for want, ctx := range h.endedContexts() {
 		for _, dry := range []bool{false, true} {
-			_, err := h.store.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
+			_, err := ability[annals.Forgetter](h).Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
 			h.wantKind(err, want, "forget with an ended context")
 		}
 	}

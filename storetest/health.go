@@ -36,8 +36,10 @@ func healthy(h *harness) {
 		h.wantState(id, 1)
 		h.put(id, 1)
 	}
-	if h.caps.EventQueries {
+	if h.caps.IDQueries {
 		h.wantIDs("", []annals.PersistenceID{id})
+	}
+	if h.caps.EventQueries {
 		h.wantEvents("query events after checks of health", h.queryEvents(annals.Filter{}, 4), id, 1, 4)
 	}
 	if h.caps.StateQueries {

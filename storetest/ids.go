@@ -18,7 +18,8 @@ var idCases = []testCase{
 	{id: "ID-4", about: "journal: illegal ids are refused by every operation", needs: needs(events), run: illegalIDs},
 	{id: "ID-5", about: "snapshots: illegal ids are refused by every operation", needs: needs(snapshots), run: illegalSnapshotIDs},
 	{id: "ID-6", about: "states: illegal ids are refused by every operation", needs: needs(states), run: illegalStateIDs},
-	{id: "ID-7", about: "queries yield ids of all kinds, and find them by type and slice", needs: needs(events, eventQueries), run: queriedIDs},
+	{id: "ID-7", about: "queries yield ids of all kinds, also by type", needs: needs(events, idQueries), run: queriedIDs},
+	{id: "ID-8", about: "queries find the events of ids of all kinds by slice", needs: needs(events, eventQueries), run: slicesOfIDs},
 }
 
 // legal are ids that look like keys, patterns and paths of databases, or like each other.
@@ -129,7 +130,7 @@ func illegalIDs(h *harness) {
 			h.wantKind(err, annals.ErrInvalid, "recovery of %s", what)
 		}
 	}
-	if h.caps.EventQueries {
+	if h.caps.IDQueries {
 		h.wantIDs("", nil)
 	}
 }
@@ -167,17 +168,22 @@ func queriedIDs(h *harness) {
 	}
 	h.wantIDs("", ids)
 	var things []annals.PersistenceID
-	slice := annals.PersistenceID("Thing|😀").Slice()
-	inSlice := 0
 	for _, id := range ids {
 		if id.Type() == "Thing" {
 			things = append(things, id)
 		}
+	}
+	h.wantIDs("Thing", things)
+}
+
+func slicesOfIDs(h *harness) {
+	slice, inSlice := annals.PersistenceID("Thing|😀").Slice(), 0
+	for _, id := range h.legal() {
+		h.write(id, 0, 1)
 		if id.Slice() == slice {
 			inSlice++
 		}
 	}
-	h.wantIDs("Thing", things)
 	got := h.queryEvents(annals.Filter{Slices: annals.SliceRange{From: slice, To: slice + 1}}, inSlice)
 	h.wantEqual(len(got), inSlice, "events in the slice of %q", "Thing|😀")
 }

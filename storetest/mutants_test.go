@@ -68,12 +68,6 @@ func TestMutants(t *testing.T) {
 			[]string{"CONTEXT-1"}},
 		{"leaks a goroutine for every replay that breaks off", func() annals.Store { return leaking{memstore.New()} },
 			[]string{"REPLAY-1"}},
-		{"claims Metadata and drops them", func() annals.Store { return dropping{memstore.New()} },
-			[]string{"J-O4"}},
-		{"keeps Tags without the claim", func() annals.Store {
-			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Tags, c.TagQueries = false, false }}
-		},
-			[]string{"CLAIM-3", "CLAIM-6"}},
 		{"forgets at once whatever the age", func() annals.Store { return hastyForgetter{memstore.New()} },
 			[]string{"FORGET-3", "FORGET-8"}},
 		{"forgets what is still there", func() annals.Store { return carelessForgetter{memstore.New()} },
@@ -160,14 +154,6 @@ func TestMutants(t *testing.T) {
 			[]string{"SKIP-1", "SKIP-2", "SKIP-3", "SKIP-4", "SKIP-5", "SKIP-6"}},
 		{"drops the metadata of deleted states", func() annals.Store { return bareDeletes{memstore.New()} },
 			[]string{"STATE-10"}},
-		{"keeps StateMetadata without the claim", func() annals.Store {
-			return claiming{memstore.New(), func(c *annals.Capabilities) { c.StateMetadata = false }}
-		},
-			[]string{"CLAIM-11"}},
-		{"keeps EventTimes without the claim", func() annals.Store {
-			return claiming{memstore.New(), func(c *annals.Capabilities) { c.EventTimes = false }}
-		},
-			[]string{"CLAIM-5"}},
 		{"joins positions at the newest", func() annals.Store { return mutantOffsets{Store: memstore.New(), load: resumesAtTheNewest} },
 			[]string{"OFFSET-3", "OFFSET-14", "OFFSET-20"}},
 		{"saves events that were handled before", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: ignoresOnce} },
@@ -184,10 +170,6 @@ func TestMutants(t *testing.T) {
 			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
 			[]string{"HEALTH-1", "HEALTH-2"}},
-		{"has states without the claim", func() annals.Store {
-			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
-		},
-			[]string{"CLAIM-1", "CLAIM-10"}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -369,19 +351,6 @@ func (q tiesLostQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[an
 	}
 }
 
-type dropping struct{ annals.Store }
-
-func (s dropping) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			c.Events[i].Metadata = annals.Payload{}
-		}
-		return j.Append(ctx, c)
-	}}
-}
-
 type exitCommits struct{ *memstore.Store }
 
 func (s exitCommits) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
@@ -440,15 +409,4 @@ func (b *broken) Journal() annals.Journal {
 		}
 		return r, b.err
 	}}
-}
-
-type claiming struct {
-	annals.Store
-	change func(c *annals.Capabilities)
-}
-
-func (s claiming) Capabilities() annals.Capabilities {
-	c := s.Store.Capabilities()
-	s.change(&c)
-	return c
 }

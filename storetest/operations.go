@@ -86,7 +86,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 		{name: "query snapshots", claimed: c.SnapshotQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
 			return forEach(s.Query().Snapshots(ctx, annals.Filter{}), body)
 		}},
-		{name: "query ids", claimed: c.EventQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+		{name: "query ids", claimed: c.IDQueries, loop: func(ctx context.Context, s annals.Store, body func() bool) error {
 			return forEach(s.Query().IDs(ctx, "", ""), body)
 		}},
 		{name: "query newest", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
@@ -131,12 +131,12 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(annals.Skipper); ok {
-		ops = append(ops, operation{name: "skip", claimed: c.Events, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "skip", claimed: c.Skips, id: skipped, run: func(ctx context.Context, s annals.Store) error {
 			return s.(annals.Skipper).SkipTo(ctx, skipped, 7)
 		}})
 	}
 	if _, ok := s.(annals.StateSkipper); ok {
-		ops = append(ops, operation{name: "skip state", claimed: c.States, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "skip state", claimed: c.SkipsStates, id: skipped, run: func(ctx context.Context, s annals.Store) error {
 			return s.(annals.StateSkipper).SkipStateTo(ctx, skipped, 7)
 		}})
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 var timeCases = []testCase{
-	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events), run: timesNeverGoDown},
+	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events, times), run: timesNeverGoDown},
 	{id: "TIME-2", about: "NewEvent.Time is kept, and an event without one has the store's clock", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
 	{id: "TIME-6", about: "imported times are kept in microseconds, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
-	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, slowClock), run: slowClockOfEvents},
+	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, times, slowClock), run: slowClockOfEvents},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 

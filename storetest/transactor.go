@@ -36,6 +36,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
 		{id: "TX-17", about: "of racing transactions that handle an event once, one is stored", needs: needs(events, offsets), run: txHandlesOnce[T]},
 		{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips[T]},
+		{id: "TX-18", about: "the inner store has the optional abilities that it claims", run: txClaims[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
@@ -95,15 +96,14 @@ func txRollsBack[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
-// txSkips skips in a transaction, where the inner store is an annals.Skipper.
+// txSkips skips in a transaction, where the inner store claims to be an annals.Skipper.
 func txSkips[T any](h *harness) {
 	id, mine := h.id(), errors.New("mine")
 	for _, c := range []struct{ err, want error }{{mine, mine}, {nil, nil}} {
 		skips := false
 		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
-			var s annals.Skipper
-			if s, skips = in.(annals.Skipper); skips {
-				if err := s.SkipTo(ctx, id, 41); err != nil {
+			if skips = in.Capabilities().Skips; skips {
+				if err := in.(annals.Skipper).SkipTo(ctx, id, 41); err != nil {
 					return err
 				}
 			}
@@ -118,6 +118,17 @@ func txSkips[T any](h *harness) {
 			h.wantLast(id, 41)
 		}
 	}
+}
+
+func txClaims[T any](h *harness) {
+	err := inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
+		c := in.Capabilities()
+		h.wantEqual([]bool{c.Forgets, c.Skips, c.SkipsStates},
+			[]bool{c.Forgets && is[annals.Forgetter](in), c.Skips && is[annals.Skipper](in), c.SkipsStates && is[annals.StateSkipper](in)},
+			"claims of Forgets, Skips and SkipsStates in a transaction, and those of them that have an interface")
+		return nil
+	})
+	h.wantKind(err, nil, "transaction")
 }
 
 func txPanics[T any](h *harness) {

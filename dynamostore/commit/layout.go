@@ -67,8 +67,8 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		Tables: []plan.Table{t.shape()},
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
-			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, EventTimes: true,
-			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true,
+			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true,
+			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: maxOffsets},
 		},
 		Check: t.check,
@@ -84,7 +84,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	offer.Tables[0].Stream = true
 	if t.index != "" {
 		c := &offer.Capabilities
-		c.EventQueries, c.StateQueries, c.TagQueries = true, true, true
+		c.EventQueries, c.StateQueries, c.IDQueries, c.TagQueries = true, true, true, true
 		c.Lateness = t.lateness
 		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
 		c.Limits.MaxIDBytes = maxIndexedIDBytes

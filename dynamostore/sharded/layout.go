@@ -145,7 +145,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		offer.Tables = append(offer.Tables, table)
 		checks = append(checks, j.settings())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, j.rows.resolver.maxID())
-		c.Events, c.Tags, c.Metadata, c.Repeatable, c.FenceAfterDelete = true, true, true, true, !l.Journal.HardDelete
+		c.Events, c.Tags, c.Metadata, c.Times, c.Repeatable, c.Skips, c.FenceAfterDelete = true, true, true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.rows.shape())
@@ -162,6 +162,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()
+		c.SkipsStates = offer.SkipStateTo != nil
 	}
 	offer.Check = check(checks...)
 	offer.On = func(x plan.Executor) plan.Contracts {

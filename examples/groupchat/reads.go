@@ -23,7 +23,7 @@ var readStores = annals.Openers{
 // one when the store has none for it. The model is nil when the store cannot be queried.
 func openReads(ctx context.Context, store annals.Store, storeURL, rawURL string) (m *readmodel.Model, done func() error, err error) {
 	done = func() error { return nil }
-	if !store.Capabilities().EventQueries {
+	if c := store.Capabilities(); !c.EventQueries || !c.IDQueries {
 		return nil, done, nil
 	}
 	if rawURL == "" || rawURL == storeURL {

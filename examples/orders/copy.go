@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals/examples/orders/stock"
 )
 
-// copyEvents copies an entity that to does not have. Its events keep their numbers, and their times if to claims EventTimes: all stores
-// do, but for a DynamoDB table with an index.
+// copyEvents copies an entity that to does not have. Its events keep their numbers, and their times if from claims Times and to claims
+// EventTimes: all stores do, but for DynamoDB tables with an index of the layout commit, and of some other layouts.
 func copyEvents(ctx context.Context, from, to annals.Store, id annals.PersistenceID) error {
 	commit := annals.Commit{ID: id}
 	for e, err := range from.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
@@ -26,7 +26,7 @@ func copyEvents(ctx context.Context, from, to annals.Store, id annals.Persistenc
 	}
 	if commit.After > 0 { // the first events were deleted
 		skipper, ok := to.(annals.Skipper)
-		if !ok {
+		if !ok || !to.Capabilities().Skips {
 			return errors.New("the store cannot skip numbers")
 		}
 		if err := skipper.SkipTo(ctx, id, commit.After); err != nil {
@@ -45,7 +45,7 @@ func copyState(ctx context.Context, from, to annals.Store, id annals.Persistence
 	}
 	if state.Revision > 1 {
 		skipper, ok := to.(annals.StateSkipper)
-		if !ok {
+		if !ok || !to.Capabilities().SkipsStates {
 			return errors.New("the store cannot skip revisions")
 		}
 		if err := skipper.SkipStateTo(ctx, id, state.Revision-1); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
@@ -115,5 +116,13 @@ func TestUsage(t *testing.T) {
 		if err := run(t.Context(), []string{"-store", store, "check"}, io.Discard, io.Discard); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", store, err)
 		}
+	}
+}
+
+// Guards newShop: without times of events every order would be too old to be cancelled.
+func TestStoreWithoutTimes(t *testing.T) {
+	t.Parallel()
+	if _, err := newShop(&backend{store: annals.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "times of events") {
+		t.Error(err)
 	}
 }

@@ -45,7 +45,7 @@ func newInfo(n annals.SeqNr, at time.Time, metadata any) behavior.Info {
 func (e *sourced[C, E, S, R]) finish(c C, events []E, metadata any) func(context.Context, *Write, annals.Receipt) (R, error) {
 	return func(ctx context.Context, w *Write, r annals.Receipt) (reply R, err error) {
 		at := r.Time
-		if r.Repeated {
+		if r.Repeated && e.m.caps.Times {
 			if at, err = e.storedAt(ctx, w); err != nil {
 				return reply, unfinished(w, err)
 			}

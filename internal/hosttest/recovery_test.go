@@ -16,6 +16,40 @@ func TestRecovery(t *testing.T) {
 	Recovery(t, memstore.New())
 }
 
+// On a store without Times, events have none in memory either.
+func TestRecoveryWithoutTimes(t *testing.T) {
+	t.Parallel()
+	Recovery(t, timeless{memstore.New()})
+}
+
+type timeless struct{ annals.Store }
+
+func (s timeless) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	c.Times, c.EventTimes, c.EventQueries, c.SnapshotQueries = false, false, false, false
+	return c
+}
+func (s timeless) Journal() annals.Journal { return timelessJournal{s.Store.Journal()} }
+
+type timelessJournal struct{ annals.Journal }
+
+func (j timelessJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	r, err := j.Journal.Append(ctx, c)
+	r.Time = time.Time{}
+	return r, err
+}
+
+func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		for e, err := range j.Journal.Replay(ctx, id, from, to) {
+			e.Time = time.Time{}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // Each mutant breaks what some of the cases rely on, and those cases must fail on it.
 func TestRecoveryFindsMutants(t *testing.T) {
 	t.Parallel()

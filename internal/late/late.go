@@ -82,10 +82,11 @@ func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, e
 	return s.watchers.Watch(ctx), nil
 }
 
-// Capabilities are those of memstore, with the Lateness.
+// Capabilities are those of memstore, with the Lateness and without the optional abilities that the Store lacks.
 func (s *Store) Capabilities() annals.Capabilities {
 	c := s.mem.Capabilities()
 	c.Lateness = s.o.Lateness
+	c.Forgets, c.Skips, c.SkipsStates = false, false, false
 	return c
 }
 

@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+)
+
+// The suite finds stores whose claims are not true.
+func TestClaimMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range []struct {
+		name   string
+		open   func() annals.Store
+		caught []string
+	}{
+		{"claims Metadata and drops them", func() annals.Store { return dropping{memstore.New()} },
+			[]string{"J-O4"}},
+		{"keeps Tags without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Tags, c.TagQueries = false, false }}
+		},
+			[]string{"CLAIM-3", "CLAIM-6"}},
+		{"keeps StateMetadata without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.StateMetadata = false }}
+		},
+			[]string{"CLAIM-11"}},
+		{"keeps EventTimes without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.EventTimes = false }}
+		},
+			[]string{"CLAIM-5"}},
+		{"keeps Times without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Times = false }}
+		},
+			[]string{"CLAIM-10", "CLAIM-12"}},
+		{"claims Times and has none", func() annals.Store { return timeless{memstore.New()} },
+			[]string{"REPLAY-4", "Q-G10"}},
+		{"claims abilities and is none of their interfaces", func() annals.Store { return claiming{memstore.New(), func(*annals.Capabilities) {}} },
+			[]string{"CLAIM-10", "SKIP-1", "SKIP-4", "FORGET-1"}},
+		{"claims in a transaction what only the outer store has", func() annals.Store { return breaksInside{memstore.New()} },
+			[]string{"TX-18"}},
+		{"skips without the claim", func() annals.Store {
+			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.Skips = false }}
+		},
+			[]string{"CLAIM-1"}},
+		{"skips states without the claim", func() annals.Store {
+			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.SkipsStates = false }}
+		},
+			[]string{"CLAIM-1"}},
+		{"lists ids without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.IDQueries = false }}
+		},
+			[]string{"CLAIM-1"}},
+		{"lists no ids of entities whose events are deleted", func() annals.Store { return livingIDs{memstore.New()} },
+			[]string{"QUERY-11"}},
+		{"has states without the claim", func() annals.Store {
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
+		},
+			[]string{"CLAIM-1", "CLAIM-10"}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			wantCaught(t, m.caught, Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true})
+		})
+	}
+}
+
+type dropping struct{ annals.Store }
+
+func (s dropping) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			c.Events[i].Metadata = annals.Payload{}
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
+// timeless is a store whose events have no times.
+type timeless struct{ *memstore.Store }
+
+func (s timeless) Journal() annals.Journal { return timelessJournal{s.Store.Journal()} }
+
+// livingIDs is a store that finds ids by events.
+type livingIDs struct{ *memstore.Store }
+
+func (s livingIDs) Query() annals.Query { return livingQuery{s.Store.Query(), s.Store} }
+
+type livingQuery struct {
+	annals.Query
+	s annals.Store
+}
+
+func (q livingQuery) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) {
+		for id, err := range q.Query.IDs(ctx, entityType, after) {
+			if es, _ := collect(q.s.Journal().Replay(ctx, id, 1, annals.MaxSeqNr)); len(es) > 0 && !yield(id, err) {
+				return
+			}
+		}
+	}
+}
+
+// reclaiming is a memstore with other claims.
+type reclaiming struct {
+	*memstore.Store
+	change func(c *annals.Capabilities)
+}
+
+func (s reclaiming) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	s.change(&c)
+	return c
+}
+
+// claiming is reclaiming without the optional abilities.
+type claiming struct {
+	annals.Store
+	change func(c *annals.Capabilities)
+}
+
+func (s claiming) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	s.change(&c)
+	return c
+}
