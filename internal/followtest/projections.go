@@ -46,6 +46,14 @@ func Projections[T any](t *testing.T, open func(t *testing.T) Target[T]) {
 			t.Logf("%d events, %d runners were killed, skipped %d, doubled %d", w.written, w.kills, w.skipped, w.doubled)
 		})
 	}
+	for name, s := range schedules[T]() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := s.in(t.Context(), open(t), lies{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // guarantee is a kind of projection.

@@ -84,3 +84,23 @@ func TestMutants(t *testing.T) {
 		})
 	}
 }
+
+// One guard alone keeps each schedule right.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]struct{ guard, others lies }{
+		"a loop without a lease": {lies{once: true}, lies{epoch: true}},
+		"stopped in a retry":     {lies{epoch: true}, lies{once: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := schedules[memstore.Tx]()[name]
+			if err := s.in(t.Context(), on(memstore.New()), without.others); err != nil {
+				t.Errorf("with the guard: %v", err)
+			}
+			if err := s.in(t.Context(), on(memstore.New()), without.guard); err == nil {
+				t.Error("without the guard nothing was handled twice")
+			}
+		})
+	}
+}

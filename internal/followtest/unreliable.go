@@ -24,14 +24,42 @@ type lies struct {
 	beyond  bool // the position has no events beyond Through
 }
 
-// unreliable is the store of the read model of one runner, and of its events. Some of its requests fail, and the answers of others get lost. When it is dead, all fail.
+// unreliable is the store of the read model of one runner, and of its events. Some of its requests fail, and the answers of others get lost.
+// When it is dead, all fail.
 type unreliable[T any] struct {
 	projection.TxStore[T]
 	events annals.Store
 	lies   lies
+	oneIn  int // how many requests there are for each that fails; 0 = none fails
 	dead   atomic.Bool
-	stops  atomic.Bool  // the runner is to be stopped before its next transaction or Save
-	stop   sync.RWMutex // is locked while the runner is stopped
+	stops  atomic.Bool                                 // the runner is to be stopped before its next transaction or Save
+	stop   sync.RWMutex                                // is locked while the runner is stopped
+	around atomic.Pointer[func(tx func() error) error] // makes the next transaction
+	ended  chan error                                  // of beforeTx
+}
+
+// fails decides at random whether something fails.
+func (s *unreliable[T]) fails() bool { return s.oneIn > 0 && rand.IntN(s.oneIn) == 0 }
+
+// beforeTx has fn called before the next transaction of the runner. awaitTx waits for the end of that transaction.
+func (s *unreliable[T]) beforeTx(fn func() error) {
+	s.ended = make(chan error, 1)
+	around := func(tx func() error) error {
+		err := fn()
+		defer func() { s.ended <- err }()
+		return tx()
+	}
+	s.around.Store(&around)
+}
+
+// awaitTx returns the error of beforeTx's fn.
+func (s *unreliable[T]) awaitTx(ctx context.Context) error {
+	select {
+	case err := <-s.ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // stopped stops the runner, if that is to be, for twice its lease. Other requests of the runner wait, too.
@@ -43,16 +71,13 @@ func (s *unreliable[T]) stopped() {
 	}
 }
 
-// oneIn is how many calls there are for each that fails.
-const oneIn = 60
-
 var errFailed = &annals.Error{Op: "call", Kind: annals.ErrUnavailable, Err: errors.New("failed on purpose")}
 
 // read runs a call that only reads.
 func (s *unreliable[T]) read(run func() error) error {
 	s.stop.RLock()
 	s.stop.RUnlock() //nolint:staticcheck // it only waits
-	if s.dead.Load() || rand.IntN(oneIn) == 0 {
+	if s.dead.Load() || s.fails() {
 		return errFailed
 	}
 	return run()
@@ -61,7 +86,7 @@ func (s *unreliable[T]) read(run func() error) error {
 // write runs a call that writes.
 func (s *unreliable[T]) write(run func() error) error {
 	return s.read(func() error {
-		if err := run(); err != nil || rand.IntN(oneIn) > 0 && !s.dead.Load() {
+		if err := run(); err != nil || !s.fails() && !s.dead.Load() {
 			return err
 		}
 		return &annals.Error{Op: "call", Kind: annals.ErrUnknown, Err: errors.New("the answer was lost on purpose")}
@@ -100,9 +125,15 @@ func (x source[T]) Query() annals.Query     { return queries[T]{x.Store.Query(),
 
 func (s *unreliable[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
 	s.stopped()
-	return s.write(func() error {
-		return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error { return fn(ctx, tx, lyingTx{in, s.lies}) })
-	})
+	tx := func() error {
+		return s.write(func() error {
+			return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error { return fn(ctx, tx, lyingTx{in, s.lies}) })
+		})
+	}
+	if around := s.around.Swap(nil); around != nil {
+		return (*around)(tx)
+	}
+	return tx()
 }
 
 // lyingTx is a store in a transaction.
@@ -220,7 +251,7 @@ func (q queries[T]) Horizon(ctx context.Context) (at time.Time, err error) {
 func breaking[T, V any](s *unreliable[T], seq iter.Seq2[V, error]) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
-		fails := rand.IntN(oneIn) == 0
+		fails := s.fails()
 		at := rand.IntN(50)
 		for v, err := range seq {
 			if s.dead.Load() || fails && at == 0 {

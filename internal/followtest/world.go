@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	name     = "followed" // of the projection
 	writers  = 6
 	each     = 4  // entities of a writer
 	rounds   = 25 // in each of which a writer writes to each of its entities
@@ -26,6 +27,7 @@ const (
 	ranges   = 8
 	lease    = 300 * time.Millisecond
 	poll     = 100 * time.Millisecond
+	oneIn    = 60 // how many requests of a runner there are for each that fails
 	patience = time.Minute
 )
 
@@ -35,6 +37,7 @@ type world[T any] struct {
 	guarantee guarantee
 	kills     int
 	lies      lies          // of the store to the runners
+	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
 
 	stamp   atomic.Int64
@@ -160,7 +163,7 @@ func (w *world[T]) appendBoth(ctx context.Context, first, second annals.Persiste
 // is killed, which means that no request of it reaches the store any more, or it is stopped for longer than its lease and goes on.
 func (w *world[T]) keepRunning(ctx context.Context) error {
 	for ctx.Err() == nil {
-		s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies}
+		s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies, oneIn: oneIn}
 		r, err := w.runner(s)
 		if err != nil {
 			return err
@@ -188,21 +191,33 @@ func (w *world[T]) keepRunning(ctx context.Context) error {
 	return nil
 }
 
+// entry is that of an event that is handled now.
+func (w *world[T]) entry(e annals.Event) Entry { return Entry{e.ID, e.SeqNr, w.stamp.Add(1)} }
+
 type envelope = projection.Envelope[[]byte]
 
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
-	const name = "followed"
-	source := projection.Source[[]byte]{Store: s.source(), Type: "Followed", Codec: plain{}}
-	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler)}
-	entry := func(e envelope) Entry { return Entry{e.ID, e.SeqNr, w.stamp.Add(1)} }
+	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}}
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler),
+		OnError: func(context.Context, projection.Failure) projection.Verdict {
+			if w.broken.Load() {
+				return projection.Park
+			}
+			return projection.Retry
+		}}
 	switch w.guarantee {
 	case exactlyOnce:
-		return projection.ExactlyOnce(name, source, s, func(ctx context.Context, tx T, e envelope) error { return w.Add(ctx, tx, entry(e)) }, o)
+		return projection.ExactlyOnce(name, source, s, func(ctx context.Context, tx T, e envelope) error {
+			if w.broken.Load() {
+				return errors.New("broken on purpose")
+			}
+			return w.Add(ctx, tx, w.entry(e.Event))
+		}, o)
 	case exactlyOnceGrouped:
 		return projection.ExactlyOnceGrouped(name, source, s, func(ctx context.Context, tx T, es []envelope) error {
 			for _, e := range es {
-				if err := w.Add(ctx, tx, entry(e)); err != nil {
+				if err := w.Add(ctx, tx, w.entry(e.Event)); err != nil {
 					return err
 				}
 			}
@@ -212,7 +227,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	return projection.AtLeastOnce(name, source, s, func(_ context.Context, e envelope) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.handled = append(w.handled, entry(e))
+		w.handled = append(w.handled, w.entry(e.Event))
 		return nil
 	}, o)
 }

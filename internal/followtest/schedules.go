@@ -1,0 +1,138 @@
+package followtest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/projection"
+)
+
+// schedule is an order of steps in which one guard alone keeps events from being handled twice.
+type schedule[T any] func(w *world[T], ctx context.Context) error
+
+func schedules[T any]() map[string]schedule[T] {
+	return map[string]schedule[T]{
+		"a loop without a lease": (*world[T]).besideALoop,
+		"stopped in a retry":     (*world[T]).stoppedInARetry,
+	}
+}
+
+// in runs s, and returns what is wrong with what was handled.
+func (s schedule[T]) in(ctx context.Context, target Target[T], l lies) error {
+	w := newWorld(target, exactlyOnce)
+	w.lies = l
+	return errors.Join(s(w, ctx), w.check(ctx))
+}
+
+// besideALoop: when a runner has read events and not begun its transaction, a loop without a lease handles them. This raises no epoch, so the
+// runner is not fenced. Only Progress.Once undoes its transaction.
+func (w *world[T]) besideALoop(ctx context.Context) error {
+	id := annals.NewPersistenceID(Type, "1")
+	if err := w.append(ctx, id); err != nil {
+		return err
+	}
+	return w.running(ctx, func(s *unreliable[T]) {
+		s.beforeTx(func() error { return w.loop(ctx, id) })
+	}, func(s *unreliable[T]) error {
+		return errors.Join(s.awaitTx(ctx), w.awaitHandled(ctx))
+	})
+}
+
+// loop handles the events of id.
+func (w *world[T]) loop(ctx context.Context, id annals.PersistenceID) error {
+	return w.Store.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
+		p := annals.Progress{Projection: name, Slices: sliceRange(id), Once: true}
+		for e, err := range w.Events.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+			if err == nil {
+				err = w.Add(ctx, tx, w.entry(e))
+			}
+			if err != nil {
+				return err
+			}
+			p.Offsets = append(p.Offsets, e.Offset())
+		}
+		return in.Offsets().Save(ctx, p)
+	})
+}
+
+// stoppedInARetry: a runner has read the events of a parked entity that wait, and is stopped before the transaction that handles them. Then another
+// runner takes the range and handles them. A position covers events that wait, so Progress.Once is no guard for them. Only the fence
+// undoes the transaction of the runner that was stopped.
+func (w *world[T]) stoppedInARetry(ctx context.Context) error {
+	if err := w.append(ctx, annals.NewPersistenceID(Type, "1")); err != nil {
+		return err
+	}
+	w.broken.Store(true)
+	return w.running(ctx, func(*unreliable[T]) {}, func(s *unreliable[T]) error {
+		control := projection.Open(w.Store, name)
+		if err := until(ctx, func() (bool, error) {
+			parked, err := control.Parked(ctx)
+			if errors.Is(err, annals.ErrInvalid) { // the runner has not joined
+				err = nil
+			}
+			return len(parked) > 0, err
+		}); err != nil {
+			return err
+		}
+		w.broken.Store(false)
+		s.beforeTx(func() error {
+			s.stop.Lock()
+			defer s.stop.Unlock()
+			return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error { return w.awaitHandled(ctx) })
+		})
+		return errors.Join(control.Retry(ctx), s.awaitTx(ctx))
+	})
+}
+
+// running runs a runner, on a store of which no request fails, while during runs. before is called before.
+func (w *world[T]) running(ctx context.Context, before func(*unreliable[T]), during func(*unreliable[T]) error) error {
+	s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies}
+	before(s)
+	r, err := w.runner(s)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	err = during(s)
+	end()
+	return errors.Join(err, <-ended)
+}
+
+// awaitHandled returns when all events have been handled.
+func (w *world[T]) awaitHandled(ctx context.Context) error {
+	return until(ctx, func() (bool, error) {
+		all, err := w.entries(ctx)
+		w.compare(all)
+		return w.skipped == 0, err
+	})
+}
+
+// until calls done again and again until it is true or an error.
+func until(ctx context.Context, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if err := backoff.Wait(ctx, 5); err != nil {
+			return err
+		}
+	}
+}
+
+// sliceRange is the range of the projection with id.
+func sliceRange(id annals.PersistenceID) (own annals.SliceRange) {
+	for _, r := range annals.SliceRanges(ranges) {
+		if r.Contains(id.Slice()) {
+			own = r
+		}
+	}
+	return own
+}
