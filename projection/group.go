@@ -166,11 +166,13 @@ func (m *member) look(ctx context.Context) error {
 	for r, t := range m.running {
 		epochs[r] = t.epoch
 	}
-	dead := m.watch.look(m.record, now)
+	watch := m.watch
+	dead := watch.look(m.record, now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
 		if err := document.save(within, m.store, m.revision, next); err != nil {
+			m.watch.at = m.now() // the time since the last look does not count: the others may not be able to write either
 			return err
 		}
 		if len(dead) > 0 {
@@ -178,6 +180,7 @@ func (m *member) look(ctx context.Context) error {
 		}
 		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
 	}
+	m.watch = watch
 	m.follow(ctx)
 	return nil
 }

@@ -100,7 +100,7 @@ func TestGroupWithFaults(t *testing.T) {
 			return random.IntN(n)
 		}
 		faulty := func(n *node) {
-			n.link.fault = func() (before, after error) {
+			n.link.fault = func(string) (before, after error) {
 				switch draw(10) {
 				case 0:
 					return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil
@@ -136,29 +136,43 @@ func TestGroupWithFaults(t *testing.T) {
 	})
 }
 
-// The store cannot be reached for longer than the lease: no runner is taken for dead, and all keep their ranges.
+// The store cannot be reached, or takes no writes, for longer than the lease: no runner is taken for dead, and all keep their ranges.
 func TestGroupOutage(t *testing.T) {
 	t.Parallel()
-	inWorld(t, 8, func(t *testing.T, w *world) {
-		nodes := []*node{w.join(nil), w.join(nil), w.join(nil)}
-		w.shared(3, 2*testLease)
-		before := w.record()
-		for _, n := range nodes {
-			n.link.setFault(func() (before, after error) { return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil })
-		}
-		w.sleep(time.Minute)
-		for _, n := range nodes {
-			n.link.setFault(nil)
-		}
-		w.sleep(time.Minute)
-		if after := w.record(); !slices.Equal(before.Ranges, after.Ranges) {
-			t.Errorf("the ranges were %v, after the outage %v", before.Ranges, after.Ranges)
-		}
-		w.check()
-		for _, n := range nodes {
-			n.leave()
-		}
-	})
+	outages := map[string]func(op string) (before, after error){
+		"of all": func(string) (before, after error) { return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil },
+		"of writes": func(op string) (before, after error) {
+			if op == "put" {
+				before = &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+			}
+			return before, nil
+		},
+	}
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 8, func(t *testing.T, w *world) {
+				nodes := []*node{w.join(nil), w.join(nil), w.join(nil)}
+				w.shared(3, 2*testLease)
+				before := w.record()
+				for _, n := range nodes {
+					n.link.setFault(outage)
+				}
+				w.sleep(time.Minute)
+				for _, n := range nodes {
+					n.link.setFault(nil)
+				}
+				w.sleep(time.Minute)
+				if after := w.record(); !slices.Equal(before.Ranges, after.Ranges) {
+					t.Errorf("the ranges were %v, after the outage %v", before.Ranges, after.Ranges)
+				}
+				w.check()
+				for _, n := range nodes {
+					n.leave()
+				}
+			})
+		})
+	}
 }
 
 // A Reset fences the holders: they take their ranges anew and begin where the reset says.

@@ -241,8 +241,8 @@ type link struct {
 	world *world
 
 	mu    sync.Mutex
-	held  chan struct{}                // while it is open, the process is stopped: no call begins or returns
-	fault func() (before, after error) // of each call, nil = none
+	held  chan struct{}                         // while it is open, the process is stopped: no call begins or returns
+	fault func(op string) (before, after error) // of each call, nil = none
 	calls map[string]int
 }
 
@@ -259,7 +259,7 @@ func (l *link) thaw() {
 	l.held = nil
 }
 
-func (l *link) setFault(f func() (before, after error)) {
+func (l *link) setFault(f func(op string) (before, after error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = f
@@ -291,7 +291,7 @@ func (l *link) call(op string, f func() error) error {
 	l.mu.Unlock()
 	var before, after error
 	if fault != nil {
-		before, after = fault()
+		before, after = fault(op)
 	}
 	if before != nil {
 		return before
