@@ -65,7 +65,7 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 	for tick := time.NewTicker(othersEvery); ; {
 		if !known {
 			var err error
-			newest, err = c.r.events.Query().Newest(ctx, c.r.filter)
+			newest, err = c.r.stream.end(ctx)
 			known = err == nil
 		}
 		select {
@@ -99,9 +99,9 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 // handledTo reports whether all events of p's slices at or before newest have been handled.
 func (r *Runner) handledTo(ctx context.Context, p annals.Position, newest annals.Offset) (bool, error) {
 	at := newStart([]annals.Position{p}, r.o.From)
-	f := r.filter
+	f := r.stream.filter()
 	f.Slices, f.After, f.KeysOnly = p.Slices, at.positions[0].Through, true
-	for e, err := range r.events.Query().Events(ctx, f) {
+	for e, err := range r.stream.read(ctx, f) {
 		if err != nil {
 			return false, err
 		}

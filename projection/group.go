@@ -198,7 +198,7 @@ func (m *member) begun(r record) (record, error) {
 	}
 	if r.Source != m.source {
 		return r, &annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
-			Err: fmt.Errorf("it follows events of type %q with tag %q, not of type %q with tag %q", r.Source.Type, r.Source.Tag, m.source.Type, m.source.Tag)}
+			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}
 	}
 	return r, nil
 }

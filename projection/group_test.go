@@ -319,7 +319,7 @@ func TestGroupWorkFails(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		failed := errors.New("stop")
 		other := 0
-		g := &group{store: w.store, projection: "p", source: source{"T", ""}, ranges: 4, lease: testLease, log: slog.New(slog.DiscardHandler), now: time.Now}
+		g := &group{store: w.store, projection: "p", source: source{Type: "T"}, ranges: 4, lease: testLease, log: slog.New(slog.DiscardHandler), now: time.Now}
 		err := g.run(t.Context(), func(ctx context.Context, r annals.SliceRange, _ int64) error {
 			if r.From == 0 {
 				w.sleep(time.Minute)

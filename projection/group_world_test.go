@@ -62,7 +62,7 @@ type node struct {
 func (w *world) join(change func(*node)) *node {
 	n := &node{world: w, link: &link{Store: w.store, world: w}, end: make(chan struct{})}
 	n.group = &group{
-		store: n.link, projection: "p", source: source{"T", ""}, ranges: w.ranges, lease: testLease,
+		store: n.link, projection: "p", source: source{Type: "T"}, ranges: w.ranges, lease: testLease,
 		log: slog.New(slog.DiscardHandler), now: time.Now,
 	}
 	n.handles = n.work

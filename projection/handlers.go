@@ -36,7 +36,7 @@ func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], h
 	if into == nil || handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return newRunner(name, src.Store, src.filter(), src.Codec != nil, into, o, func(ctx context.Context, s step) (int, error) {
+	return newRunner(name, src.stream(), src.Codec != nil, into, o, func(ctx context.Context, s step) (int, error) {
 		es, err := src.decode(s.events)
 		if err != nil {
 			return 0, err
@@ -82,7 +82,7 @@ func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store,
 	if offsets == nil || handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return newRunner(name, src.Store, src.filter(), src.Codec != nil, offsets, o, func(ctx context.Context, s step) (int, error) {
+	return newRunner(name, src.stream(), src.Codec != nil, offsets, o, func(ctx context.Context, s step) (int, error) {
 		es, err := src.decode(s.events)
 		if err != nil {
 			return 0, err

@@ -192,13 +192,13 @@ func (w *worker) waiting(ctx context.Context, x ParkedEntity, limit int) (events
 	if err != nil {
 		return nil, nil, err
 	}
-	for e, err := range w.r.events.Journal().Replay(ctx, x.ID, x.From, annals.MaxSeqNr) {
+	for e, err := range w.r.stream.entity(ctx, x.ID, x.From) {
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case !handled[0].Covers(e.Offset()):
 			return events, nil, nil
-		case e.SeqNr <= x.DiscardTo, w.r.filter.Tag != "" && !slices.Contains(e.Tags, w.r.filter.Tag):
+		case e.SeqNr <= x.DiscardTo, w.r.stream.Tag != "" && !slices.Contains(e.Tags, w.r.stream.Tag):
 		case len(events) == limit:
 			return events, []annals.Event{e}, nil
 		default:

@@ -91,7 +91,7 @@ func (r Rebuild) catchUp(ctx context.Context) error {
 		case err := <-result:
 			return err
 		case <-every.C:
-			if s, err := r.Next.Control().Status(ctx, r.Next.events); err == nil {
+			if s, err := r.Next.Control().Status(ctx, r.Next.stream.store); err == nil {
 				r.Progress(s)
 			}
 		}

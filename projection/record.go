@@ -2,6 +2,7 @@ package projection
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,11 +22,22 @@ type record struct {
 	Runners map[string]runner `json:"runners"` // by id
 }
 
-// source says which events a projection follows.
+// source says what a projection follows.
 type source struct {
-	Type string `json:"type,omitempty"` // "": all
-	Tag  string `json:"tag,omitempty"`  // "": any
+	Type   string `json:"type,omitempty"`   // "": all
+	Tag    string `json:"tag,omitempty"`    // "": any
+	States bool   `json:"states,omitempty"` // durable states, not events
 }
+
+func (s source) String() string {
+	what := "events"
+	if s.States {
+		what = "states"
+	}
+	return fmt.Sprintf("%s of type %q with tag %q", what, s.Type, s.Tag)
+}
+
+func (s source) filter() annals.Filter { return annals.Filter{Type: s.Type, Tag: s.Tag} }
 
 // lease says who handles the slices From ≤ s < To.
 type lease struct {

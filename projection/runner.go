@@ -12,8 +12,7 @@ import (
 // Runner runs one projection. ExactlyOnce, AtLeastOnce and their grouped variants make one.
 type Runner struct {
 	name    string
-	events  annals.Store
-	filter  annals.Filter
+	stream  stream
 	offsets annals.Store
 	o       Options
 	deliver deliver
@@ -24,14 +23,12 @@ type Runner struct {
 // *failure when an event could not be handled, otherwise the store's.
 type deliver func(ctx context.Context, s step) (int, error)
 
-func (s Source[E]) filter() annals.Filter { return annals.Filter{Type: s.Type, Tag: s.Tag} }
-
-func newRunner(name string, events annals.Store, f annals.Filter, decodes bool, offsets annals.Store, o Options, d deliver) (*Runner, error) {
+func newRunner(name string, from stream, decodes bool, offsets annals.Store, o Options, d deliver) (*Runner, error) {
 	faults := []error{o.faults()}
 	switch {
 	case name == "":
 		faults = append(faults, errors.New("the projection has no name"))
-	case events == nil:
+	case from.store == nil:
 		faults = append(faults, errors.New("Source.Store is nil"))
 	case !decodes:
 		faults = append(faults, errors.New("Source.Codec is nil"))
@@ -39,12 +36,12 @@ func newRunner(name string, events annals.Store, f annals.Filter, decodes bool, 
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
 	}
-	o.setDefaults(events)
+	o.setDefaults(from.store)
 	if most := offsets.Capabilities().Limits.MaxOffsets; most > 0 {
 		o.BatchSize = min(o.BatchSize, most)
 	}
 	finish := func(ctx context.Context, s step) (int, error) { return d(finishing(ctx), s) }
-	return &Runner{name: name, events: events, filter: f, offsets: offsets, o: o, deliver: finish}, nil
+	return &Runner{name: name, stream: from, offsets: offsets, o: o, deliver: finish}, nil
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process
@@ -59,7 +56,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // run calls work for each range that the Runner gets, until ctx ends.
 func (r *Runner) run(ctx context.Context, work work) error {
 	g := &group{
-		store: r.offsets, projection: r.name, source: source{r.filter.Type, r.filter.Tag},
+		store: r.offsets, projection: r.name, source: r.stream.source,
 		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders,
 	}
 	return g.run(ctx, work)

@@ -11,12 +11,21 @@ type Source[E any] struct {
 	Type  string // of entities; "" = any
 	Tag   string // "" = any
 	Codec codec.Codec[E]
+	// States makes the projection follow the durable states in place of the events: a handler gets each entity's newest state after it has
+	// changed. Of an entity that changes several times before it is handled, the handler may get the newest state only. What is said of events
+	// in this package holds for these states, and SeqNr is the revision.
+	States bool
 }
 
 // Envelope is an event with its value: ID, SeqNr, Time, Tags and Metadata say where it comes from.
 type Envelope[E any] struct {
 	annals.Event
-	Value E
+	Value   E
+	Deleted bool // with Source.States: the state was deleted, and Value is the zero E
+}
+
+func (s Source[E]) stream() stream {
+	return stream{s.Store, source{Type: s.Type, Tag: s.Tag, States: s.States}}
 }
 
 // decode returns the envelopes of events. Its error is a *failure.
@@ -24,6 +33,9 @@ func (s Source[E]) decode(events []annals.Event) ([]Envelope[E], error) {
 	all := make([]Envelope[E], len(events))
 	err := containEach("decode event", events, func(e annals.Event) annals.PersistenceID { return e.ID }, func(i int) (err error) {
 		all[i].Event = events[i]
+		if all[i].Deleted = s.States && deleted(events[i]); all[i].Deleted {
+			return nil
+		}
 		all[i].Value, err = s.Codec.Decode(events[i].Payload)
 		return err
 	})

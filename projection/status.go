@@ -14,8 +14,9 @@ const maxLag = 10_000
 // Status is what the store knows of a projection.
 type Status struct {
 	Name   string `json:"name"`
-	Type   string `json:"type"` // of the source; "" = all
-	Tag    string `json:"tag"`  // of the source; "" = any
+	Type   string `json:"type"`             // of the source; "" = all
+	Tag    string `json:"tag"`              // of the source; "" = any
+	States bool   `json:"states,omitempty"` // of the source
 	Paused bool   `json:"paused"`
 	// Ranges are the ranges of slices in their order.
 	Ranges []RangeStatus `json:"ranges"`
@@ -26,7 +27,7 @@ type Status struct {
 	LagAtLeast bool `json:"lagAtLeast,omitempty"`
 	// LagTime is the age of the oldest event that has not been handled, by the clock of the caller; 0 when there is none.
 	LagTime time.Duration `json:"lagTime"` // nanoseconds
-	Newest  annals.Offset `json:"newest"`  // of the events of the source; zero = there are none
+	Newest  annals.Offset `json:"newest"`  // of the events of the source; zero = there are none, or the projection follows states
 }
 
 // RangeStatus is the part of a Status about one range of slices.
@@ -51,22 +52,24 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if source == nil {
 		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
 	}
-	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, Paused: r.Paused}
+	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, States: r.Source.States, Paused: r.Paused}
 	parked, err := c.parked(ctx)
 	if err != nil {
 		return Status{}, err
 	}
 	s.Parked = len(parked)
-	filter := annals.Filter{Type: s.Type, Tag: s.Tag, KeysOnly: true}
-	if s.Newest, err = source.Query().Newest(ctx, filter); err != nil {
-		return Status{}, err
+	from := stream{source, r.Source}
+	if !s.States {
+		if s.Newest, err = source.Query().Newest(ctx, from.filter()); err != nil {
+			return Status{}, err
+		}
 	}
 	positions, err := c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
 	if err != nil {
 		return Status{}, err
 	}
 	for _, l := range r.Ranges {
-		status, err := rangeStatus(ctx, source, filter, l.slices(), positions, max(maxLag/len(r.Ranges), 1))
+		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(r.Ranges), 1))
 		if err != nil {
 			return Status{}, err
 		}
@@ -79,24 +82,26 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	return s, nil
 }
 
-// rangeStatus counts the events of f in r that have not been handled, up to most. positions are those of all slices.
-func rangeStatus(ctx context.Context, source annals.Store, f annals.Filter, r annals.SliceRange, positions []annals.Position, most int) (RangeStatus, error) {
+// rangeStatus counts the events of from in r that have not been handled, up to most. positions are those of all slices.
+func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, positions []annals.Position, most int) (RangeStatus, error) {
 	s := RangeStatus{Slices: r}
+	f := from.filter()
+	f.KeysOnly = true
 	var oldest time.Time
 	for _, p := range positions {
-		from, to := p.Slices.Bounds()
-		f.After, f.Slices = p.Through, annals.SliceRange{From: max(from, r.From), To: min(to, r.To)}
+		first, end := p.Slices.Bounds()
+		f.After, f.Slices = p.Through, annals.SliceRange{From: max(first, r.From), To: min(end, r.To)}
 		if f.Slices.From >= f.Slices.To {
 			continue
 		}
-		if first := max(from, r.From) == r.From; first || p.Through.Compare(s.Through) < 0 {
+		if f.Slices.From == r.From || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
 		}
 		beyond := map[annals.PersistenceID]annals.Offset{}
 		for _, o := range p.Offsets {
 			beyond[o.ID] = o
 		}
-		for e, err := range source.Query().Events(ctx, f) {
+		for e, err := range from.read(ctx, f) {
 			if err != nil {
 				return RangeStatus{}, err
 			}

@@ -88,7 +88,7 @@ func (w *worker) follow(ctx context.Context) error {
 				slog.String("id", string(id)), slog.Int64("from", int64(from)), slog.Int64("to", int64(to)))
 		},
 	}
-	feed, err := query.NewFeed(w.r.events, w.r.filter, from.lowest(w.progress.Slices), o)
+	next, err := w.r.stream.feed(from.lowest(w.progress.Slices), o)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (w *worker) follow(ctx context.Context) error {
 		if err := w.carryOut(ctx); err != nil {
 			return err
 		}
-		batch, err := feed.Next(ctx, w.size)
+		batch, err := next(ctx, w.size)
 		if errors.Is(err, io.EOF) {
 			if err := w.save(ctx); err != nil {
 				return err
