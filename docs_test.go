@@ -100,7 +100,7 @@ func TestGuides(t *testing.T) {
 		{"running-projections.md", []string{"projection"}, 7},
 		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
-		{"following-events.md", []string{"query"}, 4},
+		{"following-events.md", []string{"query"}, 5},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 		{"../../outlet/README.md", []string{"outlet"}, 1},

@@ -1,4 +1,4 @@
-// Package projection runs projections: handlers that follow the events of a store, and remember how far they have come.
+// Package projection runs projections: handlers that follow the events of a store, or its durable states, and remember how far they have come.
 //
 //	source := projection.Source[Posted]{Store: store, Type: "Thread", Codec: posted}
 //	runner, err := projection.ExactlyOnce("messages", source, store, handle, projection.Options{})

@@ -31,7 +31,7 @@ type Entry struct {
 }
 
 // Projections checks that the projections of a target, which open opens for each of them, handle every event, and handle it once where that
-// is promised, in the order of each entity: while writers write at the same time, requests fail, answers get lost, runners are killed and
+// is promised, in the order of each entity, and of durable states the newest of each entity: while writers write at the same time, requests fail, answers get lost, runners are killed and
 // ranges move. The cases are subtests.
 func Projections[T any](t *testing.T, open func(t *testing.T) Target[T]) {
 	t.Helper()
@@ -63,6 +63,7 @@ const (
 	exactlyOnce        guarantee = "exactly once"
 	exactlyOnceGrouped guarantee = "exactly once, grouped"
 	atLeastOnce        guarantee = "at least once"
+	ofStates           guarantee = "exactly once, of durable states"
 )
 
-var guarantees = []guarantee{exactlyOnce, exactlyOnceGrouped, atLeastOnce}
+var guarantees = []guarantee{exactlyOnce, exactlyOnceGrouped, atLeastOnce, ofStates}

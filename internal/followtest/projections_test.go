@@ -55,7 +55,8 @@ func TestProjectionsOfLateEvents(t *testing.T) {
 	Projections(t, func(*testing.T) Target[memstore.Tx] { return apart() })
 }
 
-// The suite finds runners that do one thing wrong, which stores make of them that lie.
+// The suite finds runners that do one thing wrong, which stores make of them that lie. Those that ignore conflicts, and those whose lease has
+// no fence, are in TestSchedules.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]struct {
@@ -63,11 +64,10 @@ func TestMutants(t *testing.T) {
 		g    guarantee
 	}{
 		"drops the window":            {lies{inOrder: true}, exactlyOnce},
+		"drops the window of states":  {lies{inOrder: true}, ofStates},
 		"trusts the clock":            {lies{now: true}, exactlyOnce},
 		"ignores holes":               {lies{noHoles: true}, exactlyOnce},
 		"resumes at the maximum":      {lies{newest: true, once: true}, exactlyOnce},
-		"ignores conflicts":           {lies{once: true, beyond: true}, exactlyOnceGrouped},
-		"has a lease without fence":   {lies{once: true, epoch: true}, exactlyOnce},
 		"handles again what it knows": {lies{beyond: true}, exactlyOnce},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -234,6 +234,10 @@ func (q queries[T]) Events(ctx context.Context, f annals.Filter) iter.Seq2[annal
 	return breaking(q.s, q.Query.Events(ctx, f))
 }
 
+func (q queries[T]) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	return breaking(q.s, q.Query.States(ctx, f))
+}
+
 func (q queries[T]) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	err = q.s.read(func() (err error) { newest, err = q.Query.Newest(ctx, f); return err })
 	return newest, err

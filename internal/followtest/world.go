@@ -99,15 +99,33 @@ func (w *world[T]) write(ctx context.Context, writer int) error {
 	return nil
 }
 
-// commit is the next commit of id.
+// commit is the next commit of id. Where states are followed it is one write of a state.
 func (w *world[T]) commit(id annals.PersistenceID) annals.Commit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := annals.Commit{ID: id, After: w.last[id], WriteID: annals.NewWriteID()}
-	for range 1 + rand.IntN(5) {
+	events := 1 + rand.IntN(5)
+	if w.guarantee == ofStates {
+		events = 1
+	}
+	for range events {
 		c.Events = append(c.Events, annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: []byte("1")}})
 	}
 	return c
+}
+
+// store stores c in s: events, or a state. Every fifth write of a state deletes it.
+func (w *world[T]) store(ctx context.Context, s annals.Store, c annals.Commit) (err error) {
+	state := annals.StateWrite{ID: c.ID, After: c.After, Payload: c.Events[0].Payload, WriteID: c.WriteID}
+	switch {
+	case w.guarantee != ofStates:
+		_, err = s.Journal().Append(ctx, c)
+	case c.After%5 == 4:
+		_, err = s.States().Delete(ctx, state)
+	default:
+		_, err = s.States().Put(ctx, state)
+	}
+	return err
 }
 
 // wrote says that c is stored.
@@ -120,7 +138,7 @@ func (w *world[T]) wrote(c annals.Commit) {
 func (w *world[T]) append(ctx context.Context, id annals.PersistenceID) error {
 	c := w.commit(id)
 	for try := 0; ; try++ {
-		_, err := w.Events.Journal().Append(ctx, c)
+		err := w.store(ctx, w.Events, c)
 		if err == nil {
 			w.wrote(c)
 			return nil
@@ -138,7 +156,7 @@ func (w *world[T]) appendBoth(ctx context.Context, first, second annals.Persiste
 	a, b := w.commit(first), w.commit(second)
 	err := w.Store.InTx(ctx, func(ctx context.Context, _ T, in annals.Store) error {
 		for _, c := range []annals.Commit{a, b} {
-			if _, err := in.Journal().Append(ctx, c); err != nil {
+			if err := w.store(ctx, in, c); err != nil {
 				return err
 			}
 			_ = backoff.Wait(ctx, 5)
@@ -198,7 +216,7 @@ type envelope = projection.Envelope[[]byte]
 
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
-	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}}
+	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
 	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler),
 		OnError: func(context.Context, projection.Failure) projection.Verdict {
 			if w.broken.Load() {
@@ -207,8 +225,11 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			return projection.Retry
 		}}
 	switch w.guarantee {
-	case exactlyOnce:
+	case exactlyOnce, ofStates:
 		return projection.ExactlyOnce(name, source, s, func(ctx context.Context, tx T, e envelope) error {
+			if e.Deleted != (w.guarantee == ofStates && e.SeqNr%5 == 0) {
+				return fmt.Errorf("%q: Deleted of number %d is %v", e.ID, e.SeqNr, e.Deleted)
+			}
 			if w.broken.Load() {
 				return errors.New("broken on purpose")
 			}
@@ -286,12 +307,14 @@ func (w *world[T]) check(ctx context.Context) error {
 	return errors.Join(faults[:min(len(faults), 10)]...)
 }
 
-// compare compares what was handled with what was written. It counts what is missing and what is doubled, and returns other faults.
+// compare compares what was handled with what was written. It counts what is missing and what is doubled, and returns other faults. Of the states
+// of an entity only the last can be missing.
 func (w *world[T]) compare(all []Entry) (faults []error) {
 	highest := map[annals.PersistenceID]annals.SeqNr{} // that was handled
 	times := map[Entry]int{}
 	for _, e := range all {
-		if e.SeqNr > highest[e.ID]+1 {
+		gap, back := e.SeqNr > highest[e.ID]+1, e.SeqNr < highest[e.ID]
+		if w.guarantee == ofStates && back || w.guarantee != ofStates && gap {
 			faults = append(faults, fmt.Errorf("%q: number %d was handled after %d", e.ID, e.SeqNr, highest[e.ID]))
 		}
 		highest[e.ID] = max(highest[e.ID], e.SeqNr)
@@ -303,6 +326,7 @@ func (w *world[T]) compare(all []Entry) (faults []error) {
 		for n := annals.SeqNr(1); n <= last; n++ {
 			w.written++
 			switch t := times[Entry{ID: id, SeqNr: n}]; {
+			case t == 0 && w.guarantee == ofStates && n < last:
 			case t == 0:
 				w.skipped++
 			case t > 1 && w.guarantee != atLeastOnce:
