@@ -51,3 +51,11 @@ func TestJudge(t *testing.T) {
 		t.Errorf("a write that never recognises itself: %v", err)
 	}
 }
+
+// The token of some parts is that of no others, and has the length that the service takes.
+func TestTokenOf(t *testing.T) {
+	token := plan.TokenOf("table", "a", "bc")
+	if len(token) != 36 || token != plan.TokenOf("table", "a", "bc") || token == plan.TokenOf("table", "ab", "c") || token == plan.TokenOf("table", "a", "bc", "") {
+		t.Errorf("token %q", token)
+	}
+}
