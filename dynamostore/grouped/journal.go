@@ -1,15 +1,141 @@
 package grouped
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// journal is the journal table.
+// journal is the journal table. It is an annals.Journal.
 type journal struct {
 	table, name string
 	index       string // of ids; "" is none
 	shards      int64
-	old         bool // write the old format
-	ahead       int
+	old         bool     // write the old format
+	ahead       int      // groups that a replay reads ahead
+	others      []string // names of other journals in the table
+	known       *plan.Recent[annals.PersistenceID, known]
 	x           plan.Executor // runs the requests; set by plan.Offer.On
+}
+
+// known is what this process has found out about an entity.
+type known struct {
+	last     annals.SeqNr // the last number, after a look at the group behind it
+	unmarked bool         // the group of last has events, but no marker
+}
+
+// Append is annals.Journal. Each event is an item, on condition that there is none at its key. Several items are one transaction. The
+// commit marks the group of its last event when that group begins within the commit, or when a read has found that the marker is missing:
+// the plugin writes none for a group whose first number it has left unused.
+func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	last := c.After + annals.SeqNr(len(c.Events))
+	repeated := false
+	ours := func(old plan.Item) bool {
+		id, writer := owner(old)
+		repeated = id == c.ID && writer == c.WriteID.String()
+		return repeated
+	}
+	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
+	for i := range c.Events {
+		it, err := j.eventItem(c, c.After+1+annals.SeqNr(i), &c.Events[i])
+		if err != nil {
+			return annals.Receipt{}, err
+		}
+		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#par)", Names: map[string]string{"#par": attrPar}, Ours: ours})
+	}
+	before, _ := j.known.Get(c.ID)
+	if groupOf(last) != groupOf(c.After) || before.unmarked && groupOf(last) == groupOf(before.last) {
+		w.Ops = append(w.Ops, j.putHigh(c.ID, last, func() bool { return repeated }))
+	}
+	out, err := j.x.Write(ctx, w)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	if len(w.Ops) > len(c.Events) {
+		j.known.Change(c.ID, func(k known, _ bool) known { return known{last: k.last} })
+	}
+	return annals.Receipt{SeqNr: last, Repeated: out.Repeated}, nil
+}
+
+// refusal returns ErrInvalid when an item at a key of c is of another id: the names of two journals in a table can be such that their ids
+// share keys. Otherwise it returns ErrConflict.
+func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
+	for i := range min(len(old), len(c.Events)) {
+		if id, _ := owner(old[i]); id != "" && id != c.ID {
+			return misfit("the item at the key of %s number %d is of %s in another journal of table %q", annals.Quote(string(c.ID)), c.After+1+annals.SeqNr(i), annals.Quote(string(id)), j.table)
+		}
+	}
+	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
+}
+
+// LastSeqNr is annals.Journal: the newest event in the marked group or in the groups behind it, or else what the markers say.
+func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	high, err := j.highMark(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	return j.last(ctx, id, high, func() (annals.SeqNr, error) { return j.lowMark(ctx, id) })
+}
+
+// last returns the last number of an entity whose highest marked group is that of high. low reads the mark of the lowest number, which is
+// needed when no event is found: a delete writes the mark before it removes the last event.
+func (j *journal) last(ctx context.Context, id annals.PersistenceID, high annals.SeqNr, low func() (annals.SeqNr, error)) (annals.SeqNr, error) {
+	last, err := j.newest(ctx, id, groupOf(high))
+	if last > 0 || err != nil {
+		return last, err
+	}
+	mark, err := low()
+	if err != nil {
+		return 0, err
+	}
+	if groupOf(mark) > groupOf(high)+1 {
+		if last, err = j.newest(ctx, id, groupOf(mark)); last > 0 || err != nil {
+			return last, err
+		}
+	}
+	return max(high, mark-1), nil
+}
+
+// newest returns the last number in a group and in the groups behind it, up to the first that is empty; 0 when there is none. A group can have
+// events without a marker, see Append. So the group behind is always looked at, unless the last number is the one that this process knows,
+// and not the last of its group.
+func (j *journal) newest(ctx context.Context, id annals.PersistenceID, group int64) (last annals.SeqNr, err error) {
+	before, _ := j.known.Get(id)
+	for g := group; g <= groupOf(annals.MaxSeqNr); g++ {
+		n, err := j.lastIn(ctx, id, g)
+		if err != nil {
+			return 0, err
+		}
+		if last = max(last, n); n == 0 && g > group || n > 0 && n == before.last && n%perGroup < perGroup-1 {
+			break
+		}
+	}
+	if last > 0 {
+		j.learn(id, last, annals.SeqNr(group*perGroup))
+	}
+	return last, nil
+}
+
+// learn remembers the last number of an entity, whose highest marked group is that of high.
+func (j *journal) learn(id annals.PersistenceID, last, high annals.SeqNr) {
+	j.known.Change(id, func(known, bool) known { return known{last: last, unmarked: groupOf(last) > groupOf(high)} })
+}
+
+// lastIn returns the last number in a group; 0 when there is none.
+func (j *journal) lastIn(ctx context.Context, id annals.PersistenceID, group int64) (annals.SeqNr, error) {
+	q := plan.Query{Table: j.table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: []string{attrPar, attrNum}}
+	for it, err := range j.x.Query(ctx, q) {
+		if err != nil {
+			return 0, err
+		}
+		r, err := j.row(group, it)
+		return r.n, err
+	}
+	return 0, nil
+}
+
+func misfit(text string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

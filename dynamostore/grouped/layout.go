@@ -74,10 +74,12 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return plan.Offer{}, err
 	}
 	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.maxID()}}}
+	c := &offer.Capabilities
 	if !l.Journal.Off {
 		offer.Tables = append(offer.Tables, j.shape())
+		offer.Check = j.check
+		c.Events, c.Repeatable, c.IDQueries = true, true, j.index != ""
 	}
-	c := &offer.Capabilities
 	s := l.snapshots(j.name)
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.shape())
@@ -87,7 +89,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.x, s.x = x, x
-		return plan.Contracts{Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}}
+		r := recoverer{journal: &j}
+		if !l.Snapshot.Off {
+			r.snapshots = &s
+		}
+		return plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}, Recoverer: r}
 	}
 	return offer, nil
 }
@@ -95,7 +101,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
 	j := &journal{table: cmp.Or(c.Table, defaultTable), name: cmp.Or(c.Name, defaultName), index: c.IDIndex,
-		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, ahead: cmp.Or(c.ReplayAhead, defaultAhead)}
+		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, ahead: cmp.Or(c.ReplayAhead, defaultAhead), others: c.OtherNames, known: &plan.Recent[annals.PersistenceID, known]{}}
 	var faults []error
 	if j.shards < 1 {
 		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.shards))
