@@ -60,51 +60,40 @@ func (s *Store) find(entityType, column string, value any) (f finding, err error
 func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.State, error] {
 	return func(yield func(annals.State, error) bool) {
 		for _, table := range f.t.stored.States.Tables() {
-			index, _ := f.indexOf(table, f.column)
-			var keys []plan.Item
-			for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: plan.KeyText(f.value)}) {
+			var failed error // of the query
+			keys := func(yield func(plan.Item) bool) {
+				index, _ := f.indexOf(table, f.column)
+				for it, err := range x.Query(ctx, plan.Query{Table: table, Index: index, Hash: plan.KeyText(f.value)}) {
+					if failed = err; err != nil || !yield(f.tables[table].KeyOf(it)) {
+						return
+					}
+				}
+			}
+			for it, err := range x.GetEach(ctx, table, keys, 0) {
+				st, ok, err := f.state(it, err)
 				if err != nil {
 					yield(annals.State{}, err)
 					return
 				}
-				if keys = append(keys, f.tables[table].KeyOf(it)); len(keys) == getChunk {
-					if !f.read(ctx, x, table, keys, yield) {
-						return
-					}
-					keys = keys[:0]
+				if ok && !yield(st, nil) {
+					return
 				}
 			}
-			if !f.read(ctx, x, table, keys, yield) {
+			if failed != nil {
+				yield(annals.State{}, failed)
 				return
 			}
 		}
 	}
 }
 
-// read yields those of the states with these keys that have the value. It returns false when the search is to end.
-func (f finding) read(ctx context.Context, x plan.Executor, table string, keys []plan.Item, yield func(annals.State, error) bool) bool {
-	if len(keys) == 0 {
-		return true
+// state returns the state in an item that was read; false when there is none, or when it does not have the value.
+func (f finding) state(it plan.Item, err error) (annals.State, bool, error) {
+	if err != nil || it == nil || !same(it[f.column], f.value) {
+		return annals.State{}, false, err
 	}
-	items, err := x.GetAll(ctx, plan.GetAll{Table: table, Keys: keys})
-	if err != nil {
-		yield(annals.State{}, err)
-		return false
-	}
-	for _, it := range items {
-		if !same(it[f.column], f.value) {
-			continue
-		}
-		st, ok, err := f.t.stored.States.Read(it)
-		if err != nil {
-			yield(annals.State{}, err)
-			return false
-		}
-		if ok && !st.Deleted && st.ID.Type() == f.entityType && !yield(st, nil) {
-			return false
-		}
-	}
-	return true
+	st, ok, err := f.t.stored.States.Read(it)
+	return st, ok && !st.Deleted && st.ID.Type() == f.entityType, err
 }
 
 // same reports whether two strings or numbers are equal. The service does not return a number as it was written.

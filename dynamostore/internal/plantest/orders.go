@@ -102,11 +102,11 @@ func (s *Run) run(p Scenario) error {
 	var ends sync.WaitGroup
 	defer ends.Wait()
 	for i, do := range p.Processes {
-		a := &process{Executor: s.tables, s: s, place: i, turn: make(chan bool), parked: make(chan bool), clock: s.tables.Time}
+		a := &process{Executor: s.tables, s: s, place: i, turn: make(chan int), parked: make(chan bool), clock: s.tables.Time}
 		s.processes = append(s.processes, a)
 		ends.Go(func() {
-			defer func() { a.ended = true; close(a.parked) }()
-			if <-a.turn {
+			defer func() { a.ended, a.waiting = true, 0; close(a.parked) }()
+			if _, goes := <-a.turn; goes {
 				a.err = do(a)
 			}
 		})
@@ -119,15 +119,15 @@ func (s *Run) run(p Scenario) error {
 		}
 	}()
 	for _, a := range s.processes { // up to the first request
-		if err := s.advance(a); err != nil {
+		if err := s.advance(a, 0); err != nil {
 			return err
 		}
 	}
 	for {
 		var may []func() error
 		for _, a := range s.processes {
-			if !a.ended {
-				may = append(may, func() error { return s.advance(a) })
+			for i := range a.waiting {
+				may = append(may, func() error { return s.advance(a, i) })
 			}
 		}
 		if s.Late && !s.twice {
@@ -157,10 +157,10 @@ func (s *Run) run(p Scenario) error {
 	return p.End(s.tables)
 }
 
-// advance lets a process continue to its next request, or to its end.
-func (s *Run) advance(a *process) error {
+// advance executes one of the requests that a process waits with, and lets the process continue to its next request, or to its end.
+func (s *Run) advance(a *process, request int) error {
 	s.active = a
-	a.turn <- true
+	a.turn <- request
 	<-a.parked
 	return a.err
 }
@@ -201,7 +201,8 @@ type process struct {
 	*Executor
 	s       *Run
 	place   int
-	turn    chan bool // closed when the run has ended
+	waiting int      // how many requests may be executed next; the process continues after one of them
+	turn    chan int // the one that is executed; closed when the run has ended
 	parked  chan bool
 	ended   bool
 	err     error
@@ -210,16 +211,19 @@ type process struct {
 	clock   time.Time
 }
 
-// request waits until the request may be executed, and executes it.
-func (a *process) request(do func()) {
+// request waits until the request may be executed, and executes it. When it is one of several that are sent at the same time, one of them is
+// executed.
+func (a *process) request(do ...func()) {
+	a.waiting = len(do)
 	a.parked <- true
-	if !<-a.turn {
+	i, goes := <-a.turn
+	if !goes {
 		runtime.Goexit()
 	}
 	fmt.Fprintf(&a.log, "# process %d\n", a.place+1)
 	begin := a.log.Len()
 	a.Time = a.clock
-	do()
+	do[i]()
 	a.clock = a.Time
 	a.hear(a.log.String()[begin:])
 }
@@ -272,24 +276,58 @@ func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.
 	}
 }
 
-// Series is plan.Executor, page by page.
-func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], _ int) iter.Seq2[plan.Page, error] {
+// Series is plan.Executor, page by page. The queries that are read ahead can be executed before those in front of them.
+func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
 	return func(yield func(plan.Page, error) bool) {
+		var open []*series
+		first := func() bool {
+			for {
+				for s := open[0]; s.read; {
+					if s.read = false; !yield(s.Page, s.err) || s.err != nil {
+						return false
+					}
+					if s.Last {
+						open = open[1:]
+						return true
+					}
+				}
+				var may []func()
+				for _, s := range open {
+					if !s.read {
+						may = append(may, func() { s.next(a) })
+					}
+				}
+				a.request(may...)
+			}
+		}
 		place := 0
 		for q := range queries {
-			for p := (pages{query: q}); !p.ended; {
-				var page []plan.Item
-				var err error
-				a.request(func() { page, err = p.next(a.Executor, a.s.Page) })
-				for _, it := range page {
-					a.hear(showItem(it))
-				}
-				if !yield(plan.Page{Query: place, Items: page, Last: p.ended}, err) || err != nil {
-					return
-				}
+			open = append(open, &series{pages: pages{query: q}, Page: plan.Page{Query: place}})
+			if place++; len(open) > ahead && !first() {
+				return
 			}
-			place++
 		}
+		for len(open) > 0 && first() {
+		}
+	}
+}
+
+// series is one query of a Series.
+type series struct {
+	pages
+	plan.Page
+	err  error
+	read bool // Page has been read, and not yet been yielded
+}
+
+func (s *series) next(a *process) {
+	if s.last != nil && s.query.Paged != nil {
+		s.query.Paged()
+	}
+	s.Items, s.err = s.pages.next(a.Executor, a.s.Page)
+	s.Last, s.read = s.ended, true
+	for _, it := range s.Items {
+		a.hear(showItem(it))
 	}
 }
 
