@@ -1,0 +1,201 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/annals-go/annals/projection"
+)
+
+// outside sends the requests of a synctest bubble on goroutines outside of it. A goroutine of the bubble that waits for an answer waits for
+// something outside of the bubble, so the time of the bubble stands still meanwhile.
+type outside struct{ lines chan line }
+
+// line carries one request at a time.
+type line struct {
+	request chan *http.Request
+	reply   chan reply
+}
+
+type reply struct {
+	response *http.Response
+	err      error
+}
+
+// newOutside must be called outside of the bubble. It has n lines, which end with ctx.
+func newOutside(ctx context.Context, n int) outside {
+	o := outside{make(chan line, n)}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	for range n {
+		l := line{make(chan *http.Request), make(chan reply)}
+		o.lines <- l
+		go func() {
+			for {
+				select {
+				case r := <-l.request:
+					l.reply <- send(client, r)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	return o
+}
+
+func send(client *http.Client, r *http.Request) reply {
+	response, err := client.Do(r)
+	if err != nil {
+		return reply{nil, err}
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return reply{response, err}
+}
+
+// Do sends r, without its context, which belongs to the bubble.
+func (o outside) Do(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(context.Background())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	l := <-o.lines
+	l.request <- r
+	a := <-l.reply
+	o.lines <- l
+	return a.response, a.err
+}
+
+// spent adds up the capacity of all calls.
+type spent struct {
+	mu          sync.Mutex
+	read, write float64
+}
+
+func (*spent) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (s *spent) End(_ context.Context, _ annals.Call, r annals.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read += r.ReadUnits
+	s.write += r.WriteUnits
+}
+
+// take returns what was spent since the last call.
+func (s *spent) take() (read, write float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	read, write = s.read, s.write
+	s.read, s.write = 0, 0
+	return read, write
+}
+
+// documentedIdle are the read and write units and the dollars in the rows of the table of idle projections in docs/stores/dynamodb.md.
+func documentedIdle(t *testing.T) (rows [][3]float64) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/stores/dynamodb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| the projection follows |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, row := range regexp.MustCompile(`\| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \|`).FindAllStringSubmatch(table, -1) {
+		var numbers [3]float64
+		for i, text := range row[1:] {
+			if numbers[i], err = strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows = append(rows, numbers)
+	}
+	return rows
+}
+
+// A projection without new events costs what docs/stores/dynamodb.md says.
+func TestIdleProjectionCosts(t *testing.T) {
+	t.Parallel()
+	out := newOutside(t.Context(), 50)
+	endpoint := dynamo.Endpoint(t)
+	documented := documentedIdle(t)
+	for i, c := range []struct {
+		follows string // entity type; "" = all
+		types   int    // of entities in the table
+	}{{"Type0", 1}, {"", 1}, {"", 3}, {"", 10}} {
+		t.Run(fmt.Sprintf("%q of %d types", c.follows, c.types), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &spent{}
+				client := dynamodb.New(dynamodb.Options{HTTPClient: out, BaseEndpoint: &endpoint, Region: "us-east-1", Retryer: aws.NopRetryer{},
+					Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+				store, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true, Observer: o})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = store.Close() }()
+				for n := range c.types {
+					event := annals.Commit{ID: annals.NewPersistenceID(fmt.Sprint("Type", n), "1"), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4}}}}
+					if _, err := store.Journal().Append(t.Context(), event); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Second)
+				source := projection.Source[[]byte]{Store: store, Type: c.follows, Codec: codec.Codec[[]byte](bytesAsStored{})}
+				r, err := projection.AtLeastOnce("idle", source, store, func(context.Context, projection.Envelope[[]byte]) error { return nil }, projection.Options{From: annals.Offset{Time: time.Now()}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- r.Run(ctx) }()
+				time.Sleep(10 * time.Second)
+				o.take()
+				const counted = 2 * time.Minute
+				time.Sleep(counted)
+				read, write := o.take()
+				read, write = read/counted.Hours(), write/counted.Hours()
+				dollars := 24 * 365 / 12 * (read*0.125e-6 + write*0.625e-6) // US East, on demand
+				t.Logf("in an hour: %.0f read units, %.0f write units; in a month %.2f dollars", read, write, dollars)
+				for k, n := range []float64{read, write, dollars} {
+					if want := documented[i][k]; math.Abs(n-want) > want/10 {
+						t.Errorf("counted %.2f, documented is %.2f", n, want)
+					}
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+type bytesAsStored struct{}
+
+func (bytesAsStored) Encode(b []byte) (annals.Payload, error) {
+	return annals.Payload{SerializerID: 4, Data: b}, nil
+}
+func (bytesAsStored) Decode(p annals.Payload) ([]byte, error) { return p.Data, nil }
