@@ -102,6 +102,7 @@ func TestGuides(t *testing.T) {
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
 		{"following-events.md", []string{"query"}, 5},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
+		{"../stores/dynamodb.md", []string{"dynamostore"}, 3},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 		{"../../outlet/README.md", []string{"outlet"}, 1},
 	} {

@@ -82,39 +82,7 @@ func active(t *types.TableDescription) bool {
 
 // create creates t. It is no error when another process has created it meanwhile.
 func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
-	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
-	var throughput *types.ProvisionedThroughput
-	if p := o.Provisioned; p != (Throughput{}) {
-		in.BillingMode = types.BillingModeProvisioned
-		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(p.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(p.WriteUnits, 1))}
-	}
-	in.ProvisionedThroughput = throughput
-	known := map[string]bool{}
-	define := func(keys ...plan.Key) {
-		for _, k := range keys {
-			if k.Name != "" && !known[k.Name] {
-				known[k.Name] = true
-				in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k.Name), AttributeType: k.Type()})
-			}
-		}
-	}
-	define(t.Hash, t.Range)
-	for _, i := range t.Indexes {
-		define(i.Hash, i.Range)
-		projected := types.ProjectionTypeAll
-		if i.KeysOnly {
-			projected = types.ProjectionTypeKeysOnly
-		}
-		name, keys, projection := aws.String(i.Name), keySchema(i.Hash, i.Range), &types.Projection{ProjectionType: projected}
-		if i.Local {
-			in.LocalSecondaryIndexes = append(in.LocalSecondaryIndexes, types.LocalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection})
-			continue
-		}
-		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection, ProvisionedThroughput: throughput})
-	}
-	if t.Stream && o.Streams {
-		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
-	}
+	in := creation(t, o)
 	_, _, err := e.run(ctx, request{
 		keys: func() []string { return []string{partition("d", t.Name, "")} },
 		send: func() error { _, err := e.client.CreateTable(ctx, in, once); return err },
@@ -123,14 +91,6 @@ func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 		return nil
 	}
 	return err
-}
-
-func keySchema(hash, sort plan.Key) []types.KeySchemaElement {
-	schema := []types.KeySchemaElement{{AttributeName: aws.String(hash.Name), KeyType: types.KeyTypeHash}}
-	if sort.Name != "" {
-		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(sort.Name), KeyType: types.KeyTypeRange})
-	}
-	return schema
 }
 
 // verify returns an error that names every difference between a table and what the layout needs.

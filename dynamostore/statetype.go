@@ -68,6 +68,18 @@ func (s *Store) compileTypes(o Options) error {
 	return errors.Join(faults...)
 }
 
+// ownTables are the tables of state types beside those of the layout, each once.
+func (s *Store) ownTables() (own []plan.StateTable) {
+	for _, name := range slices.Sorted(maps.Keys(s.types)) {
+		t := s.types[name].stored
+		known := slices.ContainsFunc(own, func(o plan.StateTable) bool { return o.Table.Name == t.Table.Name })
+		if t.Table.Name != "" && !known {
+			own = append(own, t)
+		}
+	}
+	return own
+}
+
 // indexed returns t with an index for each Findable column of its state types, for the case that t is created.
 func (s *Store) indexed(t plan.Table) plan.Table {
 	t.Indexes = slices.Clone(t.Indexes)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -105,8 +103,28 @@ func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 }
 
 func open(ctx context.Context, client Client, layout Layout, o Options) (*Store, error) {
-	if client == nil || layout == nil {
-		return nil, errors.New("the client or the layout is nil")
+	if client == nil {
+		return nil, errors.New("the client is nil")
+	}
+	s, err := newStore(client, layout, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openTables(ctx, s.offer.Tables, s.offer.Check, o); err != nil {
+		return nil, err
+	}
+	for _, own := range s.ownTables() {
+		if err := s.openTables(ctx, []plan.Table{own.Table}, own.Check, o); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.learnIndexes()
+}
+
+// newStore returns a store whose settings are checked and that has sent no request.
+func newStore(client Client, layout Layout, o Options) (*Store, error) {
+	if layout == nil {
+		return nil, errors.New("the layout is nil")
 	}
 	offer, err := layout.Plan()
 	if err != nil {
@@ -124,22 +142,7 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 		},
 	}
 	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer})
-	if err := s.compileTypes(o); err != nil {
-		return nil, err
-	}
-	if err := s.openTables(ctx, offer.Tables, offer.Check, o); err != nil {
-		return nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.types)) {
-		own := s.types[name].stored
-		if _, open := s.engine.tables[own.Table.Name]; open || own.Table.Name == "" {
-			continue
-		}
-		if err := s.openTables(ctx, []plan.Table{own.Table}, own.Check, o); err != nil {
-			return nil, err
-		}
-	}
-	return s, s.learnIndexes()
+	return s, s.compileTypes(o)
 }
 
 // openTables prepares tables and checks what is stored in them.

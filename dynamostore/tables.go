@@ -1,0 +1,78 @@
+package dynamostore
+
+import (
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Tables describe tables as the requests that create them.
+type Tables []*dynamodb.CreateTableInput
+
+// Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of
+// them: those of the layout, then those of Options.StateTypes. It sends no request. The error is ErrInvalid when the settings are wrong.
+//
+// Tables.CloudFormation and Tables.Terraform are the same tables as text, for the tools that manage an account. They have what Schema
+// sets; add tags, encryption and backups to the text.
+func Schema(layout Layout, o Options) (Tables, error) {
+	s, err := newStore(nil, layout, o)
+	if err != nil {
+		return nil, &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
+	}
+	var all Tables
+	for _, t := range s.offer.Tables {
+		all = append(all, creation(s.indexed(t), o))
+	}
+	for _, own := range s.ownTables() {
+		all = append(all, creation(s.indexed(own.Table), o))
+	}
+	return all, nil
+}
+
+// creation is the request that creates t.
+func creation(t plan.Table, o Options) *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
+	var throughput *types.ProvisionedThroughput
+	if p := o.Provisioned; p != (Throughput{}) {
+		in.BillingMode = types.BillingModeProvisioned
+		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(p.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(p.WriteUnits, 1))}
+	}
+	in.ProvisionedThroughput = throughput
+	known := map[string]bool{}
+	define := func(keys ...plan.Key) {
+		for _, k := range keys {
+			if k.Name != "" && !known[k.Name] {
+				known[k.Name] = true
+				in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(k.Name), AttributeType: k.Type()})
+			}
+		}
+	}
+	define(t.Hash, t.Range)
+	for _, i := range t.Indexes {
+		define(i.Hash, i.Range)
+		projected := types.ProjectionTypeAll
+		if i.KeysOnly {
+			projected = types.ProjectionTypeKeysOnly
+		}
+		name, keys, projection := aws.String(i.Name), keySchema(i.Hash, i.Range), &types.Projection{ProjectionType: projected}
+		if i.Local {
+			in.LocalSecondaryIndexes = append(in.LocalSecondaryIndexes, types.LocalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection})
+			continue
+		}
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection, ProvisionedThroughput: throughput})
+	}
+	if t.Stream && o.Streams {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
+	}
+	return in
+}
+
+func keySchema(hash, sort plan.Key) []types.KeySchemaElement {
+	schema := []types.KeySchemaElement{{AttributeName: aws.String(hash.Name), KeyType: types.KeyTypeHash}}
+	if sort.Name != "" {
+		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(sort.Name), KeyType: types.KeyTypeRange})
+	}
+	return schema
+}
