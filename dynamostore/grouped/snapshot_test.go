@@ -20,14 +20,8 @@ const snapshotTable = "akka-persistence-snapshot"
 // offered returns what a layout offers on tables in memory.
 func offered(t *testing.T, l grouped.Layout, x *plantest.Executor) (plan.Contracts, *plantest.Executor) {
 	t.Helper()
-	offer, err := l.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x == nil {
-		x = plantest.New(offer.Tables)
-	}
-	return offer.On(x), x
+	b := on(t, l, x)
+	return b.Contracts, b.Executor
 }
 
 // put stores an item without the layout.

@@ -97,7 +97,7 @@ type entity struct {
 func scenarios(t *testing.T) map[string]*scenario {
 	t.Helper()
 	all := map[string]*scenario{}
-	for file, data := range plantest.Archive(t, "j5ik2o.tar.gz") {
+	for file, data := range plantest.Archive(t, "testdata/j5ik2o.tar.gz") {
 		name := file[0]
 		if all[name] == nil {
 			all[name] = &scenario{name: name}

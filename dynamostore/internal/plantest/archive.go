@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,10 +18,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Archive returns the files of the archive testdata/name, by the last two parts of their paths. A name ends with .tar.gz or .tar.bz2.
+// Archive returns the files of an archive, by the last two parts of their paths. Its name ends with .tar.gz or .tar.bz2.
 func Archive(t testing.TB, name string) map[[2]string][]byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
