@@ -8,7 +8,7 @@ type Dialect int
 const (
 	Akka26 Dialect = iota // Akka 2.6 and Pekko
 	Akka24                // Akka 2.4 and 2.5: no timestamp, no metadata
-	Akka23                // Akka 2.3: also no adapter, no writer; fields that later versions do not have are always there
+	Akka23                // Akka 2.3: also no writer; fields that later versions do not have are always there. It has no adapters, and skips that field
 )
 
 // Append appends the bytes of r to b. The fields are in ascending order, as the JVM writes them. What the dialect does not have is not
@@ -22,15 +22,15 @@ func (d Dialect) Append(b []byte, r Record) []byte {
 	if d == Akka23 {
 		b = appendNumber(b, fieldDeleted, protowire.EncodeBool(r.Deleted))
 		b = appendNumber(b, fieldRedeliveries, 0)
-		return appendNumber(b, fieldConfirmable, 0)
+		b = appendNumber(b, fieldConfirmable, 0)
 	}
 	if r.Adapter != "" {
 		b = appendText(b, fieldAdapter, r.Adapter)
 	}
-	if r.Writer != "" {
+	if r.Writer != "" && d != Akka23 {
 		b = appendText(b, fieldWriter, r.Writer)
 	}
-	if d == Akka24 {
+	if d != Akka26 {
 		return b
 	}
 	if r.Timestamp > 0 {

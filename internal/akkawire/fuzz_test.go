@@ -37,7 +37,7 @@ func FuzzParseRecord(f *testing.F) {
 
 // dialects returns what each dialect keeps of a record.
 func dialects(r Record) map[Dialect]Record {
-	kept := map[Dialect]Record{Akka23: {Payload: r.Payload, SeqNr: r.SeqNr, ID: r.ID, Deleted: r.Deleted}}
+	kept := map[Dialect]Record{Akka23: {Payload: r.Payload, SeqNr: r.SeqNr, ID: r.ID, Deleted: r.Deleted, Adapter: r.Adapter}}
 	r.Deleted = false
 	kept[Akka26] = r
 	r.Timestamp, r.Metadata = 0, annals.Payload{}

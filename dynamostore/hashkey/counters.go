@@ -1,0 +1,103 @@
+package hashkey
+
+import (
+	"context"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// The counters of an entity are distributed over sequence shards. The high ones have numbers of events, the low ones of deleted events. All
+// shards are read, in parallel.
+
+// LastSeqNr is annals.Journal.
+func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	_, last, err := j.last(ctx, id)
+	return last, err
+}
+
+// last returns the highest number that a counter has, and the last number. These differ when the plugin has lost a counter and acknowledged
+// its event: so events without counters are looked for after the first number.
+func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, last annals.SeqNr, err error) {
+	high, err := j.counters(ctx, j.keys.all(j.keys.high, id))
+	if err != nil {
+		return 0, 0, err
+	}
+	counted = slices.Max(append(high, 0))
+	for last = counted; last < annals.MaxSeqNr; last++ {
+		found, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: []plan.Item{item(j.keys.event(id, last+1)), item(j.keys.high(id, last+1))}})
+		if err != nil {
+			return 0, 0, err
+		}
+		event := false
+		for _, it := range found {
+			event = event || it[payloadName] != nil
+			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
+				return counted, last, nil // written since the counters were read
+			}
+		}
+		if !event {
+			break
+		}
+	}
+	return counted, last, nil
+}
+
+// count is the op that writes the counter of event n, on condition that it is lower.
+func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
+	it := item(j.keys.high(id, n))
+	it[numberName] = plan.N(n)
+	return plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#key) OR #number < :n",
+		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
+}
+
+// lowest returns the lowest number that a low counter has; 0 when there is none.
+func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	low, err := j.counters(ctx, j.keys.all(j.keys.low, id))
+	if err != nil || len(low) == 0 {
+		return 0, err
+	}
+	return slices.Min(low), nil
+}
+
+// counters returns the numbers of those counters that exist.
+func (j *journal) counters(ctx context.Context, keys []plan.Item) ([]annals.SeqNr, error) {
+	items, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]annals.SeqNr, len(items))
+	for i, it := range items {
+		d := plan.Decoder{Item: it}
+		if numbers[i] = annals.SeqNr(d.Required(numberName, 0, int64(annals.MaxSeqNr))); d.Fault != nil {
+			return nil, j.corrupt(it, d.Fault)
+		}
+	}
+	return numbers, nil
+}
+
+// SkipTo is annals.Skipper. The counter of n has the last number, and the counter of 1 makes an append after 0 fail.
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, id)
+	if err != nil {
+		return err
+	}
+	if last == n {
+		it, _, err := j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, n))})
+		if err != nil || it[payloadName] == nil {
+			return err
+		}
+	}
+	if last != 0 {
+		return &annals.Error{Kind: annals.ErrConflict, Last: last}
+	}
+	var w plan.Write
+	for _, m := range slices.Compact([]annals.SeqNr{n - (n-1)%j.keys.shards, n}) { // the first is the highest one with the counter of 1
+		op := j.count(id, m)
+		op.Condition, op.Names, op.Values = "attribute_not_exists(#key)", map[string]string{"#key": keyName}, nil
+		w.Ops = append(w.Ops, op)
+	}
+	_, err = j.x.Write(ctx, w)
+	return err
+}

@@ -1,0 +1,92 @@
+package hashkey
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// DeleteTo is annals.Journal.
+func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	counted, last, err := j.last(ctx, id)
+	if err != nil {
+		return err
+	}
+	return deletion{j, id, j.permanent, counted}.run(ctx, numbers(1, min(to, last)))
+}
+
+// deletion deletes events of an entity.
+type deletion struct {
+	*journal
+	id        annals.PersistenceID
+	permanent bool
+	counted   annals.SeqNr // a high counter has this number, or a higher one
+}
+
+// run deletes those of the numbers, which are in ascending order, that have an event: one after the other, which read relies on. Then it
+// writes their low counters. They come after the events, because the plugin's next DeleteTo begins at the lowest one.
+func (d deletion) run(ctx context.Context, numbers iter.Seq[annals.SeqNr]) error {
+	next, stop := iter.Pull(numbers)
+	defer stop()
+	var deleted []annals.SeqNr
+	for it, err := range d.x.GetEach(ctx, d.table, d.keys.events(d.id, numbers), 1) {
+		if err != nil {
+			return err
+		}
+		n, _ := next()
+		if it[payloadName] == nil || !d.permanent && marked(it) {
+			continue
+		}
+		if err := d.delete(ctx, n); err != nil {
+			return err
+		}
+		if deleted = append(deleted, n); len(deleted) == maxItems {
+			if err := d.lower(ctx, deleted); err != nil {
+				return err
+			}
+			deleted = nil
+		}
+	}
+	return d.lower(ctx, deleted)
+}
+
+// delete marks or removes event n. With an event that has lost its counter the last number would go down, so the counter is written first.
+func (d deletion) delete(ctx context.Context, n annals.SeqNr) error {
+	if !d.permanent {
+		return d.apply(ctx, plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Update: "SET #deleted = :true", Condition: "attribute_exists(#payload)",
+			Names: map[string]string{"#deleted": deletedName, "#payload": payloadName}, Values: plan.Item{":true": plan.S("true")}})
+	}
+	if n > d.counted {
+		if err := d.apply(ctx, d.count(d.id, n)); err != nil {
+			return err
+		}
+	}
+	return d.apply(ctx, plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Delete: true})
+}
+
+// lower writes the low counters of deleted events.
+func (d deletion) lower(ctx context.Context, deleted []annals.SeqNr) error {
+	var w plan.Write
+	for i, n := range deleted {
+		if slices.ContainsFunc(deleted[i+1:], func(m annals.SeqNr) bool { return m%d.keys.shards == n%d.keys.shards }) {
+			continue // a transaction writes an item once: the highest number that the counter gets
+		}
+		it := item(d.keys.low(d.id, n))
+		it[numberName] = plan.N(n)
+		w.Ops = append(w.Ops, plan.Op{Table: d.table, Put: it})
+	}
+	if w.Ops == nil {
+		return nil
+	}
+	_, err := d.x.Write(ctx, w)
+	return err
+}
+
+// apply runs an op whose condition may fail.
+func (j *journal) apply(ctx context.Context, op plan.Op) error {
+	_, err := j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+	return err
+}

@@ -1,0 +1,78 @@
+package hashkey
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// settings are what can be compared with the items of a table.
+type settings struct {
+	table string
+	names []string // of journals; the first is the layout's own
+	keys  keys
+}
+
+// checkedItems is how many items Open compares with the settings, from several parts of the table.
+const checkedItems = 256
+
+// check is plan.Offer.Check. New tables are empty and need no check.
+func (s settings) check(ctx context.Context, x plan.Executor, created bool) error {
+	if created {
+		return nil
+	}
+	items, err := x.Scan(ctx, s.table, checkedItems)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	known, sample := false, ""
+	for _, it := range items {
+		key, _ := plan.Text(it, keyName)
+		if err := s.place(key); err != nil {
+			return err
+		}
+		known = known || s.knows(key)
+		if !s.knows(key) {
+			sample = key
+		}
+	}
+	if !known {
+		return misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", s.table, len(items), s.names[0], annals.Quote(sample))
+	}
+	return nil
+}
+
+// knows reports whether a key begins with the name of a known journal.
+func (s settings) knows(key string) bool {
+	for _, name := range s.names {
+		for _, kind := range []string{eventKind, highKind, lowKind} {
+			if strings.HasPrefix(key, name+kind) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// place returns an error for the key of a counter in a sequence shard that the settings do not have.
+func (s settings) place(key string) error {
+	for _, kind := range []string{highKind, lowKind} {
+		rest, ok := strings.CutPrefix(key, s.names[0]+kind)
+		if !ok {
+			continue
+		}
+		shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64)
+		if err == nil && annals.SeqNr(shard) >= s.keys.shards {
+			return misfit("table %q: the key %s is in sequence shard %d, the settings have %d", s.table, annals.Quote(key), shard, s.keys.shards)
+		}
+	}
+	return nil
+}
+
+func misfit(text string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
+}
