@@ -83,6 +83,12 @@ func (d *Dumped) UnmarshalJSON(b []byte) error {
 					return err
 				}
 				it[name] = plan.B(data)
+			case "SS":
+				set := &types.AttributeValueMemberSS{}
+				for _, text := range v.([]any) {
+					set.Value = append(set.Value, text.(string))
+				}
+				it[name] = set
 			default:
 				return fmt.Errorf("no case for %s", kind)
 			}

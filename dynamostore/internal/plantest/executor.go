@@ -106,7 +106,7 @@ func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, 
 // GetEach is plan.Executor: it reads up to 100 keys at a time, and none ahead.
 func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for chunk := range chunks(keys) {
+		for chunk := range chunks(keys, 100) {
 			var items []plan.Item
 			e.print("get each %s\n", table)
 			for _, key := range chunk {
@@ -124,12 +124,12 @@ func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.I
 	}
 }
 
-// chunks yields keys in slices of up to 100.
-func chunks(keys iter.Seq[plan.Item]) iter.Seq[[]plan.Item] {
+// chunks yields keys in slices of up to size.
+func chunks(keys iter.Seq[plan.Item], size int) iter.Seq[[]plan.Item] {
 	return func(yield func([]plan.Item) bool) {
 		var chunk []plan.Item
 		for key := range keys {
-			if chunk = append(chunk, key); len(chunk) == 100 {
+			if chunk = append(chunk, key); len(chunk) == size {
 				if !yield(chunk) {
 					return
 				}

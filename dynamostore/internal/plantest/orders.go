@@ -1,6 +1,7 @@
 package plantest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type Scenario struct {
 
 // Orders are the options of EveryOrder.
 type Orders struct {
-	Page int  // items in a page of a query; other requests may come between two pages. 0 is all items in one page
+	Page int  // items in a page of a query, and keys in a request of GetEach; other requests may come between two. 0 is all items in one page, and 100 keys
 	Late bool // one write is executed a second time, at any later moment: a request that was sent twice because its answer was lost
 }
 
@@ -256,10 +257,10 @@ func (a *process) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item,
 	return found, err
 }
 
-// GetEach is plan.Executor: a request for each 100 keys.
+// GetEach is plan.Executor: a request for as many keys as a page has.
 func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for chunk := range chunks(keys) {
+		for chunk := range chunks(keys, cmp.Or(a.s.Page, 100)) {
 			var items []plan.Item
 			a.request(func() {
 				for it := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) { // without errors
