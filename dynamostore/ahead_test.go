@@ -259,7 +259,10 @@ func TestGetEach(t *testing.T) {
 				t.Errorf("%+v: %d items in the time of %d answers, %d at once", test, at, time.Since(begin)/answersAfter, c.atOnce)
 			}
 			begun, c.requests = 0, 0
-			for range x.GetEach(t.Context(), numbered.Name, keys(1050, &begun), test.ahead) {
+			for _, err := range x.GetEach(t.Context(), numbered.Name, keys(1050, &begun), test.ahead) {
+				if err != nil {
+					t.Error(err)
+				}
 				break
 			}
 			if begun != 100*(test.ahead+1) || !test.few && c.requests > test.ahead+1 {

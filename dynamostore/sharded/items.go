@@ -26,7 +26,7 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent,
 
 // row returns the row with the message r.
 func (j *journal) row(r akkawire.Record, deleted bool, now time.Time) (plan.Item, error) {
-	it, err := j.rows.resolver.key(r.ID, r.SeqNr)
+	it, err := j.rows.Key(r.ID, r.SeqNr)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (j *journal) row(r akkawire.Record, deleted bool, now time.Time) (plan.Item
 
 // event decodes a row. live is false for a row that is flagged as deleted.
 func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
-	n, c := j.rows.numberOf(it), j.columns
+	n, c := j.rows.NumberOf(it), j.columns
 	d := decode(it)
 	d.Require(c.Deleted)
 	if d.Flag(c.Deleted) {
@@ -49,14 +49,14 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	d.Require(c.Message, c.Ordering)
 	message, at, tags := d.Bytes(c.Message), d.millis(c.Ordering), tagsOf(d.Text(c.Tags), j.tagSeparator)
 	if d.Fault != nil {
-		return e, false, j.rows.corrupt(it, d.Fault)
+		return e, false, j.rows.Corrupt(it, d.Fault)
 	}
 	record, err := akkawire.ParseRecord(message)
 	if err != nil {
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q: %w", c.Message, err))
+		return e, false, j.rows.Corrupt(it, fmt.Errorf("column %q: %w", c.Message, err))
 	}
 	if id, _ := plan.Text(it, c.PersistenceID); record.SeqNr != n || string(record.ID) != id {
-		return e, false, j.rows.corrupt(it, fmt.Errorf("column %q is the message of another event", c.Message))
+		return e, false, j.rows.Corrupt(it, fmt.Errorf("column %q is the message of another event", c.Message))
 	}
 	if record.Deleted {
 		return annals.Event{SeqNr: n}, false, nil
@@ -144,27 +144,8 @@ func millis(it plan.Item, column string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// collision returns ErrInvalid when old, the row at the key of a write to id, is of another id.
-func collision(id annals.PersistenceID, old plan.Item, column string) error {
-	owner, ok := plan.Text(old, column)
-	if !ok || owner == string(id) {
-		return nil
-	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", annals.Quote(string(id)), annals.Quote(owner))}
-}
-
 func misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
-}
-
-// keyText formats a key for an error.
-func keyText(key plan.Item) string {
-	parts := make([]string, 0, len(key))
-	for name, v := range key {
-		parts = append(parts, name+" "+annals.Quote(plan.KeyText(v)))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
 }
 
 // writer returns the id of the writer of a row; "" when there is none.

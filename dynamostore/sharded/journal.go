@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 )
@@ -32,7 +33,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops[i] = plan.Op{Table: j.rows.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
+		w.Ops[i] = plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
 	}
 	if c.After == 0 {
 		if err := j.rows.fits(ctx, c.ID); err != nil {
@@ -58,7 +59,7 @@ func (j *journal) writtenBy(old plan.Item, c annals.Commit) bool {
 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	for _, it := range old {
-		if err := collision(c.ID, it, j.columns.PersistenceID); err != nil {
+		if err := plan.Collision(c.ID, it, j.columns.PersistenceID); err != nil {
 			return err
 		}
 	}
@@ -80,7 +81,7 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 		begun := false       // a row was found
 		var at time.Time     // of the last event yielded
 		defer func() { j.times.Learn(id, at) }()
-		for it, err := range j.rows.read(ctx, wanted{id: id, from: from, to: to}) {
+		for it, err := range j.rows.read(ctx, numbered.Part{ID: id, From: from, To: to}) {
 			if err != nil {
 				fail(err)
 				return
@@ -133,7 +134,7 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 
 // stands returns ErrTruncated if a row has been deleted since it was read.
 func (j *journal) stands(ctx context.Context, row plan.Item) error {
-	it, ok, err := j.rows.x.Get(ctx, plan.Get{Table: j.rows.table, Key: j.rows.resolver.keyOf(row)})
+	it, ok, err := j.rows.x.Get(ctx, plan.Get{Table: j.rows.Name, Key: j.rows.KeyOf(row)})
 	if err == nil && (!ok || plan.Flag(it, j.columns.Deleted)) {
 		err = &annals.Error{Kind: annals.ErrTruncated}
 	}
@@ -144,7 +145,7 @@ func (j *journal) stands(ctx context.Context, row plan.Item) error {
 // does so for an event that cannot be serialized, and writes on with the same writer id. Each commit of this package has a writer id of
 // its own, and its events have one time. An update in place removes the writer id of a row.
 func (j *journal) hole(a, b plan.Item) error {
-	from, to := j.rows.numberOf(a), j.rows.numberOf(b)
+	from, to := j.rows.NumberOf(a), j.rows.NumberOf(b)
 	if to == from+1 {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (j *journal) hole(a, b plan.Item) error {
 	if first == "" || second == "" || first == second && !millis(a, j.columns.Ordering).Equal(millis(b, j.columns.Ordering)) {
 		return nil
 	}
-	return j.rows.corrupt(b, fmt.Errorf("event %d is followed by %d", from, to))
+	return j.rows.Corrupt(b, fmt.Errorf("event %d is followed by %d", from, to))
 }
 
 // LastSeqNr is annals.Journal: flagged rows count.
@@ -174,15 +175,15 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 	if to = min(to, last); to == 0 {
 		return nil
 	}
-	for it, err := range j.rows.read(ctx, wanted{id: id, from: 1, to: to, fields: []string{j.columns.Deleted}, all: true}) {
+	for it, err := range j.rows.read(ctx, numbered.Part{ID: id, From: 1, To: to, Fields: []string{j.columns.Deleted}, All: true}) {
 		if err != nil {
 			return err
 		}
-		remove := j.hard && j.rows.numberOf(it) < last
+		remove := j.hard && j.rows.NumberOf(it) < last
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}
-		op := plan.Op{Table: j.rows.table, Key: j.rows.resolver.keyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
+		op := plan.Op{Table: j.rows.Name, Key: j.rows.KeyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
 		if !remove {
 			op.Update = "SET #deleted = :true"
 			op.Names["#deleted"], op.Values[":true"] = j.columns.Deleted, plan.Bool(true)
@@ -203,7 +204,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 	}
 	skipped := func(old plan.Item) bool { return plan.Flag(old, j.columns.Deleted) && j.writer(old) == "" }
 	if last == n {
-		old, err := j.rows.byKey(ctx, id, n, n)
+		old, err := j.rows.ByKey(ctx, j.rows.x, id, n, n)
 		if err != nil || len(old) == 1 && skipped(old[0]) {
 			return err
 		}
@@ -217,7 +218,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 		if err != nil {
 			return err
 		}
-		w.Ops = append(w.Ops, plan.Op{Table: j.rows.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
+		w.Ops = append(w.Ops, plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
 	}
 	_, err = j.rows.x.Write(ctx, w)
 	return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -78,8 +79,8 @@ func TestShardVectors(t *testing.T) {
 		}
 		a, err1 := r.key(c.a, 1)
 		b, err2 := r.key(c.b, 1)
-		if err1 != nil || err2 != nil || !sameKey(a, b) {
-			t.Errorf("%q and %q do not collide: %v, %v", c.a, c.b, keyText(a), keyText(b))
+		if err1 != nil || err2 != nil || !plan.SameKey(a, b) {
+			t.Errorf("%q and %q do not collide: %v, %v", c.a, c.b, plan.QuoteKey(a), plan.QuoteKey(b))
 		}
 	}
 }
@@ -148,7 +149,7 @@ func TestQueries(t *testing.T) {
 		return j.rows
 	}
 	defaults := Layout{ShardCount: 64}
-	q, err := rowsOf(defaults).queries(wanted{id: "counter-a8d46579bc2f4caf8c3b8dc2db984227", from: 3, to: annals.MaxSeqNr})
+	q, err := rowsOf(defaults).queries(numbered.Part{ID: "counter-a8d46579bc2f4caf8c3b8dc2db984227", From: 3, To: annals.MaxSeqNr})
 	if err != nil || len(q) != 1 || q[0].Hash != "counter-0000000000000000000000000000000000000035" || plan.KeyText(q[0].From) != "a8d46579bc2f4caf8c3b8dc2db984227-0000000000000000003" ||
 		plan.KeyText(q[0].To) != "a8d46579bc2f4caf8c3b8dc2db984227-9223372036854775807" || q[0].Index != "" || plan.KeyText(q[0].Values[":id"]) != "counter-a8d46579bc2f4caf8c3b8dc2db984227" {
 		t.Errorf("%+v, %v", q, err)
@@ -158,7 +159,7 @@ func TestQueries(t *testing.T) {
 		from, to annals.SeqNr
 		shards   int
 	}{{1, annals.MaxSeqNr, 8}, {7, 8, 2}, {5, 5, 1}, {1, 8, 8}} {
-		q, err := rowsOf(spread).queries(wanted{id: "a", from: c.from, to: c.to})
+		q, err := rowsOf(spread).queries(numbered.Part{ID: "a", From: c.from, To: c.to})
 		if err != nil || len(q) != c.shards {
 			t.Errorf("%d to %d: %d queries, %v", c.from, c.to, len(q), err)
 		}

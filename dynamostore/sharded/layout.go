@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -203,12 +203,12 @@ func (l Layout) indexFault(j *journal, s *snapshots) error {
 	return nil
 }
 
-// asked returns nil for tables without an index.
-func (l Layout) asked() *asked {
+// ids returns nil for tables without an index.
+func (l Layout) ids() *numbered.IDs {
 	if l.NoIndex {
 		return nil
 	}
-	return &asked{maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: 1 << 16}}
+	return numbered.NewIDs()
 }
 
 func (l Layout) other() map[string]bool {
@@ -234,7 +234,8 @@ func (l Layout) journal() (*journal, error) {
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
-	j.rows = rows{table: cmp.Or(c.Table, "Journal"), index: cmp.Or(c.Index, "GetJournalRowsIndex"), resolver: r, id: j.columns.PersistenceID, number: j.columns.SequenceNr, deleted: j.columns.Deleted, dense: true, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex = j.columns.Deleted, true, l.ReadThrough == Index
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 
@@ -249,10 +250,12 @@ func (l Layout) snapshots() (*snapshots, error) {
 	fill(&s.columns.Created, "created")
 	r, err := l.resolver("snapshot", c.PartitionKey, c.SortKey, c.ShardCount, c.Separator)
 	r.partition, r.sort = s.columns.PartitionKey, s.columns.SortKey
-	s.rows = rows{table: cmp.Or(c.Table, "Snapshot"), index: cmp.Or(c.Index, "GetSnapshotRowsIndex"), resolver: r, id: s.columns.PersistenceID, number: s.columns.SequenceNr, byIndex: l.ReadThrough == Index, asked: l.asked()}
+	ids := l.ids()
 	if c.Legacy {
-		s.rows.resolver, s.rows.byIndex, s.rows.asked = legacyResolver(s.columns), false, nil
+		r, ids = legacyResolver(s.columns), nil
 	}
+	s.rows = newRows(cmp.Or(c.Table, "Snapshot"), cmp.Or(c.Index, "GetSnapshotRowsIndex"), r, s.columns.PersistenceID, s.columns.SequenceNr, ids)
+	s.rows.byIndex = l.ReadThrough == Index && !c.Legacy
 	return s, errors.Join(err, distinct("snapshot", s.columns.PersistenceID, s.columns.SequenceNr, s.columns.Snapshot, s.columns.Created))
 }
 

@@ -1,141 +1,98 @@
 package sharded
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"maps"
-	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // rows finds the numbered rows of an id in a journal or snapshot table.
 type rows struct {
-	table, index string
-	resolver     resolver
-	id, number   string        // attributes
-	deleted      string        // attribute, "" where the table has none
-	dense        bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
-	byIndex      bool          // read through the index, even if reads by key are possible
-	asked        *asked        // ids that were looked up in the index; nil for a table without an index
-	x            plan.Executor // runs the requests; set by plan.Offer.On
+	numbered.Table
+	resolver resolver
+	dense    bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
+	byIndex  bool          // read through the index, even if reads by key are possible
+	x        plan.Executor // runs the requests; set by plan.Offer.On
+}
+
+// advice ends the error about a row whose key does not fit the settings.
+const advice = ". For a table with keys of several settings there is ReadThrough: Index"
+
+// newRows returns the rows of a table whose index has that name; ids is nil for a table without an index.
+func newRows(table, index string, r resolver, id, number string, ids *numbered.IDs) rows {
+	return rows{Table: numbered.Table{Name: table, Index: index, Hash: r.partition, Range: r.sort, ID: id, Number: number, Key: r.key, Advice: advice, IDs: ids}, resolver: r}
 }
 
 // shape describes the table.
 func (r rows) shape() plan.Table {
-	t := plan.Table{Name: r.table, Hash: plan.Key{Name: r.resolver.partition}, Range: plan.Key{Name: r.resolver.sort, Number: r.resolver.sortKey.number}}
-	if r.asked != nil {
-		t.Indexes = []plan.Index{{Name: r.index, Hash: plan.Key{Name: r.id}, Range: plan.Key{Name: r.number, Number: true}}}
+	t := plan.Table{Name: r.Name, Hash: plan.Key{Name: r.Hash}, Range: plan.Key{Name: r.Range, Number: r.resolver.sortKey.number}}
+	if r.IDs != nil {
+		t.Indexes = []plan.Index{{Name: r.Index, Hash: plan.Key{Name: r.ID}, Range: plan.Key{Name: r.Number, Number: true}}}
 	}
 	return t
-}
-
-// wanted says which rows to read.
-type wanted struct {
-	id       annals.PersistenceID
-	from, to annals.SeqNr
-	backward bool
-	limit    int      // rows in the first page of each query; 0 is no limit
-	fields   []string // beside the keys; nil is all
-	all      bool     // all rows of a number that has several
 }
 
 // keyed reports whether rows are found by key, strongly consistent.
 func (r rows) keyed() bool { return r.resolver.ordered() && !r.byIndex }
 
-// read yields rows in the order of their numbers, including those flagged as deleted. A row that was not asked for, or is out of order, is
-// ErrCorrupt.
-func (r rows) read(ctx context.Context, w wanted) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		if w.from > w.to {
-			return
-		}
-		var before annals.SeqNr
-		begun := false
-		for it, err := range r.find(ctx, w) {
-			n, whole := plan.Number(it, r.number)
-			at := annals.SeqNr(n)
-			switch {
-			case err != nil:
-			case !whole:
-				err = r.corrupt(it, fmt.Errorf("column %q is not a whole number", r.number))
-			case at < w.from || at > w.to || begun && at != before && (at < before) != w.backward:
-				err = r.corrupt(it, fmt.Errorf("the number %d is not the one of its key", at))
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(it, nil) {
-				return
-			}
-			before, begun = at, true
-		}
-	}
+// read yields rows in the order of their numbers, including those flagged as deleted.
+func (r rows) read(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+	return r.Ordered(p, r.find(ctx, p))
 }
 
-// corrupt returns the error of a row that is not valid.
-func (r rows) corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, row %s: %w", r.table, keyText(r.resolver.keyOf(it)), err)}
-}
-
-func (r rows) find(ctx context.Context, w wanted) iter.Seq2[plan.Item, error] {
-	if w.fields != nil {
-		fields := []string{r.resolver.partition, r.resolver.sort, r.id, r.number}
-		if r.resolver.sort == r.number {
-			fields = []string{r.resolver.partition, r.id, r.number}
-		}
-		if r.resolver.partition == r.id {
-			fields = fields[1:]
-		}
-		w.fields = append(fields, w.fields...)
+func (r rows) find(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+	if p.From > p.To {
+		return none
 	}
 	if r.keyed() {
-		if queries, err := r.queries(w); err == nil {
-			merged := r.x.Merge(ctx, queries, r.number)
-			if !r.dense || w.backward || len(queries) == 1 {
+		if queries, err := r.queries(p); err == nil {
+			merged := r.x.Merge(ctx, queries, r.Number)
+			if !r.dense || p.Backward || len(queries) == 1 {
 				return merged
 			}
-			return r.complete(ctx, w, merged, false)
+			return r.Complete(ctx, r.x, p, merged, false)
 		}
 		// No key can be computed for the id. The plugin cannot have written rows with this setting, but can have written some with an
 		// older one, which the index has.
-		if r.asked == nil {
-			return func(func(plan.Item, error) bool) {}
+		if r.IDs == nil {
+			return none
 		}
 	}
-	q := plan.Query{Table: r.table, Index: r.index, Hash: string(w.id), From: plan.N(w.from), To: plan.N(w.to), Backward: w.backward, Limit: w.limit, Fields: w.fields}
-	if !r.dense || w.backward {
-		return r.x.Query(ctx, q)
+	found := r.x.Query(ctx, r.Query(p))
+	if !r.dense || p.Backward {
+		return found
 	}
-	return r.complete(ctx, w, r.x.Query(ctx, q), true)
+	return r.Complete(ctx, r.x, p, found, true)
 }
 
+func none(func(plan.Item, error) bool) {}
+
 // queries returns the queries of all shards of an id. Several ids share a shard, so the rows of others are filtered out.
-func (r rows) queries(w wanted) ([]plan.Query, error) {
-	shards, err := r.resolver.shards(w.id, w.from, w.to)
+func (r rows) queries(p numbered.Part) ([]plan.Query, error) {
+	shards, err := r.resolver.shards(p.ID, p.From, p.To)
 	if err != nil {
 		return nil, err
 	}
-	from, err := r.resolver.sortValue(w.id, w.from)
+	from, err := r.resolver.sortValue(p.ID, p.From)
 	if err != nil {
 		return nil, err
 	}
-	to, err := r.resolver.sortValue(w.id, w.to)
+	to, err := r.resolver.sortValue(p.ID, p.To)
 	if err != nil {
 		return nil, err
 	}
+	fields := r.Fields(p.Fields)
 	queries := make([]plan.Query, len(shards))
 	for i, shard := range shards {
-		queries[i] = plan.Query{Table: r.table, Hash: shard, From: from, To: to, Backward: w.backward, Limit: w.limit, Fields: w.fields}
+		queries[i] = plan.Query{Table: r.Name, Hash: shard, From: from, To: to, Backward: p.Backward, Limit: p.Limit, Fields: fields}
 		if len(shards) > wholePages {
 			queries[i].Most, queries[i].Bytes = max(aheadBytes/len(shards)/rowBytes, 1), aheadBytes/len(shards)
 		}
-		if r.resolver.partition != r.id {
-			queries[i].Filter, queries[i].Names, queries[i].Values = "#id = :id", map[string]string{"#id": r.id}, plan.Item{":id": plan.S(string(w.id))}
+		if r.Hash != r.ID {
+			queries[i].Filter, queries[i].Names, queries[i].Values = "#id = :id", map[string]string{"#id": r.ID}, plan.Item{":id": plan.S(string(p.ID))}
 		}
 	}
 	return queries, nil
@@ -150,162 +107,21 @@ const (
 	rowBytes   = 4 << 10
 )
 
-// lag is how many numbers after the last row are read by key at a time, where the index may not have them yet. unseen is how many numbers
-// are read by key at a time in a gap between two rows.
-const (
-	lag    = 16
-	unseen = 100
-)
-
-// complete yields the rows found, one for each number, and the rows missing between them: rows that an index does not have yet, and rows that
-// were written to a shard after it was read, while a later row was found in another shard. If behind is set, it also reads rows after
-// the last one.
-func (r rows) complete(ctx context.Context, w wanted, found iter.Seq2[plan.Item, error], behind bool) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		next := w.from
-		var held plan.Item // the best row of number next-1, not yet yielded
-		for it, err := range found {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			n := r.numberOf(it)
-			if held != nil && n == next-1 && !w.all {
-				held = r.better(w.id, held, it)
-				continue
-			}
-			if held != nil && !yield(held, nil) {
-				return
-			}
-			if n > next && !r.between(ctx, w.id, next, n-1, yield) {
-				return
-			}
-			held, next = it, n+1
-		}
-		if held != nil && !yield(held, nil) {
-			return
-		}
-		for behind && next > 0 && next <= w.to { // next overflows after the greatest number
-			more, err := r.byKey(ctx, w.id, next, min(w.to-next, lag-1)+next)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, it := range more {
-				if !yield(it, nil) {
-					return
-				}
-			}
-			if len(more) == 0 {
-				return
-			}
-			next = r.numberOf(more[len(more)-1]) + 1
-		}
+// fits is Fits where rows are read by key: a read through the index finds them at any key.
+func (r rows) fits(ctx context.Context, id annals.PersistenceID) error {
+	if !r.keyed() {
+		return nil
 	}
-}
-
-// between reads the rows from … to, which were not found, by their computed keys and yields them. It returns false when the read is to end.
-// There are two reasons for missing rows. Rows that were deleted are the lowest of the gap; rows that were written meanwhile are the
-// highest. So the search goes down from to until unseen consecutive numbers have no rows.
-func (r rows) between(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
-	var part []plan.Item
-	start, end := to+1, to // of part
-	for start > from {
-		below := max(from, start-unseen)
-		found, err := r.byKey(ctx, id, below, start-1)
-		if err != nil {
-			yield(nil, err)
-			return false
-		}
-		if len(found) == 0 {
-			break
-		}
-		part, start, end = found, below, start-1
-	}
-	for {
-		for _, it := range part {
-			if !yield(it, nil) {
-				return false
-			}
-		}
-		if end == to {
-			return true
-		}
-		var err error // the rows above are read a second time, so that only one part is in memory
-		start, end = end+1, min(to, end+unseen)
-		if part, err = r.byKey(ctx, id, start, end); err != nil {
-			yield(nil, err)
-			return false
-		}
-	}
-}
-
-// byKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
-func (r rows) byKey(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	if from <= 0 || from > to {
-		return nil, nil
-	}
-	keys := make([]plan.Item, 0, to-from+1)
-	for n := from; ; n++ {
-		key, err := r.resolver.key(id, n)
-		if err != nil {
-			return nil, nil
-		}
-		if keys = append(keys, key); n == to {
-			break
-		}
-	}
-	items, err := r.x.GetAll(ctx, plan.GetAll{Table: r.table, Keys: keys})
-	if err != nil {
-		return nil, err
-	}
-	var found []plan.Item
-	for _, it := range items {
-		if owner, _ := plan.Text(it, r.id); owner != string(id) {
-			continue
-		}
-		n := r.numberOf(it)
-		if n < from || n > to || !sameKey(keys[n-from], r.resolver.keyOf(it)) {
-			return nil, r.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
-		}
-		found = append(found, it)
-	}
-	slices.SortFunc(found, func(a, b plan.Item) int { return cmp.Compare(r.numberOf(a), r.numberOf(b)) })
-	return found, nil
-}
-
-// better returns one of two rows of the same number: the row that is not flagged as deleted (the plugin flags a copy when the keys have
-// changed), or else the row at its computed key.
-func (r rows) better(id annals.PersistenceID, a, b plan.Item) plan.Item {
-	if deleted := plan.Flag(b, r.deleted); deleted != plan.Flag(a, r.deleted) {
-		if deleted {
-			return a
-		}
-		return b
-	}
-	key, err := r.resolver.key(id, r.numberOf(a))
-	if err == nil && sameKey(r.resolver.keyOf(b), key) {
-		return b
-	}
-	return a
-}
-
-func sameKey(a, b plan.Item) bool {
-	return maps.EqualFunc(a, b, func(a, b attribute) bool { return plan.KeyText(a) == plan.KeyText(b) })
-}
-
-func (r rows) numberOf(it plan.Item) annals.SeqNr {
-	n, _ := plan.Number(it, r.number)
-	return annals.SeqNr(n)
+	return r.Fits(ctx, r.x, id)
 }
 
 // newest returns the highest number that has a row; 0 when there is no row.
 func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	for it, err := range r.read(ctx, wanted{id: id, from: 1, to: annals.MaxSeqNr, backward: true, limit: 1, fields: []string{}}) {
+	for it, err := range r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
 		if err != nil {
 			return 0, err
 		}
-		last = r.numberOf(it)
+		last = r.NumberOf(it)
 		break
 	}
 	if !r.dense {
@@ -319,14 +135,7 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.
 	// Look for rows that the index does not have yet, or that were written while the shards were read.
 	step := annals.SeqNr(1)
 	if !r.keyed() {
-		step = lag
+		step = numbered.Lag
 	}
-	for last < annals.MaxSeqNr {
-		more, err := r.byKey(ctx, id, last+1, last+min(step, annals.MaxSeqNr-last))
-		if err != nil || len(more) == 0 {
-			return last, err
-		}
-		last, step = r.numberOf(more[len(more)-1]), min(2*step, lag)
-	}
-	return last, nil
+	return r.Newest(ctx, r.x, id, last, step)
 }

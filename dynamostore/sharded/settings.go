@@ -96,13 +96,13 @@ func (s settings) knows(name string) bool {
 
 func (j *journal) settings() settings {
 	c := j.columns
-	return settings{table: j.rows.table, key: j.rows.resolver.names(), other: j.other, place: j.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+	return settings{table: j.rows.Name, key: j.rows.resolver.names(), other: j.other, place: j.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
 		{name: c.SequenceNr, kind: number}, {name: c.Deleted, kind: boolean}, {name: c.Message, kind: binary}, {name: c.Ordering, kind: number}, {name: c.Tags, kind: text, optional: true}}}
 }
 
 func (s *snapshots) settings() settings {
 	c := s.columns
-	return settings{table: s.rows.table, key: s.rows.resolver.names(), place: s.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
+	return settings{table: s.rows.Name, key: s.rows.resolver.names(), place: s.rows.placed, columns: []column{{name: c.PersistenceID, kind: text},
 		{name: c.SequenceNr, kind: number}, {name: c.Snapshot, kind: binary}, {name: c.Created, kind: number}}}
 }
 
@@ -122,7 +122,7 @@ func (r rows) placed(row plan.Item) error {
 	if r.byIndex {
 		return nil
 	}
-	return r.misplaced(row)
+	return r.Misplaced(row)
 }
 
 // placed is settings.place.
@@ -133,8 +133,8 @@ func (s *states) placed(table string, row plan.Item) error {
 	for name := range key {
 		have[name] = row[name]
 	}
-	if err == nil && name == table && sameKey(have, key) {
+	if err == nil && name == table && plan.SameKey(have, key) {
 		return nil
 	}
-	return misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), keyText(have), keyText(key), name)
+	return misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), plan.QuoteKey(have), plan.QuoteKey(key), name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 )
@@ -19,7 +20,7 @@ type snapshots struct {
 
 // Save is annals.SnapshotStore. It replaces a snapshot of the same number, but not a row of another id.
 func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
-	it, err := s.rows.resolver.key(sn.ID, sn.SeqNr)
+	it, err := s.rows.Key(sn.ID, sn.SeqNr)
 	if err != nil {
 		return err
 	}
@@ -31,13 +32,13 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	}
 	it[s.columns.Created] = plan.N(sn.Time.UnixMilli())
 	putMetadata(it, sn.Metadata)
-	op := plan.Op{Table: s.rows.table, Put: it}
+	op := plan.Op{Table: s.rows.Name, Put: it}
 	if !s.legacy {
 		op.Condition = "attribute_not_exists(#id) OR #id = :id"
 		op.Names, op.Values = map[string]string{"#id": s.columns.PersistenceID}, plan.Item{":id": plan.S(string(sn.ID))}
 	}
 	_, err = s.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
-		return collision(sn.ID, old[0], s.columns.PersistenceID)
+		return plan.Collision(sn.ID, old[0], s.columns.PersistenceID)
 	}})
 	return err
 }
@@ -57,7 +58,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 			return found, ok, err
 		}
 		most := looksAlone
-		if s.rows.asked != nil {
+		if s.rows.IDs != nil {
 			most = looksBesideIndex
 			if shown, err := s.shown(ctx, id, c); err != nil || !shown {
 				return annals.Snapshot{}, false, err
@@ -72,7 +73,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 // look returns the newest snapshot that one read finds.
 func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
-	for it, err := range s.rows.read(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1}) {
+	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Backward: true, Limit: 1}) {
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
@@ -91,28 +92,28 @@ func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.
 // shown reports whether the index has a snapshot that a read by key must find.
 func (s *snapshots) shown(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
 	from, to := bounds(c)
-	it, ok, err := s.rows.indexed(ctx, wanted{id: id, from: from, to: to, backward: true, limit: 1})
+	it, ok, err := s.rows.First(ctx, s.rows.x, numbered.Part{ID: id, From: from, To: to, Backward: true})
 	if !ok || err != nil {
 		return false, err
 	}
-	if _, err := s.rows.resolver.key(id, s.rows.numberOf(it)); err != nil {
+	if _, err := s.rows.Key(id, s.rows.NumberOf(it)); err != nil {
 		return false, nil // such an id is read through the index
 	}
-	return true, s.rows.misplaced(it)
+	return true, s.rows.Misplaced(it)
 }
 
 // snapshot decodes a row.
 func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snapshot, error) {
-	n := s.rows.numberOf(it)
-	if key, err := s.rows.resolver.key(id, n); s.rows.keyed() && err == nil && !sameKey(key, s.rows.resolver.keyOf(it)) {
-		return annals.Snapshot{}, s.rows.corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
+	n := s.rows.NumberOf(it)
+	if _, err := s.rows.Key(id, n); s.rows.keyed() && err == nil && !s.rows.AtKey(id, it) {
+		return annals.Snapshot{}, s.rows.Corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
 	}
 	d := decode(it)
 	d.Require(s.columns.Snapshot)
 	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Metadata: d.metadata()}
 	p, err := akkawire.ParseSnapshot(d.Bytes(s.columns.Snapshot))
 	if err = cmp.Or(d.Fault, err); err != nil {
-		return annals.Snapshot{}, s.rows.corrupt(it, err)
+		return annals.Snapshot{}, s.rows.Corrupt(it, err)
 	}
 	found.Payload = p
 	return found, nil
@@ -125,7 +126,7 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		return nil
 	}
 	none := true
-	for it, err := range s.rows.read(ctx, wanted{id: id, from: from, to: to, fields: []string{s.columns.Created}}) {
+	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Fields: []string{s.columns.Created}}) {
 		if err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		} else if !fits {
 			continue
 		}
-		op := plan.Op{Table: s.rows.table, Key: s.rows.resolver.keyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
+		op := plan.Op{Table: s.rows.Name, Key: s.rows.KeyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
 			Names:  map[string]string{"#id": s.columns.PersistenceID, "#created": s.columns.Created},
 			Values: plan.Item{":id": plan.S(string(id)), ":created": it[s.columns.Created]}}
 		if _, err := s.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
@@ -152,7 +153,7 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 func (s *snapshots) inTime(it plan.Item, c annals.SnapshotCriteria) (bool, error) {
 	at, ok := plan.Number(it, s.columns.Created)
 	if !ok {
-		return false, s.rows.corrupt(it, fmt.Errorf("column %q is not a whole number", s.columns.Created))
+		return false, s.rows.Corrupt(it, fmt.Errorf("column %q is not a whole number", s.columns.Created))
 	}
 	return (c.MinTime.IsZero() || at >= c.MinTime.UnixMilli()) && (c.MaxTime.IsZero() || at <= c.MaxTime.UnixMilli()), nil
 }

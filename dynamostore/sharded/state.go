@@ -137,7 +137,7 @@ func (s *states) corrupt(it plan.Item, err error) error {
 	maps.DeleteFunc(key, func(name string, _ attribute) bool {
 		return name != s.columns.PartitionKey && name != s.columns.SortKey
 	})
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: %w", keyText(key), err)}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: %w", plan.QuoteKey(key), err)}
 }
 
 // revision returns the writer's revision of a row; 0 for a row without one.
@@ -186,7 +186,7 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 }
 
 func (s *states) refusal(w plan.StateWrite, old plan.Item) error {
-	if err := collision(w.ID, old, s.columns.PersistenceID); err != nil {
+	if err := plan.Collision(w.ID, old, s.columns.PersistenceID); err != nil {
 		return err
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: s.revision(old)}

@@ -148,10 +148,11 @@ func (e *Executor) Series(ctx context.Context, queries iter.Seq[plan.Query], _ i
 		place := 0
 		for q := range queries {
 			p := plan.Page{Query: place, Last: true}
-			for it := range e.Query(ctx, q) { // without errors
-				p.Items = append(p.Items, it)
+			var failed error
+			for it, err := range e.Query(ctx, q) {
+				p.Items, failed = append(p.Items, it), err
 			}
-			if place++; !yield(p, nil) {
+			if place++; !yield(p, failed) {
 				return
 			}
 		}

@@ -262,14 +262,15 @@ func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.
 	return func(yield func(plan.Item, error) bool) {
 		for chunk := range chunks(keys, cmp.Or(a.s.Page, 100)) {
 			var items []plan.Item
+			var failed error
 			a.request(func() {
-				for it := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) { // without errors
-					items = append(items, it)
+				for it, err := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) {
+					items, failed = append(items, it), err
 				}
 			})
 			for _, it := range items {
 				a.hear(showItem(it))
-				if !yield(it, nil) {
+				if !yield(it, failed) {
 					return
 				}
 			}

@@ -1,0 +1,64 @@
+package numbered
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// Fits looks id up in the index and returns ErrInvalid if a row has a key that does not fit the settings: reads by key do not find such a row.
+// It is called before an id is considered to have no rows, or its first rows to be deleted. Each id is looked up once in a process.
+func (t Table) Fits(ctx context.Context, x plan.Executor, id annals.PersistenceID) error {
+	if t.IDs == nil || t.IDs.has(id) {
+		return nil
+	}
+	if _, err := t.Key(id, 1); err != nil {
+		return nil // such an id is read through the index
+	}
+	row, ok, err := t.First(ctx, x, Part{ID: id, To: annals.MaxSeqNr})
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := t.Misplaced(row); err != nil {
+			return err
+		}
+	}
+	t.IDs.add(id)
+	return nil
+}
+
+// Misplaced returns ErrInvalid for a row whose key does not fit the settings.
+func (t Table) Misplaced(row plan.Item) error {
+	owner, _ := plan.Text(row, t.ID)
+	id := annals.PersistenceID(owner)
+	if t.AtKey(id, row) {
+		return nil
+	}
+	key, _ := t.Key(id, t.NumberOf(row))
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the row of %s number %d has the key %s; the settings (resolvers, shard count, separator) make it %s%s",
+		t.Name, annals.Quote(owner), t.NumberOf(row), plan.QuoteKey(t.KeyOf(row)), plan.QuoteKey(key), t.Advice)}
+}
+
+// IDs is a set of ids, in bounded memory. It has their hashes.
+type IDs struct {
+	seed   maphash.Seed
+	hashes plan.Recent[uint64, struct{}]
+}
+
+// NewIDs returns an empty set.
+func NewIDs() *IDs {
+	return &IDs{maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: 1 << 16}}
+}
+
+func (s *IDs) has(id annals.PersistenceID) bool {
+	_, ok := s.hashes.Get(maphash.String(s.seed, string(id)))
+	return ok
+}
+
+func (s *IDs) add(id annals.PersistenceID) {
+	s.hashes.Change(maphash.String(s.seed, string(id)), func(struct{}, bool) (none struct{}) { return none })
+}
