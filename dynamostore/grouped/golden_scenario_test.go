@@ -45,8 +45,8 @@ type step struct {
 	Num        int64
 	Set        map[string]int64
 	// In defects.json only:
-	FromSeqNr, ToSeqNr annals.SeqNr
-	Server             json.RawMessage // the server misbehaved
+	FromSeqNr, ToSeqNr, HighestReported annals.SeqNr
+	Server                              json.RawMessage // the server misbehaved
 }
 
 type payload struct {
@@ -140,5 +140,3 @@ func (s *scenario) layout() grouped.Layout {
 	}
 	return l
 }
-
-type defect struct{ ID string }

@@ -202,7 +202,7 @@ func (s *scenario) readEvents(t *testing.T, b *bench, id annals.PersistenceID, m
 	if want := show(all, m.last()); ours != want && ours != beside[id] {
 		t.Errorf("%q: read %s, want %s", id, ours, want)
 	}
-	for _, w := range append(e.Windows, e.CurrentEvents...) {
+	for _, w := range slices.Concat(e.Windows, e.CurrentEvents) {
 		if w.Max == 0 && len(w.SeqNrs)+len(w.Envelopes) > 0 {
 			w.Max = math.MaxInt64 // a query has no limit
 		}
@@ -286,7 +286,7 @@ func TestGoldenIDs(t *testing.T) {
 			continue
 		}
 		b := newBench(t, s.layout(), s.tables...)
-		want := append(s.expected.CurrentPersistenceIDs.Query, "head-deleted", "all-deleted")
+		want := slices.Concat(s.expected.CurrentPersistenceIDs.Query, []annals.PersistenceID{"head-deleted", "all-deleted"})
 		slices.Sort(want)
 		if got := listed(t, b.Queries, "", ""); !slices.Equal(got, want) {
 			t.Errorf("%s: ids %q, want %q", s.system, got, want)

@@ -275,10 +275,10 @@ func TestGoldenOldReader(t *testing.T) {
 				if e.Journal != nil {
 					continue
 				}
-				if read, failed := readOld(byPlugin.Items(l.Journal.Table), id); failed != (e.Error != "") || !slices.Equal(read, numbersOf(e)) {
+				if read, failed := readByPlugin(byPlugin.Items(l.Journal.Table), id, "pay"); failed != (e.Error != "") || !slices.Equal(read, numbersOf(e)) {
 					t.Errorf("%q by the plugin: read %v, failed %v, want %v, %q", id, read, failed, numbersOf(e), e.Error)
 				}
-				if read, failed := readOld(w.Items(l.Journal.Table), id); failed || !slices.Equal(read, numbersOf(s.expected.PersistenceIDs[id])) {
+				if read, failed := readByPlugin(w.Items(l.Journal.Table), id, "pay"); failed || !slices.Equal(read, numbersOf(s.expected.PersistenceIDs[id])) {
 					t.Errorf("%q by the layout: read %v, failed %v", id, read, failed)
 				}
 			}
@@ -291,10 +291,11 @@ func TestGoldenOldReader(t *testing.T) {
 	}
 }
 
-// readOld returns the numbers that the reader of version 1.1.1 reads. It fails at an item without pay.
-func readOld(items []plan.Item, id annals.PersistenceID) (read []annals.SeqNr, failed bool) {
+// readByPlugin returns the numbers that a reader of the plugin finds through the marks. It fails at an item that does not have the attribute of the
+// reader's format.
+func readByPlugin(items []plan.Item, id annals.PersistenceID, attribute string) (read []annals.SeqNr, failed bool) {
 	var low, high annals.SeqNr
-	pay := map[annals.SeqNr]bool{}
+	readable := map[annals.SeqNr]bool{}
 	for _, it := range items {
 		kind, of, group := parse(plan.KeyText(it["par"]))
 		n, _ := plan.Number(it, "num")
@@ -306,11 +307,11 @@ func readOld(items []plan.Item, id annals.PersistenceID) (read []annals.SeqNr, f
 		case kind == "SL":
 			low = max(low, annals.SeqNr(seq))
 		default:
-			pay[group*100+annals.SeqNr(n)] = it["pay"] != nil
+			readable[group*100+annals.SeqNr(n)] = it[attribute] != nil
 		}
 	}
 	for n := max(low, 1); n < high+100; n++ {
-		if ok, stored := pay[n]; stored && !ok {
+		if ok, stored := readable[n]; stored && !ok {
 			return read, true
 		} else if stored {
 			read = append(read, n)
