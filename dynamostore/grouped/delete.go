@@ -21,7 +21,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 	if err != nil {
 		return err
 	}
-	last, err := j.last(ctx, id, m.high, func() (annals.SeqNr, error) { return m.low, nil })
+	last, err := j.last(ctx, id, m)
 	if err != nil || last == 0 {
 		return err
 	}

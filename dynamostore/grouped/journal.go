@@ -14,6 +14,7 @@ type journal struct {
 	index       string // of ids; "" is none
 	shards      int64
 	old         bool     // write the old format
+	gaps        bool     // numbers without events are no error
 	ahead       int      // groups that a replay reads ahead
 	others      []string // names of other journals in the table
 	known       *plan.Recent[annals.PersistenceID, known]
@@ -72,30 +73,26 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 
 // LastSeqNr is annals.Journal: the newest event in the marked group or in the groups behind it, or else what the markers say.
 func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	high, err := j.highMark(ctx, id)
+	m, err := j.marks(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	return j.last(ctx, id, high, func() (annals.SeqNr, error) { return j.lowMark(ctx, id) })
+	return j.last(ctx, id, m)
 }
 
-// last returns the last number of an entity whose highest marked group is that of high. low reads the mark of the lowest number, which is
-// needed when no event is found: a delete writes the mark before it removes the last event.
-func (j *journal) last(ctx context.Context, id annals.PersistenceID, high annals.SeqNr, low func() (annals.SeqNr, error)) (annals.SeqNr, error) {
-	last, err := j.newest(ctx, id, groupOf(high))
-	if last > 0 || err != nil {
-		return last, err
-	}
-	mark, err := low()
-	if err != nil {
-		return 0, err
-	}
-	if groupOf(mark) > groupOf(high)+1 {
-		if last, err = j.newest(ctx, id, groupOf(mark)); last > 0 || err != nil {
-			return last, err
+// last returns the last number of an entity with the marks m. A number below m.low-1 is of an event that was written, late, after it had been
+// deleted. When no event is found, the mark of the lowest number is read again: a delete writes it before it removes the last event.
+func (j *journal) last(ctx context.Context, id annals.PersistenceID, m marks) (annals.SeqNr, error) {
+	for group := groupOf(m.high); ; group = groupOf(m.low) {
+		last, err := j.newest(ctx, id, group)
+		if last > 0 || err != nil {
+			return max(last, m.low-1), err
+		}
+		low, err := j.lowMark(ctx, id)
+		if m.low = max(m.low, low); err != nil || groupOf(m.low) <= group+1 {
+			return max(m.high, m.low-1), err
 		}
 	}
-	return max(high, mark-1), nil
 }
 
 // newest returns the last number in a group and in the groups behind it, up to the first that is empty; 0 when there is none. A group can have

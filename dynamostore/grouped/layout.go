@@ -32,6 +32,10 @@ type Journal struct {
 	IDIndex string
 	// ReplayAhead is the plugin's replay-parallelism: how many groups of 100 events a replay reads ahead; 10.
 	ReplayAhead int
+	// Gaps says that numbers without events between others are no error. The plugin leaves the numbers of events unused that it could
+	// not store. They are recognised by the writer ids of the events beside them, but not where a writer of the plugin has only stored
+	// one event or batch. There a replay without Gaps is ErrCorrupt.
+	Gaps bool
 	// OtherNames are the names of other journals in the same table. Open refuses a table if some of its items are of journals
 	// with other names, and none is of a journal with Name.
 	OtherNames []string
@@ -101,7 +105,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
 	j := &journal{table: cmp.Or(c.Table, defaultTable), name: cmp.Or(c.Name, defaultName), index: c.IDIndex,
-		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, ahead: cmp.Or(c.ReplayAhead, defaultAhead), others: c.OtherNames, known: &plan.Recent[annals.PersistenceID, known]{}}
+		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, gaps: c.Gaps, ahead: cmp.Or(c.ReplayAhead, defaultAhead), others: c.OtherNames, known: &plan.Recent[annals.PersistenceID, known]{}}
 	var faults []error
 	if j.shards < 1 {
 		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.shards))

@@ -86,7 +86,7 @@ func (j *journal) repair(ctx context.Context, id annals.PersistenceID) (bool, er
 	if err != nil {
 		return false, err
 	}
-	last, err := j.last(ctx, id, m.high, func() (annals.SeqNr, error) { return m.low, nil })
+	last, err := j.last(ctx, id, m)
 	if err != nil || groupOf(last) == groupOf(m.high) {
 		return false, err
 	}

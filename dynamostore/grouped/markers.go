@@ -21,12 +21,6 @@ func (j *journal) marks(ctx context.Context, id annals.PersistenceID) (marks, er
 	return j.readMarks(ctx, j.markerKeys(id, j.high, j.low))
 }
 
-// highMark reads the markers of the highest group.
-func (j *journal) highMark(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	m, err := j.readMarks(ctx, j.markerKeys(id, j.high))
-	return m.high, err
-}
-
 // lowMark reads the markers of the lowest number.
 func (j *journal) lowMark(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	m, err := j.readMarks(ctx, j.markerKeys(id, j.low))

@@ -41,9 +41,9 @@ func (r *recovered) Snapshots() annals.SnapshotStore {
 	return r.snapshots
 }
 
-// Replay is annals.Journal. It begins with the event in front, of the snapshot: as long as that is there, no event behind it was deleted.
+// Replay is annals.Journal. It begins with the event in front, that of the snapshot: as long as that is there, no event behind it was deleted.
 func (r *recovered) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return r.replay(ctx, replay{id: id, from: from, to: to, begin: max(from-1, 1)}, func(p *replay) {
+	return r.replay(ctx, replay{id: id, from: from, to: to, begin: max(from-1, 1), lasts: true}, func(p *replay) {
 		r.last, r.replayed = max(p.before.n, p.high, p.low-1), true
 	})
 }

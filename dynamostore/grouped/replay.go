@@ -45,6 +45,7 @@ type replay struct {
 	from, to annals.SeqNr // events to yield
 	begin    annals.SeqNr // the first number to read: from, or the one before
 	limit    int          // of stored events; 0 is none
+	lasts    bool         // at the end of the replay the marks must tell the last number of an entity without further events
 	marks
 	fresh   bool // marks.low was read after the rows that are worked on
 	batches batches
@@ -136,7 +137,7 @@ func (r *replay) emptied(ctx context.Context, before marks, err error) error {
 	case r.shown > 0:
 		return &annals.Error{Kind: annals.ErrTruncated}
 	}
-	anew := replay{j: r.j, id: r.id, from: r.from, to: r.to, begin: r.begin, limit: r.limit, yield: r.yield}
+	anew := replay{j: r.j, id: r.id, from: r.from, to: r.to, begin: r.begin, limit: r.limit, lasts: r.lasts, yield: r.yield}
 	err = anew.run(ctx)
 	*r = anew
 	return err
@@ -195,19 +196,31 @@ func (r *replay) gap(ctx context.Context, w row) error {
 	if r.low > r.shown+1 {
 		return &annals.Error{Kind: annals.ErrTruncated}
 	}
-	return r.hole(r.before, w)
+	return r.hole(ctx, r.before, w)
 }
 
-// hole returns ErrCorrupt for numbers that are missing between two rows, unless a writer of the plugin left them unused. They can be of an
-// incomplete batch of which one of the rows is the rest. A writer leaves unused the numbers of events that cannot be stored, and
-// writes on with the same writer id; each commit of this package has its own. And when only the marker of a batch was stored, the
-// next writer begins behind that marker.
-func (r *replay) hole(a, b row) error {
+// hole returns ErrCorrupt for numbers that are missing between two rows, unless a writer of the plugin has left them unused. They can be of an
+// incomplete batch of which one of the rows is the rest. When only the marker of a batch was stored, the next writer begins behind that
+// marker. And the plugin leaves the numbers of events unused that cannot be stored. Its writers have one id for many commits, while each
+// commit of this package has its own.
+func (r *replay) hole(ctx context.Context, a, b row) error {
 	from, to := max(a.n, a.last)+1, min(b.n, b.first)-1
 	_, first := owner(a.item)
 	_, second := owner(b.item)
-	if from > to || to%perGroup == 0 || first == "" || second == "" || first == second {
+	if r.j.gaps || from > to || to%perGroup == 0 || first == "" || second == "" || first == second {
 		return nil
+	}
+	for _, beside := range []struct {
+		n      annals.SeqNr
+		writer string
+	}{{a.first - 1, first}, {b.last + 1, second}} {
+		it, _, err := r.j.x.Get(ctx, plan.Get{Table: r.j.table, Key: r.j.key(r.id, beside.n)})
+		if err != nil {
+			return err
+		}
+		if _, writer := owner(it); writer == beside.writer {
+			return nil
+		}
 	}
 	return r.j.corrupt(b.item, fmt.Errorf("event %d is followed by %d", a.n, b.n))
 }
@@ -258,7 +271,7 @@ func (r *replay) end(ctx context.Context) error {
 			return nil
 		}
 	}
-	if r.shown == r.to || r.shown == 0 && r.begin == r.from {
+	if r.shown == r.to || r.shown == 0 && !r.lasts {
 		return nil
 	}
 	r.fresh = false

@@ -1,0 +1,154 @@
+package grouped
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+)
+
+// failing is an executor whose writes fail after some. A delete of many items that fails has removed every second one.
+type failing struct {
+	*plantest.Executor
+	left int
+}
+
+var errFailing = errors.New("failing")
+
+func (x *failing) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if x.left--; x.left < 0 {
+		return plan.Outcome{}, errFailing
+	}
+	return x.Executor.Write(ctx, w)
+}
+
+func (x *failing) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
+	if x.left--; x.left >= 0 {
+		return x.Executor.DeleteAll(ctx, table, keys)
+	}
+	for i := 0; i < len(keys); i += 2 {
+		if err := x.Executor.DeleteAll(ctx, table, keys[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return errFailing
+}
+
+// A delete that is interrupted after any of its writes has deleted what it should, as far as readers see, and the next delete removes what it has
+// left. The same for Purge, which must be repeated.
+func TestInterruptedDeletes(t *testing.T) {
+	t.Parallel()
+	const events = 320
+	full, j := filled(t, events, 40)
+	for _, to := range []annals.SeqNr{150, 199, 200, events, annals.MaxSeqNr} {
+		for writes := 0; ; writes++ {
+			x := &failing{full.Clone(), writes}
+			err := onto(j, x).DeleteTo(t.Context(), entityID, to)
+			if err == nil && writes > 0 {
+				break
+			}
+			if err == nil || !errors.Is(err, errFailing) {
+				t.Fatalf("delete to %d, %d writes: %v", to, writes, err)
+			}
+			whole := onto(j, x.Executor)
+			if last, err := whole.LastSeqNr(t.Context(), entityID); last != events || err != nil {
+				t.Errorf("delete to %d interrupted after %d writes: the last number is %d, %v", to, writes, last, err)
+			}
+			first := min(to, events) + 1
+			if writes == 0 {
+				first = 1 // not even the mark was set
+			}
+			shown(t, whole, first, events)
+			if err := whole.DeleteTo(t.Context(), entityID, min(to, 210)); err != nil {
+				t.Errorf("delete to %d, resumed after %d writes: %v", to, writes, err)
+			}
+			found, err := whole.list(t.Context(), entityID)
+			if want := max(first-1, min(to, 210)); err != nil || len(found.Numbers) != int(events-want) || want < events && found.Numbers[0] != want+1 {
+				t.Errorf("delete to %d, resumed after %d writes, has left %v, %v", to, writes, found, err)
+			}
+		}
+	}
+	for writes := 0; ; writes++ {
+		x := &failing{full.Clone(), writes}
+		if err := onto(j, x).purge(t.Context(), entityID); err == nil {
+			break
+		} else if !errors.Is(err, errFailing) {
+			t.Fatal(err)
+		}
+		if err := onto(j, x.Executor).purge(t.Context(), entityID); err != nil || len(x.Items(journalTable)) != 0 {
+			t.Errorf("purge, repeated after %d writes, has left %d items, %v", writes, len(x.Items(journalTable)), err)
+		}
+	}
+}
+
+// filled returns tables with events in batches of a size, and a journal with few markers.
+func filled(t *testing.T, events annals.SeqNr, size int) (*plantest.Executor, *journal) {
+	t.Helper()
+	offer, err := three.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := plantest.New(offer.Tables)
+	j := offer.On(x).Journal.(*journal)
+	for after := annals.SeqNr(0); after < events; after += annals.SeqNr(size) {
+		c := annals.Commit{ID: entityID, After: after, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, size)}
+		if _, err := j.Append(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x, j
+}
+
+// onto returns a journal of another process, with other tables.
+func onto(j *journal, x plan.Executor) *journal {
+	other := *j
+	other.x, other.known = x, &plan.Recent[annals.PersistenceID, known]{}
+	return &other
+}
+
+// shown checks that a replay yields the events first … last and no others.
+func shown(t *testing.T, j *journal, first, last annals.SeqNr) {
+	t.Helper()
+	next := first
+	for e, err := range j.Replay(t.Context(), entityID, 1, annals.MaxSeqNr) {
+		if err != nil || e.SeqNr != next {
+			t.Fatalf("event %d, %v, want %d", e.SeqNr, err, next)
+		}
+		next++
+	}
+	if next != last+1 {
+		t.Errorf("the events end before %d, want up to %d", next, last)
+	}
+}
+
+// A limit counts stored events before incomplete batches are left out, and a batch that it cuts is left out.
+func TestReplayLimit(t *testing.T) {
+	t.Parallel()
+	x, j := filled(t, 3, 1)
+	if _, err := j.Append(t.Context(), annals.Commit{ID: entityID, After: 3, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	s := runner{plan.Contracts{Journal: j}, x}
+	for limit, want := range map[int]string{-1: "[]", 0: "[]", 1: "[1]", 3: "[1 2 3]", 4: "[1 2 3]", 5: "[1 2 3 4 5]", 9: "[1 2 3 4 5]"} {
+		var got []annals.SeqNr
+		for e, err := range ReplayLimit(t.Context(), s, entityID, 0, annals.MaxSeqNr, limit) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e.SeqNr)
+		}
+		if fmt.Sprint(got) != want && (want != "[]" || got != nil) {
+			t.Errorf("limit %d: %v, want %s", limit, got, want)
+		}
+	}
+	for _, err := range ReplayLimit(t.Context(), runner{}, entityID, 1, 2, 1) {
+		if !annals.IsUnsupported(err) {
+			t.Errorf("another layout: %v", err)
+		}
+	}
+}
