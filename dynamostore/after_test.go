@@ -17,6 +17,7 @@ func TestAfterAboveTheLast(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]func() dynamostore.Layout{
 		"commit":            newCommit,
+		"grouped":           newGrouped(false),
 		"sharded by id":     newSharded(sharded.Journal{}, false),
 		"sharded by number": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 3}, false),
 	} {

@@ -3,8 +3,8 @@
 //	client, err := dynamostore.NewClient(ctx, dynamostore.ClientOptions{})
 //	store, err := dynamostore.Open(ctx, client, commit.Layout{}, dynamostore.Options{CreateTables: true})
 //
-// A layout decides how records become items. Package commit is the layout for new tables. Package sharded is the layout of the tables of
-// the j5ik2o Akka plugin.
+// A layout decides how records become items. Package commit is the layout for new tables. Package grouped is the layout of the tables of
+// the Akka 1.x and Pekko plugins, package sharded that of the tables of the j5ik2o Akka plugin.
 //
 // The commit layout answers queries across entities if its table has an index:
 //

@@ -21,6 +21,7 @@ func TestHealthCheckChangesNothing(t *testing.T) {
 	for name, layout := range map[string]dynamostore.Layout{
 		"commit":                     newCommit(),
 		"commit with an index":       newIndexed(),
+		"grouped":                    newGrouped(false)(),
 		"sharded":                    newSharded(sharded.Journal{}, true)(),
 		"sharded, a number as a key": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true)(),
 		"sharded, states alone": sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
 )
@@ -54,7 +55,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "attempts", &o.Attempts)
 	s.store = o
 	layout := commitFromURL
-	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL})
+	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL})
 	s.layout = layout(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -134,6 +135,29 @@ func shardedFromURL(p *storeurl.Parameters) Layout {
 	p.Text("state.columns.ordering", &d.Columns.Ordering)
 	p.Text("state.columns.tags", &d.Columns.Tags)
 	p.Text("state.columns.deleted", &d.Columns.Deleted)
+	return l
+}
+
+func groupedFromURL(p *storeurl.Parameters) Layout {
+	l := grouped.Layout{}
+	j := &l.Journal
+	p.Text("journal", &j.Table)
+	p.Flag("journal.off", &j.Off)
+	p.Text("journal.name", &j.Name)
+	storeurl.Number(p, "journal.sequence_shards", &j.SequenceShards)
+	p.Flag("journal.old", &j.Old)
+	p.Text("journal.id_index", &j.IDIndex)
+	storeurl.Number(p, "journal.replay_ahead", &j.ReplayAhead)
+	p.Flag("journal.gaps", &j.Gaps)
+	p.List("journal.other_names", &j.OtherNames)
+
+	s := &l.Snapshot
+	p.Text("snapshot", &s.Table)
+	p.Flag("snapshot.off", &s.Off)
+	p.Text("snapshot.name", &s.Name)
+	p.Text("snapshot.index", &s.Index)
+	p.Flag("snapshot.old", &s.Old)
+	p.Flag("snapshot.by_time", &s.ByTime)
 	return l
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestURLParameters(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "sharded"} {
+	for _, layout := range []string{"commit", "sharded", "grouped"} {
 		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
 			return dynamostore.FromURL(dynamostore.Options{}, u)
 		})
@@ -43,6 +43,7 @@ func TestOpenURL(t *testing.T) {
 		"dynamodb:?table=" + prefix,
 		"dynamodb:?index=slices&table=" + prefix + "i",
 		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
+		"dynamodb:?layout=grouped&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
 		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
 		s, err := openers.Open(t.Context(), u+"&create=true"+server)
@@ -55,7 +56,7 @@ func TestOpenURL(t *testing.T) {
 		if _, err := s.Query().Newest(t.Context(), annals.Filter{}); errors.Is(err, annals.ErrUnsupported) == strings.Contains(u, "index=") {
 			t.Errorf("%s: %v", u, err)
 		}
-		if c := s.Capabilities(); c.States == strings.Contains(u, "state.off") || c.Snapshots == strings.Contains(u, "snapshot.off") {
+		if c := s.Capabilities(); c.States == (strings.Contains(u, "state.off") || strings.Contains(u, "grouped")) || c.Snapshots == strings.Contains(u, "snapshot.off") {
 			t.Errorf("%s: %+v", u, c)
 		}
 		if err := s.Close(); err != nil {

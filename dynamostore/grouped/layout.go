@@ -97,7 +97,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 		if !l.Snapshot.Off {
 			r.snapshots = &s
 		}
-		return plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}, Recoverer: r}
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}, Recoverer: r}
+		if l.Journal.Off {
+			c.Journal = nil // functions of the layout are unsupported
+		}
+		return c
 	}
 	return offer, nil
 }
