@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -290,7 +291,10 @@ func (e *Executor) print(format string, args ...any) {
 
 func (m *memory) place(key plan.Item) (int, bool) {
 	return slices.BinarySearchFunc(m.items, key, func(a, b plan.Item) int {
-		return cmp.Or(compare(a[m.Hash.Name], b[m.Hash.Name]), compare(a[m.Range.Name], b[m.Range.Name]))
+		if by := compare(a[m.Hash.Name], b[m.Hash.Name]); by != 0 {
+			return by
+		}
+		return compare(a[m.Range.Name], b[m.Range.Name])
 	})
 }
 
@@ -330,9 +334,10 @@ func (m *memory) apply(op plan.Op, stands plan.Item) {
 
 func (m *memory) query(q plan.Query) (found []plan.Item) {
 	hash, sort := m.Keys(q.Index)
+	partition := hash.Value(q.Hash)
 	for _, it := range m.items {
 		at := it[sort.Name]
-		if it[hash.Name] == nil || compare(it[hash.Name], hash.Value(q.Hash)) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
+		if it[hash.Name] == nil || compare(it[hash.Name], partition) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
 			continue
 		}
 		if holds(q.Filter, q.Names, q.Values, it) {
@@ -363,6 +368,11 @@ func projected(it plan.Item, fields []string) plan.Item {
 func compare(a, b types.AttributeValue) int {
 	if x, ok := a.(*types.AttributeValueMemberN); ok {
 		if y, ok := b.(*types.AttributeValueMemberN); ok {
+			if n, err := strconv.ParseInt(x.Value, 10, 64); err == nil {
+				if m, err := strconv.ParseInt(y.Value, 10, 64); err == nil {
+					return cmp.Compare(n, m)
+				}
+			}
 			n, _ := new(big.Rat).SetString(x.Value)
 			m, _ := new(big.Rat).SetString(y.Value)
 			return n.Cmp(m)
