@@ -87,11 +87,10 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 // parse returns the kind of an item and the id in its key. The id is "" for an item of another journal.
 func (q ids) parse(it plan.Item) (kind string, id annals.PersistenceID) {
 	par, _ := plan.Text(it, attrPar)
-	number, _ := plan.Number(it, attrNum)
 	rest, ours := strings.CutPrefix(par, q.name)
 	if end := strings.LastIndexByte(rest, '-'); ours && end > 0 {
 		for _, kind := range kinds {
-			if id, ok := strings.CutPrefix(rest[:end], kind); ok && (kind == kindEvents || number == 0) {
+			if id, ok := strings.CutPrefix(rest[:end], kind); ok {
 				return kind, annals.PersistenceID(id)
 			}
 		}
