@@ -38,17 +38,24 @@ func (d document[T]) save(ctx context.Context, s annals.Store, after annals.SeqN
 	return err
 }
 
-// change loads the document, applies fn and saves it, again while another process saves first or an answer is lost. So fn may be called
-// several times, also on a value that it has changed before. An error of fn is returned, and nothing is saved.
+// changeOnce loads the document, applies fn and saves it. ErrConflict when another process saved at the same time. An error of fn is returned, and
+// nothing is saved.
+func (d document[T]) changeOnce(ctx context.Context, s annals.Store, fn func(v *T) error) error {
+	v, revision, err := d.load(ctx, s)
+	if err == nil {
+		err = fn(&v)
+	}
+	if err != nil {
+		return err
+	}
+	return d.save(ctx, s, revision, v)
+}
+
+// change is changeOnce, again while another process saves first or an answer is lost. So fn may be called several times, also on a value
+// that it has changed before. It must not return ErrConflict or ErrUnknown.
 func (d document[T]) change(ctx context.Context, s annals.Store, fn func(v *T) error) error {
 	for try := 0; ; try++ {
-		v, revision, err := d.load(ctx, s)
-		if err == nil {
-			if err = fn(&v); err != nil {
-				return err
-			}
-			err = d.save(ctx, s, revision, v)
-		}
+		err := d.changeOnce(ctx, s, fn)
 		if !errors.Is(err, annals.ErrConflict) && !errors.Is(err, annals.ErrUnknown) {
 			return err
 		}

@@ -100,18 +100,12 @@ func (w *worker) park(ctx context.Context, e annals.Event, cause error, passed [
 // changeParked changes the parked entities of the projection, in a transaction or directly. ErrConflict when another worker or Control has
 // changed them at the same time.
 func (w *worker) changeParked(ctx context.Context, in annals.Store, change func(parkedEntities) error) error {
-	document := parkedOf(w.r.name)
-	p, revision, err := document.load(ctx, in)
-	if err != nil {
-		return err
-	}
-	if p == nil {
-		p = parkedEntities{}
-	}
-	if err := change(p); err != nil {
-		return err
-	}
-	return document.save(ctx, in, revision, p)
+	return parkedOf(w.r.name).changeOnce(ctx, in, func(p *parkedEntities) error {
+		if *p == nil {
+			*p = parkedEntities{}
+		}
+		return change(*p)
+	})
 }
 
 // carryOut carries out the orders of Control for the slices of the worker.
