@@ -45,7 +45,7 @@ var rules = []struct {
 	{pkg: "driver", may: "root internal/bound internal/panics"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
@@ -59,7 +59,7 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
-	{pkg: "internal/progress", may: "root"}, // for hosts and projections
+	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores

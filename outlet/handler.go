@@ -5,6 +5,8 @@
 // the same UUID. The messages of an entity are published in the order of their numbers, where a repeat begins again with an earlier
 // number. The persistence id is the ordering key: a broker with partitions keeps the order only when the publisher is given OrderingKey.
 //
+// Durable states (projection.Source.States) are published as events are. The message of a deleted state has no payload, and serializer id 0.
+//
 // Package outlet is a module of its own, so that programs without a broker do not depend on Watermill.
 package outlet
 

@@ -100,6 +100,48 @@ func TestBrokerFailsNowAndThen(t *testing.T) {
 	})
 }
 
+// Durable states are published: the newest of each entity, and one that was deleted without a payload.
+func TestPublishesStates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, b := memstore.New(), &broker{}
+		publish, err := outlet.Handler(b, func(projection.Envelope[annals.Payload]) string { return "orders" }, outlet.Options[annals.Payload]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := projection.Source[annals.Payload]{Store: s, Type: "Order", Codec: outlet.AsStored, States: true}
+		r, err := projection.AtLeastOnceGrouped("orders", source, s, publish, projection.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := annals.StateWrite{ID: "Order|1", Payload: placed.Payload}
+		for w.After = range annals.SeqNr(2) {
+			if _, err := s.States().Put(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := r.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if w.After++; w.After == 2 {
+				if _, err := s.States().Delete(t.Context(), w); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := len(b.messages["orders"]); n != 2 {
+			t.Fatalf("%d messages, want 2", n)
+		}
+		for i, want := range []annals.Payload{placed.Payload, {}} {
+			e, err := outlet.Event(b.messages["orders"][i])
+			if err != nil || e.SeqNr != annals.SeqNr(i+2) || e.SerializerID != want.SerializerID || string(e.Data) != string(want.Data) {
+				t.Errorf("message %d: %+v, error %v", i, e, err)
+			}
+		}
+	})
+}
+
 // A process that ends between publishing and saving publishes again what it has not saved, with the same UUIDs.
 func TestCrashBeforeSave(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -61,7 +61,7 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 	var o outcome
 	if v.tx != nil {
 		o, err = v.s.writeState(ctx, v.tx.tx, p)
-		v.tx.changed(err == nil && o.err == nil && !internal(p.ID))
+		v.tx.changed(err == nil && o.err == nil && !progress.Internal(p.ID))
 	} else {
 		o, err = v.s.resolveState(ctx, p)
 	}
@@ -115,15 +115,12 @@ func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
 	}
 	defer conn.Release()
 	o, err := s.writeState(ctx, conn, p)
-	if err == nil && o.err == nil && !o.receipt.Repeated && !internal(p.ID) {
+	// Projections do not follow their own states: a signal would make all followers look at the store every few seconds.
+	if err == nil && o.err == nil && !o.receipt.Repeated && !progress.Internal(p.ID) {
 		s.wrote()
 	}
 	return o, err
 }
-
-// internal reports whether id is of a state of package projection. A runner writes one every few seconds, and no feed
-// follows them: a signal would make all followers look at the store.
-func internal(id annals.PersistenceID) bool { return strings.HasPrefix(id.Type(), "annals.") }
 
 // writeState writes p, or says why it cannot be written.
 func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outcome, error) {
