@@ -17,8 +17,9 @@ const table = "events"
 type bench struct {
 	*testing.T
 	plan.Contracts
-	offer plan.Offer
-	x     *plantest.Executor
+	layout hashkey.Layout
+	offer  plan.Offer
+	x      *plantest.Executor
 }
 
 func newBench(t *testing.T, l hashkey.Layout) bench {
@@ -29,7 +30,7 @@ func newBench(t *testing.T, l hashkey.Layout) bench {
 		t.Fatal(err)
 	}
 	x := plantest.New(offer.Tables)
-	return bench{t, offer.On(x), offer, x}
+	return bench{t, offer.On(x), l, offer, x}
 }
 
 // Execute implements hashkey.Store.
