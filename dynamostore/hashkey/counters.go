@@ -34,7 +34,7 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 		for _, it := range found {
 			event = event || it[payloadName] != nil
 			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
-				return counted, last, nil // written since the counters were read
+				return annals.SeqNr(n), annals.SeqNr(n), nil // written since the counters were read
 			}
 		}
 		if !event {
