@@ -189,6 +189,37 @@ func (inside) Capabilities() annals.Capabilities {
 	return annals.Capabilities{Events: true, Metadata: true}
 }
 
+// skipping is a Driver that has abilities, with or without the claims.
+type skipping struct {
+	*backend
+	annals.StateSkipper
+	annals.Skipper
+	caps annals.Capabilities
+}
+
+func (s skipping) Capabilities() annals.Capabilities { return s.caps }
+
+type skips struct{}
+
+func (skips) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr) error      { return nil }
+func (skips) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
+
+// An ability that is not claimed is ErrUnsupported, although the Driver has its method.
+func TestUnclaimedAbilities(t *testing.T) {
+	t.Parallel()
+	for _, c := range []annals.Capabilities{
+		{Events: true, States: true}, {Events: true, States: true, Skips: true}, {Events: true, States: true, SkipsStates: true},
+	} {
+		s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c}, driver.Options{})}
+		if err := s.SkipTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.Skips {
+			t.Errorf("%+v: skip: %v", c, err)
+		}
+		if err := s.SkipStateTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.SkipsStates {
+			t.Errorf("%+v: skip state: %v", c, err)
+		}
+	}
+}
+
 // Without Times a receipt has no time, whatever the Driver says.
 func TestReceiptWithoutTimes(t *testing.T) {
 	t.Parallel()

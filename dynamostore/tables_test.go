@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -52,6 +53,8 @@ func TestSchema(t *testing.T) {
 		"sharded by numbers":           {journal(sharded.Journal{SortKey: sharded.BySeqNr, Columns: sharded.JournalColumns{SequenceNr: "%{number} <&>"}}), dynamostore.Options{}, 1},
 		"sharded with names of others": {journal(sharded.Journal{Columns: sharded.JournalColumns{PartitionKey: "${key}"}}), dynamostore.Options{}, 1},
 		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
+		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
+		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,6 +84,11 @@ func TestSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+func groupedTables(index string) grouped.Layout {
+	prefix := "g" + rand.Text()
+	return grouped.Layout{Journal: grouped.Journal{Table: prefix + "j", IDIndex: index}, Snapshot: grouped.Snapshot{Table: prefix + "s"}}
 }
 
 // Names of resources have no characters that a tool refuses, and are different.
@@ -182,6 +190,9 @@ func fromTerraform(t *testing.T, text string) (tables dynamostore.Tables) {
 	}
 	decode(t, text, &config)
 	literal := func(s string) *string {
+		if rest := strings.NewReplacer("$${", "", "%%{", "").Replace(s); strings.Contains(rest, "${") || strings.Contains(rest, "%{") {
+			t.Errorf("%q has an expression", s)
+		}
 		s = strings.NewReplacer("$${", "${", "%%{", "%{").Replace(s)
 		return &s
 	}

@@ -269,7 +269,7 @@ func TestIDs(t *testing.T) {
 		if !slices.Equal(got, []annals.PersistenceID{"T|a", "T|b", "T|c"}) {
 			t.Errorf("current: %v", got)
 		}
-		for _, err := range query.IDs(t.Context(), noIDs{s}, "T", query.Options{}) {
+		for _, err := range query.IDs(t.Context(), noIDs{s}, "T", query.Options{Current: true}) {
 			if e := (*annals.Error)(nil); !errors.As(err, &e) || e.Op != "follow ids" || e.Kind != annals.ErrUnsupported {
 				t.Errorf("a store without IDQueries: %v", err)
 			}
