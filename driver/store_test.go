@@ -189,7 +189,7 @@ func (inside) Capabilities() annals.Capabilities {
 	return annals.Capabilities{Events: true, Metadata: true}
 }
 
-// skipping is a Driver that has abilities, with or without the claims.
+// skipping is a Driver that has abilities and lists ids, with or without the claims.
 type skipping struct {
 	*backend
 	annals.StateSkipper
@@ -199,16 +199,24 @@ type skipping struct {
 
 func (s skipping) Capabilities() annals.Capabilities { return s.caps }
 
+func (skipping) Query() annals.Query { return ids{} }
+
+type ids struct{ annals.Query }
+
+func (ids) IDs(context.Context, string, annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) { yield("A|1", nil) }
+}
+
 type skips struct{}
 
 func (skips) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr) error      { return nil }
 func (skips) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
 
-// An ability that is not claimed is ErrUnsupported, although the Driver has its method.
+// What is not claimed is ErrUnsupported, although the Driver has the method.
 func TestUnclaimedAbilities(t *testing.T) {
 	t.Parallel()
 	for _, c := range []annals.Capabilities{
-		{Events: true, States: true}, {Events: true, States: true, Skips: true}, {Events: true, States: true, SkipsStates: true},
+		{Events: true, States: true, EventQueries: true, StateQueries: true}, {Skips: true}, {SkipsStates: true}, {IDQueries: true},
 	} {
 		s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c}, driver.Options{})}
 		if err := s.SkipTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.Skips {
@@ -216,6 +224,11 @@ func TestUnclaimedAbilities(t *testing.T) {
 		}
 		if err := s.SkipStateTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.SkipsStates {
 			t.Errorf("%+v: skip state: %v", c, err)
+		}
+		for _, err := range s.Query().IDs(t.Context(), "", "") {
+			if errors.Is(err, annals.ErrUnsupported) == c.IDQueries {
+				t.Errorf("%+v: ids: %v", c, err)
+			}
 		}
 	}
 }
