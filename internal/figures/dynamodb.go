@@ -111,13 +111,17 @@ func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
 		b.proxy = dynamo.NewFaultProxy(endpoint)
 		endpoint = b.proxy.Endpoint
 	}
-	b.client, err = dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: 128,
-		Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")})
+	b.client, err = dynamostore.NewClient(ctx, clientOptions(endpoint, 128))
 	if err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
+}
+
+func clientOptions(endpoint string, connections int) dynamostore.ClientOptions {
+	return dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: connections,
+		Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")}
 }
 
 func (b *dynamoBench) close() {

@@ -5,6 +5,7 @@ import "slices"
 // groups are the figures of the project, one function for each part.
 var groups = []func() []Figure{
 	dynamodbFigures,
+	akkaFigures,
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,

@@ -1,0 +1,401 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// akkaFigures compare the layouts of the Akka and Pekko plugins with direct use of the SDK.
+func akkaFigures() []Figure {
+	return []Figure{
+		{
+			Name:  "grouped-replay",
+			About: "time to read the groups of 10,000 events one after the other with the SDK by hand, divided by that of their replay, with 5 ms a request",
+			Goal:  AtLeast(6),
+			Run: func(ctx context.Context) (float64, error) {
+				return readFigure(ctx, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, 99, groupsByHand)
+			},
+		},
+		{
+			Name:  "hashkey-replay",
+			About: "time to read the counters and 10,000 events, 100 items at a time, with the SDK by hand, divided by that of their replay, with 5 ms a request",
+			Goal:  AtLeast(6),
+			Run: func(ctx context.Context) (float64, error) {
+				return readFigure(ctx, hashkey.Layout{Table: "figures"}, 50, keysByHand)
+			},
+		},
+		{
+			Name:  "grouped-append-cpu",
+			About: "processor time of appends, divided by that of the same requests with the SDK by hand",
+			Goal:  AtMost(1.15),
+			Run:   groupedAppendFigure,
+		},
+		{
+			Name:  "grouped-throughput-50",
+			About: "requests a second of appends on 50 connections to a server that stores nothing, divided by that of the same requests with the SDK by hand",
+			Goal:  AtLeast(0.9),
+			Run:   groupedThroughputFigure,
+		},
+	}
+}
+
+// readFigure alternates between a replay of 10,000 events and a read by hand, which yields the data of the same events.
+func readFigure(ctx context.Context, layout dynamostore.Layout, batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	f := newFront(b.server.Endpoint)
+	defer f.server.Close()
+	client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, 128))
+	if err != nil {
+		return 0, err
+	}
+	store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	const id, count, turns = "Figure|replayed", 10_000, 10
+	payload := figurePayload
+	payload.Data = payload.Data[:40] // the requests are measured, not the decoding of the answers
+	for n := 0; n < count; n += batch {
+		events := make([]annals.NewEvent, min(batch, count-n))
+		for i := range events {
+			events[i].Payload = payload
+		}
+		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: events}); err != nil {
+			return 0, err
+		}
+	}
+	f.delay.Store(int64(5 * time.Millisecond))
+	ours, theirs := time.Hour, time.Hour // the shortest times: others may use the machine
+	for turn := range turns + 1 {
+		begun, n, sum := time.Now(), 0, 0
+		for e, err := range store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+			if err != nil {
+				return 0, err
+			}
+			n, sum = n+1, sum+len(e.Data)
+		}
+		mine := time.Since(begun)
+		begun = time.Now()
+		m, sum2 := 0, 0
+		for data, err := range byHand(ctx, client, id) {
+			if err != nil {
+				return 0, err
+			}
+			m, sum2 = m+1, sum2+len(data)
+		}
+		handTook := time.Since(begun)
+		if n != count || m != count || sum != sum2 {
+			return 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
+		}
+		if turn > 0 { // the first makes the server's answers known
+			ours, theirs = min(ours, mine), min(theirs, handTook)
+		}
+	}
+	return theirs.Seconds() / ours.Seconds(), nil
+}
+
+// groupsByHand queries the groups of id one after the other, up to the first that is empty, and decodes their events.
+func groupsByHand(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for group := 0; ; group++ {
+			in := &dynamodb.QueryInput{TableName: aws.String("akka-persistence"), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("par = :par"),
+				ExpressionAttributeValues: map[string]types.AttributeValue{":par": text("journal-P-" + id + "-" + strconv.Itoa(group))}}
+			found := 0
+			for pages := dynamodb.NewQueryPaginator(c, in); pages.HasMorePages(); {
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				for _, it := range page.Items {
+					if found++; !yield(it["event"].(*types.AttributeValueMemberB).Value, nil) {
+						return
+					}
+				}
+			}
+			if found == 0 {
+				return
+			}
+		}
+	}
+}
+
+// keysByHand reads the counters of id and then its events, 100 at a time, and decodes them.
+func keysByHand(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error] {
+	read := func(kind string, from, to int) (map[string]map[string]types.AttributeValue, error) {
+		left := map[string]types.KeysAndAttributes{"figures": {ConsistentRead: aws.Bool(true)}}
+		for n := from; n < to; n++ {
+			keys := left["figures"]
+			keys.Keys = append(keys.Keys, map[string]types.AttributeValue{"key": text("journal-" + kind + "-" + id + "-" + strconv.Itoa(n))})
+			left["figures"] = keys
+		}
+		found := map[string]map[string]types.AttributeValue{}
+		for len(left) > 0 {
+			out, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: left})
+			if err != nil {
+				return nil, err
+			}
+			for _, it := range out.Responses["figures"] {
+				found[it["key"].(*types.AttributeValueMemberS).Value] = it
+			}
+			left = out.UnprocessedKeys
+		}
+		return found, nil
+	}
+	return func(yield func([]byte, error) bool) {
+		last := 0
+		for shard := 0; shard < 1000; shard += 100 {
+			found, err := read("SH", shard, shard+100)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range found {
+				n, _ := strconv.Atoi(it["sequenceNr"].(*types.AttributeValueMemberN).Value)
+				last = max(last, n)
+			}
+		}
+		for from := 1; from <= last; from += 100 {
+			found, err := read("P", from, min(from+100, last+1))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for n := from; n < from+100 && n <= last; n++ {
+				r, err := akkawire.ParseRecord(found["journal-P-"+id+"-"+strconv.Itoa(n)]["payload"].(*types.AttributeValueMemberB).Value)
+				if !yield(r.Payload.Data, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// groupedAppendFigure alternates between appends and the same requests by hand.
+func groupedAppendFigure(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	store, err := dynamostore.Open(ctx, b.client, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	var ours, theirs float64
+	const turns, each = 40, 120 // more than a group
+	for turn := range turns + 1 {
+		id := annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%06d", turn))
+		before := processorTime()
+		for n := range annals.SeqNr(each) {
+			if err := appendOne(ctx, store, id, n); err != nil {
+				return 0, err
+			}
+		}
+		middle := processorTime()
+		for n := range each {
+			if err := groupedByHand(ctx, b.client, fmt.Sprintf("Figure|hand-%06d", turn), n+1); err != nil {
+				return 0, err
+			}
+		}
+		if turn > 0 { // the first warms up
+			ours, theirs = ours+middle-before, theirs+processorTime()-middle
+		}
+	}
+	return ours / theirs, nil
+}
+
+func appendOne(ctx context.Context, s annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
+	_, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: figurePayload}}})
+	return err
+}
+
+// groupedByHand puts event n of id, with the marker of its group if it is the first of the group.
+func groupedByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error {
+	condition, names := aws.String("attribute_not_exists(#par)"), map[string]string{"#par": "par"}
+	group := n / 100
+	it := map[string]types.AttributeValue{
+		"par":             text("journal-P-" + id + "-" + strconv.Itoa(group)),
+		"num":             number(n % 100),
+		"persistence_id":  text(id),
+		"seq":             number(n),
+		"event":           &types.AttributeValueMemberB{Value: figurePayload.Data},
+		"ev_ser_id":       number(int(figurePayload.SerializerID)),
+		"ev_ser_manifest": text(figurePayload.Manifest),
+		"writer_uuid":     text(annals.NewWriteID().String()),
+	}
+	if n%100 != 0 {
+		_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("akka-persistence"), Item: it, ConditionExpression: condition, ExpressionAttributeNames: names,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld})
+		return err
+	}
+	mark := &types.Put{TableName: aws.String("akka-persistence"), ConditionExpression: aws.String("attribute_not_exists(#par) OR #seq <= :seq"),
+		ExpressionAttributeNames: map[string]string{"#par": "par", "#seq": "seq"}, ExpressionAttributeValues: map[string]types.AttributeValue{":seq": number(n)},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		Item:                                map[string]types.AttributeValue{"par": text("journal-SH-" + id + "-" + strconv.Itoa(group%10)), "num": number(0), "seq": number(n)}}
+	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Put: &types.Put{TableName: aws.String("akka-persistence"), Item: it, ConditionExpression: condition, ExpressionAttributeNames: names,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}}, {Put: mark}}})
+	return err
+}
+
+// groupedThroughputFigure alternates between appends of 50 entities at a time and the same requests by hand.
+func groupedThroughputFigure(ctx context.Context) (float64, error) {
+	b, err := openDynamo(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	f := newFront(b.server.Endpoint)
+	defer f.server.Close()
+	const connections, turns = 50, 6
+	client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, connections))
+	if err != nil {
+		return 0, err
+	}
+	store, err := dynamostore.Open(ctx, client, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = store.Close() }()
+	f.null.Store(true)
+	// rate returns the requests a second of workers that each do n = 1, 2, …
+	rate := func(do func(worker, n int) error) (float64, error) {
+		ended, stop := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer stop()
+		before, begun := f.requests.Load(), time.Now()
+		var workers sync.WaitGroup
+		errs := make([]error, connections)
+		for w := range errs {
+			workers.Go(func() {
+				for n := 1; ended.Err() == nil && errs[w] == nil; n++ {
+					errs[w] = do(w, n)
+				}
+			})
+		}
+		workers.Wait()
+		return float64(f.requests.Load()-before) / time.Since(begun).Seconds(), errors.Join(errs...)
+	}
+	var ours, theirs float64
+	for turn := range turns + 1 {
+		mine, err := rate(func(worker, n int) error {
+			return appendOne(ctx, store, annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%d-%d", turn, worker)), annals.SeqNr(n-1))
+		})
+		if err != nil {
+			return 0, err
+		}
+		hand, err := rate(func(worker, n int) error {
+			return groupedByHand(ctx, client, fmt.Sprintf("Figure|hand-%d-%d", turn, worker), n)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if turn > 0 {
+			ours, theirs = ours+mine, theirs+hand
+		}
+	}
+	fmt.Fprintf(os.Stderr, "grouped-throughput-50: %.0f requests a second, %.0f by hand; the plugin's documentation says 5,000 for 50 connections\n", ours/turns, theirs/turns)
+	return ours / theirs, nil
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func number(n int) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.Itoa(n)}
+}
+
+// front is a server in front of another one. It answers writes itself, without storing anything, while null is set. While delay is set, it takes
+// that long for each read, and answers as the other server has answered the same read before, so that only the client's work is measured.
+type front struct {
+	server   *httptest.Server
+	target   string
+	client   *http.Client
+	null     atomic.Bool
+	delay    atomic.Int64
+	requests atomic.Int64
+	answers  sync.Map
+}
+
+func newFront(target string) *front {
+	f := &front{target: target, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	f.server = httptest.NewServer(f)
+	return f
+}
+
+// ServeHTTP is http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.requests.Add(1)
+	begun := time.Now()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	switch operation {
+	case "PutItem", "TransactWriteItems":
+		if f.null.Load() {
+			_, _ = w.Write([]byte("{}"))
+			return
+		}
+	case "Query", "BatchGetItem":
+		if delay := time.Duration(f.delay.Load()); delay > 0 {
+			known := operation + string(body)
+			answer, ok := f.answers.Load(known)
+			if !ok {
+				answer = f.pass(w, r, body)
+				f.answers.Store(known, answer)
+			}
+			time.Sleep(delay - time.Since(begun))
+			_, _ = w.Write(answer.([]byte))
+			return
+		}
+	}
+	_, _ = w.Write(f.pass(w, r, body))
+}
+
+// pass returns the answer of the other server, whose status it sets.
+func (f *front) pass(w http.ResponseWriter, r *http.Request, body []byte) []byte {
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, f.target, bytes.NewReader(body))
+	if err != nil {
+		panic(err) // the endpoint is no URL
+	}
+	req.Header = r.Header.Clone()
+	out, err := f.client.Do(req)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the connection is closed
+	}
+	defer func() { _ = out.Body.Close() }()
+	answer, err := io.ReadAll(out.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(out.StatusCode)
+	return answer
+}
