@@ -101,7 +101,7 @@ func TestGuides(t *testing.T) {
 		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
 		{"following-events.md", []string{"query"}, 5},
-		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 4},
+		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 5},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
 		{"../stores/dynamodb.md", []string{"dynamostore"}, 3},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},

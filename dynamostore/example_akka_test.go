@@ -5,6 +5,7 @@ import (
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
@@ -31,6 +32,14 @@ func ExampleSchema_grouped() {
 	// Output:
 	// pekko-persistence par num
 	// pekko-persistence-snapshot par seq
+}
+
+// The table of the plugin of version 0.1.
+func ExampleSchema_hashkey() {
+	layout := hashkey.Layout{Table: "persistence", JournalName: "shop", SequenceShards: 2000}
+	printTables(layout)
+	// Output:
+	// persistence key
 }
 
 // printTables prints the names and keys of tables.

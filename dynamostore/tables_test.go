@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -54,6 +55,7 @@ func TestSchema(t *testing.T) {
 		"sharded with names of others": {journal(sharded.Journal{Columns: sharded.JournalColumns{PartitionKey: "${key}"}}), dynamostore.Options{}, 1},
 		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
 		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
+		"hashkey":                      {hashkey.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
 		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
