@@ -30,6 +30,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		"commit with an index": {newIndexed, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 		"sharded by number":    {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"grouped":              {newGrouped(false), []string{"PutItem", "Query", "BatchGetItem", "TransactWriteItems"}},
+		"hashkey":              {newHashkey(false), []string{"BatchGetItem", "TransactWriteItems"}},
 		"sharded by id":        {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 // The same cases find a writer that takes every failed condition for the write of another.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
-	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit, "grouped": newGrouped(false),
+	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit, "grouped": newGrouped(false), "hashkey": newHashkey(false),
 		"sharded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
 )
@@ -55,7 +56,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "attempts", &o.Attempts)
 	s.store = o
 	layout := commitFromURL
-	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL})
+	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL})
 	s.layout = layout(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -158,6 +159,16 @@ func groupedFromURL(p *storeurl.Parameters) Layout {
 	p.Text("snapshot.index", &s.Index)
 	p.Flag("snapshot.old", &s.Old)
 	p.Flag("snapshot.by_time", &s.ByTime)
+	return l
+}
+
+func hashkeyFromURL(p *storeurl.Parameters) Layout {
+	l := hashkey.Layout{}
+	p.Text("table", &l.Table)
+	p.Text("journal_name", &l.JournalName)
+	storeurl.Number(p, "sequence_shards", &l.SequenceShards)
+	p.Flag("permanent", &l.Permanent)
+	p.List("other_names", &l.OtherNames)
 	return l
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 
 func TestURLParameters(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "sharded", "grouped"} {
+	for _, layout := range []string{"commit", "grouped", "hashkey", "sharded"} {
 		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
 			return dynamostore.FromURL(dynamostore.Options{}, u)
 		})
@@ -44,6 +45,7 @@ func TestOpenURL(t *testing.T) {
 		"dynamodb:?index=slices&table=" + prefix + "i",
 		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
 		"dynamodb:?layout=grouped&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
+		"dynamodb:?layout=hashkey&sequence_shards=20&table=" + prefix + "hash",
 		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
 		s, err := openers.Open(t.Context(), u+"&create=true"+server)
@@ -56,7 +58,10 @@ func TestOpenURL(t *testing.T) {
 		if _, err := s.Query().Newest(t.Context(), annals.Filter{}); errors.Is(err, annals.ErrUnsupported) == strings.Contains(u, "index=") {
 			t.Errorf("%s: %v", u, err)
 		}
-		if c := s.Capabilities(); c.States == (strings.Contains(u, "state.off") || strings.Contains(u, "grouped")) || c.Snapshots == strings.Contains(u, "snapshot.off") {
+		c, without := s.Capabilities(), func(part, layouts string) bool {
+			return strings.Contains(u, part+".off") || slices.ContainsFunc(strings.Fields(layouts), func(l string) bool { return strings.Contains(u, "layout="+l) })
+		}
+		if c.States == without("state", "grouped hashkey") || c.Snapshots == without("snapshot", "hashkey") {
 			t.Errorf("%s: %+v", u, c)
 		}
 		if err := s.Close(); err != nil {
