@@ -37,9 +37,9 @@ func TestGroupedGolden(t *testing.T) {
 		if ranged {
 			createRanged(t, c, l.Journal)
 		}
-		s := openGrouped(t, c, l, dynamostore.Options{CreateTables: true})
+		openGrouped(t, c, l, dynamostore.Options{CreateTables: true})
 		putAll(t, c, l.Journal.Table, tables[0].Items)
-		s = openGrouped(t, c, l, dynamostore.Options{}) // checks the items
+		s := openGrouped(t, c, l, dynamostore.Options{}) // checks the items
 		for id, e := range want.PersistenceIDs {
 			last, err := s.Journal().LastSeqNr(ctx, id)
 			if got := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); err != nil || last != e.Highest || got != len(e.Events) {

@@ -74,8 +74,27 @@ func TestIDs(t *testing.T) {
 	if got := listed(t, c.Queries, "Cart", "Cart|0"); !slices.Equal(got, all[2:3]) {
 		t.Errorf("ids of type Cart after Cart|0: %q", got)
 	}
-	for range c.Queries.IDs(t.Context(), "", "") {
-		break
+}
+
+// Q-P1, Q-P2: the ids of the plugin's own test, whose events begin with number 0, all of them and those after an id.
+func TestIDsOfTheSuite(t *testing.T) {
+	t.Parallel()
+	c, x := offered(t, indexed, nil)
+	var all []annals.PersistenceID
+	for i := range 201 {
+		id := fmt.Sprintf("CurrentPersistenceIds_%04d", i)
+		for n := range int64(6) {
+			it := event("journal", id, n)
+			it["idx"], it["cnt"] = plan.N(n), plan.N(5)
+			put(t, x, journalTable, it)
+		}
+		all = append(all, annals.PersistenceID(id))
+	}
+	if got := listed(t, c.Queries, "", ""); !slices.Equal(got, all) {
+		t.Errorf("%d ids, want %d", len(got), len(all))
+	}
+	if got := listed(t, c.Queries, "", all[19]); !slices.Equal(got, all[20:]) {
+		t.Errorf("%d ids after %q, want %d", len(got), all[19], len(all)-20)
 	}
 }
 
