@@ -49,3 +49,29 @@ func TestTransactionIsNotSentLate(t *testing.T) {
 		}
 	})
 }
+
+// reusing is a client whose first transaction gets no answer, and which then says that the token was used with another request.
+type reusing struct {
+	Client
+	tokens []string
+}
+
+func (c *reusing) TransactWriteItems(_ context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	if c.tokens = append(c.tokens, *in.ClientRequestToken); len(c.tokens) == 1 {
+		return nil, errors.New("no answer")
+	}
+	return nil, &types.IdempotentParameterMismatchException{}
+}
+
+// A write whose token was used with another request is not stored, even if an answer to it was lost.
+func TestReusedTokenAfterLostAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &reusing{}
+		e := &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: "t", Put: plan.Item{"pid": plan.S("x")}}}, Token: plan.TokenOf("x")})
+		if !errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || len(c.tokens) != 2 || c.tokens[0] != plan.TokenOf("x") || c.tokens[1] != c.tokens[0] {
+			t.Errorf("%v after the tokens %q, want ErrConflict after one token twice", err, c.tokens)
+		}
+	})
+}
