@@ -141,10 +141,14 @@ func (m *member) pace() time.Duration {
 	return wait*9/10 + random.N(wait/5+1)
 }
 
+// lookTime is the least time after which a look gives up. It may be longer than the lease: a sign of life that takes long is better than
+// none.
+const lookTime = 20 * time.Second
+
 // look reads the record, decides, writes what it decided, and then starts and stops works as the record says. A member that is alone does
 // not read: its write fails if another one has joined.
 func (m *member) look(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, m.lease)
+	within, cancel := context.WithTimeout(ctx, max(m.lease, lookTime))
 	defer cancel()
 	document, now := recordOf(m.projection), m.now()
 	if !m.newest {

@@ -372,16 +372,17 @@ func TestGroupSettings(t *testing.T) {
 	})
 }
 
+// holdOnly is a work that handles nothing.
+func holdOnly(ctx context.Context, _ annals.SliceRange, _ int64) error {
+	<-ctx.Done()
+	return nil
+}
+
 // A runner that is alone makes one request for each sign of life, one beside others makes two.
 func TestGroupRequests(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		idle := func(n *node) {
-			n.handles = func(ctx context.Context, _ annals.SliceRange, _ int64) error {
-				<-ctx.Done()
-				return nil
-			}
-		}
+		idle := func(n *node) { n.handles = holdOnly }
 		one := w.join(idle)
 		w.shared(1, testLease)
 		requests := func(n *node) (gets, puts int) {
@@ -406,5 +407,36 @@ func TestGroupRequests(t *testing.T) {
 		}
 		one.leave()
 		two.leave()
+	})
+}
+
+// Each write of the record takes longer than the lease, and most of them are conflicts. The runners come to equal shares, and then no range
+// moves.
+func TestGroupSlowWrites(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 8, func(t *testing.T, w *world) {
+		slow := func(n *node) {
+			n.handles = holdOnly
+			n.link.fault = func(op string) (before, after error) {
+				if op == "put" {
+					w.sleep(testLease*3/2 + rand.N(testLease/10))
+				}
+				return nil, nil
+			}
+		}
+		var nodes []*node
+		for range 4 {
+			nodes = append(nodes, w.join(slow))
+		}
+		w.shared(4, 6*time.Hour)
+		before := w.record()
+		w.sleep(time.Hour)
+		if after := w.record(); !slices.Equal(before.Ranges, after.Ranges) {
+			t.Errorf("the ranges were %v, an hour later %v", before.Ranges, after.Ranges)
+		}
+		for _, n := range nodes {
+			n.link.setFault(nil)
+			n.leave()
+		}
 	})
 }

@@ -22,7 +22,7 @@ type Options struct {
 	BatchSize int
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
-	// time of a write for each runner. With a shorter one runners take each other for dead, and ranges move; no event is left out or doubled.
+	// time of a write for each runner. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
 	// events, and 6 s elsewhere, where it is 1 s until there was no new event for 30 s. So a range without events costs at most one request
