@@ -185,3 +185,33 @@ func TestFunctions(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// A global index may have a range key that the layout does not ask for, if every item has it, and more attributes than the keys.
+func TestGlobalIndexFits(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), client(t)
+	table := numbered
+	table.Name = "global" + rand.Text()
+	other := plan.Key{Name: "at", Number: true}
+	table.Indexes = []plan.Index{
+		{Name: "keys", Hash: other, Range: table.Hash, KeysOnly: true},
+		{Name: "all", Hash: other, Range: table.Range},
+		{Name: "sparse", Hash: table.Hash, Range: other},
+	}
+	openBare(t, c, dynamostore.Options{CreateTables: true}, table)
+	for says, index := range map[string]plan.Index{
+		"":                                   {Name: "keys", Hash: other, KeysOnly: true},
+		" ":                                  {Name: "all", Hash: other, KeysOnly: true},
+		"does not project all attributes":    {Name: "keys", Hash: other},
+		`range key "at (N)", not ""`:         {Name: "sparse", Hash: table.Hash},
+		`local index "all" of table "global`: {Name: "all", Hash: table.Hash, Range: table.Range, Local: true},
+		`range key "seq (N)", not "pid (S)"`: {Name: "all", Hash: other, Range: table.Hash},
+		`hash key "at (N)", not "other (S)"`: {Name: "all", Hash: plan.Key{Name: "other"}},
+	} {
+		table.Indexes = []plan.Index{index}
+		_, err := dynamostore.Open(ctx, c, bare{table}, dynamostore.Options{})
+		if fits := strings.TrimSpace(says) == ""; fits != (err == nil) || !fits && (!errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%+v: %v, want %q", index, err, says)
+		}
+	}
+}
