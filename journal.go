@@ -14,13 +14,14 @@ type Journal interface {
 	//
 	// c.After is a number that the writer got from the store, by a receipt, a recovery or LastSeqNr. A number above the entity's last is
 	// ErrConflict on memory, SQLite and PostgreSQL. DynamoDB only checks that the next number is free: there such a commit is stored
-	// after a hole, and from then on a replay or recovery with events before and after the hole is ErrCorrupt.
+	// after a hole, and from then on a replay or recovery with events before and after the hole is ErrCorrupt. The layout hashkey of
+	// dynamostore does not notice holes.
 	Append(ctx context.Context, c Commit) (Receipt, error)
 
 	// Replay yields the events from ≤ SeqNr ≤ to that are not deleted, in order: every event acknowledged before the call, and perhaps
 	// later ones. Numbers may be missing before the first event yielded. A hole after it is ErrTruncated when a DeleteTo made it during
-	// the replay, also when no event follows. Any other hole is ErrCorrupt, except numbers that writers of another system left unused
-	// in a table that it shares. An error comes once, last, with a zero Event. The store holds no lock or connection while the body of
+	// the replay, also when no event follows. Any other hole is ErrCorrupt, except numbers that another system left unused, or whose events
+	// it deleted alone, in a table that it shares. An error comes once, last, with a zero Event. The store holds no lock or connection while the body of
 	// the loop runs: the body may write to the same store, and may leave the loop at any event.
 	Replay(ctx context.Context, id PersistenceID, from, to SeqNr) iter.Seq2[Event, error]
 

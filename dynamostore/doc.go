@@ -4,7 +4,8 @@
 //	store, err := dynamostore.Open(ctx, client, commit.Layout{}, dynamostore.Options{CreateTables: true})
 //
 // A layout decides how records become items. Package commit is the layout for new tables. Package grouped is the layout of the tables of
-// the Akka 1.x and Pekko plugins, package sharded that of the tables of the j5ik2o Akka plugin.
+// the Akka 1.x and Pekko plugins, package hashkey that of the tables of the Akka 0.1 plugin, package sharded that of the tables of the
+// j5ik2o Akka plugin.
 //
 // The commit layout answers queries across entities if its table has an index:
 //
