@@ -81,6 +81,9 @@ func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, er
 // Horizon is annals.Query. It sends no request.
 func (q queries) Horizon(context.Context) (time.Time, error) { return q.x.Now().Add(-q.lateness), nil }
 
+// idsAhead is how many queries IDs reads ahead.
+const idsAhead = 7
+
 // IDs is annals.Query. The order is by type, then by slice group, then by the bytes of the id. The index is ordered by time, so the ids of a
 // group are collected and sorted before the first is yielded.
 func (q queries) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
@@ -90,44 +93,44 @@ func (q queries) IDs(ctx context.Context, entityType string, after annals.Persis
 			yield("", err)
 			return
 		}
-		for _, name := range names {
-			for g := range groups {
-				if after != "" && (name < after.Type() || name == after.Type() && g < group(after)) {
-					continue
-				}
-				ids, err := q.ids(ctx, name, g)
-				if err != nil {
-					yield("", err)
-					return
-				}
-				for _, id := range ids {
-					if name == after.Type() && g == group(after) && id <= after {
+		both := func(yield func(plan.Query) bool) { // two queries for each group
+			for _, name := range names {
+				for g := range groups {
+					if after != "" && (name < after.Type() || name == after.Type() && g < group(after)) {
 						continue
 					}
-					if !yield(id, nil) {
+					commits, states := q.commits(name, g), q.states(name, g)
+					commits.Fields, states.Fields = []string{attrID}, []string{attrID}
+					if !yield(commits) || !yield(states) {
 						return
 					}
 				}
 			}
 		}
-	}
-}
-
-// ids returns the ids of one type and group, in order.
-func (q queries) ids(ctx context.Context, name string, g int) ([]annals.PersistenceID, error) {
-	found := map[annals.PersistenceID]bool{}
-	both := []plan.Query{q.commits(name, g), q.states(name, g)}
-	for i := range both {
-		both[i].Fields = []string{attrID, attrTime}
-	}
-	for it, err := range q.x.Merge(ctx, both, attrTime) {
-		if err != nil {
-			return nil, err
+		found := map[annals.PersistenceID]bool{}
+		for p, err := range q.x.Series(ctx, both, idsAhead) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, it := range p.Items {
+				id, _ := plan.Text(it, attrID)
+				found[annals.PersistenceID(id)] = true
+			}
+			if !p.Last || p.Query%2 == 0 {
+				continue
+			}
+			for _, id := range slices.Sorted(maps.Keys(found)) {
+				if id.Type() == after.Type() && group(id) == group(after) && id <= after {
+					continue
+				}
+				if !yield(id, nil) {
+					return
+				}
+			}
+			clear(found)
 		}
-		id, _ := plan.Text(it, attrID)
-		found[annals.PersistenceID(id)] = true
 	}
-	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // names returns the entity types to query: entityType, or all types when that is "".
