@@ -1,14 +1,18 @@
 package dynamostore_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 func openHashkey(t *testing.T, l hashkey.Layout, o dynamostore.Options) *dynamostore.Store {
@@ -263,5 +267,43 @@ func TestHashkeyRepeats(t *testing.T) {
 	c.WriteID = annals.NewWriteID()
 	if _, err := s.Journal().Append(t.Context(), c); !errors.Is(err, annals.ErrConflict) {
 		t.Errorf("another commit: %v", err)
+	}
+}
+
+// halves is a client of a service that leaves half of the keys of each read unprocessed.
+type halves struct{ dynamostore.Client }
+
+func (h halves) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	asked, left := maps.Clone(in.RequestItems), map[string]types.KeysAndAttributes{}
+	for table, all := range asked {
+		rest := all
+		all.Keys, rest.Keys = all.Keys[:(len(all.Keys)+1)/2], all.Keys[(len(all.Keys)+1)/2:]
+		if asked[table] = all; len(rest.Keys) > 0 {
+			left[table] = rest
+		}
+	}
+	some := *in
+	some.RequestItems = asked
+	out, err := h.Client.BatchGetItem(ctx, &some, o...)
+	if err == nil {
+		out.UnprocessedKeys = left
+	}
+	return out, err
+}
+
+// Unprocessed keys are read, so that neither an event nor the last number is missing.
+func TestHashkeyReadsUnprocessedKeys(t *testing.T) {
+	t.Parallel()
+	layout := hashkey.Layout{Table: "h" + rand.Text(), SequenceShards: 150}
+	s, err := dynamostore.Open(t.Context(), halves{client(t)}, layout, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	l := legacy{t, s, "halves"}
+	l.fill(0, 120)
+	got, err := numbers(t.Context(), s, l.id, 1, annals.MaxSeqNr)
+	if err != nil || len(got) != 120 || got[119] != 120 {
+		t.Errorf("%d events, %v", len(got), err)
 	}
 }

@@ -144,7 +144,7 @@ type window struct {
 // read replays as the plugin does: max is the most events.
 func (b bench) read(id annals.PersistenceID, w window) (all []stored) {
 	b.Helper()
-	for m, err := range hashkey.Messages(b.Context(), b, id, max(w.from, 1), w.to) {
+	for m, err := range hashkey.Messages(b.Context(), b, id, w.from, w.to) {
 		b.must(err)
 		if annals.SeqNr(len(all)) == w.max {
 			break

@@ -113,7 +113,7 @@ func TestAppendsInEveryOrder(t *testing.T) {
 				return nil
 			}
 		}
-		return []func(plan.Executor) error{write(2), write(2), write(0), write(1),
+		return []func(plan.Executor) error{write(2), write(2), write(1),
 			func(x plan.Executor) error { return b.offer.On(x).Journal.DeleteTo(b.Context(), "a", 2) },
 		}
 	}, func(b bench) error {
@@ -194,16 +194,18 @@ func TestLongReplayBesideDelete(t *testing.T) {
 	t.Parallel()
 	const last = 251
 	for _, permanent := range []bool{false, true} {
+		filled := newBench(t, hashkey.Layout{SequenceShards: 10, Permanent: permanent})
+		filled.fill("a", last)
+		var alone []annals.SeqNr
+		for n := annals.SeqNr(2); n < last; n += 2 {
+			alone = append(alone, n)
+		}
+		filled.must(hashkey.Delete(t.Context(), filled, "a", permanent, alone...))
 		for _, at := range []annals.SeqNr{0, 1, 99, 149, 199, 201} {
 			for _, to := range []annals.SeqNr{2, 150, 250, annals.MaxSeqNr} {
-				b := newBench(t, hashkey.Layout{SequenceShards: 10, Permanent: permanent})
-				b.fill("a", last)
-				var alone []annals.SeqNr
-				for n := annals.SeqNr(2); n < last; n += 2 {
-					alone = append(alone, n)
-				}
-				b.must(hashkey.Delete(t.Context(), b, "a", permanent, alone...))
-				b.x.Log()
+				b := filled
+				b.x = filled.x.Clone()
+				b.Contracts = b.offer.On(b.x)
 				var all []annals.SeqNr
 				var failed error
 				for e, err := range b.Journal.Replay(t.Context(), "a", 1, annals.MaxSeqNr) {

@@ -5,6 +5,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 // Dialect is the form of a record that a version of Akka writes. Every dialect is read alike.
 type Dialect int
 
+// The dialects.
 const (
 	Akka26 Dialect = iota // Akka 2.6 and Pekko
 	Akka24                // Akka 2.4 and 2.5: no timestamp, no metadata
