@@ -12,7 +12,7 @@ import (
 )
 
 // copyEvents copies an entity that to does not have. Its events keep their numbers, and their times if from claims Times and to claims
-// EventTimes: all stores do, but for DynamoDB tables with an index of the layout commit, and of some other layouts.
+// EventTimes. DynamoDB tables with an index, and those of the Akka plugins there, do not claim EventTimes.
 func copyEvents(ctx context.Context, from, to annals.Store, id annals.PersistenceID) error {
 	commit := annals.Commit{ID: id}
 	for e, err := range from.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
