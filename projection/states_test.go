@@ -113,8 +113,8 @@ func TestStatesOfAllTypes(t *testing.T) {
 		put(t, s, "1", 1, false)
 		time.Sleep(time.Minute)
 		equal(t, "handled", l.take(), []string{"1/1=1"})
-		if x := status(t, Open(s, "p"), s); x.Lag != 0 {
-			t.Errorf("of the states of projections %d are to be handled", x.Lag)
+		if x := status(t, Open(s, "p"), s); x.Lag != 0 || x.Parked != 0 {
+			t.Errorf("of the states of projections %d are to be handled, and %d were parked", x.Lag, x.Parked)
 		}
 	})
 }
