@@ -30,7 +30,7 @@ func (s schedule[T]) in(ctx context.Context, target Target[T], l lies) error {
 // runner is not fenced. Only Progress.Once undoes its transaction.
 func (w *world[T]) besideALoop(ctx context.Context) error {
 	id := annals.NewPersistenceID(Type, "1")
-	if err := w.append(ctx, id); err != nil {
+	if err := w.append(ctx, w.commit(id)); err != nil {
 		return err
 	}
 	return w.running(ctx, func(s *unreliable[T]) {
@@ -57,11 +57,13 @@ func (w *world[T]) loop(ctx context.Context, id annals.PersistenceID) error {
 	})
 }
 
-// stoppedInARetry: a runner has read the events of a parked entity that wait, and is stopped before the transaction that handles them. Then another
-// runner takes the range and handles them. A position covers events that wait, so Progress.Once is no guard for them. Only the fence
+// stoppedInARetry: a runner has read the event of a parked entity that waits, and is stopped before the transaction that handles it. Then another
+// runner takes the range and handles the event. A position covers events that wait, so Progress.Once is no guard for them. Only the fence
 // undoes the transaction of the runner that was stopped.
 func (w *world[T]) stoppedInARetry(ctx context.Context) error {
-	if err := w.append(ctx, annals.NewPersistenceID(Type, "1")); err != nil {
+	c := w.commit(annals.NewPersistenceID(Type, "1"))
+	c.Events = c.Events[:1] // so that after the transaction that parks the entity the next one is that of the retry
+	if err := w.append(ctx, c); err != nil {
 		return err
 	}
 	w.broken.Store(true)

@@ -85,7 +85,7 @@ func (w *world[T]) write(ctx context.Context, writer int) error {
 	for range rounds {
 		for i, id := range ids {
 			if rand.IntN(8) > 0 || w.Events != annals.Store(w.Store) {
-				if err := w.append(ctx, id); err != nil {
+				if err := w.append(ctx, w.commit(id)); err != nil {
 					return err
 				}
 				continue
@@ -135,8 +135,7 @@ func (w *world[T]) wrote(c annals.Commit) {
 	w.last[c.ID] = c.After + annals.SeqNr(len(c.Events))
 }
 
-func (w *world[T]) append(ctx context.Context, id annals.PersistenceID) error {
-	c := w.commit(id)
+func (w *world[T]) append(ctx context.Context, c annals.Commit) error {
 	for try := 0; ; try++ {
 		err := w.store(ctx, w.Events, c)
 		if err == nil {
