@@ -113,7 +113,7 @@ func TestComplete(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	tb := table()
-	for want, numbers := range map[string][]annals.SeqNr{"[2 2 3]": {2, 2, 3}, "[2] corrupt": {2, 1}, "[] corrupt": {1, 2}, "[3] corrupt": {3, 7}} {
+	for want, numbers := range map[string][]annals.SeqNr{"[2 2 3]": {2, 2, 3}, "[4] corrupt": {4, 3}, "[] corrupt": {1, 2}, "[3] corrupt": {3, 7}} {
 		var got []annals.SeqNr
 		text := ""
 		for it, err := range tb.Ordered(numbered.Part{ID: id, From: 2, To: 6}, behind(t, tb, numbers...)) {
