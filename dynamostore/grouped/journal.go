@@ -23,7 +23,7 @@ type journal struct {
 
 // known is what this process has found out about an entity.
 type known struct {
-	last     annals.SeqNr // the last number, after a look at the group behind it
+	last     annals.SeqNr // the last number, written or read; there was nothing in the group behind it
 	unmarked bool         // the group of last has events, but no marker
 }
 
@@ -54,8 +54,8 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	if len(w.Ops) > len(c.Events) {
-		j.known.Change(c.ID, func(k known, _ bool) known { return known{last: k.last} })
+	if !out.Repeated {
+		j.known.Change(c.ID, func(known, bool) known { return known{last: last} })
 	}
 	return annals.Receipt{SeqNr: last, Repeated: out.Repeated}, nil
 }

@@ -37,6 +37,15 @@ func single(b *plantest.Bench, from, to annals.SeqNr) {
 	}
 }
 
+// restarted makes b that of another process, which knows no entity.
+func restarted(b *plantest.Bench) {
+	offer, err := three.Plan()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Contracts = offer.On(b)
+}
+
 // lose removes the items of events.
 func lose(b *plantest.Bench, numbers ...annals.SeqNr) {
 	for _, n := range numbers {
@@ -102,19 +111,32 @@ func TestRequests(t *testing.T) {
 	requests("append-to-an-unmarked-group", three, func(b *plantest.Bench) {
 		single(b, 98, 99)
 		b.Append(100, "101") // the plugin left 100 unused
+		restarted(b)
 	}, func(b *plantest.Bench) {
 		b.Last()
 		b.Append(101, "102")
 		b.Append(102, "103")
 	})
 	requests("last", three, events(1, 5), func(b *plantest.Bench) {
+		restarted(b)
 		b.Last()
 		b.ID = "other"
 		b.Last()
 	})
-	requests("last-of-a-live-id", three, events(98, 105), func(b *plantest.Bench) { b.Last(); b.Note("again"); b.Last() })
+	requests("last-of-a-live-id", three, events(98, 105), func(b *plantest.Bench) {
+		b.Last()
+		restarted(b)
+		b.Last()
+		b.Last()
+	})
 	requests("last-without-its-event", three, func(b *plantest.Bench) { single(b, 98, 100); lose(b, 100) }, (*plantest.Bench).Last)
-	requests("last-without-markers", three, func(b *plantest.Bench) { single(b, 97, 98); b.Append(101, "102"); b.Append(200, "201"); unmark(b, 3) }, (*plantest.Bench).Last)
+	requests("last-without-markers", three, func(b *plantest.Bench) {
+		single(b, 97, 98)
+		b.Append(101, "102")
+		b.Append(200, "201")
+		unmark(b, 3)
+		restarted(b)
+	}, (*plantest.Bench).Last)
 	requests("replay", three, events(97, 202), func(b *plantest.Bench) {
 		b.Replay(98, annals.MaxSeqNr)
 		b.Replay(198, 201)
@@ -173,7 +195,7 @@ func TestRequests(t *testing.T) {
 		found, err := ListAll(b.Context(), s, b.ID)
 		b.Told(fmt.Sprintf("list all: %v", found), err)
 	})
-	requests("repair", three, func(b *plantest.Bench) { single(b, 98, 102); unmark(b, 3) }, func(b *plantest.Bench) {
+	requests("repair", three, func(b *plantest.Bench) { single(b, 98, 102); unmark(b, 3); restarted(b) }, func(b *plantest.Bench) {
 		for range 2 {
 			written, err := Repair(b.Context(), runner{b.Contracts, b}, b.ID)
 			b.Told(fmt.Sprintf("repair: %v", written), err)
