@@ -152,3 +152,35 @@ func TestReplayLimit(t *testing.T) {
 		}
 	}
 }
+
+// Many groups that are emptied during a replay are no damage: the replay begins anew, or is ErrTruncated when it has yielded events.
+func TestDeletedWhileRead(t *testing.T) {
+	t.Parallel()
+	for _, begun := range []bool{false, true} {
+		x, j := filled(t, 1, 1)
+		if _, err := j.Append(t.Context(), annals.Commit{ID: entityID, After: 19_999, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event("e")}}); err != nil {
+			t.Fatal(err)
+		}
+		deletes := func() {
+			if err := onto(j, x).DeleteTo(t.Context(), entityID, 19_999); err != nil {
+				t.Error(err)
+			}
+		}
+		if !begun {
+			x.Meanwhile = deletes // after the markers were read
+		}
+		var got []annals.SeqNr
+		var failed error
+		for e, err := range j.Replay(t.Context(), entityID, 1, annals.MaxSeqNr) {
+			if failed = err; err == nil {
+				got = append(got, e.SeqNr)
+			}
+			if begun && len(got) == 1 && err == nil {
+				deletes()
+			}
+		}
+		if begun && !(fmt.Sprint(got) == "[1]" && errors.Is(failed, annals.ErrTruncated)) || !begun && (fmt.Sprint(got) != "[20000]" || failed != nil) {
+			t.Errorf("begun %v: replayed %v, %v", begun, got, failed)
+		}
+	}
+}

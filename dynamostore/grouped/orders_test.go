@@ -192,6 +192,18 @@ func TestOrdersOfReplay(t *testing.T) {
 	}
 }
 
+// A group of several pages is not of one moment.
+func TestOrdersOfReplayOverPages(t *testing.T) {
+	everyOrder(t, plantest.Orders{Page: 2},
+		func(e *entity, x plan.Executor) error { return e.write(x, 1, 1, 1) },
+		func(e *entity) []process {
+			return []process{
+				func(x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
+				func(x plan.Executor) error { return e.replays(x, 97, annals.MaxSeqNr, false) },
+			}
+		}, nil)
+}
+
 func TestOrdersOfDeletes(t *testing.T) {
 	t.Parallel()
 	t.Run("the last number beside deletes of everything", func(t *testing.T) {

@@ -308,3 +308,36 @@ func TestRejectedAt100(t *testing.T) {
 		}
 	}
 }
+
+// The last number when it is not that of the newest event in the marked group.
+func TestLastNumber(t *testing.T) {
+	t.Parallel()
+	x, j := filled(t, 99, 33)
+	last := func(what string, j *journal, want annals.SeqNr) {
+		t.Helper()
+		if got, err := j.LastSeqNr(t.Context(), entityID); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", what, got, err, want)
+		}
+	}
+	last("one group", j, 99)
+	p := &plugin{x: x, shards: 3}
+	p.start("p")
+	p.write(3)
+	unmarked := x.Clone()
+	for shard := range int64(3) { // as versions up to 1.1.1 left it
+		if err := unmarked.DeleteAll(t.Context(), journalTable, []plan.Item{markerKey(j.high(entityID, shard))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := *j
+	known.x = unmarked
+	last("a batch without its marker, behind the number that the process knows", &known, 102)
+	late, _, _ := x.Get(t.Context(), plan.Get{Table: journalTable, Key: j.key(entityID, 101)})
+	if err := j.DeleteTo(t.Context(), entityID, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	last("all events deleted", j, 102)
+	p.put(late)
+	last("a deleted event written late", j, 102)
+	shown(t, j, 103, 102)
+}

@@ -150,9 +150,6 @@ func (r *replay) take(ctx context.Context, w row) error {
 			return err
 		}
 	}
-	if w.n < r.low {
-		return nil
-	}
 	if !r.begun && w.first < r.begin {
 		if err := r.widen(ctx, w.first); err != nil {
 			return err
