@@ -43,7 +43,7 @@ func (all numbered) window(from, to annals.SeqNr) []row {
 func stored(t *testing.T, text string) numbered {
 	t.Helper()
 	all := numbered{}
-	for _, part := range strings.Fields(text) {
+	for part := range strings.FieldsSeq(text) {
 		m := regexp.MustCompile(`^(!?)(\d+)(?:(-|\.\.)(\d+))?$`).FindStringSubmatch(part)
 		if m == nil {
 			t.Fatalf("%q in %q", part, text)

@@ -3,6 +3,7 @@ package grouped
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ var attributes = []string{attrSeq, attrIndex, attrCount, attrEvent, attrSerializ
 
 // spoiled returns an item of the table as a script changes it: each byte is the place in values for one of attributes.
 func spoiled(it plan.Item, script []byte) plan.Item {
-	it = cloned(it)
+	it = maps.Clone(it)
 	for i, what := range script[:min(len(script), len(attributes))] {
 		switch place := int(what) % len(values); place {
 		case 0:
@@ -40,14 +41,6 @@ func spoiled(it plan.Item, script []byte) plan.Item {
 		}
 	}
 	return it
-}
-
-func cloned(it plan.Item) plan.Item {
-	c := plan.Item{}
-	for name, v := range it {
-		c[name] = v
-	}
-	return c
 }
 
 // FuzzItems changes an item of the table and makes all calls. Each call succeeds or returns an error that names the item, without its payload.
@@ -194,7 +187,7 @@ func TestForeignItems(t *testing.T) {
 	} {
 		x, j := filled(t, 3, 1)
 		it, _, _ := x.Get(t.Context(), plan.Get{Table: journalTable, Key: key})
-		it = cloned(it)
+		it = maps.Clone(it)
 		c.change(it)
 		if _, err := x.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: journalTable, Put: it}}}); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,10 @@ func (p *plugin) mark(kind string) (n annals.SeqNr) {
 
 // group returns the rows of a group in ascending order.
 func (p *plugin) group(group annals.SeqNr) (rows []row) {
-	for it := range p.x.Query(context.Background(), plan.Query{Table: journalTable, Hash: fmt.Sprintf("journal-P-%s-%d", entityID, group)}) {
+	for it, err := range p.x.Query(context.Background(), plan.Query{Table: journalTable, Hash: fmt.Sprintf("journal-P-%s-%d", entityID, group)}) {
+		if err != nil {
+			panic(err)
+		}
 		num, _ := plan.Number(it, "num")
 		idx, _ := plan.Number(it, "idx")
 		cnt, _ := plan.Number(it, "cnt")
