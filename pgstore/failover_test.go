@@ -17,7 +17,7 @@ import (
 
 // crashes is how often a server is stopped under load, and how many thousands of writes are made by processes that are killed: make
 // soak asks for more.
-var crashes = flag.Int("crashes", 2, "immediate stops of a PostgreSQL server under load, and thousands of writes of killed processes")
+var crashes = flag.Int("crashes", 1, "immediate stops of a PostgreSQL server under load, and thousands of writes of killed processes")
 
 // load is writers that append events and put states, each to an entity of its own, and try again what may be tried again.
 type load struct {
@@ -205,7 +205,7 @@ func TestImmediateStops(t *testing.T) {
 // acknowledged is missing there, and no write is taken for a conflict.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
-	for range *crashes / 2 {
+	for range (*crashes + 1) / 2 {
 		promote(t)
 	}
 }

@@ -17,7 +17,9 @@ import (
 func TestFollowBesideAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
-	written, end, ended := make(chan annals.Receipt), make(chan struct{}), make(chan error)
+	written, ended := make(chan annals.Receipt), make(chan error, 1)
+	opened, end := context.WithCancel(t.Context())
+	defer end()
 	const slowID, fastID = followtest.Type + "|slow", followtest.Type + "|fast"
 	go func() {
 		ended <- s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
@@ -26,7 +28,7 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 				return err
 			}
 			written <- r
-			<-end
+			<-opened.Done()
 			return nil
 		})
 	}()
@@ -49,7 +51,7 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 	if b := w.Next(t); len(b.Events) > 0 || !b.CaughtUp || !b.Through.Time.Before(slow.Time) {
 		t.Fatalf("%+v", b)
 	}
-	close(end)
+	end()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
