@@ -344,29 +344,36 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 	if _, err := pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
 		return 0, err
 	}
-	var ours, bare time.Duration
-	for turn := range 11 {
-		start := time.Now()
-		n := 0
-		for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+	sides := [2]func() (n int, err error){
+		func() (n int, err error) {
+			for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		},
+		func() (n int, err error) { return bareReplay(ctx, pool, id) },
+	}
+	var took [len(sides)][]float64
+	for turn := range 51 {
+		for i := range sides {
+			side := (turn + i) % len(sides) // each side is as often first as second
+			start := time.Now()
+			n, err := sides[side]()
 			if err != nil {
 				return 0, err
 			}
-			n++
-		}
-		middle := time.Now()
-		m, err := bareReplay(ctx, pool, id)
-		if err != nil {
-			return 0, err
-		}
-		if n != events || m != events {
-			return 0, fmt.Errorf("replayed %d and %d events, not %d", n, m, events)
-		}
-		if turn > 0 { // the first warms up
-			ours, bare = ours+middle.Sub(start), bare+time.Since(middle)
+			if n != events {
+				return 0, fmt.Errorf("replayed %d events, not %d", n, events)
+			}
+			if turn > 0 { // the first warms up
+				took[side] = append(took[side], time.Since(start).Seconds())
+			}
 		}
 	}
-	return bare.Seconds() / ours.Seconds(), nil
+	return median(took[1]) / median(took[0]), nil
 }
 
 // bareReplay scans the same columns.
