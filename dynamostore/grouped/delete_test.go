@@ -146,9 +146,29 @@ func TestReplayLimit(t *testing.T) {
 			t.Errorf("limit %d: %v, want %s", limit, got, want)
 		}
 	}
-	for _, err := range ReplayLimit(t.Context(), runner{}, entityID, 1, 2, 1) {
-		if !annals.IsUnsupported(err) {
-			t.Errorf("another layout: %v", err)
+}
+
+// The functions of the layout are unsupported on a store with another layout, and on one without a journal.
+func TestFunctionsOfAnotherLayout(t *testing.T) {
+	t.Parallel()
+	offer, err := Layout{Journal: Journal{Off: true}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := plantest.New(offer.Tables)
+	for _, s := range []Store{runner{}, runner{offer.On(x), x}} {
+		errs := []error{Purge(t.Context(), s, entityID)}
+		_, err := ListAll(t.Context(), s, entityID)
+		errs = append(errs, err)
+		_, err = Repair(t.Context(), s, entityID)
+		errs = append(errs, err)
+		for _, err := range ReplayLimit(t.Context(), s, entityID, 1, 2, 1) {
+			errs = append(errs, err)
+		}
+		for i, err := range errs {
+			if len(errs) != 4 || !annals.IsUnsupported(err) {
+				t.Errorf("function %d of %d: %v", i, len(errs), err)
+			}
 		}
 	}
 }

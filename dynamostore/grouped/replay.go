@@ -116,6 +116,7 @@ func (r *replay) again(ctx context.Context, to annals.SeqNr) error {
 		if err != nil {
 			return err
 		}
+		r.fresh = false
 		for _, w := range p.rows {
 			if err := r.take(ctx, w); err != nil {
 				return err
