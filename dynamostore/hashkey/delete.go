@@ -26,7 +26,7 @@ type deletion struct {
 	counted   annals.SeqNr // a high counter has this number, or a higher one
 }
 
-// run deletes those of the numbers, which are in ascending order, that have an event: one after the other, which read relies on. Then it
+// run deletes those of the numbers, which are in ascending order, that have an event: one after the other, which reading relies on. Then it
 // writes their low counters. They come after the events, because the plugin's next DeleteTo begins at the lowest one.
 func (d deletion) run(ctx context.Context, numbers iter.Seq[annals.SeqNr]) error {
 	next, stop := iter.Pull(numbers)

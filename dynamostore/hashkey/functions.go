@@ -43,7 +43,7 @@ func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to an
 		if err != nil {
 			return func(yield func(Message, error) bool) { yield(Message{}, err) }
 		}
-		return j.replay(ctx, id, max(from, 1), to, true)
+		return j.messages(ctx, id, max(from, 1), to, true)
 	})
 }
 

@@ -93,6 +93,36 @@ func TestReplayBesideAppendAndDeleteInEveryOrder(t *testing.T) {
 	})
 }
 
+// A replay that shows a delete shows the events that were stored before the delete.
+func TestReplayBesideAppendThenDeleteInEveryOrder(t *testing.T) {
+	everyOrder(t, 2, plantest.Orders{Page: 2}, func(b bench) []func(plan.Executor) error {
+		return []func(plan.Executor) error{
+			func(x plan.Executor) error {
+				var all []annals.SeqNr
+				last, err := b.offer.On(x).Recover(b.Context(), "a", nil, func(e annals.Event) error { all = append(all, e.SeqNr); return nil })
+				if errors.Is(err, annals.ErrTruncated) {
+					return nil
+				}
+				if err == nil && (len(all) == 0 || all[len(all)-1] != last || all[0] > 1 && last < 4 || all[0] > 3 && last < 6) {
+					err = fmt.Errorf("recovered %v up to %d", all, last)
+				}
+				return err
+			},
+			func(x plan.Executor) error {
+				for n := annals.SeqNr(2); n <= 4; n += 2 { // the delete of 1 and 2 after the append of 3 and 4, and so on
+					if err := b.appends(x, n); err != nil {
+						return err
+					}
+					if err := b.offer.On(x).Journal.DeleteTo(b.Context(), "a", n); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+	}, func(bench) error { return nil })
+}
+
 // Of writers with the same After one wins, and older ones lose, also beside a delete of the events before.
 func TestAppendsInEveryOrder(t *testing.T) {
 	everyOrder(t, 2, plantest.Orders{}, func(b bench) []func(plan.Executor) error {
