@@ -96,7 +96,7 @@ func (j lateDeleteJournal) LastSeqNr(ctx context.Context, id annals.PersistenceI
 // and prunes older snapshots. Each recovery must be a complete state, no older than what was acknowledged before the recovery began.
 func (h *harness) recoverBesideOwner(s annals.Store) {
 	const readers = 2
-	id, rounds := h.id(), h.volume(150, 40)
+	id, rounds := h.id(), h.volume(150, 20)
 	var acked atomic.Int64
 	var reading atomic.Int32
 	reading.Store(readers)

@@ -79,7 +79,7 @@ func deleteBeyondBound(h *harness) {
 // acknowledged before it began and not deleted before it ended.
 func replaysBesideDeletes(h *harness) {
 	const readers = 2
-	id, rounds := h.id(), h.volume(150, 40)
+	id, rounds := h.id(), h.volume(150, 20)
 	var acked, deleting atomic.Int64
 	var reading atomic.Int32
 	reading.Store(readers)
