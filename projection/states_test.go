@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,11 @@ func put(t *testing.T, s annals.Store, id string, revision annals.SeqNr, deletes
 }
 
 // stateLog is a handler that lists the states that it gets. It fails for those in broken.
-type stateLog struct{ handled, broken []string }
+type stateLog struct {
+	broken  []string
+	mu      sync.Mutex
+	handled []string
+}
 
 func (l *stateLog) handle(_ context.Context, e envelope) error {
 	text := fmt.Sprintf("%s/%d=%d", e.ID.EntityID(), e.SeqNr, e.Value)
@@ -43,11 +48,15 @@ func (l *stateLog) handle(_ context.Context, e envelope) error {
 	if slices.Contains(l.broken, text) {
 		return errBroken
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.handled = append(l.handled, text)
 	return nil
 }
 
 func (l *stateLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	all := slices.Sorted(slices.Values(l.handled))
 	l.handled = nil
 	return all
