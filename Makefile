@@ -36,18 +36,19 @@ lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	$(GO) -C outlet tool -modfile=../tools/go.mod golangci-lint run ./...
 
+# The inputs of fuzz functions, and the largest snapshot, run in one goroutine: make test has them.
 race: servers ## the tests under the race detector, with less data; needs a C compiler
-	$(GO) test -race -short -timeout 30m ./...
-	$(GO) -C outlet test -race -short -timeout 5m ./...
+	$(GO) test -vet=off -race -short -skip '^Fuzz|^TestDecompressedSize$$' -timeout 30m ./...
+	$(GO) -C outlet test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./...
 
 soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=100
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
-	$(GO) test -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 30
-	$(GO) test -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=100
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
+	$(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 30
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
 
 fuzz: servers ## every fuzz function, two at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
