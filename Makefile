@@ -47,10 +47,10 @@ soak: servers ## repeat the random histories, races and kills under the race det
 	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 	$(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 30
+	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
 	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
 
-fuzz: servers ## every fuzz function, two at a time; FUZZTIME=1m for each
+fuzz: servers ## every fuzz function, three at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
 	@cd outlet && GO='$(GO)' FUZZTIME='$(FUZZTIME)' ../scripts/fuzz.sh
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz function of the module, or of the packages named, for FUZZTIME (10s), two at a time with one worker each.
+# Runs every fuzz function of the module, or of the packages named, for FUZZTIME (10s), three at a time with one worker each.
 # An input that fails is printed, and stays in testdata/fuzz, where every later test run uses it.
 set -euo pipefail
 export GO=${GO:-go} FUZZTIME=${FUZZTIME:-10s}
@@ -33,4 +33,4 @@ export -f fuzz
 # go test -list prints the functions of a package in front of its line.
 functions=$("$GO" test -list '^Fuzz' "${@:-./...}" | awk '/^Fuzz/ { names[n++] = $1 } /^ok/ { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }')
 printf '%s fuzz functions, %s each\n' "$(wc -l <<<"$functions")" "$FUZZTIME"
-xargs -P 2 -L 1 bash -c 'fuzz "$@"' fuzz <<<"$functions"
+xargs -P 3 -L 1 bash -c 'fuzz "$@"' fuzz <<<"$functions"
