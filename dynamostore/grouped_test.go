@@ -159,7 +159,7 @@ func TestGroupedCases(t *testing.T) {
 		})
 	}
 	entity("J-R", func(e *groupedEntity) {
-		for range 3 { // J-R1, Q-P4
+		for range 50 { // J-R1, Q-P4
 			e.purge()
 			e.write(1, 20, false)
 			e.has(1, all, "1..20", 20)
