@@ -95,9 +95,9 @@ func (j *journal) removeKeys(ctx context.Context, keys []plan.Item) error {
 // meanwhile, and none that has used it before may go on afterwards. A Purge that was interrupted can be repeated. Snapshots stay.
 func Purge(ctx context.Context, s Store, id annals.PersistenceID) error {
 	return s.Execute(ctx, plan.Function{Op: "purge", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, ok := c.Journal.(*journal)
-		if !ok {
-			return errUnsupported()
+		j, err := plan.JournalOf[*journal](c)
+		if err != nil {
+			return err
 		}
 		return j.purge(ctx, id)
 	}})

@@ -2,7 +2,6 @@ package grouped
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -65,7 +64,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	for i := range min(len(old), len(c.Events)) {
 		if id, _ := owner(old[i]); id != "" && id != c.ID {
-			return misfit("the item at the key of %s number %d is of %s in another journal of table %q", annals.Quote(string(c.ID)), c.After+1+annals.SeqNr(i), annals.Quote(string(id)), j.table)
+			return plan.Misfit("the item at the key of %s number %d is of %s in another journal of table %q", annals.Quote(string(c.ID)), c.After+1+annals.SeqNr(i), annals.Quote(string(id)), j.table)
 		}
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
@@ -131,8 +130,4 @@ func (j *journal) lastIn(ctx context.Context, id annals.PersistenceID, group int
 		return r.n, err
 	}
 	return 0, nil
-}
-
-func misfit(text string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

@@ -22,9 +22,9 @@ const mostListed = 10_000
 func ListAll(ctx context.Context, s Store, id annals.PersistenceID) (Listing, error) {
 	var found Listing
 	err := s.Execute(ctx, plan.Function{Op: "list all", ID: id, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) (err error) {
-		j, ok := c.Journal.(*journal)
-		if !ok {
-			return errUnsupported()
+		j, err := plan.JournalOf[*journal](c)
+		if err != nil {
+			return err
 		}
 		found, err = j.list(ctx, id)
 		return err
@@ -71,9 +71,9 @@ func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found List
 // of that group. It reports whether it wrote one.
 func Repair(ctx context.Context, s Store, id annals.PersistenceID) (written bool, err error) {
 	err = s.Execute(ctx, plan.Function{Op: "repair", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) (err error) {
-		j, ok := c.Journal.(*journal)
-		if !ok {
-			return errUnsupported()
+		j, err := plan.JournalOf[*journal](c)
+		if err != nil {
+			return err
 		}
 		written, err = j.repair(ctx, id)
 		return err

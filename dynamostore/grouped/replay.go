@@ -23,20 +23,17 @@ type Store interface{ plan.Runner }
 // fewer than limit events although more follow. A limit that is not positive yields nothing.
 func ReplayLimit(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr, limit int) iter.Seq2[annals.Event, error] {
 	return plan.Each(ctx, s, plan.Function{Op: "replay", ID: id}, func(ctx context.Context, c plan.Contracts, _ plan.Executor) iter.Seq2[annals.Event, error] {
-		j, ok := c.Journal.(*journal)
-		if !ok || limit < 1 {
+		j, err := plan.JournalOf[*journal](c)
+		if err != nil || limit < 1 {
 			return func(yield func(annals.Event, error) bool) {
-				if !ok {
-					yield(annals.Event{}, errUnsupported())
+				if err != nil {
+					yield(annals.Event{}, err)
 				}
 			}
 		}
 		return j.replay(ctx, replay{id: id, from: max(from, 1), to: to, begin: max(from, 1), limit: limit}, nil)
 	})
 }
-
-// errUnsupported is the error of a function on a store that has another layout.
-func errUnsupported() error { return &annals.Error{Kind: annals.ErrUnsupported} }
 
 // replay is a replay in progress.
 type replay struct {

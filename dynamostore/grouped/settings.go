@@ -32,7 +32,7 @@ func (j *journal) check(ctx context.Context, x plan.Executor, created bool) erro
 				continue
 			}
 			if shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64); err != nil || shard >= j.shards {
-				return misfit("table %q: the marker %s is not in one of the %d shards of SequenceShards", j.table, annals.Quote(par), j.shards)
+				return plan.Misfit("table %q: the marker %s is not in one of the %d shards of SequenceShards", j.table, annals.Quote(par), j.shards)
 			}
 		}
 		name, ok := journalOf(it)
@@ -41,7 +41,7 @@ func (j *journal) check(ctx context.Context, x plan.Executor, created bool) erro
 		}
 	}
 	if !known && other != "" {
-		return misfit("table %q: none of %d items is of the journal %q, and some are of the journal %q: set that Name, or name it in OtherNames", j.table, len(items), j.name, other)
+		return plan.Misfit("table %q: none of %d items is of the journal %q, and some are of the journal %q: set that Name, or name it in OtherNames", j.table, len(items), j.name, other)
 	}
 	return nil
 }

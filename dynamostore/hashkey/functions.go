@@ -27,7 +27,7 @@ type Confirmation struct {
 // of them updated: Confirm may be repeated. A number below 1 or an empty Channel is ErrInvalid.
 func Confirm(ctx context.Context, s Store, id annals.PersistenceID, confirmations ...Confirmation) error {
 	return s.Execute(ctx, plan.Function{Op: "confirm", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := of(c)
+		j, err := plan.JournalOf[*journal](c)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func Confirm(ctx context.Context, s Store, id annals.PersistenceID, confirmation
 // confirmations.
 func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
 	return plan.Each(ctx, s, plan.Function{Op: "read messages", ID: id}, func(ctx context.Context, c plan.Contracts, _ plan.Executor) iter.Seq2[Message, error] {
-		j, err := of(c)
+		j, err := plan.JournalOf[*journal](c)
 		if err != nil {
 			return func(yield func(Message, error) bool) { yield(Message{}, err) }
 		}
@@ -52,7 +52,7 @@ func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to an
 // Delete may be repeated. A number below 1 is ErrInvalid.
 func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent bool, numbers ...annals.SeqNr) error {
 	return s.Execute(ctx, plan.Function{Op: "delete events", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := of(c)
+		j, err := plan.JournalOf[*journal](c)
 		if err != nil {
 			return err
 		}
@@ -68,22 +68,13 @@ func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent boo
 // the deleted events that the table has counters of, and not the first event that is left.
 func Lowest(ctx context.Context, s Store, id annals.PersistenceID) (lowest annals.SeqNr, err error) {
 	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := of(c)
+		j, err := plan.JournalOf[*journal](c)
 		if err == nil {
 			lowest, err = j.lowest(ctx, id)
 		}
 		return err
 	}})
 	return lowest, err
-}
-
-// of returns the journal of a store with this layout.
-func of(c plan.Contracts) (*journal, error) {
-	j, ok := c.Journal.(*journal)
-	if !ok {
-		return nil, &annals.Error{Kind: annals.ErrUnsupported}
-	}
-	return j, nil
 }
 
 func (j *journal) confirm(ctx context.Context, id annals.PersistenceID, confirmations []Confirmation) error {

@@ -2,7 +2,6 @@ package hashkey
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -41,7 +40,7 @@ func (s settings) check(ctx context.Context, x plan.Executor, created bool) erro
 		}
 	}
 	if !known {
-		return misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", s.table, len(items), s.names[0], annals.Quote(sample))
+		return plan.Misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", s.table, len(items), s.names[0], annals.Quote(sample))
 	}
 	return nil
 }
@@ -67,12 +66,8 @@ func (s settings) place(key string) error {
 		}
 		shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64)
 		if err == nil && annals.SeqNr(shard) >= s.keys.shards {
-			return misfit("table %q: the key %s is in sequence shard %d, the settings have %d", s.table, annals.Quote(key), shard, s.keys.shards)
+			return plan.Misfit("table %q: the key %s is in sequence shard %d, the settings have %d", s.table, annals.Quote(key), shard, s.keys.shards)
 		}
 	}
 	return nil
-}
-
-func misfit(text string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

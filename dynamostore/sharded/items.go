@@ -77,13 +77,13 @@ func putTags(it plan.Item, column string, tags []string, separator string) error
 	}
 	if separator == "" {
 		if len(tags) > 1 {
-			return misfit("%d tags, the table takes one", len(tags))
+			return plan.Misfit("%d tags, the table takes one", len(tags))
 		}
 		it[column] = plan.S(tags[0])
 		return nil
 	}
 	if slices.ContainsFunc(tags, func(tag string) bool { return strings.Contains(tag, separator) }) {
-		return misfit("a tag contains the separator %q", separator)
+		return plan.Misfit("a tag contains the separator %q", separator)
 	}
 	it[column] = plan.S(strings.Join(tags, separator))
 	return nil
@@ -142,10 +142,6 @@ func millis(it plan.Item, column string) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(n).UTC()
-}
-
-func misfit(text string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }
 
 // writer returns the id of the writer of a row; "" when there is none.

@@ -183,10 +183,10 @@ func (r resolver) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error
 // keyFault is ErrInvalid for a key that DynamoDB does not take.
 func keyFault(partition string, sort types.AttributeValue) error {
 	if len(partition) > maxPartitionKey {
-		return misfit("the partition key has %d bytes, DynamoDB takes %d", len(partition), maxPartitionKey)
+		return plan.Misfit("the partition key has %d bytes, DynamoDB takes %d", len(partition), maxPartitionKey)
 	}
 	if s, ok := sort.(*types.AttributeValueMemberS); ok && len(s.Value) > maxSortKey {
-		return misfit("the sort key has %d bytes, DynamoDB takes %d", len(s.Value), maxSortKey)
+		return plan.Misfit("the sort key has %d bytes, DynamoDB takes %d", len(s.Value), maxSortKey)
 	}
 	return nil
 }

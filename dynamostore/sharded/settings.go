@@ -61,11 +61,11 @@ func (s settings) check(ctx context.Context, x plan.Executor) error {
 		}
 	}
 	if known == 0 {
-		return misfit("table %q: none of %d rows has the column %q", s.table, len(rows), s.columns[0].name)
+		return plan.Misfit("table %q: none of %d rows has the column %q", s.table, len(rows), s.columns[0].name)
 	}
 	for _, c := range s.columns {
 		if unknown != "" && c.optional && c.kind == text && !seen[c.name] {
-			return misfit("table %q: none of %d rows has the column %q, and the settings do not know what some rows have, %q: "+
+			return plan.Misfit("table %q: none of %d rows has the column %q, and the settings do not know what some rows have, %q: "+
 				"if that is the column, set its name in Columns; if it is not, name it in OtherColumns", s.table, known, c.name, unknown)
 		}
 	}
@@ -82,9 +82,9 @@ func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 			seen[c.name] = true
 		case have == nil && (c.optional || dead):
 		case have == nil:
-			return misfit("table %q: a row of %s has no column %q", s.table, annals.Quote(id), c.name)
+			return plan.Misfit("table %q: a row of %s has no column %q", s.table, annals.Quote(id), c.name)
 		default:
-			return misfit("table %q: the column %q in a row of %s is not of type %s", s.table, c.name, annals.Quote(id), c.kind)
+			return plan.Misfit("table %q: the column %q in a row of %s is not of type %s", s.table, c.name, annals.Quote(id), c.kind)
 		}
 	}
 	return s.place(row)
@@ -136,5 +136,5 @@ func (s *states) placed(table string, row plan.Item) error {
 	if err == nil && name == table && plan.SameKey(have, key) {
 		return nil
 	}
-	return misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), plan.QuoteKey(have), plan.QuoteKey(key), name)
+	return plan.Misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), plan.QuoteKey(have), plan.QuoteKey(key), name)
 }

@@ -78,7 +78,7 @@ func (s *states) place(id annals.PersistenceID) (table string, key plan.Item, er
 	}
 	if pieces, divided := split(string(id), s.resolver.sharding); len(s.prefixes) > 0 && divided {
 		if !slices.Contains(s.prefixes, pieces[0]) {
-			return "", nil, misfit("the settings name no state table for the prefix %q", pieces[0])
+			return "", nil, plan.Misfit("the settings name no state table for the prefix %q", pieces[0])
 		}
 		return s.tablePrefix + pieces[0], key, nil
 	}

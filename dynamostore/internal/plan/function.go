@@ -26,6 +26,15 @@ type Runner interface {
 	Execute(ctx context.Context, f Function) error
 }
 
+// JournalOf returns the journal of c as a layout's own type J. It is ErrUnsupported for the journal of another layout, or none.
+func JournalOf[J annals.Journal](c Contracts) (J, error) {
+	j, ok := c.Journal.(J)
+	if !ok {
+		return j, &annals.Error{Kind: annals.ErrUnsupported}
+	}
+	return j, nil
+}
+
 // Each runs f, which has no Run, and yields what read does. An error ends the sequence.
 func Each[T any](ctx context.Context, s Runner, f Function, read func(ctx context.Context, c Contracts, x Executor) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

@@ -33,3 +33,8 @@ func Collision(id annals.PersistenceID, old Item, attribute string) error {
 	}
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", annals.Quote(string(id)), annals.Quote(owner))}
 }
+
+// Misfit returns ErrInvalid for what is stored in a table and does not fit the layout's settings.
+func Misfit(text string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
+}
