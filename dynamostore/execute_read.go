@@ -321,11 +321,14 @@ func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item
 }
 
 // ScanAll is plan.Executor.
-func (e *engine) ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+func (e *engine) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		names := map[string]string{}
 		in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity(),
 			ProjectionExpression: aws.String(projection(fields, names)), ExpressionAttributeNames: names}
+		if p.Of > 1 {
+			in.Segment, in.TotalSegments = aws.Int32(int32(p.N)), aws.Int32(int32(p.Of))
+		}
 		for {
 			out, err := e.scanPage(ctx, in)
 			if err != nil {

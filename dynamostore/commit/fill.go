@@ -3,7 +3,6 @@ package commit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +23,7 @@ func (t *table) fillIndex(ctx context.Context) error {
 		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
 		return err
 	}
-	for page, err := range t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}) {
+	for page, err := range t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}, plan.Part{}) {
 		if err == nil {
 			err = t.fillPage(ctx, page)
 		}
@@ -66,18 +65,17 @@ func (t *table) fillPage(ctx context.Context, page []plan.Item) error {
 
 // fillItem puts an item into the index if it is a commit, a tombstone or a state.
 func (t *table) fillItem(ctx context.Context, it plan.Item) error {
-	text, ok := plan.Text(it, attrID)
-	if !ok {
-		return corrupt(0, errors.New("an item has no id"))
+	id, err := idOf(it)
+	if err != nil {
+		return err
 	}
-	id := annals.PersistenceID(text)
 	var feed types.AttributeValue
 	switch {
 	case it[attrFeed] != nil:
 		return nil
 	case it[attrCount] != nil:
 		feed = plan.S(commitFeed(id.Type(), group(id)))
-	case it[attrRevision] != nil && !strings.Contains(text, "\x00"): // the progress of a projection has a revision, too
+	case it[attrRevision] != nil && !strings.Contains(string(id), "\x00"): // the progress of a projection has a revision, too
 		feed = plan.S(stateFeed(id.Type(), group(id)))
 	default:
 		return nil
@@ -88,7 +86,7 @@ func (t *table) fillItem(ctx context.Context, it plan.Item) error {
 	if err := t.announce(ctx, id); err != nil {
 		return err
 	}
-	_, err := t.x.Write(ctx, plan.Write{
+	_, err = t.x.Write(ctx, plan.Write{
 		Ops: []plan.Op{{Table: t.name, Key: plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]}, Update: "SET #feed = :feed", Condition: "attribute_exists(#pid)",
 			Names: map[string]string{"#feed": attrFeed, "#pid": attrID}, Values: plan.Item{":feed": feed}}},
 		Refused: func([]plan.Item, bool) error { return nil }, // forgotten meanwhile

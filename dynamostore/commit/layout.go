@@ -80,6 +80,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		SkipStateTo: states{t.name, t}.SkipTo,
 		StatesIn:    t.statesIn,
 		Reserved:    reserved,
+		Feed:        t.changes(),
 	}
 	offer.Tables[0].Stream = true
 	if t.index != "" {

@@ -29,6 +29,8 @@ type Offer struct {
 	// states must not have.
 	StatesIn func(entityType, table string) StateTable
 	Reserved []string
+	// Feed says how the stream of a table tells of events; nil where it does not.
+	Feed *Feed
 	// Additional, when not nil, is called with the name of each additional column of states, before Check.
 	Additional func(column string)
 }

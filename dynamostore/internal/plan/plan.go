@@ -42,9 +42,8 @@ type Executor interface {
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
 	// Scan returns some items of a table, eventually consistent and in no order. It is for checks, not for reading data.
 	Scan(ctx context.Context, table string, limit int) ([]Item, error)
-	// ScanAll yields all items of a table in pages, strongly consistent and in no order. It is for changes of all items.
-	// fields are the attributes to return.
-	ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]Item, error]
+	// ScanAll yields all items of a part of a table in pages, strongly consistent and in no order. fields are the attributes to return.
+	ScanAll(ctx context.Context, table string, fields []string, p Part) iter.Seq2[[]Item, error]
 	// Write stores all of w, or nothing.
 	Write(ctx context.Context, w Write) (Outcome, error)
 	// DeleteAll removes the items of keys, without conditions and not atomically.
@@ -62,6 +61,10 @@ type GetAll struct {
 	Table string
 	Keys  []Item
 }
+
+// Part is one of Of equal parts of a table, counted from 0. The zero Part is the whole table. Items with the same hash key are in the same
+// part.
+type Part struct{ N, Of int }
 
 // Page is a page of one query of a Series.
 type Page struct {

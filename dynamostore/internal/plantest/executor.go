@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"iter"
 	"math/big"
 	"slices"
@@ -25,6 +26,10 @@ type Executor struct {
 
 	// Meanwhile, when not nil, is called once, after the next request. It does what another process would do.
 	Meanwhile func()
+
+	// Changed, when not nil, is called with the new image of each item that is put or updated, as the stream of its table has it. created
+	// says that the item did not exist before.
+	Changed func(table string, image plan.Item, created bool)
 
 	mu       sync.Mutex
 	tables   map[string]*memory
@@ -209,15 +214,21 @@ func (e *Executor) Scan(_ context.Context, table string, limit int) ([]plan.Item
 	return items, nil
 }
 
-// ScanAll is plan.Executor.
-func (e *Executor) ScanAll(_ context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+// ScanAll is plan.Executor. An item is in the part that the checksum of its hash key names.
+func (e *Executor) ScanAll(_ context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		defer e.meanwhile()
 		var page []plan.Item
-		for _, it := range e.tables[table].items {
-			page = append(page, projected(it, fields))
+		t, part := e.tables[table], ""
+		if p.Of > 1 {
+			part = fmt.Sprintf(" part %d of %d", p.N, p.Of)
 		}
-		e.print("scan all %s\n    fields %s\n    = %d\n", table, strings.Join(fields, ", "), len(page))
+		for _, it := range t.items {
+			if p.Of <= 1 || crc32.ChecksumIEEE([]byte(plan.KeyText(it[t.Hash.Name])))%uint32(p.Of) == uint32(p.N) {
+				page = append(page, projected(it, fields))
+			}
+		}
+		e.print("scan all %s%s\n    fields %s\n    = %d\n", table, part, strings.Join(fields, ", "), len(page))
 		yield(page, nil)
 	}
 }
@@ -253,7 +264,10 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 	}
 	for _, op := range w.Ops {
 		t := e.tables[op.Table]
-		t.apply(op, t.find(t.KeyOf(op.Item())))
+		stands := t.find(t.KeyOf(op.Item()))
+		if image := t.apply(op, stands); image != nil && e.Changed != nil {
+			e.Changed(op.Table, image, stands == nil)
+		}
 	}
 	return plan.Outcome{Old: old}, nil
 }
@@ -311,8 +325,8 @@ func (m *memory) remove(key plan.Item) {
 	}
 }
 
-func (m *memory) apply(op plan.Op, stands plan.Item) {
-	var it plan.Item
+// apply executes op and returns the new image of the item; nil when there is none.
+func (m *memory) apply(op plan.Op, stands plan.Item) (it plan.Item) {
 	switch {
 	case op.Put != nil:
 		it = op.Put
@@ -320,16 +334,17 @@ func (m *memory) apply(op plan.Op, stands plan.Item) {
 		it = updated(op, stands)
 	case op.Delete:
 		m.remove(op.Key)
-		return
+		return nil
 	default:
-		return // a check
+		return nil // a check
 	}
 	i, ok := m.place(it)
 	if ok {
 		m.items[i] = it
-		return
+	} else {
+		m.items = slices.Insert(m.items, i, it)
 	}
-	m.items = slices.Insert(m.items, i, it)
+	return it
 }
 
 func (m *memory) query(q plan.Query) (found []plan.Item) {

@@ -437,12 +437,12 @@ func (a *process) Scan(ctx context.Context, table string, limit int) (items []pl
 }
 
 // ScanAll is plan.Executor: one request.
-func (a *process) ScanAll(ctx context.Context, table string, fields []string) iter.Seq2[[]plan.Item, error] {
+func (a *process) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
 	return func(yield func([]plan.Item, error) bool) {
 		var found []plan.Item
 		var failed error
 		a.request(func() {
-			for page, err := range a.Executor.ScanAll(ctx, table, fields) {
+			for page, err := range a.Executor.ScanAll(ctx, table, fields, p) {
 				found, failed = append(found, page...), err
 			}
 		})
