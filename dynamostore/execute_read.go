@@ -85,48 +85,79 @@ func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.I
 
 // gets reads up to getChunk items as one page, which has one item for each key, nil where there is none.
 func (e *engine) gets(table string, keys []plan.Item) reading {
-	t := e.tables[table]
-	name := func(it plan.Item) [2]string {
-		return [2]string{plan.KeyText(it[t.Hash.Name]), plan.KeyText(it[t.Range.Name])}
-	}
 	return func(ctx context.Context) iter.Seq[page] {
 		return func(yield func(page) bool) {
-			found := make(map[[2]string]plan.Item, len(keys))
-			err := e.batch(ctx, "r", table, keys, func(keys []plan.Item, touched func() []string) ([]plan.Item, error) {
-				out, err := read(ctx, e, touched, e.client.BatchGetItem, &dynamodb.BatchGetItemInput{
-					RequestItems:           map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
-					ReturnConsumedCapacity: e.capacity(),
-				})
-				if err != nil {
-					return nil, err
-				}
-				for i := range out.ConsumedCapacity {
-					countRead(ctx, &out.ConsumedCapacity[i])
-				}
-				for _, it := range out.Responses[table] {
-					found[name(it)] = it
-				}
-				return out.UnprocessedKeys[table].Keys, nil
-			})
+			items, err := e.GetMany(ctx, getsOf(table, keys))
 			if err != nil {
 				yield(page{err: err})
 				return
-			}
-			items := make([]plan.Item, len(keys))
-			for i, key := range keys {
-				items[i] = found[name(key)]
 			}
 			yield(page{items: items, last: true})
 		}
 	}
 }
 
+// getsOf returns a Get for each of keys.
+func getsOf(table string, keys []plan.Item) []plan.Get {
+	gets := make([]plan.Get, len(keys))
+	for i, key := range keys {
+		gets[i] = plan.Get{Table: table, Key: key}
+	}
+	return gets
+}
+
+// GetMany is plan.Executor.
+func (e *engine) GetMany(ctx context.Context, gets []plan.Get) ([]plan.Item, error) {
+	name := func(table string, it plan.Item) [3]string {
+		t := e.tables[table]
+		return [3]string{table, plan.KeyText(it[t.Hash.Name]), plan.KeyText(it[t.Range.Name])}
+	}
+	found := make(map[[3]string]plan.Item, len(gets))
+	err := e.batch(ctx, "r", gets, func(gets []plan.Get, touched func() []string) (left []plan.Get, err error) {
+		in := &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{}, ReturnConsumedCapacity: e.capacity()}
+		keys := make([]plan.Item, len(gets))
+		for first, i := 0, 0; i < len(gets); i++ {
+			keys[i] = gets[i].Key
+			if i+1 == len(gets) || gets[i+1].Table != gets[i].Table {
+				in.RequestItems[gets[i].Table] = types.KeysAndAttributes{Keys: keys[first : i+1], ConsistentRead: aws.Bool(true)}
+				first = i + 1
+			}
+		}
+		out, err := read(ctx, e, touched, e.client.BatchGetItem, in)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out.ConsumedCapacity {
+			countRead(ctx, &out.ConsumedCapacity[i])
+		}
+		for table, items := range out.Responses {
+			for _, it := range items {
+				found[name(table, it)] = it
+			}
+		}
+		for table, of := range out.UnprocessedKeys {
+			for _, key := range of.Keys {
+				left = append(left, plan.Get{Table: table, Key: key})
+			}
+		}
+		return left, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	items := make([]plan.Item, len(gets))
+	for i, g := range gets {
+		items[i] = found[name(g.Table, g.Key)]
+	}
+	return items, nil
+}
+
 // batch sends a request for keys, and further ones for those that send returns as unprocessed. When some keys were processed, the
 // answer was only too large, and the next request follows at once. When none was, the request was throttled.
-func (e *engine) batch(ctx context.Context, mode, table string, keys []plan.Item, send func(keys []plan.Item, touched func() []string) (left []plan.Item, err error)) error {
+func (e *engine) batch(ctx context.Context, mode string, keys []plan.Get, send func(keys []plan.Get, touched func() []string) (left []plan.Get, err error)) error {
 	touched := func() (all []string) {
 		for _, key := range keys {
-			all = append(all, e.keyOf(mode, table, key))
+			all = append(all, e.keyOf(mode, key.Table, key.Key))
 		}
 		return slices.Compact(all)
 	}

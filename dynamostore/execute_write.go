@@ -225,10 +225,10 @@ func transactItem(op plan.Op) types.TransactWriteItem {
 
 // DeleteAll is plan.Executor.
 func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
-	send := func(keys []plan.Item, touched func() []string) (left []plan.Item, err error) {
+	send := func(keys []plan.Get, touched func() []string) (left []plan.Get, err error) {
 		requests := make([]types.WriteRequest, len(keys))
 		for i, key := range keys {
-			requests[i].DeleteRequest = &types.DeleteRequest{Key: key}
+			requests[i].DeleteRequest = &types.DeleteRequest{Key: key.Key}
 		}
 		in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: requests}, ReturnConsumedCapacity: e.capacity()}
 		var out *dynamodb.BatchWriteItemOutput
@@ -240,18 +240,21 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 		}
 		for _, w := range out.UnprocessedItems[table] {
 			if w.DeleteRequest != nil { // the service should return only what was sent
-				left = append(left, w.DeleteRequest.Key)
+				left = append(left, plan.Get{Table: table, Key: w.DeleteRequest.Key})
 			}
 		}
 		return left, nil
 	}
 	for chunk := range slices.Chunk(keys, writeChunk) {
-		if err := e.batch(ctx, "w", table, chunk, send); err != nil {
+		if err := e.batch(ctx, "w", getsOf(table, chunk), send); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// Then is plan.Executor.
+func (e *engine) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) { do(ctx, e) }
 
 // fitsOne returns the error of a transaction that the service would refuse.
 func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {

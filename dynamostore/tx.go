@@ -128,6 +128,13 @@ func (c collector) DeleteAll(_ context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
+// Then is plan.Executor.
+func (c collector) Then(_ context.Context, do func(ctx context.Context, x plan.Executor)) {
+	c.tx.mu.Lock()
+	defer c.tx.mu.Unlock()
+	c.tx.after = append(c.tx.after, func(ctx context.Context) error { do(ctx, c.engine); return nil })
+}
+
 // withItems is the engine, with the caller's own items in the transaction of each write.
 type withItems struct {
 	*engine

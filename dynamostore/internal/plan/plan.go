@@ -29,6 +29,9 @@ type Executor interface {
 	// read in requests of up to 100 keys, strongly consistent. While the caller works on the items of one request, up to ahead
 	// more requests are sent. An error ends the sequence.
 	GetEach(ctx context.Context, table string, keys iter.Seq[Item], ahead int) iter.Seq2[Item, error]
+	// GetMany reads up to 100 items of any tables in one request, one item for each Get and in their order, nil where there is no item.
+	// Each item is read strongly consistent, but the items are not of one moment. The Gets of a table follow each other, and differ.
+	GetMany(ctx context.Context, gets []Get) ([]Item, error)
 	// Query yields the items of all pages, in the order of the range key.
 	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
 	// Series yields the pages of queries that follow each other, in the order of the queries, with at least one page for each query.
@@ -48,6 +51,9 @@ type Executor interface {
 	Write(ctx context.Context, w Write) (Outcome, error)
 	// DeleteAll removes the items of keys, without conditions and not atomically.
 	DeleteAll(ctx context.Context, table string, keys []Item) error
+	// Then runs do once the writes before it are stored: at once, or, within a transaction of the caller's, after that has been committed.
+	// When the transaction is not committed, do does not run. x runs requests outside of the transaction.
+	Then(ctx context.Context, do func(ctx context.Context, x Executor))
 }
 
 // Get is a strongly consistent read of one item.

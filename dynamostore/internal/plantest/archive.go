@@ -69,31 +69,57 @@ func (d *Dumped) UnmarshalJSON(b []byte) error {
 	}
 	it := plan.Item{}
 	for name, typed := range fields {
-		for kind, v := range typed {
-			switch kind {
-			case "S":
-				it[name] = plan.S(v.(string))
-			case "N":
-				it[name] = &types.AttributeValueMemberN{Value: v.(string)}
-			case "BOOL":
-				it[name] = plan.Bool(v.(bool))
-			case "B":
-				data, err := base64.StdEncoding.DecodeString(v.(string))
-				if err != nil {
-					return err
-				}
-				it[name] = plan.B(data)
-			case "SS":
-				set := &types.AttributeValueMemberSS{}
-				for _, text := range v.([]any) {
-					set.Value = append(set.Value, text.(string))
-				}
-				it[name] = set
-			default:
-				return fmt.Errorf("no case for %s", kind)
-			}
+		v, err := dumped(typed)
+		if err != nil {
+			return err
 		}
+		it[name] = v
 	}
 	*d = Dumped(it)
 	return nil
+}
+
+// dumped returns the value of an attribute.
+func dumped(typed map[string]any) (types.AttributeValue, error) {
+	for kind, v := range typed {
+		switch kind {
+		case "S":
+			return plan.S(v.(string)), nil
+		case "N":
+			return &types.AttributeValueMemberN{Value: v.(string)}, nil
+		case "BOOL":
+			return plan.Bool(v.(bool)), nil
+		case "B":
+			data, err := base64.StdEncoding.DecodeString(v.(string))
+			return plan.B(data), err
+		case "SS":
+			set := &types.AttributeValueMemberSS{}
+			for _, text := range v.([]any) {
+				set.Value = append(set.Value, text.(string))
+			}
+			return set, nil
+		case "L":
+			list := &types.AttributeValueMemberL{}
+			for _, e := range v.([]any) {
+				of, err := dumped(e.(map[string]any))
+				if err != nil {
+					return nil, err
+				}
+				list.Value = append(list.Value, of)
+			}
+			return list, nil
+		case "M":
+			m := plan.Item{}
+			for name, e := range v.(map[string]any) {
+				of, err := dumped(e.(map[string]any))
+				if err != nil {
+					return nil, err
+				}
+				m[name] = of
+			}
+			return plan.M(m), nil
+		}
+		return nil, fmt.Errorf("no case for %s", kind)
+	}
+	return nil, errors.New("an attribute without a type")
 }

@@ -109,6 +109,18 @@ func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, 
 	return found, nil
 }
 
+// GetMany is plan.Executor.
+func (e *Executor) GetMany(_ context.Context, gets []plan.Get) ([]plan.Item, error) {
+	defer e.meanwhile()
+	items := make([]plan.Item, len(gets))
+	e.print("get many\n")
+	for i, g := range gets {
+		items[i] = e.tables[g.Table].find(g.Key)
+		e.print("    %s %s\n%s", g.Table, showKey(g.Key), answer(items[i]))
+	}
+	return items, nil
+}
+
 // GetEach is plan.Executor: it reads up to 100 keys at a time, and none ahead.
 func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
@@ -283,6 +295,11 @@ func (e *Executor) DeleteAll(_ context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
+// Then is plan.Executor.
+func (e *Executor) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
+	do(ctx, e)
+}
+
 func (e *Executor) meanwhile() {
 	e.mu.Lock()
 	e.requests++
@@ -352,7 +369,7 @@ func (m *memory) query(q plan.Query) (found []plan.Item) {
 	partition := hash.Value(q.Hash)
 	for _, it := range m.items {
 		at := it[sort.Name]
-		if it[hash.Name] == nil || compare(it[hash.Name], partition) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
+		if it[hash.Name] == nil || at == nil && sort.Name != "" || compare(it[hash.Name], partition) != 0 || q.From != nil && compare(at, q.From) < 0 || q.To != nil && compare(at, q.To) > 0 {
 			continue
 		}
 		if holds(q.Filter, q.Names, q.Values, it) {

@@ -1,0 +1,323 @@
+package plantest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// process is the executor of one process. It waits before each request until the request may be executed.
+type process struct {
+	*Executor
+	s       *Run
+	place   int
+	waiting int      // how many requests may be executed next; the process continues after one of them
+	turn    chan int // the one that is executed; closed when the run has ended
+	parked  chan bool
+	ended   bool
+	err     error
+	heard   uint64 // a hash of its requests and their answers
+	numbers uint64
+	clock   time.Time
+}
+
+// request waits until the request may be executed, and executes it. When it is one of several that are sent at the same time, one of them is
+// executed.
+func (a *process) request(do ...func()) {
+	a.waiting = len(do)
+	a.parked <- true
+	i, goes := <-a.turn
+	if !goes {
+		runtime.Goexit()
+	}
+	fmt.Fprintf(&a.log, "# process %d\n", a.place+1)
+	begin := a.log.Len()
+	a.Time = a.clock
+	do[i]()
+	a.clock = a.Time
+	a.hear(a.log.String()[begin:])
+}
+
+func (a *process) hear(text string) {
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, a.heard, text)
+	a.heard = sum.Sum64()
+}
+
+// Now is plan.Executor. Each process has its own clock, so that times do not depend on the order of requests.
+func (a *process) Now() time.Time {
+	a.clock = a.clock.Add(time.Second)
+	return a.clock
+}
+
+// Get is plan.Executor.
+func (a *process) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, err error) {
+	a.request(func() { it, ok, err = a.Executor.Get(ctx, g) })
+	a.hear(showItem(it))
+	return it, ok, err
+}
+
+// GetAll is plan.Executor.
+func (a *process) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, err error) {
+	a.request(func() { found, err = a.Executor.GetAll(ctx, g) })
+	for _, it := range found {
+		a.hear(showItem(it))
+	}
+	return found, err
+}
+
+// GetMany is plan.Executor: each item is read by a request of its own, because the items are not of one moment.
+func (a *process) GetMany(ctx context.Context, gets []plan.Get) (items []plan.Item, err error) {
+	for _, g := range gets {
+		it, _, err := a.Get(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// Then is plan.Executor.
+func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
+	do(ctx, a)
+}
+
+// GetEach is plan.Executor: a request for as many keys as a page has.
+func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for chunk := range chunks(keys, cmp.Or(a.s.Page, 100)) {
+			var items []plan.Item
+			var failed error
+			a.request(func() {
+				for it, err := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) {
+					items, failed = append(items, it), err
+				}
+			})
+			for _, it := range items {
+				a.hear(showItem(it))
+				if !yield(it, failed) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Series is plan.Executor, page by page. The queries that are read ahead can be executed before those in front of them.
+func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
+	return func(yield func(plan.Page, error) bool) {
+		var open []*series
+		first := func() bool {
+			for {
+				for s := open[0]; s.read; {
+					if s.read = false; !yield(s.Page, s.err) || s.err != nil {
+						return false
+					}
+					if s.Last {
+						open = open[1:]
+						return true
+					}
+				}
+				var may []func()
+				for _, s := range open {
+					if !s.read {
+						may = append(may, func() { s.next(a) })
+					}
+				}
+				a.request(may...)
+			}
+		}
+		place := 0
+		for q := range queries {
+			open = append(open, &series{pages: pages{query: q}, Page: plan.Page{Query: place}})
+			if place++; len(open) > ahead && !first() {
+				return
+			}
+		}
+		for len(open) > 0 && first() {
+		}
+	}
+}
+
+// series is one query of a Series.
+type series struct {
+	pages
+	plan.Page
+	err  error
+	read bool // Page has been read, and not yet been yielded
+}
+
+func (s *series) next(a *process) {
+	if s.last != nil && s.query.Paged != nil {
+		s.query.Paged()
+	}
+	s.Items, s.err = s.pages.next(a.Executor, a.s.Page)
+	s.Last, s.read = s.ended, true
+	for _, it := range s.Items {
+		a.hear(showItem(it))
+	}
+}
+
+// Query is plan.Executor, page by page.
+func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for p := (pages{query: q}); ; {
+			var page []plan.Item
+			var err error
+			a.request(func() { page, err = p.next(a.Executor, a.s.Page) })
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range page {
+				a.hear(showItem(it))
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if p.ended {
+				return
+			}
+			if q.Paged != nil {
+				q.Paged()
+			}
+		}
+	}
+}
+
+// pages are those of a query.
+type pages struct {
+	query  plan.Query
+	last   plan.Item // of the page before
+	anchor plan.Item // where the next page begins
+	ended  bool
+}
+
+func (p *pages) next(e *Executor, size int) ([]plan.Item, error) {
+	_, sort := e.tables[p.query.Table].Keys(p.query.Index)
+	found := e.tables[p.query.Table].query(p.query)
+	if p.last != nil {
+		found = slices.DeleteFunc(found, func(it plan.Item) bool {
+			order := compare(it[sort.Name], p.last[sort.Name])
+			if p.anchor != nil {
+				return compare(it[sort.Name], p.anchor[sort.Name]) < 0
+			}
+			return order == 0 || (order < 0) != p.query.Backward
+		})
+	}
+	e.print("%s", showQuery(p.query, []string{fmt.Sprintf("%q", p.query.Hash)}))
+	if p.anchor != nil && (len(found) == 0 || compare(found[0][sort.Name], p.anchor[sort.Name]) != 0) {
+		e.print("    = the anchor has been removed\n")
+		return nil, &annals.Error{Kind: annals.ErrTruncated}
+	}
+	again := p.anchor != nil
+	if size == 0 || len(found) <= size {
+		p.ended = true
+	} else {
+		found = found[:max(size, 2)] // a page that begins with an anchor has at least one more item
+		p.last, p.anchor = found[len(found)-1], nil
+		for i, it := range slices.Backward(found) {
+			if p.query.Anchor != nil && p.query.Anchor(it) && (i > 0 || !again) {
+				p.anchor = it
+				break
+			}
+		}
+	}
+	numbers := make([]string, len(found))
+	for i, it := range found {
+		numbers[i] = show(it[sort.Name])
+	}
+	e.print("    = %s\n", strings.Join(numbers, ", "))
+	return found, nil
+}
+
+// Merge is plan.Executor: one request.
+func (a *process) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		var found []plan.Item
+		var failed error
+		a.request(func() {
+			for it, err := range a.Executor.Merge(ctx, queries, order) {
+				if failed = err; err == nil {
+					found = append(found, it)
+				}
+			}
+		})
+		for _, it := range found {
+			a.hear(showItem(it))
+			if !yield(it, nil) {
+				return
+			}
+		}
+		if failed != nil {
+			yield(nil, failed)
+		}
+	}
+}
+
+// Scan is plan.Executor.
+func (a *process) Scan(ctx context.Context, table string, limit int) (items []plan.Item, err error) {
+	a.request(func() { items, err = a.Executor.Scan(ctx, table, limit) })
+	return items, err
+}
+
+// ScanAll is plan.Executor: one request.
+func (a *process) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
+	return func(yield func([]plan.Item, error) bool) {
+		var found []plan.Item
+		var failed error
+		a.request(func() {
+			for page, err := range a.Executor.ScanAll(ctx, table, fields, p) {
+				found, failed = append(found, page...), err
+			}
+		})
+		yield(found, failed)
+	}
+}
+
+// Write is plan.Executor. A transaction is not executed twice: the service recognises its token.
+func (a *process) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err error) {
+	a.request(func() {
+		begin := a.log.Len()
+		out, err = a.Executor.Write(ctx, w)
+		if conflict, ok := errors.AsType[*annals.Error](err); ok {
+			a.print("    = %v\n", conflict.Kind)
+		}
+		if len(w.Ops) == 1 && w.Token == "" {
+			again := plan.Write{Ops: slices.Clone(w.Ops)}
+			again.Ops[0].Stamp = nil // the repeated request has the time of the first
+			a.mayRepeat(a.log.String()[begin:], func() { _, _ = a.Executor.Write(ctx, again) })
+		}
+	})
+	for _, it := range out.Old {
+		a.hear(showItem(it))
+	}
+	return out, err
+}
+
+// DeleteAll is plan.Executor.
+func (a *process) DeleteAll(ctx context.Context, table string, keys []plan.Item) (err error) {
+	a.request(func() {
+		begin := a.log.Len()
+		err = a.Executor.DeleteAll(ctx, table, keys)
+		a.mayRepeat(a.log.String()[begin:], func() { _ = a.Executor.DeleteAll(ctx, table, keys) })
+	})
+	return err
+}
+
+func (a *process) mayRepeat(text string, do func()) {
+	if !a.s.twice {
+		a.s.writes = append(a.s.writes, write{text, do})
+	}
+}
