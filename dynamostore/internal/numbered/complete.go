@@ -121,7 +121,7 @@ func (t Table) ByKey(ctx context.Context, x plan.Executor, id annals.Persistence
 	}
 	var found []plan.Item
 	for _, it := range items {
-		if owner, _ := plan.Text(it, t.ID); owner != string(id) {
+		if t.OwnerOf(it) != id {
 			continue
 		}
 		n := t.NumberOf(it)

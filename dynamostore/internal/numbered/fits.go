@@ -33,14 +33,13 @@ func (t Table) Fits(ctx context.Context, x plan.Executor, id annals.PersistenceI
 
 // Misplaced returns ErrInvalid for a row whose key does not fit the settings.
 func (t Table) Misplaced(row plan.Item) error {
-	owner, _ := plan.Text(row, t.ID)
-	id := annals.PersistenceID(owner)
+	id := t.OwnerOf(row)
 	if t.AtKey(id, row) {
 		return nil
 	}
 	key, _ := t.Key(id, t.NumberOf(row))
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the row of %s number %d has the key %s; the settings (resolvers, shard count, separator) make it %s%s",
-		t.Name, annals.Quote(owner), t.NumberOf(row), plan.QuoteKey(t.KeyOf(row)), plan.QuoteKey(key), t.Advice)}
+		t.Name, annals.Quote(string(id)), t.NumberOf(row), plan.QuoteKey(t.KeyOf(row)), plan.QuoteKey(key), t.Advice)}
 }
 
 // IDs is a set of ids, in bounded memory. It has their hashes.

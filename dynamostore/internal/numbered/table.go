@@ -17,6 +17,9 @@ type Table struct {
 	Hash, Range string // attributes of the key
 	ID, Number  string // attributes of the index's key
 	Deleted     string // attribute with which rows are flagged as deleted; "" where there is none
+	// Hashed returns the value of the attribute ID for an id, and Owner the id of a row. nil: that attribute has the id itself.
+	Hashed func(id annals.PersistenceID) string
+	Owner  func(row plan.Item) annals.PersistenceID
 	// Key computes the key of row n. An error says that the rows of id have no computed keys: they are read through the index.
 	Key func(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error)
 	// Advice ends the error about a row whose key is not the computed one.
@@ -38,6 +41,15 @@ type Part struct {
 func (t Table) NumberOf(row plan.Item) annals.SeqNr {
 	n, _ := plan.Number(row, t.Number)
 	return annals.SeqNr(n)
+}
+
+// OwnerOf returns the id of a row.
+func (t Table) OwnerOf(row plan.Item) annals.PersistenceID {
+	if t.Owner != nil {
+		return t.Owner(row)
+	}
+	id, _ := plan.Text(row, t.ID)
+	return annals.PersistenceID(id)
 }
 
 // KeyOf returns the key of a row.
@@ -68,7 +80,11 @@ func (t Table) Fields(fields []string) []string {
 
 // Query returns the query of the index for p.
 func (t Table) Query(p Part) plan.Query {
-	return plan.Query{Table: t.Name, Index: t.Index, Hash: string(p.ID), From: plan.N(p.From), To: plan.N(p.To), Backward: p.Backward, Limit: p.Limit, Fields: t.Fields(p.Fields)}
+	hash := string(p.ID)
+	if t.Hashed != nil {
+		hash = t.Hashed(p.ID)
+	}
+	return plan.Query{Table: t.Name, Index: t.Index, Hash: hash, From: plan.N(p.From), To: plan.N(p.To), Backward: p.Backward, Limit: p.Limit, Fields: t.Fields(p.Fields)}
 }
 
 // Ordered yields the rows found for p. A row that was not asked for, or is out of order, is ErrCorrupt.

@@ -1,0 +1,106 @@
+package headed
+
+import (
+	"time"
+	"unicode/utf16"
+)
+
+// Peer is the library whose rows are written.
+type Peer int
+
+const (
+	// Go is event-store-adapter-go 1.x.
+	Go Peer = iota
+	// JS is event-store-adapter-js 2.x.
+	JS
+	// JS3 is event-store-adapter-js 3.x.
+	JS3
+	// Rust is event-store-adapter-rs 1.x.
+	Rust
+	// Rust3 is event-store-adapter-rs 3.x.
+	Rust3
+	// Java is event-store-adapter-java 1.x, with its wrappers for Kotlin and Scala.
+	Java
+	// Seed is the gateway of cqrs-es-example-rs of 2023 from which the libraries were made.
+	Seed
+)
+
+// peer has the properties of a library's rows.
+type peer struct {
+	name        string
+	shard       func(entityType, value string, form AIDForm, shards int) int64
+	unit        time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
+	updated     time.Duration // of last_updated_at, as unit
+	noUpdated   bool          // there is no last_updated_at
+	noTTL       bool          // snapshot rows have no ttl
+	stateNr     bool          // seq_nr of the head is the number of its state; otherwise it is 0
+	text        bool          // payloads are strings
+	manifest    bool          // events have a manifest
+	active      string        // the index of copies that do not expire; "" is none
+	copyVersion copyVersion
+}
+
+// copyVersion is the version in a copy.
+type copyVersion int
+
+const (
+	versionOne    copyVersion = iota // 1
+	versionBefore                    // the head's version before the write; 1 for the first write
+	versionAfter                     // the head's version after the write
+)
+
+const millisecond = time.Millisecond
+
+var peers = []peer{
+	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true},
+	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter},
+	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index"},
+	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore},
+	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter},
+	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond},
+	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, stateNr: true, text: true},
+}
+
+// String is the name of p in a URL.
+func (p Peer) String() string {
+	if p < 0 || int(p) >= len(peers) {
+		return "unknown"
+	}
+	return peers[p].name
+}
+
+// shardGo is FNV-1a of the value, in 64 bits.
+func shardGo(_, value string, _ AIDForm, shards int) int64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(value) {
+		h = (h ^ uint64(value[i])) * 0x100000001b3
+	}
+	return int64(h % uint64(shards))
+}
+
+// shardRust is the hash of the value by the default hasher of Rust's standard library: SipHash-1-3 with keys 0, of the bytes and 0xFF.
+func shardRust(_, value string, _ AIDForm, shards int) int64 {
+	return int64(sipHash13(append([]byte(value), 0xff)) % uint64(shards))
+}
+
+// shardJava is the absolute value of String.hashCode of the value. It stays negative for the smallest number, as in Java.
+func shardJava(_, value string, _ AIDForm, shards int) int64 {
+	h := int32(hash31(value))
+	if h < 0 {
+		h = -h
+	}
+	return int64(h) % int64(shards)
+}
+
+// shardJS is the hash of the whole aggregate id.
+func shardJS(entityType, value string, form AIDForm, shards int) int64 {
+	return int64(hash31(form.text(entityType, value))) % int64(shards)
+}
+
+// hash31 is Java's String.hashCode: each UTF-16 code unit is added to 31 times the hash of those before.
+func hash31(s string) (h uint32) {
+	for _, unit := range utf16.Encode([]rune(s)) {
+		h = 31*h + uint32(unit)
+	}
+	return h
+}
