@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go/logging"
 )
 
@@ -34,7 +36,7 @@ type Client interface {
 // DefaultConnections is the default of ClientOptions.MaxConnections and Options.MaxInFlight.
 const DefaultConnections = 50
 
-// ClientOptions are the options of NewClient. The zero value takes everything from the SDK's default chain: the environment, shared files,
+// ClientOptions are the options of NewClient and NewStreamsClient. The zero value takes everything from the SDK's default chain: the environment, shared files,
 // the role of the machine.
 type ClientOptions struct {
 	Endpoint       string                  // "" is the service's, or AWS_ENDPOINT_URL
@@ -46,6 +48,32 @@ type ClientOptions struct {
 // NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration and ErrUnavailable when ctx
 // has ended.
 func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
+	cfg, err := o.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
+		if o.Endpoint != "" {
+			d.BaseEndpoint = &o.Endpoint
+		}
+	}), nil
+}
+
+// NewStreamsClient is NewClient for DynamoDB Streams, which is a service of its own with an endpoint of its own.
+func NewStreamsClient(ctx context.Context, o ClientOptions) (*dynamodbstreams.Client, error) {
+	cfg, err := o.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
+		if o.Endpoint != "" {
+			d.BaseEndpoint = &o.Endpoint
+		}
+	}), nil
+}
+
+// config is what a client of any service is made with.
+func (o ClientOptions) config(ctx context.Context) (aws.Config, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
@@ -56,22 +84,14 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	switch {
 	case ctx.Err() != nil:
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrUnavailable, Err: ctx.Err()}
+		return cfg, &annals.Error{Op: "open", Kind: annals.ErrUnavailable, Err: ctx.Err()}
 	case err != nil: // a shared file or an environment variable is not valid
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		return cfg, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	connections := o.MaxConnections
-	if connections == 0 {
-		connections = DefaultConnections
-	}
-	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
-		d.HTTPClient = steady{&http.Client{Transport: transport(connections)}}
-		d.Retryer = aws.NopRetryer{}
-		d.Logger = logging.Nop{} // the SDK would log each answer that a caller stopped waiting for
-		if o.Endpoint != "" {
-			d.BaseEndpoint = &o.Endpoint
-		}
-	}), nil
+	cfg.HTTPClient = steady{&http.Client{Transport: transport(cmp.Or(o.MaxConnections, DefaultConnections))}}
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	cfg.Logger = logging.Nop{} // the SDK would log each answer that a caller stopped waiting for
+	return cfg, nil
 }
 
 // transport keeps as many idle connections as may be in use. With net/http's default of two for each host, most requests would open a new
