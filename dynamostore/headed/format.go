@@ -1,23 +1,35 @@
 package headed
 
-import "github.com/annals-go/annals"
+import (
+	"errors"
+	"fmt"
 
-// Format makes the stored payloads from those of annals, and back. It is called before anything is written. Its errors are ErrInvalid for what is
-// to be stored, ErrCorrupt for what was stored. Its methods may be called from many goroutines at once.
+	"github.com/annals-go/annals"
+)
+
+// Format makes the stored payloads of events and states from those of annals, and back. JSON and Plain are Formats. Its methods are called
+// before anything is written, from many goroutines at once; they must not change the data that they are given, and may return a part of it.
+// An error for something to be written is ErrInvalid, for something read ErrCorrupt. Texts of errors must not repeat any of a payload.
 type Format interface {
-	// Event returns the bytes to store. e has ID, SeqNr, Time and Payload.
+	// Event returns the payload to store for e, which has ID, SeqNr, Time and Payload.
 	Event(e annals.Event) ([]byte, error)
-	// ReadEvent returns the payload of stored bytes. e has ID, SeqNr and Time, and the Manifest and SerializerID of the row, if it has them.
+	// ReadEvent returns the payload in stored, the payload of a row. e has ID, SeqNr and Time, and of Payload what attributes of the row say:
+	// the manifest and the serializer id, which is that of JSON in a row without one.
 	ReadEvent(e annals.Event, stored []byte) (annals.Payload, error)
-	// Snapshot returns the bytes to store. version is that of the aggregate after the write.
+	// Snapshot returns the payload to store for s. version is the one with which an aggregate of the libraries is written: that of the head
+	// before the write, and 1 in the first write.
 	Snapshot(s annals.Snapshot, version int64) ([]byte, error)
-	// ReadSnapshot returns the payload of stored bytes and its number. s has ID and Time; and SeqNr, Manifest and SerializerID of the row,
-	// if it has them.
-	ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Payload, annals.SeqNr, error)
+	// ReadSnapshot returns the snapshot in stored. s has ID, and what attributes of the row say: the number and the time, zero where they do
+	// not, the manifest, which is the entity's type in a row without one, and the serializer id as in ReadEvent.
+	ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error)
 }
 
-// Plain stores the bytes of payloads as they are. Manifests and serializer ids are in the attributes manifest and serializer, and the number
-// of a head's state is in state_seq_nr. It is for tables whose snapshots no library writes.
+// jsonSerializer is the serializer id of JSON, as package codec has it.
+const jsonSerializer = 31
+
+// Plain stores payloads as they are: it is the Format of Rust3, whose rows have the manifest of an event in an attribute. With other peers,
+// Annals adds attributes for the manifest, and for the number of a state where the row has none. The libraries cannot read such payloads,
+// so Plain with another peer is for tables that only Annals reads.
 type Plain struct{}
 
 // Event is Format.
@@ -25,13 +37,23 @@ func (Plain) Event(e annals.Event) ([]byte, error) { return e.Data, nil }
 
 // ReadEvent is Format.
 func (Plain) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
-	return annals.Payload{SerializerID: e.SerializerID, Manifest: e.Manifest, Data: stored}, nil
+	e.Data = stored
+	return e.Payload, nil
 }
 
 // Snapshot is Format.
 func (Plain) Snapshot(s annals.Snapshot, _ int64) ([]byte, error) { return s.Data, nil }
 
 // ReadSnapshot is Format.
-func (Plain) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Payload, annals.SeqNr, error) {
-	return annals.Payload{SerializerID: s.SerializerID, Manifest: s.Manifest, Data: stored}, s.SeqNr, nil
+func (Plain) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
+	s.Data = stored
+	return s, nil
+}
+
+// invalid returns the error of a Format for something to be written. An *annals.Error says itself what it is.
+func invalid(what string, n annals.SeqNr, err error) error {
+	if _, ok := errors.AsType[*annals.Error](err); ok {
+		return err
+	}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("%s %d: %w", what, n, err)}
 }

@@ -2,8 +2,8 @@ package headed
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -34,10 +34,11 @@ const (
 // Attributes of this package, which the libraries ignore and keep.
 const (
 	attrSerializer = "serializer"
-	attrWriteID    = "write_id"     // of events
-	attrDeleted    = "deleted_to"   // of heads: events with numbers up to this one are deleted
-	attrSaves      = "saves"        // of heads: how many snapshots were saved without an event
-	attrStateNr    = "state_seq_nr" // of heads: the number of the state, where the state itself does not tell it
+	attrWriteID    = "write_id"   // of events
+	attrDeleted    = "deleted_to" // of heads: events with numbers up to this one are deleted
+	attrSaves      = "saves"      // of heads: how many snapshots were saved without an event
+	attrState      = "state"      // of snapshot rows: what their state is, where its payload does not tell it
+	attrHidden     = "hidden"     // of heads: the number of the state that was deleted, and stays for the libraries
 )
 
 // rows makes and reads the rows of both tables.
@@ -59,11 +60,11 @@ func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at 
 	}
 	stored, err := r.format.Event(annals.Event{ID: c.ID, SeqNr: n, Time: at, Payload: e.Payload})
 	if err != nil {
-		return nil, fmt.Errorf("event %d: %w", n, err)
+		return nil, invalid("event", n, err)
 	}
 	it[attrSeq] = plan.N(n)
 	it[attrOccurred] = plan.N(inUnit(at, r.unit))
-	r.putPayload(it, e.Payload, stored, r.peer.manifest)
+	r.putPayload(it, e.Payload, stored)
 	if r.writeIDs {
 		it[attrWriteID] = plan.S(c.WriteID.String())
 	}
@@ -80,13 +81,13 @@ func (r rows) row(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
 	return it, nil
 }
 
-// putPayload adds the stored form of a payload. manifest says that the library's rows have a manifest, also an empty one.
-func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte, manifest bool) {
+// putPayload adds the stored form of an event's payload. The rows of Rust3 have a manifest, also an empty one.
+func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
 	it[attrPayload] = r.payload(stored)
-	if manifest || r.plain && p.Manifest != "" {
+	if r.peer.manifest || r.plain && p.Manifest != "" {
 		it[attrManifest] = plan.S(p.Manifest)
 	}
-	if r.plain {
+	if r.plain && p.SerializerID != jsonSerializer {
 		it[attrSerializer] = plan.N(p.SerializerID)
 	}
 }
@@ -114,8 +115,10 @@ func (r rows) event(id annals.PersistenceID, it plan.Item) (annals.Event, error)
 	e := annals.Event{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 0, math.MaxInt64))}
 	e.Time = inTime(d.Required(attrOccurred, math.MinInt64, math.MaxInt64), r.unit)
 	e.Manifest = d.Text(attrManifest)
-	serializer, _ := d.Number(attrSerializer, math.MinInt32, math.MaxInt32)
-	e.SerializerID = int32(serializer)
+	e.SerializerID = jsonSerializer
+	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
+		e.SerializerID = int32(n)
+	}
 	data := stored(&d)
 	var err error
 	if text := d.Text(attrWriteID); text != "" {
@@ -156,115 +159,18 @@ func (r rows) head(it plan.Item) (head, error) {
 	return h, nil
 }
 
-// headItem returns a new head with a version. s is its state; nil for a lean head, or one without a state.
-func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, s *annals.Snapshot, at time.Time) (plan.Item, error) {
+// headItem returns a new head with a version. state are the attributes of its state; nil for a lean head.
+func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, state plan.Item) (plan.Item, error) {
 	it, err := r.row(id, 0)
 	if err != nil {
 		return nil, err
 	}
 	it[attrSeq], it[attrVersion] = plan.N(0), plan.N(version)
-	if s == nil {
-		return it, nil
-	}
-	if !r.peer.noTTL {
+	if !r.lean && !r.peer.noTTL {
 		it[attrTTL] = plan.N(0)
 	}
-	set, err := r.stateOf(*s, version, at)
-	if err != nil {
-		return nil, err
-	}
-	for name, v := range set {
-		it[name] = v
-	}
+	maps.Copy(it, state)
 	return it, nil
-}
-
-// stateOf returns the attributes of a head that change with its state. version is that of the head after the write.
-func (r rows) stateOf(s annals.Snapshot, version annals.SeqNr, at time.Time) (plan.Item, error) {
-	stored, err := r.format.Snapshot(s, int64(version))
-	if err != nil {
-		return nil, fmt.Errorf("snapshot %d: %w", s.SeqNr, err)
-	}
-	it := plan.Item{attrSeq: plan.N(0)}
-	if r.peer.stateNr {
-		it[attrSeq] = plan.N(s.SeqNr)
-	}
-	r.putPayload(it, s.Payload, stored, false)
-	if r.plain {
-		it[attrStateNr] = plan.N(s.SeqNr)
-	}
-	r.putUpdated(it, at)
-	return it, nil
-}
-
-// copyItem returns the copy of a state. before and after are the versions of the head before and after the write.
-func (r rows) copyItem(s annals.Snapshot, before, after annals.SeqNr, active bool, at time.Time) (plan.Item, error) {
-	it, err := r.row(s.ID, s.SeqNr)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := r.format.Snapshot(s, int64(after))
-	if err != nil {
-		return nil, fmt.Errorf("snapshot %d: %w", s.SeqNr, err)
-	}
-	it[attrSeq] = plan.N(s.SeqNr)
-	it[attrVersion] = plan.N(r.peer.copyVersion.of(before, after))
-	r.putPayload(it, s.Payload, stored, false)
-	r.putUpdated(it, at)
-	if !r.peer.noTTL {
-		it[attrTTL] = plan.N(0)
-	}
-	if active {
-		it[attrActive] = plan.N(s.SeqNr)
-	}
-	return it, nil
-}
-
-func (v copyVersion) of(before, after annals.SeqNr) annals.SeqNr {
-	switch v {
-	case versionBefore:
-		return max(before, 1)
-	case versionAfter:
-		return after
-	}
-	return 1
-}
-
-// putUpdated adds last_updated_at where the library writes it.
-func (r rows) putUpdated(it plan.Item, at time.Time) {
-	if !r.peer.noUpdated {
-		it[attrUpdated] = plan.N(inUnit(at, r.peer.updated))
-	}
-}
-
-// state decodes the state in a snapshot row of id: a head, a copy or the current row. false when the head has none.
-func (r rows) state(id annals.PersistenceID, it plan.Item) (annals.Snapshot, bool, error) {
-	if it[attrPayload] == nil {
-		return annals.Snapshot{}, false, nil
-	}
-	d := plan.Decoder{Item: it}
-	s := annals.Snapshot{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 0, math.MaxInt64))}
-	if n, ok := d.Number(attrStateNr, 1, math.MaxInt64); ok {
-		s.SeqNr = annals.SeqNr(n)
-	}
-	if n, ok := d.Number(attrUpdated, math.MinInt64, math.MaxInt64); ok {
-		s.Time = inTime(n, r.peer.updated)
-	}
-	s.Manifest = d.Text(attrManifest)
-	serializer, _ := d.Number(attrSerializer, math.MinInt32, math.MaxInt32)
-	s.SerializerID = int32(serializer)
-	data := stored(&d)
-	err := d.Fault
-	if err == nil {
-		s.Payload, s.SeqNr, err = r.format.ReadSnapshot(s, data)
-	}
-	if err == nil && s.SeqNr < 1 {
-		err = errors.New("the state has no number")
-	}
-	if err != nil {
-		return annals.Snapshot{}, false, corrupt(it, err)
-	}
-	return s, true, nil
 }
 
 // inUnit returns t as a number of units since 1970. Without a unit it is the milliseconds within the second.

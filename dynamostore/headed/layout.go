@@ -72,7 +72,10 @@ func (l Layout) rows() (rows, error) {
 		r.resolver = resolver{p, l.AID}
 	}
 	if r.format == nil {
-		r.format = Plain{}
+		r.format = p.format
+		if l.Lean {
+			r.format = Plain{}
+		}
 	}
 	_, r.plain = r.format.(Plain)
 	var faults []error

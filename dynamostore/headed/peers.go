@@ -38,6 +38,7 @@ type peer struct {
 	manifest    bool          // events have a manifest
 	active      string        // the index of copies that do not expire; "" is none
 	copyVersion copyVersion
+	format      Format
 }
 
 // copyVersion is the version in a copy.
@@ -52,13 +53,13 @@ const (
 const millisecond = time.Millisecond
 
 var peers = []peer{
-	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true},
-	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter},
-	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index"},
-	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore},
-	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter},
-	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond},
-	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, stateNr: true, text: true},
+	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, format: JSON{}},
+	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter, format: JSON{Wrapped: true}},
+	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index", format: JSON{Wrapped: true}},
+	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
+	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
+	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, format: JSON{}},
+	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, stateNr: true, text: true, format: JSON{}},
 }
 
 // String is the name of p in a URL.
