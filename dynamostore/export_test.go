@@ -1,9 +1,12 @@
 package dynamostore
 
 import (
+	"context"
 	"net/url"
 	"time"
 
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
@@ -18,3 +21,14 @@ func OptionsOf(s any) Options { return s.(settings).store }
 
 // SetBack sets the clock of s back.
 func SetBack(s *Store, by time.Duration) { s.engine.behind = by }
+
+// Streams returns the client with which s reads streams.
+func (s *Store) Streams(c StreamsClient) stream.Client { return streams{s.engine, c} }
+
+// StreamOf is the engine's.
+func (s *Store) StreamOf(ctx context.Context, table string) (string, error) {
+	return s.engine.streamOf(ctx, table)
+}
+
+// Feed is the layout's.
+func (s *Store) Feed() *plan.Feed { return s.offer.Feed }
