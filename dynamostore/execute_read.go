@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -104,6 +105,37 @@ func getsOf(table string, keys []plan.Item) []plan.Get {
 		gets[i] = plan.Get{Table: table, Key: key}
 	}
 	return gets
+}
+
+// GetTogether is plan.Executor.
+func (e *engine) GetTogether(ctx context.Context, gets []plan.Get) ([]plan.Item, error) {
+	in := &dynamodb.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, len(gets)), ReturnConsumedCapacity: e.capacity()}
+	for i := range gets {
+		in.TransactItems[i].Get = &types.Get{TableName: &gets[i].Table, Key: gets[i].Key}
+	}
+	keys := func() (names []string) {
+		for _, g := range gets {
+			names = append(names, e.keyOf("r", g.Table, g.Key))
+		}
+		return slices.Compact(names)
+	}
+	out, err := read(ctx, e, keys, e.client.TransactGetItems, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out.ConsumedCapacity {
+		countRead(ctx, &out.ConsumedCapacity[i])
+	}
+	if len(out.Responses) != len(gets) {
+		return nil, &annals.Error{Kind: annals.ErrUnavailable, Err: fmt.Errorf("the service answered %d of %d reads", len(out.Responses), len(gets))}
+	}
+	items := make([]plan.Item, len(gets))
+	for i, r := range out.Responses {
+		if len(r.Item) > 0 {
+			items[i] = r.Item
+		}
+	}
+	return items, nil
 }
 
 // GetMany is plan.Executor.

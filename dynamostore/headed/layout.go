@@ -60,6 +60,36 @@ type Snapshot struct {
 // Name is "headed".
 func (Layout) Name() string { return "headed" }
 
+// Plan implements dynamostore.Layout. Programs do not call it.
+func (l Layout) Plan() (plan.Offer, error) {
+	r, err := l.rows()
+	if err == nil {
+		err = l.snapshotFaults()
+	}
+	if err != nil {
+		return plan.Offer{}, err
+	}
+	table, heads := l.tables()
+	events := r.numbers(table)
+	s := l.snapshots(r, events, heads)
+	j := &journal{rows: r, events: events, heads: heads.Name, gaps: l.Journal.Gaps, times: &plan.Times{},
+		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
+	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 0,
+		Times: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: l.limits()}}
+	offer.Check = j.check
+	offer.Feed = j.feed()
+	offer.On = func(x plan.Executor) plan.Contracts {
+		j, s := *j, *s
+		j.x, s.x, j.snapshots = x, x, &s
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j}}
+		if l.Lean {
+			c.Skipper = &j
+		}
+		return c
+	}
+	return offer, nil
+}
+
 // rows returns how the rows of both tables are made.
 func (l Layout) rows() (rows, error) {
 	if l.Peer < 0 || int(l.Peer) >= len(peers) {

@@ -32,6 +32,9 @@ type Executor interface {
 	// GetMany reads up to 100 items of any tables in one request, one item for each Get and in their order, nil where there is no item.
 	// Each item is read strongly consistent, but the items are not of one moment. The Gets of a table follow each other, and differ.
 	GetMany(ctx context.Context, gets []Get) ([]Item, error)
+	// GetTogether reads up to 100 items of any tables as they are at one moment, one item for each Get and in their order, nil where there is
+	// no item. It costs twice as many units as other reads.
+	GetTogether(ctx context.Context, gets []Get) ([]Item, error)
 	// Query yields the items of all pages, in the order of the range key.
 	Query(ctx context.Context, q Query) iter.Seq2[Item, error]
 	// Series yields the pages of queries that follow each other, in the order of the queries, with at least one page for each query.

@@ -111,14 +111,23 @@ func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, 
 
 // GetMany is plan.Executor.
 func (e *Executor) GetMany(_ context.Context, gets []plan.Get) ([]plan.Item, error) {
+	return e.gets("get many", gets), nil
+}
+
+// GetTogether is plan.Executor.
+func (e *Executor) GetTogether(_ context.Context, gets []plan.Get) ([]plan.Item, error) {
+	return e.gets("get together", gets), nil
+}
+
+func (e *Executor) gets(what string, gets []plan.Get) []plan.Item {
 	defer e.meanwhile()
 	items := make([]plan.Item, len(gets))
-	e.print("get many\n")
+	e.print("%s\n", what)
 	for i, g := range gets {
 		items[i] = e.tables[g.Table].find(g.Key)
 		e.print("    %s %s\n%s", g.Table, showKey(g.Key), answer(items[i]))
 	}
-	return items, nil
+	return items
 }
 
 // GetEach is plan.Executor: it reads up to 100 keys at a time, and none ahead.

@@ -88,6 +88,15 @@ func (a *process) GetMany(ctx context.Context, gets []plan.Get) (items []plan.It
 	return items, nil
 }
 
+// GetTogether is plan.Executor.
+func (a *process) GetTogether(ctx context.Context, gets []plan.Get) (items []plan.Item, err error) {
+	a.request(func() { items, err = a.Executor.GetTogether(ctx, gets) })
+	for _, it := range items {
+		a.hear(showItem(it))
+	}
+	return items, err
+}
+
 // Then is plan.Executor.
 func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
 	do(ctx, a)

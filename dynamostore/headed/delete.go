@@ -1,0 +1,103 @@
+package headed
+
+import (
+	"context"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// deleteChunk is how many rows a delete removes at a time.
+const deleteChunk = 100
+
+// DeleteTo is annals.Journal. It sets the mark in the head, below which no event is read, and then removes the rows. A delete that was interrupted leaves
+// rows below the mark, and the next one removes them.
+func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	if to < 1 {
+		return nil
+	}
+	h, err := j.read(ctx, id)
+	if err != nil || h.item == nil {
+		return err
+	}
+	if to > h.version {
+		last, err := j.last(ctx, id, h, 0)
+		if err != nil {
+			return err
+		}
+		to = min(to, last)
+	}
+	if to > h.deleted {
+		if err := j.mark(ctx, id, to); err != nil {
+			return err
+		}
+	}
+	return j.remove(ctx, numbered.Part{ID: id, From: 1, To: max(to, h.deleted), Fields: []string{}}, h.deleted+1)
+}
+
+// mark sets the mark of the events that are deleted, unless it is higher already.
+func (j *journal) mark(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	key, err := j.key(id, 0)
+	if err != nil {
+		return err
+	}
+	u := plan.NewUpdate()
+	n := u.Value(plan.N(to))
+	u.SetTo(attrDeleted, n)
+	op := plan.Op{Table: j.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
+	op.Condition = "attribute_exists(" + u.Name(attrPartition) + ") AND (attribute_not_exists(" + u.Name(attrDeleted) + ") OR " + u.Name(attrDeleted) + " < " + n + ")"
+	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+	return err
+}
+
+// remove removes the rows of p. Those before from were left by a delete that was interrupted; rows that the index does not have yet are not before from.
+func (j *journal) remove(ctx context.Context, p numbered.Part, from annals.SeqNr) error {
+	var keys []plan.Item
+	flush := func() error {
+		if len(keys) == 0 {
+			return nil
+		}
+		err := j.x.DeleteAll(ctx, j.events.Name, keys)
+		keys = nil
+		return err
+	}
+	found := j.found(ctx, p)
+	p.From = from
+	for it, err := range j.events.Complete(ctx, j.x, p, found, true) {
+		if err != nil {
+			return err
+		}
+		if keys = append(keys, j.events.KeyOf(it)); len(keys) == deleteChunk {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// SkipTo is annals.Skipper, for lean heads.
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	if err := j.events.Fits(ctx, j.x, id); err != nil {
+		return err
+	}
+	it, err := j.headItem(id, n, nil)
+	if err != nil {
+		return err
+	}
+	it[attrDeleted] = plan.N(n)
+	skipped := func(old plan.Item) bool {
+		h, err := j.head(old)
+		return err == nil && h.version == n && h.deleted == n
+	}
+	w := plan.Write{Ops: []plan.Op{{Table: j.heads, Put: it, Condition: absent, Names: absentNames, Ours: skipped}}, Refused: func(old []plan.Item, _ bool) error {
+		h, err := j.head(old[0])
+		if err != nil {
+			return err
+		}
+		return &annals.Error{Kind: annals.ErrConflict, Last: max(h.version, h.deleted)}
+	}}
+	_, err = j.x.Write(ctx, w)
+	return err
+}

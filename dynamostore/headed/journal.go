@@ -1,0 +1,271 @@
+package headed
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/numbered"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// journal is the journal table with the heads. It is an annals.Journal and an annals.Skipper.
+type journal struct {
+	rows
+	events    numbered.Table
+	heads     string // the snapshot table
+	gaps      bool
+	snapshots *snapshots
+	times     *plan.Times
+	tried     *plan.Recent[annals.WriteID, time.Time]          // the times of commits whose outcome is not known
+	ahead     *plan.Recent[annals.PersistenceID, annals.SeqNr] // how far last numbers are ahead of versions, where a library has left numbers unused
+	x         plan.Executor                                    // runs the requests; set by plan.Offer.On
+}
+
+// Append is annals.Journal. The events are put, each on condition that there is none at its key, and the head is put or updated, on condition that it
+// has the version of After. All of that is one transaction.
+func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if c.After == 0 {
+		if err := j.events.Fits(ctx, j.x, c.ID); err != nil {
+			return annals.Receipt{}, err
+		}
+	}
+	w := write{journal: j, Commit: c, version: c.After, at: j.time(c)}
+	if ahead, ok := j.ahead.Get(c.ID); ok && ahead < c.After {
+		w.version -= ahead
+	}
+	r, err := w.send(ctx)
+	if w.counter != nil {
+		if err = w.recount(ctx); err == nil {
+			r, err = w.send(ctx)
+		}
+	}
+	if errors.Is(err, annals.ErrUnknown) {
+		j.tried.Change(c.WriteID, func(time.Time, bool) time.Time { return w.at })
+	}
+	return r, err
+}
+
+// time returns the time to store with the events of c. A commit that is sent again has the time of its first try, so that the request is the same.
+func (j *journal) time(c annals.Commit) time.Time {
+	if at, ok := j.tried.Get(c.WriteID); ok {
+		return at
+	}
+	return j.times.NotBefore(c.ID, j.x.Now())
+}
+
+// write is an append in progress.
+type write struct {
+	*journal
+	annals.Commit
+	version  annals.SeqNr // that the head must have
+	exists   bool         // there is a head although After is 0: that of a snapshot without events
+	at       time.Time    // of the events
+	repeated plan.Item    // an event that an earlier try has stored
+	// counter is the head when it has refused the write, although the number after Commit.After is free and not deleted.
+	counter *head
+}
+
+// send sends the transaction.
+func (w *write) send(ctx context.Context) (annals.Receipt, error) {
+	request, err := w.request()
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	out, err := w.x.Write(ctx, request)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
+	if w.Snapshot != nil && !out.Repeated {
+		w.snapshots.written(ctx, *w.Snapshot)
+	}
+	r := annals.Receipt{SeqNr: w.After + annals.SeqNr(len(w.Events)), Time: inTime(inUnit(w.at, w.unit), w.unit), Repeated: out.Repeated}
+	if out.Repeated {
+		n, _ := plan.Number(w.repeated, attrOccurred)
+		r.Time = inTime(n, w.unit)
+	}
+	return r, nil
+}
+
+// request returns the transaction. The events come first, because they tell whether an earlier try was stored.
+func (w *write) request() (plan.Write, error) {
+	request := plan.Write{Refused: w.refused}
+	if !w.writeIDs {
+		request.Token = plan.TokenOf(w.events.Name, string(w.ID), strconv.FormatInt(int64(w.After), 10), w.WriteID.String(), strconv.FormatInt(int64(w.version), 10), strconv.FormatBool(w.exists))
+	}
+	for i := range w.Events {
+		it, err := w.eventItem(w.Commit, w.After+1+annals.SeqNr(i), &w.Events[i], w.at)
+		if err != nil {
+			return plan.Write{}, err
+		}
+		request.Ops = append(request.Ops, plan.Op{Table: w.events.Name, Put: it, Condition: absent, Names: absentNames, Ours: w.ours})
+	}
+	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(len(w.Events)), w.at)
+	if err != nil {
+		return plan.Write{}, err
+	}
+	head, err := w.headOp(set)
+	request.Ops = append(append(request.Ops, head), more...)
+	return request, err
+}
+
+// The condition that there is no row at the key.
+const absent = "attribute_not_exists(#pkey)"
+
+var absentNames = map[string]string{"#pkey": attrPartition}
+
+// headOp returns the put of a new head, or the update of an existing one. set are the attributes of its new state; nil for none.
+func (w *write) headOp(set plan.Item) (plan.Op, error) {
+	after := w.version + annals.SeqNr(len(w.Events))
+	ours := func(plan.Item) bool { return w.repeated != nil }
+	if w.After == 0 && !w.exists {
+		it, err := w.headItem(w.ID, after, set)
+		return plan.Op{Table: w.heads, Put: it, Condition: absent, Names: absentNames, Ours: ours}, err
+	}
+	key, err := w.key(w.ID, 0)
+	u := plan.NewUpdate()
+	u.SetTo(attrVersion, u.Value(plan.N(after)))
+	u.SetAll(set)
+	if set == nil && !w.lean && !w.peer.noUpdated {
+		u.SetAll(plan.Item{attrUpdated: w.updated(w.at)})
+	}
+	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values, Ours: ours}
+	op.Condition = u.Name(attrVersion) + " = " + u.Value(plan.N(w.version))
+	return op, err
+}
+
+// ours reports whether the row at the key of an event is of an earlier try.
+func (w *write) ours(old plan.Item) bool {
+	id, _ := plan.Text(old, attrWriteID)
+	if !w.writeIDs || id != w.WriteID.String() {
+		return false
+	}
+	w.repeated = old
+	return true
+}
+
+// refused is plan.Write.Refused.
+func (w *write) refused(old []plan.Item, _ bool) error {
+	conflict := &annals.Error{Kind: annals.ErrConflict, After: w.After}
+	for i, it := range old[:len(w.Events)] {
+		n := w.After + 1 + annals.SeqNr(i)
+		if it == nil {
+			continue
+		}
+		if owner := w.owner(it, n); owner != w.ID {
+			return w.collision(owner)
+		}
+		return conflict
+	}
+	h, err := w.rows.head(old[len(w.Events)])
+	switch {
+	case err != nil:
+		return err
+	case h.item == nil:
+		return conflict
+	}
+	if owner := w.owner(h.item, 0); owner != w.ID {
+		return w.collision(owner)
+	}
+	conflict.Last = max(h.version, h.deleted)
+	if h.deleted <= w.After && (w.After > 0 || h.version == 0) {
+		w.counter = &h
+	}
+	return conflict
+}
+
+func (w *write) collision(owner annals.PersistenceID) error {
+	return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", annals.Quote(string(w.ID)), annals.Quote(string(owner)))
+}
+
+// recount is called when the head has refused the write, although the next number is free: a library has left numbers unused or replaced events,
+// or After is not the last number. When it is the last one, the write can be sent again, for the version that the head has.
+func (w *write) recount(ctx context.Context) error {
+	h := *w.counter
+	if w.counter = nil; w.After == 0 {
+		w.exists = true
+		return nil
+	}
+	last, err := w.last(ctx, w.ID, h, w.After)
+	if err != nil {
+		return err
+	}
+	if last != w.After {
+		return &annals.Error{Kind: annals.ErrConflict, After: w.After, Last: last}
+	}
+	w.version = h.version
+	w.ahead.Change(w.ID, func(annals.SeqNr, bool) annals.SeqNr { return w.After - w.version })
+	return nil
+}
+
+// LastSeqNr is annals.Journal: the version of the head, or the number of a later event when a library has left numbers unused.
+func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	h, err := j.read(ctx, id)
+	if err != nil || h.item == nil {
+		return 0, err
+	}
+	return j.last(ctx, id, h, 0)
+}
+
+// read reads the head of id. When there is none, id must not have events at other keys.
+func (j *journal) read(ctx context.Context, id annals.PersistenceID) (head, error) {
+	key, err := j.key(id, 0)
+	if err != nil {
+		return head{}, err
+	}
+	it, ok, err := j.x.Get(ctx, plan.Get{Table: j.heads, Key: key})
+	if err == nil && !ok {
+		err = j.events.Fits(ctx, j.x, id)
+	}
+	if err != nil {
+		return head{}, err
+	}
+	return j.head(it)
+}
+
+// last returns the last number of an entity with the head h: the version. known is another number that it may have, or 0: only a library leaves numbers
+// unused, so that the last one is above the version, or stores an event with number 0, so that it is below.
+func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, known annals.SeqNr) (annals.SeqNr, error) {
+	last := max(h.version, h.deleted)
+	switch {
+	case j.gaps:
+		return j.lastInIndex(ctx, id, h)
+	case j.lean:
+		return last, nil
+	case known > last:
+		found, err := j.events.ByKey(ctx, j.x, id, known, known)
+		if err != nil || len(found) == 0 {
+			return last, err
+		}
+		last = known
+	}
+	found, err := j.events.ByKey(ctx, j.x, id, last, last+1)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(found) == 2 || len(found) == 1 && j.events.NumberOf(found[0]) > last:
+		return j.events.Newest(ctx, j.x, id, last+1, 1)
+	case len(found) == 1 || last == h.deleted:
+		return last, nil
+	}
+	r := replay{j: j, id: id, to: last, head: h, next: last, yield: func(annals.Event, error) bool { return true }}
+	if err := r.missing(ctx, last); err != nil {
+		return 0, err
+	}
+	return j.lastInIndex(ctx, id, r.head)
+}
+
+// lastInIndex returns the last number that the index has, or that is at a key soon after.
+func (j *journal) lastInIndex(ctx context.Context, id annals.PersistenceID, h head) (annals.SeqNr, error) {
+	last := h.deleted
+	for it, err := range j.found(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, j.events.NumberOf(it))
+		break
+	}
+	return j.events.Newest(ctx, j.x, id, last, numbered.Lag)
+}

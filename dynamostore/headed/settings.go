@@ -1,0 +1,89 @@
+package headed
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// checkedRows is how many rows of a table Open compares with the settings, from several parts of the table.
+const checkedRows = 256
+
+// check compares some rows of both tables with the settings. It is plan.Offer.Check.
+func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
+	if created {
+		return nil
+	}
+	for _, table := range []string{j.events.Name, j.heads} {
+		rows, err := x.Scan(ctx, table, checkedRows)
+		if err != nil {
+			return err
+		}
+		for _, it := range rows {
+			if err := j.fits(table, it); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fits returns ErrInvalid for a row of table that does not fit the settings. Rows without an aggregate id are not those of a library.
+func (j *journal) fits(table string, it plan.Item) error {
+	aid, ok := plan.Text(it, attrAID)
+	n, counted := plan.Number(it, attrSeq)
+	if !ok || !counted {
+		return nil
+	}
+	numbers := []annals.SeqNr{annals.SeqNr(n)}
+	if table == j.heads {
+		numbers = []annals.SeqNr{0, annals.SeqNr(n)} // a head can have the number of its state
+	}
+	have := j.events.KeyOf(it)
+	if key, err := j.current(j.owner(it, annals.SeqNr(n))); err == nil && plan.SameKey(key, have) {
+		return nil
+	}
+	var want plan.Item
+	for _, n := range numbers {
+		id := j.owner(it, n)
+		key, err := j.key(id, n)
+		if err == nil && plan.SameKey(key, have) {
+			if at, _ := plan.Number(it, attrOccurred); j.unit == time.Millisecond && at > mostMillis {
+				return plan.Misfit("table %q: the attribute %s of the row %s is not in milliseconds: set Journal.OccurredAt", table, attrOccurred, plan.QuoteKey(have))
+			}
+			return nil
+		}
+		want = key
+	}
+	made := "refuse its id"
+	if want != nil {
+		made = "make it " + plan.QuoteKey(want)
+	}
+	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, AID, Types) %s%s", table, annals.Quote(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
+}
+
+// mostMillis is a time in the year 5138 in milliseconds, and one in January 1970 in nanoseconds.
+const mostMillis = 100_000_000_000_000
+
+// others names the peers that make the key of a row with the same settings otherwise.
+func (j *journal) others(it plan.Item, numbers []annals.SeqNr) string {
+	var names []string
+	for _, p := range peers {
+		k := j.keys
+		k.resolver = resolver{p, AIDForm(k.rule.Form)}
+		for _, n := range numbers {
+			if key, err := k.key(k.owner(it, n), n); err == nil && plan.SameKey(key, j.events.KeyOf(it)) {
+				names = append(names, p.name)
+				break
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the row is at the key of the peers %s", strings.Join(names, ", "))
+}
