@@ -77,7 +77,7 @@ func closeInLoops(h *harness) {
 // closeInRecovery closes the store in the caller's functions, during which no call may be under way.
 func closeInRecovery(h *harness) {
 	id := h.id()
-	last := h.write(id, 0, h.volume(2_500, 450))
+	last := h.write(id, 0, h.volume(2_500, 250))
 	closed := false
 	var seen annals.SeqNr
 	got, err := annals.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error {

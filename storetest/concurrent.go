@@ -35,7 +35,7 @@ func (h *harness) recoverBesideDeletes(s annals.Store) {
 	id = h.id()
 	h.write(id, 0, 3)
 	h.saveSnapshot(snapshotOf(id, 3))
-	last = h.write(id, 3, h.volume(2_500, 450))
+	last = h.write(id, 3, h.volume(2_500, 250))
 	h.wantWhole(id, func() (recovered, annals.SeqNr, error) {
 		return h.recoverBeside(s, id, func() {
 			h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})

@@ -156,7 +156,7 @@ func running(done <-chan struct{}) bool {
 
 func deleteThousands(h *harness) {
 	id := h.id()
-	last := h.write(id, 0, h.volume(3_100, 450))
+	last := h.write(id, 0, h.volume(3_100, 250))
 	h.deleteTo(id, last-10)
 	h.wantReplay(id, 1, annals.MaxSeqNr, last-9, last)
 	h.deleteTo(id, last)

@@ -36,7 +36,7 @@ type stateCall struct {
 // histories draws random sequences of actions, each sequence on its own entity. Actions that are listed twice are drawn more often.
 func (h *harness) histories(actions ...func(tw *twin)) {
 	h.Helper()
-	steps := h.volume(40, 20)
+	steps := h.volume(40, 12)
 	rapid.Check(h.TB, func(t *rapid.T) {
 		model := memstore.New()
 		defer model.Close()

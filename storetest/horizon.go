@@ -76,7 +76,7 @@ type sighting struct {
 // seconds. Then no later query may find anything before a horizon that the query after that horizon did not find.
 func (h *harness) watchHorizons(items int, write func(writer, round int) error, read func() ([]annals.Offset, error)) {
 	const writers = 6
-	rounds := make(chan int, 5*writers) // of writes, for any writer; the follower adds some before each query
+	rounds := make(chan int, h.volume(5, 2)*writers) // of writes, for any writer; the follower adds some before each query
 	errs := make([]error, writers+1)
 	var seen []sighting
 	var written atomic.Int64
@@ -111,12 +111,12 @@ func (h *harness) watchHorizons(items int, write func(writer, round int) error, 
 	}
 }
 
-// sightings queries until ten queries have found something before their horizons.
+// sightings queries until ten queries, or fewer with Config.Short, have found something before their horizons.
 func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, error)) (seen []sighting, err error) {
 	limit, cancel := context.WithTimeout(h.ctx, 2*time.Second)
 	defer cancel()
 	round := 0
-	for told := 0; told < 10 && limit.Err() == nil; {
+	for told := 0; told < h.volume(10, 5) && limit.Err() == nil; {
 		for len(rounds) < cap(rounds) {
 			rounds <- round
 			round++

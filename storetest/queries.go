@@ -278,7 +278,7 @@ func pagesOfEvents(h *harness) {
 	var all []annals.Event
 	for i := range 4 {
 		id := h.id()
-		h.append(h.commit(id, 0, h.batch(30+i)))
+		h.append(h.commit(id, 0, h.batch(h.volume(30, 8)+i)))
 		all = append(all, h.replay(id, 1, annals.MaxSeqNr)...)
 	}
 	all = append(all, h.population([]string{"Thing"}, 5, h.volume(5, 3))...)
@@ -431,7 +431,7 @@ func newestStates(h *harness) {
 }
 
 func pagesOfStates(h *harness) {
-	all := h.statePopulation([]string{"Thing", "Other"}, 40)
+	all := h.statePopulation([]string{"Thing", "Other"}, h.volume(40, 15))
 	for i, s := range all {
 		h.wantStates(fmt.Sprintf("query states after place %d", i+1), h.queryStates(annals.Filter{After: s.Offset()}, len(all)-i-1), all[i+1:])
 	}

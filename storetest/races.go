@@ -211,7 +211,7 @@ func losersSnapshot(h *harness) {
 // coldStart finds stores whose calls hold one connection of a pool while they wait for another: when no connection is left, all of them wait for
 // ever.
 func coldStart(h *harness) {
-	const entities = 64
+	entities := h.volume(64, 24)
 	ctx, cancel := context.WithTimeout(h.ctx, time.Minute)
 	defer cancel()
 	h.ctx = ctx

@@ -150,7 +150,7 @@ func fieldsOfEvents(h *harness) {
 // yielded. The writer appends when a follower that has seen all events begins its next replay.
 func tailBesideWriter(h *harness) {
 	const followers = 3
-	id, end := h.id(), annals.SeqNr(h.volume(400, 120))
+	id, end := h.id(), annals.SeqNr(h.volume(400, 60))
 	var acked, left atomic.Int64
 	left.Store(followers)
 	begins := make(chan struct{}, 1)

@@ -22,7 +22,7 @@ var truncationCases = []testCase{
 func deleteInBody(to annals.SeqNr) func(h *harness) {
 	return func(h *harness) {
 		id := h.id()
-		last := h.write(id, 0, h.volume(2_500, 450))
+		last := h.write(id, 0, h.volume(2_500, 250))
 		to := to
 		switch to {
 		case 0:
@@ -54,7 +54,7 @@ func deleteInBody(to annals.SeqNr) func(h *harness) {
 // deleteBeyondBound deletes all events at the first event of a bounded replay: no later event shows that some are missing.
 func deleteBeyondBound(h *harness) {
 	id := h.id()
-	last := h.write(id, 0, h.volume(2_500, 450))
+	last := h.write(id, 0, h.volume(2_500, 250))
 	bound := last - 100
 	var got []annals.Event
 	var end error
