@@ -165,10 +165,9 @@ func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at tim
 
 // main is the main row of an entity.
 type main struct {
-	item    plan.Item // nil: there is none
-	state   annals.Snapshot
-	has     bool // there is a state
-	hidden  bool // it was deleted
+	item    plan.Item       // nil: there is none
+	state   annals.Snapshot // has only a number when it was deleted and is not stored any more
+	hidden  bool            // there is no state, or it was deleted
 	version annals.SeqNr
 	saves   int64
 }
@@ -187,8 +186,11 @@ func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m main, err err
 	if d.Fault != nil {
 		return main{}, corrupt(it, d.Fault)
 	}
-	m.state, m.has, err = s.stateIn(id, it)
-	m.hidden = hides && m.state.SeqNr <= annals.SeqNr(hidden)
+	has := false
+	if m.state, has, err = s.stateIn(id, it); !has {
+		m.state.SeqNr = annals.SeqNr(hidden)
+	}
+	m.hidden = !has || hides && m.state.SeqNr == annals.SeqNr(hidden)
 	return m, err
 }
 
@@ -262,8 +264,7 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 
 // ofSave returns the ops of a save, that of the main row m first; none where the snapshot is dropped.
 func (s *snapshots) ofSave(ctx context.Context, sn annals.Snapshot, key plan.Item, m main) (ops []plan.Op, err error) {
-	newest := !m.has || m.state.SeqNr <= sn.SeqNr || m.hidden && s.keep == 0
-	if newest {
+	if m.state.SeqNr <= sn.SeqNr || m.hidden && s.keep == 0 {
 		op, err := s.saveMain(ctx, sn, key, m)
 		if err != nil {
 			return nil, err
@@ -342,7 +343,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	if m.has && !m.hidden && fits(m.state, c) {
+	if !m.hidden && fits(m.state, c) {
 		return m.state, true, nil
 	}
 	if s.keep == 0 {
@@ -432,7 +433,7 @@ func (s *snapshots) deleteMain(ctx context.Context, id annals.PersistenceID, c a
 	}
 	for {
 		m, err := s.read(id, it)
-		if err != nil || !m.has || m.hidden || !fits(m.state, c) {
+		if err != nil || m.hidden || !fits(m.state, c) {
 			return err
 		}
 		op := s.change(key, m, func(u *plan.Update) {
