@@ -74,7 +74,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	s := l.snapshots(r, events, heads)
 	j := &journal{rows: r, events: events, heads: heads.Name, gaps: l.Journal.Gaps, times: &plan.Times{},
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
-	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 0,
+	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 1,
 		Times: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: l.limits()}}
 	offer.Check = j.check
 	offer.Feed = j.feed()
@@ -147,8 +147,8 @@ func (r rows) numbers(t plan.Table) numbered.Table {
 		Advice: ". Set the Peer, the Shards, the Keys and the AID of the program that wrote the row"}
 }
 
-// Limits of an append: a transaction of the service has at most 100 items, and the head and a copy or another row are two of them.
-const maxEvents = 98
+// maxEvents is for a transaction of at most 100 items: the head, a copy and the current row of lean heads are three of them.
+const maxEvents = 97
 
 // limits are the limits of writes.
 func (l Layout) limits() annals.Limits {

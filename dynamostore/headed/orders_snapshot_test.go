@@ -20,10 +20,10 @@ type saving struct {
 	newest annals.SeqNr // the highest number that was saved before a read began
 }
 
-type step = func(x plan.Executor) error
+type saver = func(x plan.Executor) error
 
-// everyOrder runs processes in every order on an entity of l with the state 3, whose saved copies are before.
-func everyOrder(t *testing.T, l Layout, o plantest.Orders, before []annals.SeqNr, processes func(e *saving) []step, end func(e *saving, x plan.Executor) error) {
+// inEveryOrder runs processes in every order on an entity of l with the state 3, whose saved copies are before.
+func inEveryOrder(t *testing.T, l Layout, o plantest.Orders, before []annals.SeqNr, processes func(e *saving) []saver, end func(e *saving, x plan.Executor) error) {
 	t.Helper()
 	t.Parallel()
 	plantest.EveryOrder(t, o, func(*plantest.Run) plantest.Scenario {
@@ -42,7 +42,7 @@ func everyOrder(t *testing.T, l Layout, o plantest.Orders, before []annals.SeqNr
 			if l.Lean || n > 0 {
 				text = ""
 			}
-			err = errors.Join(err, commit(e.ctx, s.on(x), n+1, text))
+			err = errors.Join(err, commitState(e.ctx, s.on(x), n+1, text))
 		}
 		for _, n := range before {
 			err = errors.Join(err, e.save(x, n))
@@ -58,12 +58,12 @@ func everyOrder(t *testing.T, l Layout, o plantest.Orders, before []annals.SeqNr
 }
 
 func (e *saving) save(x plan.Executor, n annals.SeqNr) error {
-	err := e.s.on(x).Save(e.ctx, snapshotOf(n, fmt.Sprint("state ", n)))
+	err := e.s.on(x).Save(e.ctx, taken(n, fmt.Sprint("state ", n)))
 	e.newest = max(e.newest, n)
 	return err
 }
 
-func (e *saving) saves(numbers ...annals.SeqNr) step {
+func (e *saving) saves(numbers ...annals.SeqNr) saver {
 	return func(x plan.Executor) error {
 		for _, n := range numbers {
 			if err := e.save(x, n); err != nil {
@@ -75,10 +75,10 @@ func (e *saving) saves(numbers ...annals.SeqNr) step {
 }
 
 // commits appends events with the states n …, as another process, Annals or a library, does. It takes the version that the head has.
-func (e *saving) commits(numbers ...annals.SeqNr) step {
+func (e *saving) commits(numbers ...annals.SeqNr) saver {
 	return func(x plan.Executor) error {
 		for _, n := range numbers {
-			if err := commit(e.ctx, e.s.on(x), n, fmt.Sprint("state ", n)); err != nil {
+			if err := commitState(e.ctx, e.s.on(x), n, fmt.Sprint("state ", n)); err != nil {
 				return err
 			}
 			e.newest = max(e.newest, n)
@@ -88,7 +88,7 @@ func (e *saving) commits(numbers ...annals.SeqNr) step {
 }
 
 // reads reads the newest snapshot some times. It must not be older than one that was saved before, and its data that of its number.
-func (e *saving) reads(times int) step {
+func (e *saving) reads(times int) saver {
 	return func(x plan.Executor) error {
 		for range times {
 			least := e.newest
@@ -119,7 +119,7 @@ func keeps(e *saving, x plan.Executor) error {
 	return e.reads(1)(x)
 }
 
-func end(e *saving, x plan.Executor) error { return e.reads(1)(x) }
+func endOfSaves(e *saving, x plan.Executor) error { return e.reads(1)(x) }
 
 var ordersLayouts = map[string]Layout{"head": {}, "rust 3": {Peer: Rust3}, "lean": {Lean: true}, "copies": {Snapshot: Snapshot{Keep: 2}}}
 
@@ -131,14 +131,14 @@ func TestOrdersOfSaves(t *testing.T) {
 			t.Parallel()
 			o := plantest.Orders{Late: l.Snapshot.Keep == 0} // a write with a copy is a transaction, which is not executed twice
 			t.Run("two savers", func(t *testing.T) {
-				everyOrder(t, l, o, []annals.SeqNr{3}, func(e *saving) []step {
-					return []step{e.saves(5, 7), e.saves(6)}
-				}, end)
+				inEveryOrder(t, l, o, []annals.SeqNr{3}, func(e *saving) []saver {
+					return []saver{e.saves(5, 7), e.saves(6)}
+				}, endOfSaves)
 			})
 			t.Run("beside commits", func(t *testing.T) {
-				everyOrder(t, l, o, []annals.SeqNr{3}, func(e *saving) []step {
-					return []step{e.saves(4), e.commits(4, 5), e.reads(1)}
-				}, end)
+				inEveryOrder(t, l, o, []annals.SeqNr{3}, func(e *saving) []saver {
+					return []saver{e.saves(4), e.commits(4, 5), e.reads(1)}
+				}, endOfSaves)
 			})
 		})
 	}
@@ -149,14 +149,14 @@ func TestOrdersOfDeletes(t *testing.T) {
 	t.Parallel()
 	for name, l := range ordersLayouts {
 		t.Run(name, func(t *testing.T) {
-			everyOrder(t, l, plantest.Orders{}, []annals.SeqNr{3}, func(e *saving) []step {
-				return []step{
+			inEveryOrder(t, l, plantest.Orders{}, []annals.SeqNr{3}, func(e *saving) []saver {
+				return []saver{
 					func(x plan.Executor) error {
 						return errors.Join(e.save(x, 5), e.s.on(x).Delete(e.ctx, account, annals.SnapshotCriteria{MaxSeqNr: 4}))
 					},
 					e.reads(2),
 				}
-			}, end)
+			}, endOfSaves)
 		})
 	}
 }
@@ -168,14 +168,14 @@ func TestOrdersOfRetention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Run("two runs", func(t *testing.T) {
-				everyOrder(t, l, plantest.Orders{Late: true}, []annals.SeqNr{5, 6, 7}, func(e *saving) []step {
+				inEveryOrder(t, l, plantest.Orders{Late: true}, []annals.SeqNr{5, 6, 7}, func(e *saving) []saver {
 					retain := func(x plan.Executor) error { return e.s.on(x).retain(e.ctx, account, 0) }
-					return []step{retain, retain}
+					return []saver{retain, retain}
 				}, keeps)
 			})
 			t.Run("beside a save", func(t *testing.T) {
-				everyOrder(t, l, plantest.Orders{Page: 2}, []annals.SeqNr{4, 5, 6}, func(e *saving) []step {
-					return []step{func(x plan.Executor) error { return e.s.on(x).retain(e.ctx, account, 0) }, e.saves(7)}
+				inEveryOrder(t, l, plantest.Orders{Page: 2}, []annals.SeqNr{4, 5, 6}, func(e *saving) []saver {
+					return []saver{func(x plan.Executor) error { return e.s.on(x).retain(e.ctx, account, 0) }, e.saves(7)}
 				}, keeps)
 			})
 		})

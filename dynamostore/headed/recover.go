@@ -50,7 +50,10 @@ func (s newest) Latest(ctx context.Context, id annals.PersistenceID, _ annals.Sn
 	}
 	s.r.head = h
 	m, err := s.read(id, state)
-	return m.state, m.has && !m.hidden, err
+	if err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	return s.newestIn(ctx, id, m, annals.SnapshotCriteria{})
 }
 
 // heads reads the head of id, and the row with the newest state, which are one row unless heads are lean.

@@ -123,7 +123,7 @@ func TestRetentionFails(t *testing.T) {
 			b.commit(1, "x")
 			x.query = true
 			b.commit(2, "x")
-			if err := b.Save(t.Context(), snapshotOf(2, "again")); err != nil {
+			if err := b.Save(t.Context(), taken(2, "again")); err != nil {
 				t.Errorf("save: %v", err)
 			}
 			x.query, x.delete, x.write = false, true, true

@@ -1,6 +1,7 @@
 package headed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -146,11 +147,11 @@ func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at tim
 	if head, err = s.state(taken, before, at); err != nil {
 		return nil, nil, err
 	}
+	it, err := s.mainItem(taken, head)
+	if err = cmp.Or(err, plan.Fits(it)); err != nil {
+		return nil, nil, err
+	}
 	if s.lean {
-		it, err := s.mainItem(taken, head)
-		if err != nil {
-			return nil, nil, err
-		}
 		head, more = nil, append(more, plan.Op{Table: s.table, Put: it})
 	}
 	if s.keep > 0 {
@@ -174,7 +175,7 @@ type main struct {
 
 // read decodes a main row; nil is the zero main.
 func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m main, err error) {
-	m.item = it
+	m.item, m.hidden = it, it == nil
 	if it == nil {
 		return m, nil
 	}
@@ -343,10 +344,15 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	if !m.hidden && fits(m.state, c) {
+	return s.newestIn(ctx, id, m, c)
+}
+
+// newestIn returns the newest snapshot that fits c: the state of the main row m, or a copy.
+func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m main, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	switch {
+	case !m.hidden && fits(m.state, c):
 		return m.state, true, nil
-	}
-	if s.keep == 0 {
+	case m.item == nil || s.keep == 0:
 		return annals.Snapshot{}, false, nil
 	}
 	return s.newestCopy(ctx, id, c)

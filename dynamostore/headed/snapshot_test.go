@@ -43,8 +43,8 @@ func newSnapshots(l Layout) (*snapshots, []plan.Table, error) {
 	return l.snapshots(r, r.numbers(events), table), []plan.Table{events, table}, nil
 }
 
-// snapshotOf is a snapshot whose data has its number and a text, in a form that each Format takes.
-func snapshotOf(n annals.SeqNr, text string) annals.Snapshot {
+// taken is a snapshot whose data has its number and a text, in a form that each Format takes.
+func taken(n annals.SeqNr, text string) annals.Snapshot {
 	return annals.Snapshot{ID: account, SeqNr: n, Time: at(n), Payload: annals.Payload{SerializerID: jsonSerializer, Manifest: "Account", Data: fmt.Appendf(nil, `{"text":%q}`, text)}}
 }
 
@@ -53,7 +53,7 @@ func at(n annals.SeqNr) time.Time { return time.Date(2026, 3, 1, 9, 0, int(n), 7
 func (b *bench) save(numbers ...annals.SeqNr) {
 	b.Helper()
 	for _, n := range numbers {
-		if err := b.Save(b.Context(), snapshotOf(n, "x")); err != nil {
+		if err := b.Save(b.Context(), taken(n, "x")); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -79,16 +79,16 @@ func (b *bench) delete(c annals.SnapshotCriteria) {
 // commit stores what a commit of one event stores in the snapshot table: event n, with its state if text is not "".
 func (b *bench) commit(n annals.SeqNr, text string) {
 	b.Helper()
-	if err := commit(b.Context(), b.snapshots, n, text); err != nil {
+	if err := commitState(b.Context(), b.snapshots, n, text); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// commit writes the version and the state as the journal does.
-func commit(ctx context.Context, s *snapshots, n annals.SeqNr, text string) error {
+// commitState writes the version and the state as the journal does.
+func commitState(ctx context.Context, s *snapshots, n annals.SeqNr, text string) error {
 	var sn *annals.Snapshot
 	if text != "" {
-		of := snapshotOf(n, text)
+		of := taken(n, text)
 		sn = &of
 	}
 	set, more, err := s.with(sn, n-1, n, at(n))
@@ -215,7 +215,7 @@ func TestSavedSnapshot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, l)
-			want := snapshotOf(3, "<&>")
+			want := taken(3, "<&>")
 			want.Manifest = "Account#2"
 			if b.plain {
 				want.SerializerID, want.Data = 666, []byte{0, 255}
@@ -259,12 +259,12 @@ func TestStateOfAnotherWriter(t *testing.T) {
 	if it := b.Items(b.table)[0]; it[attrState] != nil {
 		t.Errorf("a state that Rust 3 writes too: %v", it)
 	}
-	s := snapshotOf(1, "second")
+	s := taken(1, "second")
 	s.Manifest, s.SerializerID = "Account#2", 33
 	if err := b.Save(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	peer := snapshotOf(2, "third")
+	peer := taken(2, "third")
 	b.put(func(it plan.Item) {
 		it[attrVersion], it[attrSeq], it[attrPayload] = plan.N(2), plan.N(2), plan.B(peer.Data)
 	})
@@ -310,7 +310,7 @@ func TestDeletedStateOfAHead(t *testing.T) {
 func TestUnfitStates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Layout{})
-	s := snapshotOf(3, "x")
+	s := taken(3, "x")
 	s.Data = []byte(`{"seq_nr":50}`) // D12
 	if err := b.Save(t.Context(), s); !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), "snapshot 3") {
 		t.Errorf("another number: %v", err)
@@ -362,7 +362,7 @@ func TestSnapshotsOfAnotherShardCount(t *testing.T) {
 	if _, err := b.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: "journal", Put: it}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Save(t.Context(), snapshotOf(1, "x")); !errors.Is(err, annals.ErrInvalid) {
+	if err := b.Save(t.Context(), taken(1, "x")); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("save: %v", err)
 	}
 	if _, _, err := b.Latest(t.Context(), account, annals.SnapshotCriteria{}); !errors.Is(err, annals.ErrInvalid) {
