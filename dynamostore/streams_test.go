@@ -101,8 +101,8 @@ func (s *streamed) read(n int) (all []streamRecord) {
 		shards := s.shards()
 		mu.Lock()
 		defer mu.Unlock()
-		for _, sh := range stream.Ready(shards, func(id string) bool { return ended[id] }) {
-			if begun[sh.ID] {
+		for _, sh := range shards {
+			if begun[sh.ID] || !ended[sh.Parent] && slices.ContainsFunc(shards, func(p stream.Shard) bool { return p.ID == sh.Parent }) {
 				continue
 			}
 			begun[sh.ID] = true
@@ -278,7 +278,7 @@ func TestStreamIsTrimmed(t *testing.T) {
 	s.read(4)
 }
 
-// The client sends each request once. The store repeats requests that were throttled, until the context ends.
+// The store repeats requests that were throttled, until the context ends.
 func TestStreamIsThrottled(t *testing.T) {
 	t.Parallel()
 	s := newStreamed(t, dynamo.Streams{Throttle: 1})
@@ -295,6 +295,26 @@ func TestStreamIsThrottled(t *testing.T) {
 	}
 	s.proxy.Set(dynamo.Streams{Throttle: 2})
 	s.read(2)
+}
+
+// Only the store repeats requests, not the SDK.
+func TestStreamRetries(t *testing.T) {
+	t.Parallel()
+	s := newStreamed(t, dynamo.Streams{})
+	faults := dynamo.NewFaultProxy(s.proxy.Endpoint)
+	defer faults.Close()
+	faults.SetRule(func(r dynamo.Request) dynamo.Fault {
+		if r.Operation == "GetRecords" {
+			return dynamo.Fault{Status: 500}
+		}
+		return dynamo.Fault{}
+	})
+	c := dynamodbstreams.New(dynamodbstreams.Options{BaseEndpoint: &faults.Endpoint, Region: "us-east-1", Retryer: retryOnce{}, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	store := openCommit(t, client(t), dynamostore.Options{Attempts: 3})
+	shard := s.shards()[0].ID
+	if _, _, err := stream.NewReader(store.Streams(c), s.arn, shard, "").Next(t.Context()); !errors.Is(err, annals.ErrUnavailable) || faults.Counts()["GetRecords"] != 3 {
+		t.Errorf("after %d requests: %v", faults.Counts()["GetRecords"], err)
+	}
 }
 
 func TestStreamOf(t *testing.T) {

@@ -113,7 +113,6 @@ func (r *Reader) lost(err error) error {
 		r.pause()
 		return nil
 	case errors.As(err, &trimmed), errors.As(err, &missing):
-		r.iterator = nil
 		return fmt.Errorf("%w: %w", ErrTrimmed, err)
 	}
 	return err

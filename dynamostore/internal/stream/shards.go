@@ -42,18 +42,3 @@ func Shards(ctx context.Context, c Client, arn string) (all []Shard, err error) 
 		}
 	}
 }
-
-// Ready returns the shards that may be read: they have not ended, and their parent has ended or is not listed. ended reports that all records
-// of a shard have been handled.
-func Ready(all []Shard, ended func(id string) bool) (ready []Shard) {
-	listed := make(map[string]bool, len(all))
-	for _, s := range all {
-		listed[s.ID] = true
-	}
-	for _, s := range all {
-		if !ended(s.ID) && (!listed[s.Parent] || ended(s.Parent)) {
-			ready = append(ready, s)
-		}
-	}
-	return ready
-}

@@ -106,15 +106,6 @@ func TestShards(t *testing.T) {
 	if err != nil || !slices.Equal(all, want) || len(s.asked) != 3 {
 		t.Errorf("got %v, %v, with the requests %q", all, err, s.asked)
 	}
-	for ended, want := range map[string]string{"": "a c", "a": "b c", "a b": "c", "a b c": "", "c": "a"} {
-		var ready []string
-		for _, sh := range stream.Ready(all, func(id string) bool { return slices.Contains(strings.Fields(ended), id) }) {
-			ready = append(ready, sh.ID)
-		}
-		if strings.Join(ready, " ") != want {
-			t.Errorf("when %q have ended, %q are ready, want %q", ended, ready, want)
-		}
-	}
 	fault := errors.New("fault")
 	s.fail = fault
 	if _, err := stream.Shards(t.Context(), s, "arn"); !errors.Is(err, fault) {
