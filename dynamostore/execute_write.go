@@ -155,12 +155,12 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 	case c != refused:
 		return nil, err
 	}
-	return judgeAll(writes, reasons, open, errors.Unwrap(err))
+	return judgeAll(writes, len(own), reasons, open, errors.Unwrap(err))
 }
 
-// judgeAll returns the outcomes of a transaction that the service has cancelled, with its reasons. An earlier try of the transaction was
-// stored when each of its writes that has Ours says so.
-func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
+// judgeAll returns the outcomes of a transaction that the service has cancelled, with its reasons. own is how many items of the caller's it has.
+// An earlier try of the transaction was stored when each of its writes that has Ours says so.
+func judgeAll(writes []plan.Write, own int, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
 	outcomes := make([]plan.Outcome, len(writes))
 	at, repeated, able := 0, 0, 0
 	var first error
@@ -187,10 +187,13 @@ func judgeAll(writes []plan.Write, reasons []types.CancellationReason, open bool
 		if outcome.Repeated {
 			repeated++
 		}
+		outcomes[i] = outcome
 		if refusal == nil && outcome.Refused {
+			if len(writes) == 1 && own == 0 {
+				return outcomes, nil
+			}
 			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // expected for this write, but the other writes were not stored either
 		}
-		outcomes[i] = outcome
 		if first == nil {
 			first = refusal
 		}

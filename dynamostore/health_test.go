@@ -23,6 +23,7 @@ func TestHealthCheckChangesNothing(t *testing.T) {
 		"commit with an index":       newIndexed(),
 		"grouped":                    newGrouped(false)(),
 		"hashkey":                    newHashkey(false)(),
+		"headtable":                  newHeadtable(0, false)(),
 		"sharded":                    newSharded(sharded.Journal{}, true)(),
 		"sharded, a number as a key": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true)(),
 		"sharded, states alone": sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true},

@@ -31,6 +31,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		"sharded by number":    {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"grouped":              {newGrouped(false), []string{"PutItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"hashkey":              {newHashkey(false), []string{"BatchGetItem", "TransactWriteItems"}},
+		"headtable":            {newHeadtable(0, true), []string{"GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"sharded by id":        {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,6 +56,7 @@ func TestSchema(t *testing.T) {
 		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
 		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
 		"hashkey":                      {hashkey.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
+		"headtable":                    {newHeadtable(0, false)(), dynamostore.Options{Streams: true}, 3},
 		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

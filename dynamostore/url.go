@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
 )
@@ -56,7 +57,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "attempts", &o.Attempts)
 	s.store = o
 	layout := commitFromURL
-	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL})
+	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL, "headtable": headtableFromURL})
 	s.layout = layout(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -169,6 +170,19 @@ func hashkeyFromURL(p *storeurl.Parameters) Layout {
 	storeurl.Number(p, "sequence_shards", &l.SequenceShards)
 	p.Flag("permanent", &l.Permanent)
 	p.List("other_names", &l.OtherNames)
+	return l
+}
+
+func headtableFromURL(p *storeurl.Parameters) Layout {
+	l := headtable.Layout{}
+	p.Text("journal", &l.Journal.Table)
+	p.Flag("journal.gaps", &l.Journal.Gaps)
+	p.Text("snapshot", &l.Snapshot.Table)
+	p.Text("snapshot.index", &l.Snapshot.Index)
+	storeurl.Number(p, "snapshot.keep", &l.Snapshot.Keep)
+	p.Duration("snapshot.expire", &l.Snapshot.Expire)
+	p.Text("head", &l.Head)
+	p.Flag("write_ids", &l.WriteIDs)
 	return l
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -86,7 +87,7 @@ func (b *bench) wantEvents(id annals.PersistenceID, from annals.SeqNr, want []ex
 	}
 	for i, e := range got {
 		w := want[i]
-		if e.ID != id || e.SeqNr != w.SeqNr || !e.Time.Equal(w.OccurredAt) || e.Manifest != w.Manifest || !sameJSON(e.Data, w.Body) || e.SerializerID != 31 {
+		if e.ID != id || e.SeqNr != w.SeqNr || !e.Time.Equal(w.OccurredAt) || e.Manifest != w.Manifest || !sameJSON(e.Data, w.Body) || e.SerializerID != codec.JSONSerializer {
 			b.Errorf("%.60q: event %+v, want %+v", id, e, w)
 		}
 	}
@@ -165,9 +166,9 @@ func (b *bench) persists(i int, step input, want result) {
 	b.Helper()
 	e := step.Event
 	c := annals.Commit{ID: e.AggregateID.id(), After: e.SeqNr - 1}
-	c.Events = []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31, Manifest: e.Type, Data: compact(b.T, e.Body)}, Time: e.OccurredAt}}
+	c.Events = []annals.NewEvent{{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Manifest: e.Type, Data: compact(b.T, e.Body)}, Time: e.OccurredAt}}
 	if a := step.Aggregate; a != nil {
-		c.Snapshot = &annals.Snapshot{ID: a.AggregateID.id(), SeqNr: a.SeqNr, Time: a.LastUpdatedAt, Payload: annals.Payload{SerializerID: 31, Manifest: a.AggregateID.Type + "/v1", Data: compact(b.T, a.Body)}}
+		c.Snapshot = &annals.Snapshot{ID: a.AggregateID.id(), SeqNr: a.SeqNr, Time: a.LastUpdatedAt, Payload: annals.Payload{SerializerID: codec.JSONSerializer, Manifest: a.AggregateID.Type + "/v1", Data: compact(b.T, a.Body)}}
 		if c.Snapshot.ID != c.ID {
 			if _, err := b.append(c); !errors.Is(err, annals.ErrInvalid) {
 				b.Errorf("step %d: the state of another aggregate: %v", i, err)

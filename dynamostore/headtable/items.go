@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -37,6 +36,9 @@ const (
 	attrDeleted    = "deleted_to"
 )
 
+// jsonSerializer is codec.JSONSerializer.
+const jsonSerializer = 31
+
 // maxSeqNr is the highest number that the library takes.
 const maxSeqNr annals.SeqNr = 1<<53 - 1
 
@@ -53,14 +55,14 @@ func fault(text string, args ...any) error {
 
 func putPayload(it plan.Item, p annals.Payload) {
 	it[attrManifest], it[attrPayload] = plan.S(p.Manifest), plan.B(p.Data)
-	if p.SerializerID != codec.JSONSerializer {
+	if p.SerializerID != jsonSerializer {
 		it[attrSerializer] = plan.N(p.SerializerID)
 	}
 }
 
 func payload(d *plan.Decoder) annals.Payload {
 	d.Require(attrManifest, attrPayload)
-	p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: d.Text(attrManifest), Data: d.Bytes(attrPayload)}
+	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: d.Bytes(attrPayload)}
 	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
 		p.SerializerID = int32(n)
 	}
