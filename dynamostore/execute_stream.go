@@ -44,8 +44,7 @@ func readStream[I, O any](ctx context.Context, s streams, send func(context.Cont
 		keys: func() []string { return nil }, // each shard has its own capacity, and one reader
 		send: func() (err error) {
 			out, err = send(ctx, in, onceStreams)
-			var limit *streamtypes.LimitExceededException
-			if errors.As(err, &limit) { // the service's answer to requests that come too often; of a table it means something else
+			if limit, ok := errors.AsType[*streamtypes.LimitExceededException](err); ok { // the service's answer to requests that come too often; of a table it means something else
 				err = &smithy.GenericAPIError{Code: "ThrottlingException", Message: limit.ErrorMessage()}
 			}
 			return err

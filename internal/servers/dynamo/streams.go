@@ -109,7 +109,7 @@ func (p *StreamsProxy) Expire() {
 
 // streamsRequest has the fields of all requests.
 type streamsRequest struct {
-	StreamArn, ExclusiveStartShardId, ShardId, ShardIteratorType, SequenceNumber, ShardIterator string
+	StreamArn, ExclusiveStartShardID, ShardID, ShardIteratorType, SequenceNumber, ShardIterator string
 	Limit                                                                                       int
 }
 
@@ -159,7 +159,7 @@ func (p *StreamsProxy) describe(ctx context.Context, in streamsRequest) (map[str
 	for name, value := range s.description {
 		out[name] = value
 	}
-	found := in.ExclusiveStartShardId == ""
+	found := in.ExclusiveStartShardID == ""
 	for _, sh := range s.all {
 		switch {
 		case sh.removed:
@@ -168,7 +168,7 @@ func (p *StreamsProxy) describe(ctx context.Context, in streamsRequest) (map[str
 		case found:
 			listed = append(listed, sh.describe())
 		}
-		found = found || sh.id == in.ExclusiveStartShardId
+		found = found || sh.id == in.ExclusiveStartShardID
 	}
 	out["Shards"] = listed
 	return map[string]any{"StreamDescription": out}, nil
@@ -179,7 +179,7 @@ func (p *StreamsProxy) iterate(ctx context.Context, in streamsRequest) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	sh := s.find(in.ShardId)
+	sh := s.find(in.ShardID)
 	if sh == nil || sh.removed {
 		return nil, refusal("ResourceNotFoundException")
 	}
@@ -265,7 +265,7 @@ func (p *StreamsProxy) open(ctx context.Context, s *shards) error {
 	}
 	var described struct {
 		TableName string
-		Shards    []struct{ ShardId string }
+		Shards    []struct{ ShardID string }
 	}
 	if err := errors.Join(json.Unmarshal(out.StreamDescription, &described), json.Unmarshal(out.StreamDescription, &s.description)); err != nil {
 		return err
@@ -287,7 +287,7 @@ func (p *StreamsProxy) open(ctx context.Context, s *shards) error {
 		}
 	}
 	var iterator struct{ ShardIterator string }
-	err := p.send(ctx, streamsPrefix+"GetShardIterator", map[string]any{"StreamArn": s.arn, "ShardId": described.Shards[0].ShardId, "ShardIteratorType": "TRIM_HORIZON"}, &iterator)
+	err := p.send(ctx, streamsPrefix+"GetShardIterator", map[string]any{"StreamArn": s.arn, "ShardId": described.Shards[0].ShardID, "ShardIteratorType": "TRIM_HORIZON"}, &iterator)
 	s.iterator = iterator.ShardIterator
 	s.begin(max(p.settings.Shards, 1))
 	return err
