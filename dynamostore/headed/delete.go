@@ -11,8 +11,8 @@ import (
 // deleteChunk is how many rows a delete removes at a time.
 const deleteChunk = 100
 
-// DeleteTo is annals.Journal. It sets the mark in the head, below which no event is read, and then removes the rows. A delete that was interrupted leaves
-// rows below the mark, and the next one removes them.
+// DeleteTo is annals.Journal. It sets the mark in the head, up to which no event is read, and then removes the rows. A delete that was interrupted
+// leaves rows up to the mark, and the next one removes them.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	if to < 1 {
 		return nil
@@ -33,7 +33,10 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 			return err
 		}
 	}
-	return j.remove(ctx, numbered.Part{ID: id, From: 1, To: max(to, h.deleted), Fields: []string{}}, h.deleted+1)
+	j.x.Then(ctx, func(ctx context.Context, x plan.Executor) {
+		err = j.remove(ctx, x, numbered.Part{ID: id, From: 1, To: max(to, h.deleted), Fields: []string{attrOccurred, attrWriteID}}, h.deleted+1)
+	})
+	return err
 }
 
 // mark sets the mark of the events that are deleted, unless it is higher already.
@@ -51,30 +54,44 @@ func (j *journal) mark(ctx context.Context, id annals.PersistenceID, to annals.S
 	return err
 }
 
-// remove removes the rows of p. Those before from were left by a delete that was interrupted; rows that the index does not have yet are not before from.
-func (j *journal) remove(ctx context.Context, p numbered.Part, from annals.SeqNr) error {
-	var keys []plan.Item
-	flush := func() error {
-		if len(keys) == 0 {
-			return nil
-		}
-		err := j.x.DeleteAll(ctx, j.events.Name, keys)
-		keys = nil
-		return err
-	}
-	found := j.found(ctx, p)
+// remove removes the rows of p. Those before from were left by a delete that was interrupted; the rows that the index does not have yet are not before
+// from.
+func (j *journal) remove(ctx context.Context, x plan.Executor, p numbered.Part, from annals.SeqNr) error {
+	on := *j
+	on.x = x
+	found := on.found(ctx, p)
 	p.From = from
-	for it, err := range j.events.Complete(ctx, j.x, p, found, true) {
+	var keys []plan.Item
+	for it, err := range j.events.Complete(ctx, x, p, found, true) {
 		if err != nil {
 			return err
 		}
-		if keys = append(keys, j.events.KeyOf(it)); len(keys) == deleteChunk {
-			if err := flush(); err != nil {
+		if it[attrWriteID] != nil {
+			if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}}); err != nil {
 				return err
 			}
+			continue
+		}
+		if keys = append(keys, j.events.KeyOf(it)); len(keys) == deleteChunk {
+			if err := x.DeleteAll(ctx, j.events.Name, keys); err != nil {
+				return err
+			}
+			keys = nil
 		}
 	}
-	return flush()
+	if len(keys) == 0 {
+		return nil
+	}
+	return x.DeleteAll(ctx, j.events.Name, keys)
+}
+
+// tombstone returns what a delete leaves of the row of an event with a WriteID, so that a repeated Append is still recognised.
+func tombstone(it plan.Item) plan.Item {
+	left := plan.Item{}
+	for _, name := range []string{attrPartition, attrSort, attrOccurred, attrWriteID} {
+		left[name] = it[name]
+	}
+	return left
 }
 
 // SkipTo is annals.Skipper, for lean heads.

@@ -154,7 +154,7 @@ func (w *write) refused(old []plan.Item, _ bool) error {
 		if it == nil {
 			continue
 		}
-		if owner := w.owner(it, n); owner != w.ID {
+		if owner := w.owner(it, n); owner != "" && owner != w.ID {
 			return w.collision(owner)
 		}
 		return conflict
@@ -166,7 +166,7 @@ func (w *write) refused(old []plan.Item, _ bool) error {
 	case h.item == nil:
 		return conflict
 	}
-	if owner := w.owner(h.item, 0); owner != w.ID {
+	if owner := w.owner(h.item, 0); owner != "" && owner != w.ID {
 		return w.collision(owner)
 	}
 	conflict.Last = max(h.version, h.deleted)

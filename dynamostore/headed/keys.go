@@ -102,10 +102,14 @@ func checked(partition, sort string) (plan.Item, error) {
 	return plan.Item{attrPartition: plan.S(partition), attrSort: plan.S(sort)}, nil
 }
 
-// owner returns the id of a row with number n in its sort key. With the form Value the sort key tells the type.
+// owner returns the id of a row with number n in its sort key; "" for a row without an aggregate id. With the form Value the sort key tells the
+// type.
 func (k keys) owner(it plan.Item, n annals.SeqNr) annals.PersistenceID {
+	aid, ok := plan.Text(it, attrAID)
+	if !ok {
+		return ""
+	}
 	if AIDForm(k.rule.Form) == TypeValue {
-		aid, _ := plan.Text(it, attrAID)
 		return k.rule.ID(aid)
 	}
 	text, _ := plan.Text(it, attrSort)

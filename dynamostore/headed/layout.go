@@ -27,8 +27,8 @@ type Layout struct {
 	// Lean says that heads have no state: snapshots are in rows of their own, and the first commit needs none. An event then costs
 	// the same whatever the size of the state. It is for tables that no library reads.
 	Lean bool
-	// WriteIDs says that events have an attribute write_id, so that a repeated Append is recognised. The libraries ignore it. Lean
-	// sets it.
+	// WriteIDs says that events have an attribute write_id, so that a repeated Append is recognised. The libraries ignore it. A delete
+	// then leaves rows with nothing but key, time and write_id, which no index has. Lean sets WriteIDs.
 	WriteIDs bool
 	// Format makes the stored payloads. nil is the form of the Peer's own payloads; with Lean it is Plain.
 	Format Format
