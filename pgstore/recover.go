@@ -109,6 +109,7 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 
 // deliver calls event for the first page and those after it. It returns the number of the last event.
 func (r *reader) deliver(ctx context.Context, page []annals.Event, event func(annals.Event) error) (last annals.SeqNr, err error) {
+	defer r.release()
 	for {
 		for i := range page {
 			if err := event(page[i]); err != nil {

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"iter"
-	"sync"
 	"unsafe"
 
 	"github.com/annals-go/annals"
@@ -26,7 +25,7 @@ func (s *backend) prepareReplay() {
 // Replay implements annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
-		r := reader{view: j.view, id: id, next: from, to: to, limit: firstPage, rows: *pageRows.Get().(*[]annals.Event)}
+		r := reader{view: j.view, id: id, next: from, to: to, limit: firstPage}
 		defer r.release()
 		for !r.ended {
 			page, err := r.page(ctx)
@@ -54,18 +53,11 @@ type reader struct {
 	ended     bool           // there are no more events
 	overtaken bool           // a delete removed events between two pages
 	sparse    bool           // the entity has a state: its events are numbered by revisions
-	rows      []annals.Event // of the page; zero behind their length
+	rows      []annals.Event // of the page, nil before the first; all events behind their length are zero
 }
 
-// pageRows are rows to be reused. Those of a long page take some megabytes, besides the payloads.
-var pageRows = sync.Pool{New: func() any { return new([]annals.Event) }}
-
-// release returns the rows for reuse.
-func (r *reader) release() {
-	clear(r.rows)
-	rows := r.rows[:0]
-	pageRows.Put(&rows)
-}
+// release keeps the rows for another replay.
+func (r *reader) release() { r.s.spare.put(r.rows) }
 
 // page is the next events, valid until the next page. Between two pages events may have been deleted. Deletes take an
 // entity's events from the first on, so as long as prev is there, none after it has been deleted. That is why a page begins with
@@ -95,6 +87,9 @@ func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
 	rows, err := r.reader().Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
+	}
+	if r.rows == nil {
+		r.rows = r.s.spare.take()
 	}
 	clear(r.rows)
 	bytes := 0

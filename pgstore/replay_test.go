@@ -10,6 +10,7 @@ import (
 )
 
 // A replay makes few requests: the first page has 200 events, and each further one as many as fit into 8 MiB by the size of those before.
+// The store keeps the memory of a long page.
 func TestReplayRequests(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -34,6 +35,9 @@ func TestReplayRequests(t *testing.T) {
 			}
 			if result := r.ended[len(r.ended)-1]; n != c.events || result.Requests != c.requests {
 				t.Errorf("%d events by %d requests, want %d by %d", n, result.Requests, c.events, c.requests)
+			}
+			if spare := pgstore.SpareEvents(s); c.requests == 2 && spare < c.events-200 {
+				t.Errorf("rows for %d events are kept after a replay of %d", spare, c.events)
 			}
 		})
 	}

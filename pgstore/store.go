@@ -140,6 +140,7 @@ type backend struct {
 	types                            typeMap
 	limits                           annals.Limits
 
+	spare      spareRows
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
 	notifier   notifier

@@ -55,6 +55,7 @@ func pgbenchFigure(writers int, goal float64) Figure {
 // postgresBench is a store and a table for the bare driver.
 type postgresBench struct {
 	url   string
+	pool  *pgxpool.Pool // of the store, which reads through it
 	store *pgstore.Store
 	ids   atomic.Int64
 }
@@ -95,7 +96,7 @@ func onPostgres(measure func(ctx context.Context, b *postgresBench) (float64, er
 			return 0, err
 		}
 		defer store.Close()
-		return measure(ctx, &postgresBench{url: url, store: store})
+		return measure(ctx, &postgresBench{url: url, pool: pool, store: store})
 	}
 }
 
@@ -336,15 +337,10 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 			return 0, err
 		}
 	}
-	pool, err := b.bare(ctx, 1)
-	if err != nil {
+	if _, err := b.pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
 		return 0, err
 	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
-		return 0, err
-	}
-	sides := [2]func() (n int, err error){
+	sides := [2]func() (n int, err error){ // over one connection, so that the same server process answers both
 		func() (n int, err error) {
 			for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 				if err != nil {
@@ -354,10 +350,11 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 			}
 			return n, nil
 		},
-		func() (n int, err error) { return bareReplay(ctx, pool, id) },
+		func() (n int, err error) { return bareReplay(ctx, b.pool, id) },
 	}
-	var took [len(sides)][]float64
-	for turn := range 51 {
+	var ratios []float64 // of the times of one turn: the load of the machine changes less within a turn than between turns
+	for turn := range 201 {
+		var took [len(sides)]float64
 		for i := range sides {
 			side := (turn + i) % len(sides) // each side is as often first as second
 			start := time.Now()
@@ -368,12 +365,13 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 			if n != events {
 				return 0, fmt.Errorf("replayed %d events, not %d", n, events)
 			}
-			if turn > 0 { // the first warms up
-				took[side] = append(took[side], time.Since(start).Seconds())
-			}
+			took[side] = time.Since(start).Seconds()
+		}
+		if turn > 0 { // the first warms up
+			ratios = append(ratios, took[1]/took[0])
 		}
 	}
-	return median(took[1]) / median(took[0]), nil
+	return median(ratios), nil
 }
 
 // bareReplay scans the same columns.
