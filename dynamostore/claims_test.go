@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
@@ -23,6 +24,7 @@ func TestTableOfClaims(t *testing.T) {
 		"commit":    {commit.Layout{}, commit.Layout{Index: "slices"}},
 		"grouped":   {grouped.Layout{}, grouped.Layout{Journal: grouped.Journal{IDIndex: "persistence-ids-idx"}}},
 		"hashkey":   {hashkey.Layout{Table: "t"}, hashkey.Layout{Table: "t", Permanent: true}},
+		"headed":    {headed.Layout{Shards: 8}, headed.Layout{Shards: 8, Lean: true, Snapshot: headed.Snapshot{Keep: 2}}, headed.Layout{Peer: headed.JS, Shards: 8}},
 		"headtable": {headtable.Layout{}, headtable.Layout{WriteIDs: true}},
 		"sharded":   {sharded.Layout{State: sharded.State{Tombstones: true}}, sharded.Layout{Journal: sharded.Journal{HardDelete: true}}},
 	}

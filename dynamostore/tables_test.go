@@ -16,6 +16,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -56,6 +57,7 @@ func TestSchema(t *testing.T) {
 		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
 		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
 		"hashkey":                      {hashkey.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
+		"headed":                       {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 3})(), dynamostore.Options{Streams: true}, 2},
 		"headtable":                    {newHeadtable(0, false)(), dynamostore.Options{Streams: true}, 3},
 		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
 	} {

@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
@@ -57,7 +58,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "attempts", &o.Attempts)
 	s.store = o
 	layout := commitFromURL
-	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL, "headtable": headtableFromURL})
+	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL, "headed": headedFromURL, "headtable": headtableFromURL})
 	s.layout = layout(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -170,6 +171,27 @@ func hashkeyFromURL(p *storeurl.Parameters) Layout {
 	storeurl.Number(p, "sequence_shards", &l.SequenceShards)
 	p.Flag("permanent", &l.Permanent)
 	p.List("other_names", &l.OtherNames)
+	return l
+}
+
+func headedFromURL(p *storeurl.Parameters) Layout {
+	l := headed.Layout{}
+	storeurl.Choice(p, "peer", &l.Peer, map[string]headed.Peer{"go": headed.Go, "js": headed.JS, "js3": headed.JS3, "rust": headed.Rust, "rust3": headed.Rust3, "java": headed.Java, "seed": headed.Seed})
+	storeurl.Number(p, "shards", &l.Shards)
+	storeurl.Choice(p, "aid", &l.AID, map[string]headed.AIDForm{"type_value": headed.TypeValue, "value": headed.Value})
+	p.List("types", &l.Types)
+	p.Text("journal", &l.Journal.Table)
+	p.Text("journal.index", &l.Journal.Index)
+	p.Duration("journal.occurred_at", &l.Journal.OccurredAt)
+	p.Flag("journal.gaps", &l.Journal.Gaps)
+	p.Text("snapshot", &l.Snapshot.Table)
+	p.Text("snapshot.index", &l.Snapshot.Index)
+	p.Text("snapshot.active_index", &l.Snapshot.ActiveIndex)
+	storeurl.Number(p, "snapshot.keep", &l.Snapshot.Keep)
+	p.Duration("snapshot.expire", &l.Snapshot.Expire)
+	p.Flag("lean", &l.Lean)
+	p.Flag("write_ids", &l.WriteIDs)
+	storeurl.Choice(p, "format", &l.Format, map[string]headed.Format{"plain": headed.Plain{}})
 	return l
 }
 

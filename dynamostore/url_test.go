@@ -16,7 +16,7 @@ import (
 
 func TestURLParameters(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "grouped", "hashkey", "headtable", "sharded"} {
+	for _, layout := range []string{"commit", "grouped", "hashkey", "headed", "headtable", "sharded"} {
 		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
 			return dynamostore.FromURL(dynamostore.Options{}, u)
 		})
@@ -46,6 +46,7 @@ func TestOpenURL(t *testing.T) {
 		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
 		"dynamodb:?layout=grouped&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
 		"dynamodb:?layout=hashkey&sequence_shards=20&table=" + prefix + "hash",
+		"dynamodb:?layout=headed&shards=8&lean=true&journal=" + prefix + "l&snapshot=" + prefix + "m",
 		"dynamodb:?layout=headtable&journal=" + prefix + "t&snapshot=" + prefix + "u&head=" + prefix + "v",
 		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
@@ -62,7 +63,7 @@ func TestOpenURL(t *testing.T) {
 		c, without := s.Capabilities(), func(part, layouts string) bool {
 			return strings.Contains(u, part+".off") || slices.ContainsFunc(strings.Fields(layouts), func(l string) bool { return strings.Contains(u, "layout="+l) })
 		}
-		if c.States == without("state", "grouped hashkey headtable") || c.Snapshots == without("snapshot", "hashkey") {
+		if c.States == without("state", "grouped hashkey headed headtable") || c.Snapshots == without("snapshot", "hashkey") {
 			t.Errorf("%s: %+v", u, c)
 		}
 		if err := s.Close(); err != nil {
