@@ -15,11 +15,11 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 	$(GO) run ./examples/groupchat demo
 
 # In a first run the compiler takes most of the time. It takes less with a larger heap, without cgo and debugging information, and when it
-# does not inline functions in the packages of this repository. The tests take as long without that, but SQLite and the standard library
-# would be much slower. Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
+# does not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
+# Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
 test: export GOGC = 400
 test: export CGO_ENABLED = 0
-test: compiler = -gcflags=all=-dwarf=false -gcflags=github.com/annals-go/annals/...='-dwarf=false -l'
+test: compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
 test: servers ## every test; go vet is part of make lint
 	$(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./...
 	$(GO) -C outlet test -vet=off -timeout 5m $(compiler) ./...
