@@ -26,17 +26,12 @@ func (j *journal) check(ctx context.Context, x plan.Executor, created bool) erro
 	known, other := false, ""
 	for _, it := range items {
 		par := plan.KeyText(it[attrPar])
-		for _, kind := range []string{kindHigh, kindLow} {
-			rest, ours := strings.CutPrefix(par, j.name+kind)
-			if known = known || ours; !ours {
-				continue
-			}
-			if shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64); err != nil || shard >= j.shards {
-				return plan.Misfit("table %q: the marker %s is not in one of the %d shards of SequenceShards", j.table, annals.Quote(par), j.shards)
-			}
+		counter, err := plan.IsCounter(j.table, par, j.shards, j.name+kindHigh, j.name+kindLow)
+		if err != nil {
+			return err
 		}
 		name, ok := journalOf(it)
-		if known = known || name == j.name; ok && !slices.Contains(j.others, name) {
+		if known = known || counter || name == j.name; ok && !slices.Contains(j.others, name) {
 			other = name
 		}
 	}

@@ -2,7 +2,6 @@ package hashkey
 
 import (
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -31,7 +30,7 @@ func (s settings) check(ctx context.Context, x plan.Executor, created bool) erro
 	known, sample := false, ""
 	for _, it := range items {
 		key, _ := plan.Text(it, keyName)
-		if err := s.place(key); err != nil {
+		if _, err := plan.IsCounter(s.table, key, int64(s.keys.shards), s.names[0]+highKind, s.names[0]+lowKind); err != nil {
 			return err
 		}
 		known = known || s.knows(key)
@@ -55,19 +54,4 @@ func (s settings) knows(key string) bool {
 		}
 	}
 	return false
-}
-
-// place returns an error for the key of a counter in a sequence shard that the settings do not have.
-func (s settings) place(key string) error {
-	for _, kind := range []string{highKind, lowKind} {
-		rest, ok := strings.CutPrefix(key, s.names[0]+kind)
-		if !ok {
-			continue
-		}
-		shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64)
-		if err == nil && annals.SeqNr(shard) >= s.keys.shards {
-			return plan.Misfit("table %q: the key %s is in sequence shard %d, the settings have %d", s.table, annals.Quote(key), shard, s.keys.shards)
-		}
-	}
-	return nil
 }
