@@ -22,3 +22,8 @@ func TestHostsDeleteEvents(t *testing.T) {
 	t.Parallel()
 	hosttest.Retention(t, open(t, pgstore.Options{}))
 }
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	hosttest.Accounts(t, open(t, pgstore.Options{}))
+}

@@ -229,61 +229,55 @@ func (r rows) stateIn(id annals.PersistenceID, it plan.Item) (annals.Snapshot, b
 }
 
 // Save is annals.SnapshotStore. The main row is written on condition of what was read from it. Each save changes the row, so a request that is
-// executed late and for a second time does nothing.
+// executed late and for a second time does nothing. The copy is written after it, so that a copy is never newer than the main row.
 func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	if sn.Time.IsZero() {
 		sn.Time = s.x.Now()
 	}
-	key, err := s.mainKey(sn.ID)
+	m, err := s.saveMain(ctx, sn)
+	if err != nil || s.keep == 0 {
+		return err
+	}
+	it, err := s.copyItem(sn, m.version, m.version, sn.Time)
 	if err != nil {
 		return err
+	}
+	if _, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: s.table, Put: it}}}); err != nil {
+		return err
+	}
+	s.written(ctx, sn)
+	return nil
+}
+
+// saveMain makes sn the state of the main row, unless the row has a newer one. It returns the row as it was before.
+func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (main, error) {
+	key, err := s.mainKey(sn.ID)
+	if err != nil {
+		return main{}, err
 	}
 	it, _, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
 	if err != nil {
-		return err
+		return main{}, err
 	}
 	for {
 		m, err := s.read(sn.ID, it)
+		if err != nil || m.state.SeqNr > sn.SeqNr && (!m.hidden || s.keep > 0) {
+			return m, err
+		}
+		op, err := s.replace(ctx, sn, key, m)
 		if err != nil {
-			return err
+			return main{}, err
 		}
-		ops, err := s.ofSave(ctx, sn, key, m)
-		if err != nil || len(ops) == 0 {
-			return err
-		}
-		out, err := s.x.Write(ctx, plan.Write{Ops: ops, Refused: func([]plan.Item, bool) error { return nil }})
-		if err != nil {
-			return err
-		}
-		if !out.Refused {
-			s.written(ctx, sn)
-			return nil
+		out, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+		if err != nil || !out.Refused {
+			return m, err
 		}
 		it = out.Old[0]
 	}
 }
 
-// ofSave returns the ops of a save, that of the main row m first; none where the snapshot is dropped.
-func (s *snapshots) ofSave(ctx context.Context, sn annals.Snapshot, key plan.Item, m main) (ops []plan.Op, err error) {
-	if m.state.SeqNr <= sn.SeqNr || m.hidden && s.keep == 0 {
-		op, err := s.saveMain(ctx, sn, key, m)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, op)
-	}
-	if s.keep > 0 {
-		it, err := s.copyItem(sn, m.version, m.version, sn.Time)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, plan.Op{Table: s.table, Put: it})
-	}
-	return ops, nil
-}
-
-// saveMain returns the op that makes sn the state of the main row m.
-func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot, key plan.Item, m main) (plan.Op, error) {
+// replace returns the op that makes sn the state of the main row m.
+func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.Item, m main) (plan.Op, error) {
 	state, err := s.state(sn, m.version, time.Time{})
 	if err != nil {
 		return plan.Op{}, err

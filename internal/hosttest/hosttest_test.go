@@ -17,6 +17,11 @@ func TestTwoRuntimes(t *testing.T) {
 	TwoRuntimes(t, s, s)
 }
 
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	Accounts(t, memstore.New())
+}
+
 // Runtimes that do not look at the store before they answer are found out.
 func TestRuntimesThatDoNotLook(t *testing.T) {
 	t.Parallel()

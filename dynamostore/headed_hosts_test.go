@@ -1,0 +1,78 @@
+package dynamostore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/internal/hosttest"
+)
+
+// Hosts on heads with states, whose first commit has a snapshot, and on lean heads. Their payloads are no JSON objects, so they are plain.
+func TestHostsOnHeads(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]headed.Layout{
+		"heads": {Format: headed.Plain{}, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 3}},
+		"lean":  {Lean: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := opener(t, ownTables("hosts", layout))
+			hosttest.TwoRuntimes(t, open(), open())
+			if layout.Lean {
+				hosttest.Recovery(t, open()) // its first case has no snapshots
+			}
+			hosttest.Retention(t, open())
+		})
+	}
+}
+
+// opener returns a function that opens another store on the same tables.
+func opener(t *testing.T, layout dynamostore.Layout) func() annals.Store {
+	t.Helper()
+	c := client(t)
+	return func() annals.Store {
+		s, err := dynamostore.Open(t.Context(), c, layout, dynamostore.Options{CreateTables: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+}
+
+// One program, on the tables of each library and on those of the other layouts.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]dynamostore.Layout{
+		"commit":  commit.Layout{Table: "accounts-commit"},
+		"grouped": grouped.Layout{},
+		"hashkey": hashkey.Layout{Table: "accounts-hashkey"},
+		"lean":    ownTables("accounts", headed.Layout{Lean: true}),
+		"go":      ownTables("accounts", headed.Layout{Snapshot: headed.Snapshot{Keep: 1}}),
+		"js":      ownTables("accounts", headed.Layout{Peer: headed.JS}),
+		"js 3":    ownTables("accounts", headed.Layout{Peer: headed.JS3, Snapshot: headed.Snapshot{Keep: 2}}),
+		"rust":    ownTables("accounts", headed.Layout{Peer: headed.Rust, WriteIDs: true}),
+		"rust 3":  ownTables("accounts", headed.Layout{Peer: headed.Rust3}),
+		"java":    ownTables("accounts", headed.Layout{Peer: headed.Java}),
+		"seed":    ownTables("accounts", headed.Layout{Peer: headed.Seed}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hosttest.Accounts(t, opener(t, layout)())
+		})
+	}
+}
+
+// ownTables gives l tables that no other layout has.
+func ownTables(prefix string, l headed.Layout) headed.Layout {
+	l.Shards = 4
+	l.Journal.Table = fmt.Sprintf("%s-%v-%v", prefix, l.Peer, l.Lean)
+	l.Snapshot.Table = l.Journal.Table + "-snapshot"
+	return l
+}
