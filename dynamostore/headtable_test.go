@@ -1,13 +1,18 @@
 package dynamostore_test
 
 import (
+	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // The costs in docs/layouts/headtable.md.
@@ -57,6 +62,76 @@ func TestHeadtableCosts(t *testing.T) {
 	cost("delete of two events", j.DeleteTo(t.Context(), id, 2), 4, 2, 3)
 	_, _, err = s.Snapshots().Latest(t.Context(), id, annals.SnapshotCriteria{})
 	cost("newest snapshot of 20 KB", err, 1, 5, 0)
+}
+
+// oneTable is a client of a service that reads the keys of one table, and leaves those of others unprocessed.
+type oneTable struct{ dynamostore.Client }
+
+func (o oneTable) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	table := slices.Min(slices.Collect(maps.Keys(in.RequestItems)))
+	some, left := *in, maps.Clone(in.RequestItems)
+	delete(left, table)
+	some.RequestItems = map[string]types.KeysAndAttributes{table: in.RequestItems[table]}
+	out, err := o.Client.BatchGetItem(ctx, &some, options...)
+	if err == nil {
+		out.UnprocessedKeys = left
+	}
+	return out, err
+}
+
+// A head, a snapshot or settings that the service leaves unprocessed are read.
+func TestHeadtableReadsUnprocessedKeys(t *testing.T) {
+	t.Parallel()
+	layout := newHeadtable(0, false)()
+	for _, o := range []dynamostore.Options{{CreateTables: true}, {}} {
+		s, err := dynamostore.Open(t.Context(), oneTable{client(t)}, layout, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.CreateTables {
+			snapshot := annals.Snapshot{ID: "Thing|1", SeqNr: 1, Payload: text("s").Payload}
+			if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Thing|1", Events: texts("a"), Snapshot: &snapshot}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		read := false
+		last, err := s.Recover(t.Context(), "Thing|1", func(annals.Snapshot) error { read = true; return nil }, func(annals.Event) error { return errors.New("an event") })
+		if !read || last != 1 || err != nil {
+			t.Errorf("snapshot %v, last %d, %v", read, last, err)
+		}
+	}
+}
+
+// Copies are removed after the transaction that has made a new one, and not when it is not committed.
+func TestHeadtableRetainsAfterTransactions(t *testing.T) {
+	t.Parallel()
+	layout := newHeadtable(1, false)().(headtable.Layout)
+	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := errors.New("mine")
+	for after, c := range []struct {
+		err  error
+		rows int32 // in the snapshot table: the settings, the current snapshot and copies
+	}{{nil, 3}, {nil, 3}, {mine, 3}} {
+		err := s.InTx(t.Context(), func(ctx context.Context, _ *dynamostore.Tx, in annals.Store) error {
+			snapshot := annals.Snapshot{ID: "Thing|1", SeqNr: annals.SeqNr(after) + 1, Payload: text("s").Payload}
+			_, err := in.Journal().Append(ctx, annals.Commit{ID: "Thing|1", After: annals.SeqNr(after), Events: texts("a"), Snapshot: &snapshot})
+			return errors.Join(err, c.err)
+		})
+		if !errors.Is(err, c.err) {
+			t.Fatal(err)
+		}
+		out, err := client(t).Scan(t.Context(), &dynamodb.ScanInput{TableName: &layout.Snapshot.Table})
+		if err != nil || out.Count != c.rows {
+			t.Errorf("after %d: %d rows, %v, want %d", after, out.Count, err, c.rows)
+		}
+	}
+	if sn, ok, err := s.Snapshots().Latest(t.Context(), "Thing|1", annals.SnapshotCriteria{}); sn.SeqNr != 2 || !ok || err != nil {
+		t.Errorf("snapshot %d, %v, %v", sn.SeqNr, ok, err)
+	}
 }
 
 // wantConflict is nil for ErrConflict.

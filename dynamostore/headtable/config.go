@@ -2,6 +2,7 @@ package headtable
 
 import (
 	"context"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -24,60 +25,72 @@ type configuration struct {
 // check is plan.Offer.Check. Tables without these items get them, in one transaction, as the library does: two processes that open new tables
 // at the same time agree on one store_id.
 func (c configuration) check(ctx context.Context, x plan.Executor, _ bool) error {
-	keys := []plan.Item{eventKey(configAID, 0), snapshotKey(configAID, currentPlace), headKey(configAID)}
 	for {
-		gets := make([]plan.Get, len(keys))
-		for i, table := range c.tables {
-			gets[i] = plan.Get{Table: table, Key: keys[i]}
-		}
-		items, err := x.GetMany(ctx, gets)
+		items, err := c.read(ctx, x)
 		if err != nil {
 			return err
 		}
-		exist, err := c.agree(items)
-		if exist || err != nil {
-			return err
+		if items != nil {
+			return c.agree(items)
 		}
-		w := plan.Write{Refused: func([]plan.Item, bool) error { return nil }} // then another process has written them, and they are read again
 		id := plan.S(annals.NewWriteID().String())
-		for i, table := range c.tables {
-			it := keys[i]
+		w := plan.Write{Refused: func([]plan.Item, bool) error { return nil }} // then another process has written them, and they are read again
+		for _, g := range c.gets() {
+			it := g.Key
 			it[attrStore], it[attrVersion] = id, plan.N(layoutVersion)
-			w.Ops = append(w.Ops, plan.Op{Table: table, Put: it, Condition: absent, Names: aidName})
+			w.Ops = append(w.Ops, plan.Op{Table: g.Table, Put: it, Condition: absent, Names: aidName})
 		}
 		if out, err := x.Write(ctx, w); err != nil || !out.Refused {
 			return err
 		}
-		keys = []plan.Item{eventKey(configAID, 0), snapshotKey(configAID, currentPlace), headKey(configAID)}
 	}
 }
 
-// agree reports whether the settings exist, and returns ErrInvalid when they are not those of three tables of this layout that belong together.
-func (c configuration) agree(items []plan.Item) (exist bool, err error) {
-	var first string // the table that has the first of the items
-	var store string
-	missing := ""
-	for i, it := range items {
-		table := c.tables[i]
-		if it == nil {
-			missing = table
-			continue
+func (c configuration) gets() []plan.Get {
+	return []plan.Get{{Table: c.tables[0], Key: eventKey(configAID, 0)}, {Table: c.tables[1], Key: snapshotKey(configAID, currentPlace)}, {Table: c.tables[2], Key: headKey(configAID)}}
+}
+
+// read returns the three items; nil when there is none. When some are missing they are read again, as of one moment: the first read is not, so
+// another process may have written them during the read.
+func (c configuration) read(ctx context.Context, x plan.Executor) ([]plan.Item, error) {
+	items, err := x.GetMany(ctx, c.gets())
+	if n := found(items); err == nil && n > 0 && n < len(items) {
+		items, err = x.GetTogether(ctx, c.gets())
+	}
+	if err != nil || found(items) == 0 {
+		return nil, err
+	}
+	return items, nil
+}
+
+// found returns how many of items there are.
+func found(items []plan.Item) (n int) {
+	for _, it := range items {
+		if it != nil {
+			n++
 		}
+	}
+	return n
+}
+
+// agree returns ErrInvalid when the settings are not those of three tables of this layout that belong together.
+func (c configuration) agree(items []plan.Item) error {
+	if without := slices.IndexFunc(items, func(it plan.Item) bool { return it == nil }); without >= 0 {
+		with := slices.IndexFunc(items, func(it plan.Item) bool { return it != nil })
+		return plan.Misfit("the tables do not belong together: %q has the item %q, and %q does not", c.tables[with], configAID, c.tables[without])
+	}
+	store, _ := plan.Text(items[0], attrStore)
+	for i, it := range items {
 		id, _ := plan.Text(it, attrStore)
 		version, ok := plan.Number(it, attrVersion)
 		switch {
 		case id == "" || !ok:
-			return false, plan.Misfit("table %q: the item %q has no %s or no %s", table, configAID, attrStore, attrVersion)
+			return plan.Misfit("table %q: the item %q has no %s or no %s", c.tables[i], configAID, attrStore, attrVersion)
 		case version != layoutVersion:
-			return false, plan.Misfit("table %q: the item %q has %s %d, this layout is %d", table, configAID, attrVersion, version, layoutVersion)
-		case first == "":
-			first, store = table, id
+			return plan.Misfit("table %q: the item %q has %s %d, this layout is %d", c.tables[i], configAID, attrVersion, version, layoutVersion)
 		case id != store:
-			return false, plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", first, table, attrStore, annals.Quote(store), annals.Quote(id))
+			return plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", c.tables[0], c.tables[i], attrStore, annals.Quote(store), annals.Quote(id))
 		}
 	}
-	if first != "" && missing != "" {
-		return false, plan.Misfit("the tables do not belong together: %q has the item %q, and %q does not", first, configAID, missing)
-	}
-	return first != "", nil
+	return nil
 }

@@ -72,15 +72,15 @@ func TestSettingsThatDoNotFit(t *testing.T) {
 		items [3]plan.Item // journal, snapshot, head
 		want  []string
 	}{
-		"only the journal has them":      {[3]plan.Item{config("a", one), nil, nil}, []string{`"journal"`, `"head"`}},
+		"only the journal has them":      {[3]plan.Item{config("a", one), nil, nil}, []string{`"journal"`, `"snapshot"`}},
 		"the snapshot table lacks them":  {[3]plan.Item{config("a", one), nil, config("a", one)}, []string{`"journal"`, `"snapshot"`}},
-		"only the head has them":         {[3]plan.Item{nil, nil, config("a", one)}, []string{`"head"`, `"snapshot"`}},
+		"only the head has them":         {[3]plan.Item{nil, nil, config("a", one)}, []string{`"head"`, `"journal"`}},
 		"the head is of another store":   {[3]plan.Item{config("a", one), config("a", one), config("b", one)}, []string{`"journal"`, `"head"`, `"a"`, `"b"`}},
 		"another version":                {[3]plan.Item{config("a", two), config("a", two), config("a", two)}, []string{`"journal"`, "layout_version 2"}},
 		"another version in one table":   {[3]plan.Item{config("a", one), config("a", two), config("a", one)}, []string{`"snapshot"`, "layout_version 2"}},
 		"no version":                     {[3]plan.Item{config("a", one), config("a", nil), config("a", one)}, []string{`"snapshot"`, "layout_version"}},
 		"an empty id":                    {[3]plan.Item{config("", one), config("", one), config("", one)}, []string{`"journal"`, "store_id"}},
-		"a version that is not a number": {[3]plan.Item{config("a", plan.Item{"v": plan.S("1")}), nil, nil}, []string{`"journal"`, "layout_version"}},
+		"a version that is not a number": {[3]plan.Item{config("a", plan.Item{"v": plan.S("1")}), config("a", one), config("a", one)}, []string{`"journal"`, "layout_version"}},
 	} {
 		offer, err := headtable.Layout{}.Plan()
 		if err != nil {

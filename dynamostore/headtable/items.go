@@ -161,13 +161,11 @@ func headOf(id annals.PersistenceID, it plan.Item) (h head, err error) {
 	return h, nil
 }
 
-// corrupt returns the error of an item that is not valid.
-func corrupt(table string, it plan.Item, err error) error {
+// corrupt returns the error of an item that is not valid. names are the attributes of its key.
+func corrupt(table string, it plan.Item, err error, names ...string) error {
 	key := plan.Item{}
-	for _, name := range []string{attrAID, attrSeq, attrPlace} {
-		if it[name] != nil {
-			key[name] = it[name]
-		}
+	for _, name := range names {
+		key[name] = it[name]
 	}
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", table, plan.QuoteKey(key), err)}
 }

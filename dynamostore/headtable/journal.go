@@ -128,7 +128,7 @@ func (a *attempt) headIsOurs(old plan.Item) bool {
 func (a *attempt) refused(old []plan.Item, _ bool) error {
 	h, err := headOf(a.commit.ID, old[len(a.commit.Events)])
 	if err != nil {
-		return corrupt(a.heads, old[len(a.commit.Events)], err)
+		return corrupt(a.heads, old[len(a.commit.Events)], err, attrAID)
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: a.commit.After, Last: h.last}
 }
@@ -149,7 +149,7 @@ func (j *journal) head(ctx context.Context, id annals.PersistenceID) (head, erro
 func (j *journal) readHead(id annals.PersistenceID, it plan.Item) (head, error) {
 	h, err := headOf(id, it)
 	if err != nil {
-		return h, corrupt(j.heads, it, err)
+		return h, corrupt(j.heads, it, err, attrAID)
 	}
 	if len(h.events) > 0 {
 		j.times.Learn(id, h.time())

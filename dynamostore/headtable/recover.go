@@ -13,7 +13,9 @@ type recoverer struct{ journal *journal }
 
 // Recover is annals.Recoverer: annals.Recover with two requests. The first one reads the head and the current snapshot, the second one the events.
 func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return annals.Recover(ctx, &recovered{journal: r.journal, snapshots: r.journal.snapshots}, id, snapshot, event)
+	s := &recovered{journal: r.journal, snapshots: r.journal.snapshots}
+	last, err := annals.Recover(ctx, s, id, snapshot, event)
+	return max(last, s.head.last), err // the last number may be one without an event, see Journal.Gaps
 }
 
 // recovered is the annals.Store that one recovery reads.

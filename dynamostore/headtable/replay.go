@@ -40,7 +40,7 @@ func (j *journal) replay(ctx context.Context, id annals.PersistenceID, h head, f
 		}
 		e, err := eventOf(id, it)
 		if err != nil {
-			return corrupt(j.table, it, err)
+			return corrupt(j.table, it, err, attrAID, attrSeq)
 		}
 		if e.SeqNr > next {
 			if err := j.missing(ctx, id, next, e.SeqNr-1, begun); err != nil {

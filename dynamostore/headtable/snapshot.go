@@ -162,7 +162,7 @@ func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (annals.Snapshot
 	d := plan.Decoder{Item: it}
 	sn := annals.Snapshot{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 1, int64(maxSeqNr))), Time: time.UnixMilli(d.Required(attrSaved, math.MinInt64, math.MaxInt64)).UTC(), Payload: payload(&d)}
 	if d.Fault != nil {
-		return annals.Snapshot{}, false, corrupt(s.table, it, d.Fault)
+		return annals.Snapshot{}, false, corrupt(s.table, it, d.Fault, attrAID, attrPlace)
 	}
 	return sn, true, nil
 }
