@@ -43,6 +43,19 @@ var defects = map[string]func(d *defect){
 		d.conflict(d.append(1, ""))
 		d.last++
 		d.holds(2)
+
+		// A library has stored event 5 after event 2. The version does not tell of it, so only the condition of the put does.
+		five, head := maps.Clone(d.Items("journal")[0]), maps.Clone(d.Items("snapshot")[0])
+		five["skey"], five["seq_nr"], five["occurred_at"], head["version"] = plan.S("Thread-42-5"), plan.N(5), plan.N(7), plan.N(3)
+		d.put("journal", five)
+		d.put("snapshot", head)
+		d.last = 3
+		d.conflict(d.append(2, ""))
+		for _, it := range d.Items("journal") {
+			if at, _ := plan.Number(it, "occurred_at"); plan.KeyText(it["skey"]) == "Thread-42-5" && at != 7 {
+				d.Error("event 5 was replaced")
+			}
+		}
 	},
 	"D3": func(d *defect) { // which copies stay
 		for _, keep := range []int{1, 3} {
