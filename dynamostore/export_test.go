@@ -32,3 +32,6 @@ func (s *Store) StreamOf(ctx context.Context, table string) (string, error) {
 
 // Feed is the layout's.
 func (s *Store) Feed() *plan.Feed { return s.offer.Feed }
+
+// Executor sends the requests of s.
+func (s *Store) Executor() plan.Executor { return s.engine }
