@@ -1,0 +1,315 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/internal/backoff"
+)
+
+// start begins to read s, which this loop holds.
+func (l *loop) start(ctx context.Context, s shard) {
+	reading, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
+	h := &held{shard: s, stop: stop, taken: make(chan struct{}, 1), writer: make(chan struct{}, 1), read: s.position, stored: s.position,
+		marks: &plan.Recent[annals.PersistenceID, mark]{}}
+	l.mu.Lock()
+	l.held = append(l.held, h)
+	l.mu.Unlock()
+	l.readers.Go(func() {
+		defer stop()
+		r := &reader{loop: l, shard: h}
+		err := r.run(reading)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case reading.Err() != nil:
+			return
+		case errors.Is(err, stream.ErrTrimmed):
+			l.trimmed = h.round
+		case err != nil:
+			if l.err == nil {
+				l.err = err
+			}
+			signal(l.ready)
+			return
+		default:
+			h.finished = true
+		}
+		signal(l.look)
+	})
+}
+
+// reader makes deliveries of what it reads in a shard. It is for one goroutine.
+type reader struct {
+	*loop
+	shard    *held
+	building *delivery
+	position string // of the last record that was read completely
+}
+
+// run reads until nothing follows.
+func (r *reader) run(ctx context.Context) error {
+	r.position = r.shard.read
+	if n, ok := r.shard.part(); ok {
+		return repeated(ctx, func() error { return r.catchUp(ctx, plan.Part{N: n, Of: parts}) })
+	}
+	from := r.Stream.Reader(r.shard.id, r.position)
+	for {
+		var records []stream.Record
+		var end bool
+		if err := repeated(ctx, func() (err error) { records, end, err = from.Next(ctx); return err }); err != nil {
+			return err
+		}
+		if r.position == "" && time.Since(r.shard.since) > memory {
+			return stream.ErrTrimmed // the reader began with the oldest record that is left
+		}
+		if err := repeated(ctx, func() error { return r.records(ctx, records) }); err != nil || end {
+			return err
+		}
+	}
+}
+
+// repeated calls fn until it succeeds, fails for good, or ctx ends. What fn has delivered is not delivered again.
+func repeated(ctx context.Context, fn func() error) error {
+	for try := 0; ; try++ {
+		err := fn()
+		if err == nil || !transient(err) || errors.Is(err, stream.ErrTrimmed) || backoff.Wait(ctx, try) != nil {
+			return err
+		}
+	}
+}
+
+// fits reports whether the events of id can be in deliveries.
+func (r *reader) fits(id annals.PersistenceID) bool {
+	return (r.filter.Type == "" || r.filter.Type == id.Type()) && r.filter.Slices.Contains(id.Slice())
+}
+
+// catchUp delivers the events of all ids in a part of the table, from the journal.
+func (r *reader) catchUp(ctx context.Context, p plan.Part) error {
+	const some = 100 // ids whose marks are read in one request
+	var ids []annals.PersistenceID
+	deliver := func() error {
+		if err := r.remember(ctx, ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := r.replay(ctx, id, annals.MaxSeqNr); err != nil {
+				return err
+			}
+		}
+		ids = nil
+		return r.flush(ctx)
+	}
+	for id, err := range r.Feed.IDs(ctx, r.Executor, p) {
+		if err != nil {
+			return err
+		}
+		if !r.fits(id) {
+			continue
+		}
+		if ids = append(ids, id); len(ids) == some {
+			if err := deliver(); err != nil {
+				return err
+			}
+		}
+	}
+	return deliver()
+}
+
+// records delivers the events that records tell of.
+func (r *reader) records(ctx context.Context, records []stream.Record) error {
+	told := make([][]annals.Event, len(records))
+	var ids []annals.PersistenceID
+	for i, rec := range records {
+		if rec.Removed {
+			continue
+		}
+		events, err := r.Feed.Events(rec.Image, rec.Created)
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 && r.fits(events[0].ID) {
+			told[i] = events
+			ids = append(ids, events[0].ID)
+		}
+	}
+	if err := r.remember(ctx, ids); err != nil {
+		return err
+	}
+	for i, rec := range records {
+		for _, e := range told[i] {
+			if err := r.event(ctx, e); err != nil {
+				return err
+			}
+		}
+		r.position = rec.Sequence
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shard.read = r.position
+	return nil
+}
+
+// event delivers e, and first the events before it that are not delivered.
+func (r *reader) event(ctx context.Context, e annals.Event) error {
+	m := r.mark(e.ID)
+	if e.SeqNr <= m.seq {
+		if !e.Time.After(m.time) {
+			return nil // delivered before
+		}
+		// The entity was forgotten and has begun again, or it has events whose times go back.
+		if again, err := r.again(ctx, e.ID, m); err != nil || !again {
+			return err
+		}
+		m = mark{}
+		r.set(e.ID, m)
+	}
+	if e.SeqNr > m.seq+1 {
+		again, err := r.replay(ctx, e.ID, e.SeqNr-1)
+		if err != nil || again && e.Time.Before(r.mark(e.ID).time) { // e is from before the entity was forgotten
+			return err
+		}
+	}
+	return r.deliver(ctx, e)
+}
+
+// again reports whether the entity was forgotten after m, and has begun again.
+func (r *reader) again(ctx context.Context, id annals.PersistenceID, m mark) (bool, error) {
+	if m.seq == 0 {
+		return false, nil
+	}
+	for e, err := range r.Journal.Replay(ctx, id, m.seq, m.seq) {
+		return err == nil && !e.Time.Equal(m.time), err
+	}
+	last, err := r.Journal.LastSeqNr(ctx, id)
+	return err == nil && last < m.seq, err // otherwise the event was deleted: then those before it are, too
+}
+
+// replay delivers the events of id after its mark, up to number to, as the journal has them. again says that the entity was forgotten and
+// has begun again: then replay begins with number 1.
+func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (again bool, err error) {
+	m, found := r.mark(id), false
+	for e, err := range r.Journal.Replay(ctx, id, max(m.seq, 1), to) {
+		if err != nil {
+			return false, err
+		}
+		found = true
+		if e.SeqNr > m.seq {
+			err = r.deliver(ctx, e)
+		} else if again = !e.Time.Equal(m.time); again {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if !found && m.seq > 0 {
+		last, err := r.Journal.LastSeqNr(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		again = last < m.seq
+	}
+	if again {
+		r.set(id, mark{})
+		_, err = r.replay(ctx, id, to)
+	}
+	return again, err
+}
+
+// deliver adds e to the delivery that is being built, if it fits the filter.
+func (r *reader) deliver(ctx context.Context, e annals.Event) error {
+	if r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag) {
+		if d := r.building; d != nil && (len(d.events) == maxEvents || len(d.upTo) == maxEntities) {
+			if err := r.flush(ctx); err != nil {
+				return err
+			}
+		}
+		if r.building == nil {
+			r.building = &delivery{upTo: map[annals.PersistenceID]mark{}}
+		}
+		r.building.events = append(r.building.events, e)
+		r.building.upTo[e.ID] = markOf(e)
+	}
+	r.set(e.ID, markOf(e))
+	return nil
+}
+
+// flush hands over the delivery that is being built, when the one before was taken.
+func (r *reader) flush(ctx context.Context) error {
+	for r.building != nil {
+		r.mu.Lock()
+		if r.shard.next == nil {
+			r.building.position = r.position
+			r.shard.next, r.building = r.building, nil
+			signal(r.ready)
+		}
+		r.mu.Unlock()
+		if r.building != nil {
+			select {
+			case <-r.shard.taken:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// mark is that of id, which remember has been called for.
+func (r *reader) mark(id annals.PersistenceID) mark {
+	m, _ := r.shard.marks.Get(id)
+	return m
+}
+
+func (r *reader) set(id annals.PersistenceID, m mark) {
+	r.shard.marks.Change(id, func(mark, bool) mark { return m })
+}
+
+// remember makes the marks of ids known.
+func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error {
+	var unknown []annals.PersistenceID
+	r.mu.Lock()
+	for _, id := range ids {
+		if _, ok := r.shard.marks.Get(id); ok || slices.Contains(unknown, id) {
+			continue
+		}
+		if m, ok := r.delivered(id); ok {
+			r.set(id, m)
+		} else {
+			unknown = append(unknown, id)
+		}
+	}
+	r.mu.Unlock()
+	if len(unknown) == 0 {
+		return nil
+	}
+	marks, err := loadMarks(ctx, r.Executor, r.Table, r.name, unknown)
+	for _, id := range unknown {
+		if err == nil {
+			r.set(id, marks[id])
+		}
+	}
+	return err
+}
+
+// delivered returns the newest mark of id that is not stored; false when there is none.
+func (r *reader) delivered(id annals.PersistenceID) (mark, bool) {
+	newest := append(slices.Clone(r.shard.open), r.shard.next, r.building)
+	for _, d := range slices.Backward(newest) {
+		if d != nil {
+			if m, ok := d.upTo[id]; ok {
+				return m, true
+			}
+		}
+	}
+	return mark{}, false
+}

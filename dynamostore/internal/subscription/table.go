@@ -1,0 +1,245 @@
+package subscription
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// The attributes of the items.
+const (
+	attrName     = "name" // the hash key
+	attrItem     = "item" // the range key
+	attrWrite    = "write"
+	attrFilter   = "filter"
+	attrStream   = "stream"
+	attrRound    = "round"
+	attrListed   = "listed"
+	attrLease    = "lease"
+	attrShard    = "shard"
+	attrParent   = "parent"
+	attrOwner    = "owner"
+	attrPosition = "position"
+	attrSince    = "since"
+	attrEnded    = "ended"
+	attrSeq      = "seq"
+	attrTime     = "time"
+)
+
+// Range keys. The items of a subscription are read in their order: the head comes first.
+const (
+	itemHead  = "head"
+	itemLoop  = "loop "
+	itemShard = "shard "
+	itemID    = "id "
+	itemHash  = "sha256 "
+)
+
+const (
+	maxName = 1000 // bytes in the name of a subscription; a hash key has up to 2,048
+	maxItem = 1024 // bytes in a range key
+)
+
+// Table describes a table of subscriptions.
+func Table(name string) plan.Table {
+	return plan.Table{Name: name, Hash: plan.Key{Name: attrName}, Range: plan.Key{Name: attrItem}}
+}
+
+func key(name, item string) plan.Item {
+	return plan.Item{attrName: plan.S(name), attrItem: plan.S(item)}
+}
+
+// newWrite is the value of attrWrite for one write.
+func newWrite() string { return rand.Text()[:16] }
+
+// head is the item that the loops of a subscription have in common.
+type head struct {
+	filter string // of all loops
+	stream string // the ARN
+	// round counts how often the subscription began to catch up. The shards of earlier rounds are void.
+	round  int64
+	listed time.Time // before this time the shards of the stream were listed, and all of them stored
+	write  string    // changes with each write
+}
+
+func (h head) item(name string) plan.Item {
+	it := key(name, itemHead)
+	it[attrFilter], it[attrStream], it[attrRound] = plan.S(h.filter), plan.S(h.stream), plan.N(h.round)
+	it[attrListed], it[attrWrite] = plan.Micros(h.listed), plan.S(h.write)
+	return it
+}
+
+// member is a loop.
+type member struct {
+	lease time.Duration
+	round int64  // that the loop knows of; 0 is none. It holds no shards of earlier rounds
+	write string // changes with each sign of life
+}
+
+func (m member) item(name, id string) plan.Item {
+	it := key(name, itemLoop+id)
+	it[attrLease], it[attrRound], it[attrWrite] = plan.N(m.lease.Milliseconds()), plan.N(m.round), plan.S(m.write)
+	return it
+}
+
+// shard is a part of the work, which one loop does at a time: a shard of the stream, or a part of the catch-up.
+type shard struct {
+	round    int64
+	id       string    // of the stream's shard, or catchUp with the number of the part
+	parent   string    // the shard that has to be ended before this one begins; catchUp is all parts of the catch-up; "" is none
+	since    time.Time // when the shard was stored
+	owner    string    // a loop; "" is none
+	position string    // of the last record up to which everything is acknowledged; "" is none
+	ended    bool      // everything is acknowledged, and nothing will follow
+	write    string    // changes with each write
+}
+
+// catchUp is the first part of the ids of parts of the catch-up.
+const catchUp = "catch-up"
+
+// parts is into how many parts the catch-up is divided.
+const parts = 8
+
+func partID(n int) string { return fmt.Sprintf("%s %d", catchUp, n) }
+
+// part is the number of a part of the catch-up; false for a shard of the stream.
+func (s shard) part() (n int, ok bool) {
+	text, ok := strings.CutPrefix(s.id, catchUp+" ")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
+}
+
+func (s shard) key(name string) plan.Item {
+	return key(name, fmt.Sprintf("%s%012d %s", itemShard, s.round, s.id))
+}
+
+func (s shard) item(name string) plan.Item {
+	it := s.key(name)
+	it[attrRound], it[attrShard], it[attrSince], it[attrWrite] = plan.N(s.round), plan.S(s.id), plan.Micros(s.since), plan.S(s.write)
+	for attribute, text := range map[string]string{attrParent: s.parent, attrOwner: s.owner, attrPosition: s.position} {
+		if text != "" {
+			it[attribute] = plan.S(text)
+		}
+	}
+	if s.ended {
+		it[attrEnded] = plan.Bool(true)
+	}
+	return it
+}
+
+// view is what is stored of a subscription, but for the progress of entities.
+type view struct {
+	head   *head // nil: nothing is stored
+	loops  map[string]member
+	shards []shard     // of the round of head, in the order of their ids
+	void   []plan.Item // the keys of shards of earlier rounds
+}
+
+// load reads the view of the subscription name.
+func load(ctx context.Context, x plan.Executor, table, name string) (view, error) {
+	v := view{loops: map[string]member{}}
+	for it, err := range x.Query(ctx, plan.Query{Table: table, Hash: name}) {
+		if err == nil {
+			err = v.add(it)
+		}
+		if err != nil {
+			return view{}, err
+		}
+	}
+	return v, nil
+}
+
+func (v *view) add(it plan.Item) error {
+	d := plan.Decoder{Item: it}
+	item := d.Text(attrItem)
+	d.Require(attrWrite, attrRound)
+	write, round := d.Text(attrWrite), d.Required(attrRound, 0, math.MaxInt64)
+	loop, isLoop := strings.CutPrefix(item, itemLoop)
+	switch {
+	case item == itemHead:
+		d.Require(attrStream, attrListed)
+		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), write: write}
+	case isLoop:
+		v.loops[loop] = member{lease: time.Duration(d.Required(attrLease, 1, math.MaxInt32)) * time.Millisecond, round: round, write: write}
+	case strings.HasPrefix(item, itemShard):
+		d.Require(attrShard, attrSince)
+		s := shard{round: round, id: d.Text(attrShard), parent: d.Text(attrParent), since: d.Time(attrSince), owner: d.Text(attrOwner),
+			position: d.Text(attrPosition), ended: d.Flag(attrEnded), write: write}
+		if v.head == nil || round < v.head.round {
+			v.void = append(v.void, key(d.Text(attrName), item))
+		} else {
+			v.shards = append(v.shards, s)
+		}
+	default:
+		d.Wrong(attrItem)
+	}
+	if d.Fault != nil {
+		return corrupt(fmt.Errorf("item %s of a subscription: %w", annals.Quote(item), d.Fault))
+	}
+	return nil
+}
+
+func corrupt(err error) error { return &annals.Error{Kind: annals.ErrCorrupt, Err: err} }
+
+// mark says up to which event an entity has been handled. The zero mark is before the first event.
+type mark struct {
+	seq  annals.SeqNr
+	time time.Time // of the event: an entity that was forgotten and begins again has another time at this number
+}
+
+func markOf(e annals.Event) mark { return mark{e.SeqNr, e.Time} }
+
+// entityKey is the key of the mark of id. The marks of a subscription are in many partitions, since one partition takes 1,000 write units
+// a second. An id that is too long for a key is hashed.
+func entityKey(name string, id annals.PersistenceID) plan.Item {
+	item := itemID + string(id)
+	if len(item) > maxItem {
+		sum := sha256.Sum256([]byte(id))
+		item = itemHash + hex.EncodeToString(sum[:])
+	}
+	return key(fmt.Sprintf("%s#%d", name, id.Slice()), item)
+}
+
+func (m mark) item(name string, id annals.PersistenceID) plan.Item {
+	it := entityKey(name, id)
+	it[attrSeq] = plan.N(m.seq)
+	if !m.time.IsZero() {
+		it[attrTime] = plan.Micros(m.time)
+	}
+	return it
+}
+
+// loadMarks returns the stored marks of ids, which must differ. An id without one has the zero mark.
+func loadMarks(ctx context.Context, x plan.Executor, table, name string, ids []annals.PersistenceID) (map[annals.PersistenceID]mark, error) {
+	keys, byItem := make([]plan.Item, len(ids)), map[string]annals.PersistenceID{}
+	for i, id := range ids {
+		keys[i] = entityKey(name, id)
+		byItem[plan.KeyText(keys[i][attrItem])] = id
+	}
+	items, err := x.GetAll(ctx, plan.GetAll{Table: table, Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	marks := make(map[annals.PersistenceID]mark, len(ids))
+	for _, it := range items {
+		d := plan.Decoder{Item: it}
+		id := byItem[d.Text(attrItem)]
+		marks[id] = mark{annals.SeqNr(d.Required(attrSeq, 1, math.MaxInt64)), d.Time(attrTime)}
+		if d.Fault != nil {
+			return nil, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("the progress of a subscription: %w", d.Fault)}
+		}
+	}
+	return marks, nil
+}
+
+var errLost = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended, or has lost the shard")}
