@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -17,7 +18,8 @@ const (
 
 // held is a shard that a loop holds.
 type held struct {
-	shard  // as this loop wrote it last; its fields change under lock alone
+	shard  // as this loop took it; write is that of the last write, and is under lock
+	after  []*held // the shards before this one that had not ended when this one began: their last deliveries were not acknowledged
 	stop   context.CancelFunc
 	taken  chan struct{} // has a value when next was taken
 	writer chan struct{} // has a value while the item of the shard is being written
@@ -54,53 +56,93 @@ func (h *held) lock(ctx context.Context) error {
 
 func (h *held) unlock() { <-h.writer }
 
-// ack is Delivery.Ack of d. It stores what is acknowledged up to the first delivery that is not.
+// clear reports whether everything before h is stored. The lock of the loop is held.
+func (h *held) clear() bool {
+	for _, before := range h.after {
+		if len(before.open) > 0 || !before.clear() {
+			return false
+		}
+	}
+	return true
+}
+
+// ack is Delivery.Ack of d.
 func (l *loop) ack(ctx context.Context, h *held, d *delivery) error {
 	l.mu.Lock()
 	d.acked = true
+	fenced := (h.lost || l.ended) && !d.stored
 	l.mu.Unlock()
+	if fenced {
+		return errLost
+	}
+	err := l.flush(ctx, h)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.stored {
+		return nil
+	}
+	return err
+}
+
+// flush stores what is acknowledged in h up to the first delivery that is not, and then in the shards that wait for that.
+func (l *loop) flush(ctx context.Context, h *held) error {
+	if err := l.flushOne(ctx, h); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	var next []*held
+	if len(h.open) == 0 {
+		for _, o := range l.held {
+			if slices.Contains(o.after, h) {
+				next = append(next, o)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, o := range next {
+		if err := l.flush(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loop) flushOne(ctx context.Context, h *held) error {
 	if err := h.lock(ctx); err != nil {
 		return err
 	}
 	defer h.unlock()
 	for {
-		first, err := l.firstAcked(h, d)
-		if first == nil {
+		d, err := l.firstAcked(h)
+		if d == nil {
 			return err
 		}
-		s, more := h.shard, make([]plan.Op, 0, len(first.upTo))
-		for id, m := range first.upTo {
+		more := make([]plan.Op, 0, len(d.upTo))
+		for id, m := range d.upTo {
 			more = append(more, plan.Op{Table: l.Table, Put: m.item(l.name, id)})
 		}
-		err = l.store(ctx, h, s, first.position, more)
-		l.mu.Lock()
-		if err == nil {
-			first.stored = true
-			h.open = h.open[1:]
-			signal(l.ready)
-			if len(h.open) == 0 && (h.parked || h.finished) {
-				signal(l.look)
-			}
-		}
-		done := d.stored
-		l.mu.Unlock()
-		if err != nil {
-			if done {
-				err = nil
-			}
+		if err := l.store(ctx, h, h.shard, d.position, more); err != nil {
 			return err
 		}
+		l.mu.Lock()
+		d.stored = true
+		h.open = h.open[1:]
+		signal(l.ready)
+		if len(h.open) == 0 && (h.parked || h.finished) {
+			signal(l.look)
+		}
+		l.mu.Unlock()
 	}
 }
 
-// firstAcked returns the delivery of h that is to be stored next. When there is none, the error is that of an acknowledgement of d.
-func (l *loop) firstAcked(h *held, d *delivery) (*delivery, error) {
+// firstAcked returns the first delivery of h that is not stored, if it is acknowledged and can be stored.
+func (l *loop) firstAcked(h *held) (*delivery, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case (h.lost || l.ended) && !d.stored:
+	case h.lost || l.ended:
 		return nil, errLost
-	case h.lost || l.ended || len(h.open) == 0 || !h.open[0].acked:
+	case len(h.open) == 0 || !h.open[0].acked || !h.clear():
 		return nil, nil
 	}
 	return h.open[0], nil
@@ -118,7 +160,7 @@ func (l *loop) store(ctx context.Context, h *held, s shard, position string, mor
 		_, err := l.Executor.Write(ctx, w)
 		switch {
 		case err == nil:
-			h.shard = s
+			h.write = s.write
 			l.mu.Lock()
 			h.stored = cmp.Or(position, h.stored)
 			l.mu.Unlock()
@@ -129,7 +171,7 @@ func (l *loop) store(ctx context.Context, h *held, s shard, position string, mor
 		// The write before is one of this loop's, when its answer was lost.
 		if owner, _ := plan.Text(stands, attrOwner); owner != l.id {
 			l.mu.Lock()
-			l.drop(h)
+			l.lose(h)
 			l.mu.Unlock()
 			signal(l.look)
 			return errLost

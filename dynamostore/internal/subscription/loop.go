@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -65,9 +66,15 @@ func signal(c chan struct{}) {
 func (l *loop) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
+	l.failed(err)
+}
+
+// failed is fail with the lock held.
+func (l *loop) failed(err error) {
+	if e, ok := errors.AsType[*annals.Error](err); ok {
+		err = e
 	}
+	l.err = cmp.Or(l.err, err)
 	signal(l.ready)
 }
 
@@ -215,26 +222,36 @@ func (l *loop) follow(v view, began time.Time) {
 	signal(l.ready)
 	for _, h := range slices.Clone(l.held) {
 		if i := slices.IndexFunc(v.shards, func(s shard) bool { return s.round == h.round && s.id == h.id }); i < 0 || v.shards[i].owner != l.id {
-			l.drop(h)
+			l.lose(h)
 		}
 	}
 }
 
 // drop ends h. The lock is held.
 func (l *loop) drop(h *held) {
-	h.lost = true
 	h.stop()
 	l.held = slices.DeleteFunc(l.held, func(o *held) bool { return o == h })
+}
+
+// lose is drop for a shard that another loop has, or may have. Those after it follow.
+func (l *loop) lose(h *held) {
+	h.lost = true
+	l.drop(h)
+	for _, o := range slices.Clone(l.held) {
+		if slices.Contains(o.after, h) {
+			l.lose(o)
+		}
+	}
 }
 
 // begin stores a new round: the parts of the catch-up, and the shards that the stream has now.
 func (l *loop) begin(ctx context.Context, v view) error {
 	at := time.Now()
-	shards, err := l.shards(ctx)
+	name, shards, err := l.Stream.Shards(ctx)
 	if err != nil {
 		return err
 	}
-	next := head{filter: filterText(l.filter), stream: l.Stream.ARN(), round: 1, listed: at}
+	next := head{filter: filterText(l.filter), stream: name, round: 1, listed: at}
 	if v.head != nil {
 		next.round = v.head.round + 1
 	}
@@ -243,14 +260,6 @@ func (l *loop) begin(ctx context.Context, v view) error {
 		all = append(all, shard{round: next.round, id: partID(n), since: at})
 	}
 	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, shards, next.round, at))...))
-}
-
-func (l *loop) shards(ctx context.Context) (all []stream.Shard, err error) {
-	err = driver.Fetch(ctx, func(ctx context.Context) error {
-		all, err = l.Stream.Shards(ctx)
-		return err
-	})
-	return all, err
 }
 
 // joined are the shards of the stream that known does not have. Those whose parent is not known follow the catch-up.
@@ -326,14 +335,14 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 	l.mu.Lock()
 	trimmed := l.trimmed == v.head.round
 	l.mu.Unlock()
-	if !trimmed && !l.list && v.head.stream == l.Stream.ARN() && now.Sub(l.listing.at) < l.Lease {
+	if !trimmed && !l.list && now.Sub(l.listing.at) < l.Lease {
 		return false, nil
 	}
-	shards, err := l.shards(ctx)
-	if err != nil && !errors.Is(err, stream.ErrTrimmed) {
+	name, shards, err := l.Stream.Shards(ctx)
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if trimmed || err != nil || v.lost(l.Stream.ARN(), shards, now) {
+	case trimmed || v.lost(name, shards, now):
 		return true, l.begin(ctx, v)
 	}
 	fresh := parentsFirst(joined(v.shards, shards, v.head.round, now))
@@ -347,8 +356,8 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 }
 
 // lost reports whether records were removed from the stream, or may have been, before they were read.
-func (v view) lost(arn string, listed []stream.Shard, now time.Time) bool {
-	if v.head.stream != arn || now.Sub(v.head.listed) > memory {
+func (v view) lost(name string, listed []stream.Shard, now time.Time) bool {
+	if v.head.stream != name || now.Sub(v.head.listed) > memory {
 		return true
 	}
 	return slices.ContainsFunc(v.shards, func(s shard) bool {
@@ -406,16 +415,48 @@ func (l *loop) hold(ctx context.Context, v view) error {
 		case h != nil:
 			l.park(h, !mine)
 		case s.owner == l.id: // an answer was lost
-			l.start(ctx, s)
+			l.start(ctx, v.head.stream, s)
 		case mine && slices.Contains(alive, s.owner):
 			l.waits = true // until it is handed over
 		case mine:
-			if err := l.claim(ctx, s); err != nil {
+			if err := l.claim(ctx, v.head.stream, s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range v.shards {
+		if after := l.before(v, s); after != nil && (s.owner == "" || s.owner == l.id || !slices.Contains(alive, s.owner)) {
+			if err := l.claim(ctx, v.head.stream, s, after...); err != nil {
 				return err
 			}
 		}
 	}
 	return l.settle(ctx)
+}
+
+// before returns the shards that s waits for, if this loop holds all of them and only their last acknowledgements are missing. Then it may
+// hold s, too: a caller may want more deliveries before it acknowledges the first.
+func (l *loop) before(v view, s shard) (all []*held) {
+	if s.ended || l.holder(s) != nil {
+		return nil
+	}
+	for _, p := range v.shards {
+		if _, part := p.part(); p.ended || p.id != s.parent && (!part || s.parent != catchUp) {
+			continue
+		}
+		h := l.holder(p)
+		if h == nil || !l.handedOut(h) {
+			return nil
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+func (l *loop) handedOut(h *held) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return h.finished && h.next == nil
 }
 
 func (l *loop) holder(s shard) *held {
@@ -445,8 +486,8 @@ func (l *loop) bury(ctx context.Context, id string, m member) error {
 	return l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
 }
 
-// claim makes s this loop's.
-func (l *loop) claim(ctx context.Context, s shard) error {
+// claim makes s, of the stream name, this loop's.
+func (l *loop) claim(ctx context.Context, name string, s shard, after ...*held) error {
 	seen := s.write
 	s.owner, s.write = l.id, newWrite()
 	err := l.write(ctx, plan.Write{Ops: []plan.Op{l.change(s, seen, "")}})
@@ -454,7 +495,7 @@ func (l *loop) claim(ctx context.Context, s shard) error {
 		return nil
 	}
 	if err == nil {
-		l.start(ctx, s)
+		l.start(ctx, name, s, after...)
 	}
 	return err
 }
@@ -499,6 +540,9 @@ func (l *loop) settle(ctx context.Context) error {
 }
 
 func (l *loop) settleOne(ctx context.Context, h *held) (gone bool, err error) {
+	if err := l.flush(ctx, h); err != nil {
+		return false, err
+	}
 	if err := h.lock(ctx); err != nil {
 		return false, err
 	}
@@ -508,7 +552,7 @@ func (l *loop) settleOne(ctx context.Context, h *held) (gone bool, err error) {
 	s, position := h.shard, h.stored
 	if idle && h.next == nil {
 		position = h.read
-		s.ended = h.finished
+		s.ended = h.finished && h.clear()
 	}
 	release := idle && h.parked && !s.ended
 	nothing := !idle || position == h.stored && !s.ended && !release
@@ -534,8 +578,13 @@ func (l *loop) free(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, time.Second))
 	defer cancel()
 	l.mu.Lock()
-	l.ended = true
 	all := slices.Clone(l.held)
+	l.mu.Unlock()
+	for _, h := range all {
+		_ = l.flush(ctx, h) // what was not stored is delivered again
+	}
+	l.mu.Lock()
+	l.ended = true
 	for _, h := range all {
 		h.stop()
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// start begins to read s, which this loop holds.
-func (l *loop) start(ctx context.Context, s shard) {
+// start begins to read s, which is of the stream name, and which this loop holds.
+func (l *loop) start(ctx context.Context, name string, s shard, after ...*held) {
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
-	h := &held{shard: s, stop: stop, taken: make(chan struct{}, 1), writer: make(chan struct{}, 1), read: s.position, stored: s.position,
+	h := &held{shard: s, after: after, stop: stop, taken: make(chan struct{}, 1), writer: make(chan struct{}, 1), read: s.position, stored: s.position,
 		marks: &plan.Recent[annals.PersistenceID, mark]{}}
 	l.mu.Lock()
 	l.held = append(l.held, h)
@@ -23,7 +23,7 @@ func (l *loop) start(ctx context.Context, s shard) {
 	l.readers.Go(func() {
 		defer stop()
 		r := &reader{loop: l, shard: h}
-		err := r.run(reading)
+		err := r.run(reading, name)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		switch {
@@ -32,10 +32,7 @@ func (l *loop) start(ctx context.Context, s shard) {
 		case errors.Is(err, stream.ErrTrimmed):
 			l.trimmed = h.round
 		case err != nil:
-			if l.err == nil {
-				l.err = err
-			}
-			signal(l.ready)
+			l.failed(err)
 			return
 		default:
 			h.finished = true
@@ -53,12 +50,12 @@ type reader struct {
 }
 
 // run reads until nothing follows.
-func (r *reader) run(ctx context.Context) error {
+func (r *reader) run(ctx context.Context, name string) error {
 	r.position = r.shard.read
 	if n, ok := r.shard.part(); ok {
 		return repeated(ctx, func() error { return r.catchUp(ctx, plan.Part{N: n, Of: parts}) })
 	}
-	from := r.Stream.Reader(r.shard.id, r.position)
+	from := r.Stream.Reader(name, r.shard.id, r.position)
 	for {
 		var records []stream.Record
 		var end bool
@@ -303,12 +300,25 @@ func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error
 
 // delivered returns the newest mark of id that is not stored; false when there is none.
 func (r *reader) delivered(id annals.PersistenceID) (mark, bool) {
-	newest := append(slices.Clone(r.shard.open), r.shard.next, r.building)
-	for _, d := range slices.Backward(newest) {
+	if r.building != nil {
+		if m, ok := r.building.upTo[id]; ok {
+			return m, true
+		}
+	}
+	return r.shard.delivered(id)
+}
+
+func (h *held) delivered(id annals.PersistenceID) (mark, bool) {
+	for _, d := range slices.Backward(append(slices.Clone(h.open), h.next)) {
 		if d != nil {
 			if m, ok := d.upTo[id]; ok {
 				return m, true
 			}
+		}
+	}
+	for _, before := range h.after {
+		if m, ok := before.delivered(id); ok {
+			return m, true
 		}
 	}
 	return mark{}, false

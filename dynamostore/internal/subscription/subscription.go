@@ -24,13 +24,13 @@ type Source struct {
 	Lease    time.Duration // how long a loop may show no sign of life; at least 10 ms
 }
 
-// Stream is the stream of the table with the events. Its errors are *annals.Error, and have stream.ErrTrimmed in their chain when records were
-// removed.
+// Stream is the stream of the table with the events. There is an *annals.Error in the chain of its errors, and stream.ErrTrimmed when records
+// were removed.
 type Stream interface {
-	ARN() string
-	Shards(ctx context.Context) ([]stream.Shard, error)
-	// Reader reads a shard after the record whose number is after, and from its oldest record for "".
-	Reader(shard, after string) Reader
+	// Shards lists the shards. name changes when the stream is switched off and on again.
+	Shards(ctx context.Context) (name string, shards []stream.Shard, err error)
+	// Reader reads a shard of the stream name after the record whose number is after, and from its oldest record for "".
+	Reader(name, shard, after string) Reader
 }
 
 // Reader is a *stream.Reader.

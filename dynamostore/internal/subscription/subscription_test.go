@@ -1,0 +1,86 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// consumer is a loop that is asked for each delivery.
+type consumer struct {
+	testing.TB
+	next func() (annals.Delivery, error, bool)
+	stop func()
+}
+
+func (p *process) subscribe(ctx context.Context, name string, f annals.Filter) *consumer {
+	next, stop := iter.Pull2(p.Subscribe(ctx, name, f))
+	return &consumer{p.w, next, stop}
+}
+
+// deliveries takes deliveries until they have n events.
+func (c *consumer) deliveries(n int) (all []annals.Delivery) {
+	c.Helper()
+	for n > 0 {
+		d, err, ok := c.next()
+		if !ok || err != nil {
+			c.Fatalf("next delivery: %v, %v; %d events missing", err, ok, n)
+		}
+		all = append(all, d)
+		n -= len(d.Events)
+	}
+	if n < 0 {
+		c.Errorf("%d events too many", -n)
+	}
+	return all
+}
+
+func (c *consumer) ack(all []annals.Delivery) {
+	c.Helper()
+	for _, d := range all {
+		if err := d.Ack(c.Context()); err != nil {
+			c.Error(err)
+		}
+	}
+}
+
+// wantNone checks that nothing is delivered within some leases.
+func (c *consumer) wantNone(ctx context.Context, cancel func()) {
+	c.Helper()
+	time.AfterFunc(5*lease, cancel)
+	if d, err, _ := c.next(); !errors.Is(err, ctx.Err()) || err == nil {
+		c.Errorf("got %v, %v, want no delivery", d.Events, err)
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		for _, id := range []annals.PersistenceID{"A|1", "A|2", "A|3", "A|4"} {
+			p.append(id, 0, 2)
+			p.append(id, 2, 1)
+		}
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		c.ack(c.deliveries(12))
+		w.stream.split()
+		p.append("A|1", 3, 3)
+		w.stream.split()
+		p.append("A|2", 3, 3)
+		c.ack(c.deliveries(6))
+		c.stop()
+		p.append("A|3", 3, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		c = p.subscribe(ctx, "s", annals.Filter{})
+		c.ack(c.deliveries(1))
+		c.wantNone(ctx, cancel)
+		c.stop()
+		p.Close()
+	})
+}

@@ -1,0 +1,364 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/dynamostore/internal/stream"
+)
+
+const (
+	subscriptions = "subscriptions"
+	lease         = 3 * time.Second
+)
+
+// world is a table with events and its stream, in memory. Processes use it at the same time.
+type world struct {
+	testing.TB
+	mu     sync.Mutex // of the tables
+	tables *plantest.Executor
+	offer  plan.Offer
+	stream *fakeStream
+	random *rand.Rand
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	t.Helper()
+	offer, err := commit.Layout{}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, tables: plantest.New(append(offer.Tables, Table(subscriptions))), offer: offer, stream: newFakeStream(seed), random: rand.New(rand.NewPCG(seed, 1))}
+	w.tables.Changed = func(table string, image plan.Item, created bool) {
+		if table == offer.Feed.Table {
+			w.stream.add(image, created)
+		}
+	}
+	return w
+}
+
+// process is a process with a store of the world.
+type process struct {
+	*remote
+	*Subscriptions
+	annals.Journal
+	plan.Contracts
+}
+
+func (w *world) process() *process {
+	r := &remote{Executor: w.tables, w: w}
+	c := w.offer.On(r)
+	return &process{r, New(Source{Executor: r, Journal: c.Journal, Feed: w.offer.Feed, Stream: remoteStream{r, w.stream}, Table: subscriptions, Lease: lease}), c.Journal, c}
+}
+
+// append stores n events after the number after.
+func (p *process) append(id annals.PersistenceID, after annals.SeqNr, n int) {
+	p.w.Helper()
+	c := annals.Commit{ID: id, After: after, WriteID: annals.NewWriteID()}
+	for i := range n {
+		c.Events = append(c.Events, plantest.Event(fmt.Sprint(int(after)+i+1)))
+	}
+	if _, err := p.Journal.Append(p.w.Context(), c); err != nil {
+		p.w.Fatal(err)
+	}
+}
+
+// remote is the executor of one process. Its requests fail when the process has crashed, and wait while it is stopped.
+type remote struct {
+	plan.Executor
+	w *world
+
+	mu      sync.Mutex
+	crashed bool
+	until   time.Time // the process is stopped
+	fault   func(w plan.Write) (before, after error)
+	writes  int
+}
+
+var errDown = &annals.Error{Kind: annals.ErrUnavailable, Err: errors.New("down")}
+
+func (r *remote) crash() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.crashed = true
+}
+
+func (r *remote) pause(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until = time.Now().Add(d)
+}
+
+// do runs a request.
+func (r *remote) do(fn func()) error {
+	time.Sleep(time.Millisecond)
+	r.mu.Lock()
+	until := r.until
+	r.mu.Unlock()
+	time.Sleep(time.Until(until))
+	r.mu.Lock()
+	crashed := r.crashed
+	r.mu.Unlock()
+	if crashed {
+		return errDown
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	fn()
+	if text := r.w.tables.Log(); debug { fmt.Println(time.Now().Format("05.000"), text) }
+	return nil
+}
+
+func (r *remote) Now() (at time.Time) { return time.Now().UTC() }
+
+func (r *remote) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, err error) {
+	failed := r.do(func() { it, ok, err = r.Executor.Get(ctx, g) })
+	return it, ok, errors.Join(failed, err)
+}
+
+func (r *remote) GetAll(ctx context.Context, g plan.GetAll) (items []plan.Item, err error) {
+	failed := r.do(func() { items, err = r.Executor.GetAll(ctx, g) })
+	if failed != nil {
+		err = failed
+	}
+	return items, err
+}
+
+func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err error) {
+	r.mu.Lock()
+	fault := r.fault
+	r.mu.Unlock()
+	var before, after error
+	if fault != nil {
+		before, after = fault(w)
+	}
+	if before != nil {
+		return out, before
+	}
+	if failed := r.do(func() { r.writes++; out, err = r.Executor.Write(ctx, w) }); failed != nil {
+		err = failed
+	}
+	if err == nil {
+		err = after
+	}
+	return out, err
+}
+
+func (r *remote) DeleteAll(ctx context.Context, table string, keys []plan.Item) (err error) {
+	if failed := r.do(func() { err = r.Executor.DeleteAll(ctx, table, keys) }); failed != nil {
+		err = failed
+	}
+	return err
+}
+
+func (r *remote) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.Query(ctx, q) })
+}
+
+func (r *remote) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
+	return remotely(r, func() iter.Seq2[plan.Page, error] { return r.Executor.Series(ctx, queries, ahead) })
+}
+
+func (r *remote) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.Merge(ctx, queries, order) })
+}
+
+func (r *remote) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
+	return remotely(r, func() iter.Seq2[[]plan.Item, error] { return r.Executor.ScanAll(ctx, table, fields, p) })
+}
+
+func remotely[T any](r *remote, read func() iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		type one struct {
+			v   T
+			err error
+		}
+		var all []one
+		err := r.do(func() {
+			for v, err := range read() {
+				all = append(all, one{v, err})
+			}
+		})
+		if err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		for _, o := range all {
+			if !yield(o.v, o.err) {
+				return
+			}
+		}
+	}
+}
+
+// fakeStream is a stream in memory.
+type fakeStream struct {
+	mu     sync.Mutex
+	name   string
+	shards []*fakeShard
+	random *rand.Rand
+	near   int // a new record may come before up to so many that nobody has read
+}
+
+// fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
+type fakeShard struct {
+	stream.Shard
+	from, to uint64
+	records  []stream.Record
+	trimmed  int // so many of them are removed
+	read     int // so many of them have been read: their order is fixed
+}
+
+const hashes = 1 << 16
+
+func hashOf(image plan.Item) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(plan.KeyText(image["id"])))
+	return h.Sum64() % hashes
+}
+
+func newFakeStream(seed uint64) *fakeStream {
+	s := &fakeStream{name: "stream", random: rand.New(rand.NewPCG(seed, 2))}
+	s.grow("", 0, hashes/2)
+	s.grow("", hashes/2, hashes)
+	return s
+}
+
+func (s *fakeStream) grow(parent string, from, to uint64) {
+	s.shards = append(s.shards, &fakeShard{Shard: stream.Shard{ID: fmt.Sprintf("shardId-%04d", s.random.IntN(100)*100+len(s.shards)), Parent: parent}, from: from, to: to})
+}
+
+func (s *fakeStream) add(image plan.Item, created bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range s.shards {
+		if h := hashOf(image); !sh.Closed && sh.from <= h && h < sh.to {
+			at := len(sh.records)
+			if n := min(s.near, at-sh.read); n > 0 {
+				at -= s.random.IntN(n + 1)
+			}
+			sh.records = slices.Insert(sh.records, at, stream.Record{Created: created, Image: image})
+		}
+	}
+}
+
+// split closes an open shard; two others go on.
+func (s *fakeStream) split() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := slices.DeleteFunc(slices.Clone(s.shards), func(sh *fakeShard) bool { return sh.Closed || sh.to-sh.from < 2 })
+	sh := open[s.random.IntN(len(open))]
+	sh.Closed = true
+	middle := (sh.from + sh.to) / 2
+	s.grow(sh.ID, sh.from, middle)
+	s.grow(sh.ID, middle, sh.to)
+}
+
+// trim removes the oldest records: of each shard but the last ones. A closed shard without records is removed, too.
+func (s *fakeStream) trim(keep int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range s.shards {
+		sh.trimmed = max(sh.trimmed, len(sh.records)-keep)
+		sh.read = max(sh.read, sh.trimmed)
+	}
+	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.Closed && sh.trimmed == len(sh.records) })
+}
+
+func (s *fakeStream) list() (all []stream.Shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range s.shards {
+		all = append(all, sh.Shard)
+	}
+	s.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// remoteStream is the stream as one process reads it.
+type remoteStream struct {
+	r *remote
+	s *fakeStream
+}
+
+func (s remoteStream) Shards(context.Context) (name string, all []stream.Shard, err error) {
+	err = s.r.do(func() { name, all = s.s.name, s.s.list() })
+	return name, all, err
+}
+
+func (s remoteStream) Reader(_, shard, after string) Reader {
+	at := 0
+	if after != "" {
+		at, _ = strconv.Atoi(after)
+	}
+	return &fakeReader{s: s, shard: shard, at: at, started: after != ""}
+}
+
+// fakeReader is a reader. The number of a record is its place in its shard.
+type fakeReader struct {
+	s       remoteStream
+	shard   string
+	at      int
+	started bool
+}
+
+const recordsOfAPage = 5
+
+func (r *fakeReader) Next(ctx context.Context) (records []stream.Record, end bool, err error) {
+	for {
+		failed := r.s.r.do(func() { records, end, err = r.read() })
+		if failed != nil {
+			err = failed
+		}
+		if err != nil || end || len(records) > 0 {
+			return records, end, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (r *fakeReader) read() (records []stream.Record, end bool, err error) {
+	s := r.s.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.shards, func(sh *fakeShard) bool { return sh.ID == r.shard })
+	if i < 0 {
+		return nil, false, fmt.Errorf("%w: no shard", stream.ErrTrimmed)
+	}
+	sh := s.shards[i]
+	if r.at < sh.trimmed {
+		if r.started {
+			return nil, false, fmt.Errorf("%w: %d of %d", stream.ErrTrimmed, r.at, sh.trimmed)
+		}
+		r.at = sh.trimmed
+	}
+	for r.at < len(sh.records) && len(records) < recordsOfAPage {
+		rec := sh.records[r.at]
+		r.at++
+		rec.Sequence = strconv.Itoa(r.at)
+		records = append(records, rec)
+	}
+	sh.read = max(sh.read, r.at)
+	r.started = r.started || len(records) > 0
+	return records, sh.Closed && r.at == len(sh.records), nil
+}
+
+const debug = false
