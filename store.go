@@ -44,6 +44,7 @@ type Capabilities struct {
 	Forgets          bool // the store is a Forgetter that works; without the claim Forget is ErrUnsupported
 	Skips            bool // the store is a Skipper that works; without the claim SkipTo is ErrUnsupported
 	SkipsStates      bool // the store is a StateSkipper that works; without the claim SkipStateTo is ErrUnsupported
+	Subscribes       bool // the store is a Subscriber that works; without the claim Subscribe is ErrUnsupported
 
 	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible
 	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Horizon. Events with a

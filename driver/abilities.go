@@ -135,7 +135,7 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struc
 // its loops when the store is closed.
 func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
 	const op = "subscribe"
-	d, err := ability[annals.Subscriber](s, s.caps.EventQueries, f.ValidateSubscribe(name))
+	d, err := ability[annals.Subscriber](s, s.caps.Subscribes, f.ValidateSubscribe(name))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/subscription"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -19,13 +20,14 @@ type Options struct {
 	StateTypes map[string]annals.StateType[*Tx] // by entity type
 	// Findable lists, by entity type, additional columns that FindStates can search for. Each needs an index, which is created
 	// with the table; an existing table without the index is ErrInvalid. A column that has an index need not be listed.
-	Findable     map[string][]Findable
-	CreateTables bool       // create missing tables; existing tables are only checked
-	Provisioned  Throughput // of created tables and indexes; zero is on demand
-	Streams      bool       // give created tables with events a stream of new images
-	MaxInFlight  int        // most requests at a time, others wait; 0 is DefaultConnections
-	Attempts     int        // how often a request is sent when its answers are lost; 0 is 8
-	Observer     annals.Observer
+	Findable      map[string][]Findable
+	CreateTables  bool          // create missing tables; existing tables are only checked
+	Provisioned   Throughput    // of created tables and indexes; zero is on demand
+	Streams       bool          // give created tables with events a stream of new images
+	Subscriptions Subscriptions // zero: the Store is no annals.Subscriber
+	MaxInFlight   int           // most requests at a time, others wait; 0 is DefaultConnections
+	Attempts      int           // how often a request is sent when its answers are lost; 0 is 8
+	Observer      annals.Observer
 }
 
 // Throughput is provisioned capacity, in units per second.
@@ -33,7 +35,7 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store that keeps its data in DynamoDB. It is also an annals.Transactor[*Tx] and Recoverer, and has the
+// Store is an annals.Store that keeps its data in DynamoDB. It is also an annals.Transactor[*Tx], Recoverer and Subscriber, and has the
 // abilities of driver.Abilities. Its methods may be called from many goroutines at once.
 //
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (Capabilities.Skips).
@@ -47,16 +49,18 @@ const defaultAttempts = 8
 //     layout's first table, one read unit and one write unit.
 type Store struct {
 	driver.Abilities
-	offer  plan.Offer
-	engine *engine
-	types  map[string]*stateType
-	common *stateType // of all other entity types
-	locks  locks      // for changes that have a handler
+	offer         plan.Offer
+	engine        *engine
+	types         map[string]*stateType
+	common        *stateType                  // of all other entity types
+	locks         locks                       // for changes that have a handler
+	subscriptions *subscription.Subscriptions // nil: none
 }
 
 var (
 	_ annals.Transactor[*Tx] = (*Store)(nil)
 	_ annals.Recoverer       = (*Store)(nil)
+	_ annals.Subscriber      = (*Store)(nil)
 	_ plan.Runner            = (*Store)(nil)
 )
 
@@ -118,6 +122,9 @@ func open(ctx context.Context, client Client, layout Layout, o Options) (*Store,
 			return nil, err
 		}
 	}
+	if err := s.openSubscriptions(ctx, o); err != nil {
+		return nil, err
+	}
 	return s, s.learnIndexes()
 }
 
@@ -130,6 +137,10 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Subscriptions.fault(offer); err != nil {
+		return nil, err
+	}
+	offer.Capabilities.Subscribes = o.Subscriptions.Table != ""
 	s := &Store{
 		offer: offer,
 		engine: &engine{
@@ -168,7 +179,7 @@ func (s *Store) view(x plan.Executor, tx *Tx) view { return view{s.offer.On(x), 
 func (v view) Capabilities() annals.Capabilities {
 	c := v.s.offer.Capabilities
 	if v.tx != nil {
-		c.Forgets, c.Skips, c.SkipsStates = false, false, false
+		c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	}
 	return c
 }
@@ -183,4 +194,9 @@ func (v view) Offsets() annals.OffsetStore     { return v.Contracts.Offsets }
 func (view) Fault(err error) error { return &annals.Error{Kind: annals.ErrInvalid, Err: err} }
 
 // Close is driver.Driver. The client is the caller's.
-func (view) Close() error { return nil }
+func (v view) Close() error {
+	if v.s.subscriptions != nil {
+		v.s.subscriptions.Close()
+	}
+	return nil
+}

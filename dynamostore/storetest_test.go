@@ -39,6 +39,8 @@ type benches struct {
 	layout    func() dynamostore.Layout                   // on new tables
 	client    func(dynamostore.Client) dynamostore.Client // nil: as it is
 	options   dynamostore.Options
+	subscribe bool // the stores have subscriptions
+	streams   dynamostore.StreamsClient
 	byStore   sync.Map
 	throttled sync.Map // operations that fail refused for their rate
 }
@@ -52,6 +54,7 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 	}
 	connections := &http.Transport{MaxIdleConnsPerHost: 256} // of all stores
 	bs.options.CreateTables = true
+	bs.streams = streamsClient(t, endpoint)
 	openObserved := func(tb testing.TB, o annals.Observer) annals.Store {
 		b := bench{layout: bs.layout(), route: newRoute(tb, connections, endpoint)}
 		b.client = dynamodb.New(c.Options(), func(o *dynamodb.Options) {
@@ -107,6 +110,9 @@ func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annal
 		client = bs.client(client)
 	}
 	options := bs.options
+	if bs.subscribe {
+		options.Subscriptions = dynamostore.Subscriptions{Table: b.layout.(commit.Layout).Table + "-subscriptions", Lease: 500 * time.Millisecond, Streams: bs.streams}
+	}
 	options.Observer = o
 	s, err := dynamostore.Open(tb.Context(), client, b.layout, options)
 	if err != nil {

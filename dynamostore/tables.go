@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/subscription"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -12,7 +13,7 @@ import (
 type Tables []*dynamodb.CreateTableInput
 
 // Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of
-// them: those of the layout, then those of Options.StateTypes. It sends no request. The error is ErrInvalid when the settings are wrong.
+// them: those of the layout, those of Options.StateTypes, then that of Options.Subscriptions. It sends no request. The error is ErrInvalid when the settings are wrong.
 //
 // Tables.CloudFormation and Tables.Terraform are the same tables as text, for the tools that manage an account. They have what Schema
 // sets; add tags, encryption and backups to the text.
@@ -27,6 +28,9 @@ func Schema(layout Layout, o Options) (Tables, error) {
 	}
 	for _, own := range s.ownTables() {
 		all = append(all, creation(s.indexed(own.Table), o))
+	}
+	if name := o.Subscriptions.Table; name != "" {
+		all = append(all, creation(subscription.Table(name), o))
 	}
 	return all, nil
 }
@@ -63,7 +67,7 @@ func creation(t plan.Table, o Options) *dynamodb.CreateTableInput {
 		}
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{IndexName: name, KeySchema: keys, Projection: projection, ProvisionedThroughput: throughput})
 	}
-	if t.Stream && o.Streams {
+	if t.Stream && (o.Streams || o.Subscriptions.Table != "") {
 		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewImage}
 	}
 	return in

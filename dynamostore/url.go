@@ -27,6 +27,11 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 	if err != nil {
 		return nil, err
 	}
+	if o := &settings.store.Subscriptions; o.Table != "" && o.Streams == nil {
+		if o.Streams, err = NewStreamsClient(ctx, settings.client); err != nil {
+			return nil, err
+		}
+	}
 	s, err := Open(ctx, client, settings.layout, settings.store)
 	if err != nil {
 		return nil, err // a nil *Store would not be a nil annals.Store
@@ -54,6 +59,8 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "read_units", &o.Provisioned.ReadUnits)
 	storeurl.Number(p, "write_units", &o.Provisioned.WriteUnits)
 	p.Flag("streams", &o.Streams)
+	p.Text("subscriptions", &o.Subscriptions.Table)
+	p.Duration("subscription_lease", &o.Subscriptions.Lease)
 	storeurl.Number(p, "max_in_flight", &o.MaxInFlight)
 	storeurl.Number(p, "attempts", &o.Attempts)
 	s.store = o

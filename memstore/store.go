@@ -110,12 +110,12 @@ type view struct {
 	tx bool
 }
 
-// Capabilities claim everything.
-func (view) Capabilities() annals.Capabilities {
+// Capabilities claim everything, in a transaction all but Subscribes.
+func (v view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
+		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true, Subscribes: !v.tx,
 	}
 }
 

@@ -181,6 +181,7 @@ func claimsFit(h *harness) {
 		{"Forgets", c.Forgets, (c.Events || c.States) && is[annals.Forgetter](h.store), "Events or States, and an annals.Forgetter"},
 		{"Skips", c.Skips, c.Events && is[annals.Skipper](h.store), "Events, and an annals.Skipper"},
 		{"SkipsStates", c.SkipsStates, c.States && is[annals.StateSkipper](h.store), "States, and an annals.StateSkipper"},
+		{"Subscribes", c.Subscribes, c.Events && is[annals.Subscriber](h.store), "Events, and an annals.Subscriber"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
 		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes, c.Limits.MaxIDChars) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},

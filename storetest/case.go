@@ -89,11 +89,11 @@ var (
 	forgets          = claims("", "Forgets", func(c annals.Capabilities) bool { return c.Forgets })
 	skips            = claims("", "Skips", func(c annals.Capabilities) bool { return c.Skips })
 	skipsStates      = claims("", "SkipsStates", func(c annals.Capabilities) bool { return c.SkipsStates })
+	subscribes       = claims("", "Subscribes", func(c annals.Capabilities) bool { return c.Subscribes })
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
 	healthChecker = offers[annals.HealthChecker]("annals.HealthChecker")
-	subscriber    = offers[annals.Subscriber]("annals.Subscriber")
 	watcher       = offers[annals.Watcher]("annals.Watcher")
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })

@@ -163,7 +163,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(annals.Subscriber); ok {
-		ops = append(ops, operation{name: "subscribe", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "subscribe", claimed: c.Subscribes, run: func(ctx context.Context, s annals.Store) error {
 			for _, err := range s.(annals.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
 				return err
 			}

@@ -14,13 +14,13 @@ import (
 
 // subscribeCases are about annals.Subscriber.
 var subscribeCases = []testCase{
-	{id: "SUBSCRIBE-1", about: "every event is delivered, those of each entity in order, and what is acknowledged is not delivered again", needs: needs(events, subscriber), run: subscribed},
-	{id: "SUBSCRIBE-2", about: "asking for the next delivery acknowledges nothing", needs: needs(events, subscriber), run: unacknowledged},
-	{id: "SUBSCRIBE-3", about: "an acknowledgement of a later delivery does not acknowledge an earlier one", needs: needs(events, subscriber), run: acknowledgedOutOfOrder},
-	{id: "SUBSCRIBE-4", about: "loops of one name share the events, and go on for one that ends; names are independent", needs: needs(events, subscriber), run: sharedSubscription},
-	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscriber), run: filteredSubscription},
-	{id: "SUBSCRIBE-6", about: "After, Behind, Limit and an empty name are ErrInvalid", needs: needs(subscriber), run: invalidSubscriptions},
-	{id: "SUBSCRIBE-7", about: "a loop ends with its context and with the store; then an acknowledgement is refused", needs: needs(events, subscriber), run: subscriptionEnds},
+	{id: "SUBSCRIBE-1", about: "every event is delivered, those of each entity in order, and what is acknowledged is not delivered again", needs: needs(events, subscribes), run: subscribed},
+	{id: "SUBSCRIBE-2", about: "asking for the next delivery acknowledges nothing", needs: needs(events, subscribes), run: unacknowledged},
+	{id: "SUBSCRIBE-3", about: "an acknowledgement of a later delivery does not acknowledge an earlier one", needs: needs(events, subscribes), run: acknowledgedOutOfOrder},
+	{id: "SUBSCRIBE-4", about: "loops of one name share the events, and go on for one that ends; names are independent", needs: needs(events, subscribes), run: sharedSubscription},
+	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscribes), run: filteredSubscription},
+	{id: "SUBSCRIBE-6", about: "After, Behind, Limit and an empty name are ErrInvalid", needs: needs(subscribes), run: invalidSubscriptions},
+	{id: "SUBSCRIBE-7", about: "a loop ends with its context and with the store; then an acknowledgement is refused", needs: needs(events, subscribes), run: subscriptionEnds},
 }
 
 // consumer is a loop of a subscription that is asked for each delivery.
@@ -31,7 +31,7 @@ type consumer struct {
 }
 
 func (h *harness) subscribe(ctx context.Context, name string, f annals.Filter) *consumer {
-	next, stop := iter.Pull2(h.store.(annals.Subscriber).Subscribe(ctx, name, f))
+	next, stop := iter.Pull2(ability[annals.Subscriber](h).Subscribe(ctx, name, f))
 	h.Cleanup(stop)
 	return &consumer{h, next, stop}
 }
@@ -187,7 +187,7 @@ func sharedSubscription(h *harness) {
 	for i := range loops {
 		done.Go(func() {
 			handled := 0
-			for d, err := range h.store.(annals.Subscriber).Subscribe(ctx, "s", annals.Filter{}) {
+			for d, err := range ability[annals.Subscriber](h).Subscribe(ctx, "s", annals.Filter{}) {
 				if err != nil {
 					errs[i] = err
 					return
@@ -259,13 +259,10 @@ func filteredSubscription(h *harness) {
 }
 
 func invalidSubscriptions(h *harness) {
-	if !h.caps.EventQueries {
-		return
-	}
 	op := operation{name: "subscribe"}
 	refused := func(name string, f annals.Filter) {
 		h.Helper()
-		_, err := collect(h.store.(annals.Subscriber).Subscribe(h.ctx, name, f))
+		_, err := collect(ability[annals.Subscriber](h).Subscribe(h.ctx, name, f))
 		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("of %q with the filter %+v", name, f))
 	}
 	refused("", annals.Filter{})

@@ -123,9 +123,9 @@ func txSkips[T any](h *harness) {
 func txClaims[T any](h *harness) {
 	err := inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
 		c := in.Capabilities()
-		h.wantEqual([]bool{c.Forgets, c.Skips, c.SkipsStates},
-			[]bool{c.Forgets && is[annals.Forgetter](in), c.Skips && is[annals.Skipper](in), c.SkipsStates && is[annals.StateSkipper](in)},
-			"claims of Forgets, Skips and SkipsStates in a transaction, and those of them that have an interface")
+		h.wantEqual([]bool{c.Forgets, c.Skips, c.SkipsStates, c.Subscribes},
+			[]bool{c.Forgets && is[annals.Forgetter](in), c.Skips && is[annals.Skipper](in), c.SkipsStates && is[annals.StateSkipper](in), c.Subscribes && is[annals.Subscriber](in)},
+			"claims of Forgets, Skips, SkipsStates and Subscribes in a transaction, and those of them that have an interface")
 		return nil
 	})
 	h.wantKind(err, nil, "transaction")

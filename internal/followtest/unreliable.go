@@ -113,7 +113,7 @@ type source[T any] struct {
 
 func (x source[T]) Capabilities() annals.Capabilities {
 	c := x.Store.Capabilities()
-	c.Forgets, c.Skips, c.SkipsStates = false, false, false
+	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	if x.s.lies.inOrder {
 		c.Lateness = 0
 	}

@@ -86,7 +86,7 @@ func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, e
 func (s *Store) Capabilities() annals.Capabilities {
 	c := s.mem.Capabilities()
 	c.Lateness = s.o.Lateness
-	c.Forgets, c.Skips, c.SkipsStates = false, false, false
+	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	return c
 }
 

@@ -1,0 +1,105 @@
+package dynamostore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/dynamostore/internal/subscription"
+)
+
+// Subscriptions make a Store an annals.Subscriber of the events in its table, through the table's stream (DynamoDB Streams). The stream must
+// have new images; Open gives one to a table that it creates.
+type Subscriptions struct {
+	// Table keeps what was acknowledged, for all subscriptions of any stores of the same layout and tables; "" is no subscriptions.
+	// Open creates it where Options.CreateTables says so.
+	Table string
+	// Lease is how long a process may show no sign of life until the others take its shards; at least 10 ms; 0 is 10 seconds. Each loop
+	// writes one item, and reads those of its subscription, three times in a lease.
+	Lease   time.Duration
+	Streams StreamsClient // a *dynamodbstreams.Client, preferably from NewStreamsClient; required where Table is set
+}
+
+const (
+	defaultLease = 10 * time.Second
+	leastLease   = 10 * time.Millisecond
+)
+
+// fault says what is wrong with s for a layout's offer.
+func (s Subscriptions) fault(offer plan.Offer) error {
+	switch {
+	case s.Table == "":
+		if s.Lease != 0 || s.Streams != nil {
+			return errors.New("Subscriptions has no Table")
+		}
+		return nil
+	case offer.Feed == nil:
+		return errors.New("Subscriptions is set, and the stream of the layout's tables does not tell of events")
+	case s.Lease != 0 && s.Lease < leastLease:
+		return fmt.Errorf("Subscriptions.Lease is %v, less than %v", s.Lease, leastLease)
+	case slices.ContainsFunc(offer.Tables, func(t plan.Table) bool { return t.Name == s.Table }):
+		return fmt.Errorf("Subscriptions.Table %q is a table of the layout", s.Table)
+	}
+	return nil
+}
+
+// openSubscriptions prepares the table of subscriptions, and checks that the events have a stream.
+func (s *Store) openSubscriptions(ctx context.Context, o Options) error {
+	if o.Subscriptions.Table == "" {
+		return nil
+	}
+	if o.Subscriptions.Streams == nil {
+		return errors.New("Subscriptions.Streams is nil")
+	}
+	feed := s.offer.Feed
+	if _, err := s.engine.streamOf(ctx, feed.Table); err != nil {
+		return err
+	}
+	table := subscription.Table(o.Subscriptions.Table)
+	if err := s.openTables(ctx, []plan.Table{table}, nil, o); err != nil {
+		return err
+	}
+	s.subscriptions = subscription.New(subscription.Source{Executor: s.engine, Journal: s.offer.On(s.engine).Journal, Feed: feed, Table: table.Name,
+		Stream: feedStream{streams{s.engine, o.Subscriptions.Streams}, feed.Table}, Lease: cmp.Or(o.Subscriptions.Lease, defaultLease)})
+	return nil
+}
+
+// feedStream is the subscription.Stream of a table.
+type feedStream struct {
+	streams
+	table string
+}
+
+func (f feedStream) Shards(ctx context.Context) (name string, all []stream.Shard, err error) {
+	if name, err = f.streamOf(ctx, f.table); err == nil {
+		all, err = stream.Shards(ctx, f.streams, name)
+	}
+	return name, all, err
+}
+
+func (f feedStream) Reader(name, shard, after string) subscription.Reader {
+	return stream.NewReader(f.streams, name, shard, after)
+}
+
+// Subscribe is annals.Subscriber. It is ErrUnsupported without Options.Subscriptions. A new name begins with all events that are in the table.
+// A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. Of each shard at most 100
+// deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
+//
+// An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
+// deleted before they are delivered are left out.
+func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return driver.Subscribe(ctx, s.Store, name, f)
+}
+
+// Subscribe is annals.Subscriber.
+func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return v.s.subscriptions.Subscribe(ctx, name, f)
+}

@@ -1,0 +1,26 @@
+package dynamostore_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/storetest"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+)
+
+func streamsClient(t testing.TB, endpoint string) *dynamodbstreams.Client {
+	t.Helper()
+	c, err := dynamostore.NewStreamsClient(t.Context(), dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSub(t *testing.T) {
+	bs := &benches{layout: newIndexed, subscribe: true}
+	c := bs.config(t)
+	storetest.Run(t, c)
+}
