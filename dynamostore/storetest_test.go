@@ -29,9 +29,10 @@ import (
 
 // bench is the layout of a store under test, and a client with a route of its own.
 type bench struct {
-	layout dynamostore.Layout
-	route  *route
-	client *dynamodb.Client
+	layout        dynamostore.Layout
+	route         *route
+	client        *dynamodb.Client
+	subscriptions string // their table; "" is none
 }
 
 // benches opens stores of a layout for the suite, each with its own bench.
@@ -39,7 +40,7 @@ type benches struct {
 	layout    func() dynamostore.Layout                   // on new tables
 	client    func(dynamostore.Client) dynamostore.Client // nil: as it is
 	options   dynamostore.Options
-	subscribe bool // the stores have subscriptions
+	subscribe bool // the stores have subscriptions, where the layout has a stream of events
 	streams   dynamostore.StreamsClient
 	byStore   sync.Map
 	throttled sync.Map // operations that fail refused for their rate
@@ -60,6 +61,9 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 		b.client = dynamodb.New(c.Options(), func(o *dynamodb.Options) {
 			o.HTTPClient = dynamostore.Steady(&http.Client{Transport: b.route})
 		})
+		if offer, err := b.layout.Plan(); bs.subscribe && err == nil && offer.Feed != nil {
+			b.subscriptions = "subscriptions" + rand.Text()
+		}
 		return bs.openObserved(tb, b, o)
 	}
 	return storetest.Config{
@@ -110,8 +114,8 @@ func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annal
 		client = bs.client(client)
 	}
 	options := bs.options
-	if bs.subscribe {
-		options.Subscriptions = dynamostore.Subscriptions{Table: b.layout.(commit.Layout).Table + "-subscriptions", Lease: 500 * time.Millisecond, Streams: bs.streams}
+	if b.subscriptions != "" {
+		options.Subscriptions = dynamostore.Subscriptions{Table: b.subscriptions, Lease: 500 * time.Millisecond, Streams: bs.streams}
 	}
 	options.Observer = o
 	s, err := dynamostore.Open(tb.Context(), client, b.layout, options)
@@ -277,7 +281,7 @@ func TestConformance(t *testing.T) {
 	for name, v := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := (&benches{layout: v.layout}).config(t)
+			c := (&benches{layout: v.layout, subscribe: v.only == nil}).config(t)
 			c.Only = v.only
 			c.Short = c.Short || v.only != nil // the layout has run with more data under other settings
 			storetest.Run(t, c)

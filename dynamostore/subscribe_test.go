@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
@@ -17,10 +16,4 @@ func streamsClient(t testing.TB, endpoint string) *dynamodbstreams.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func TestSub(t *testing.T) {
-	bs := &benches{layout: newIndexed, subscribe: true}
-	c := bs.config(t)
-	storetest.Run(t, c)
 }

@@ -23,6 +23,9 @@ var capabilityCases = []testCase{
 }
 
 func unclaimedRefused(h *harness) {
+	if h.caps.Events {
+		h.write(h.id(), 0, 1) // a subscription that is not refused does not wait
+	}
 	for _, op := range h.operations(h.store, "Thing|unclaimed") {
 		if !op.claimed {
 			h.wantNamed(op.run(h.ctx, h.store), annals.ErrUnsupported, op, "which the store does not claim")

@@ -39,7 +39,7 @@ func TestClaimMutants(t *testing.T) {
 		{"claims Times and has none", func() annals.Store { return timeless{memstore.New()} },
 			[]string{"REPLAY-4", "Q-G10"}},
 		{"claims abilities and is none of their interfaces", func() annals.Store { return claiming{memstore.New(), func(*annals.Capabilities) {}} },
-			[]string{"CLAIM-10", "SKIP-1", "SKIP-4", "FORGET-1"}},
+			[]string{"CLAIM-10", "SKIP-1", "SKIP-4", "FORGET-1", "SUBSCRIBE-1"}},
 		{"claims in a transaction what only the outer store has", func() annals.Store { return breaksInside{memstore.New()} },
 			[]string{"TX-18"}},
 		{"skips without the claim", func() annals.Store {
@@ -48,6 +48,10 @@ func TestClaimMutants(t *testing.T) {
 			[]string{"CLAIM-1"}},
 		{"skips states without the claim", func() annals.Store {
 			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.SkipsStates = false }}
+		},
+			[]string{"CLAIM-1"}},
+		{"subscribes without the claim", func() annals.Store {
+			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.Subscribes = false }}
 		},
 			[]string{"CLAIM-1"}},
 		{"lists ids without the claim", func() annals.Store {

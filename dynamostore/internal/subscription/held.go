@@ -18,7 +18,7 @@ const (
 
 // held is a shard that a loop holds.
 type held struct {
-	shard  // as this loop took it; write is that of the last write, and is under lock
+	shard          // as this loop took it; write is that of the last write, and is under lock
 	after  []*held // the shards before this one that had not ended when this one began: their last deliveries were not acknowledged
 	stop   context.CancelFunc
 	taken  chan struct{} // has a value when next was taken

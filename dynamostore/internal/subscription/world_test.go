@@ -118,7 +118,9 @@ func (r *remote) do(fn func()) error {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	fn()
-	if text := r.w.tables.Log(); debug { fmt.Println(time.Now().Format("05.000"), text) }
+	if text := r.w.tables.Log(); debug {
+		fmt.Println(time.Now().Format("05.000"), text)
+	}
 	return nil
 }
 
