@@ -104,11 +104,11 @@ func (r *remote) pause(d time.Duration) {
 
 // do runs a request.
 func (r *remote) do(fn func()) error {
-	time.Sleep(time.Millisecond)
+	<-time.After(time.Millisecond)
 	r.mu.Lock()
 	until := r.until
 	r.mu.Unlock()
-	time.Sleep(time.Until(until))
+	<-time.After(time.Until(until))
 	r.mu.Lock()
 	crashed := r.crashed
 	r.mu.Unlock()
