@@ -21,10 +21,10 @@ func TestFeed(t *testing.T) {
 	var told []annals.Event
 	quiet := 0 // images without events
 	x.Changed = func(table string, image plan.Item, created bool) {
-		if table != e.offer.Feed.Table {
+		if table != e.Offer.Feed.Table {
 			return
 		}
-		events, err := e.offer.Feed.Events(image, created)
+		events, err := e.Offer.Feed.Events(image, created)
 		if err != nil {
 			t.Error(err)
 		}
@@ -32,7 +32,7 @@ func TestFeed(t *testing.T) {
 			quiet++
 		}
 	}
-	journal, first := e.offer.On(x).Journal, annals.SeqNr(8)
+	journal, first := e.Offer.On(x).Journal, annals.SeqNr(8)
 	c := annals.Commit{ID: id, After: first - 1, WriteID: plantest.WriteID(2), Events: []annals.NewEvent{plantest.Event("8"), plantest.Event("\x00")}}
 	c.Events[0].Tags, c.Events[0].Adapter = []string{"red"}, "adapter"
 	c.Events[0].Metadata = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}
@@ -53,10 +53,10 @@ func TestFeed(t *testing.T) {
 		t.Errorf("the stream tells of %v, a replay reads %v", told, replayed)
 	}
 	told, quiet = nil, 0
-	_, err = e.offer.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: "Thread|43", WriteID: plantest.WriteID(1), Payload: annals.Payload{SerializerID: 4}}, Time: x.Now()})
+	_, err = e.Offer.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: "Thread|43", WriteID: plantest.WriteID(1), Payload: annals.Payload{SerializerID: 4}}, Time: x.Now()})
 	if err := errors.Join(err,
-		e.save(x, 10, 1, true), e.deleteTo(x, 8), e.deleteTo(x, 10), e.prune(x, 10), e.offer.On(x).SkipTo(t.Context(), "Thread|44", 7),
-		e.offer.On(x).Offsets.Save(t.Context(), annals.Progress{Projection: projection, Epoch: 8, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
+		e.save(x, 10, 1, true), e.DeleteTo(x, 8), e.DeleteTo(x, 10), e.Prune(x, 10), e.Offer.On(x).SkipTo(t.Context(), "Thread|44", 7),
+		e.Offer.On(x).Offsets.Save(t.Context(), annals.Progress{Projection: projection, Epoch: 8, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +69,14 @@ func TestFeed(t *testing.T) {
 func TestFeedOfHostileItems(t *testing.T) {
 	t.Parallel()
 	e, x := furnished(t)
-	for _, it := range x.Items(e.offer.Feed.Table) {
+	for _, it := range x.Items(e.Offer.Feed.Table) {
 		if it["n"] == nil {
 			continue
 		}
 		for _, name := range []string{"pid", "seq", "n", "at"} {
 			broken := maps.Clone(it)
 			broken[name] = plan.Bool(true)
-			if _, err := e.offer.Feed.Events(broken, true); !errors.Is(err, annals.ErrCorrupt) {
+			if _, err := e.Offer.Feed.Events(broken, true); !errors.Is(err, annals.ErrCorrupt) {
 				t.Errorf("commit %v whose %s is a boolean: %v", plan.KeyText(it["seq"]), name, err)
 			}
 		}

@@ -38,21 +38,21 @@ func TestDeleteKeepsLittleInMemory(t *testing.T) {
 	const commits, most = 1200, 1000
 	e, x := furnished(t)
 	a := &ahead{Executor: x}
-	e.id, e.acked = "Thread|long", 0
+	e.ID, e.Acked = "Thread|long", 0
 	for range commits {
-		if err := e.write(x, 2); err != nil {
+		if err := e.Write(x, 2); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.deleteTo(a, 10); err != nil || a.queries != 2 {
+	if err := e.DeleteTo(a, 10); err != nil || a.queries != 2 {
 		t.Errorf("delete of 5 commits: %v, %d queries", err, a.queries)
 	}
 	a.queries = 0
-	if err := e.deleteTo(a, 2*commits-1); err != nil || a.queries > 20 || a.most > most+50 {
+	if err := e.DeleteTo(a, 2*commits-1); err != nil || a.queries > 20 || a.most > most+50 {
 		t.Errorf("delete of %d commits: %v, %d queries, %d items listed before a write", commits, err, a.queries, a.most)
 	}
 	var got []annals.SeqNr
-	for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, 1, annals.MaxSeqNr) {
+	for ev, err := range e.Offer.On(x).Journal.Replay(e.Ctx, e.ID, 1, annals.MaxSeqNr) {
 		if err != nil {
 			t.Fatal(err)
 		}

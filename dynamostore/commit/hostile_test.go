@@ -29,27 +29,27 @@ func furnished(t testing.TB) (e *entity, x *plantest.Executor) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = &entity{ctx: context.Background(), offer: offer, id: id}
+	e = newEntity(context.Background(), offer)
 	x = plantest.New(offer.Tables)
 	tagged := annals.Commit{ID: id, After: 6, WriteID: plantest.WriteID(7), Events: []annals.NewEvent{plantest.Event("7")}}
 	tagged.Events[0].Tags, tagged.Events[0].Adapter = []string{"red"}, "adapter"
 	tagged.Events[0].Metadata = annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}
 	put := func(after annals.SeqNr, deleted bool) error {
-		_, err := offer.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
+		_, err := offer.States.Write(e.Ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
 			Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}, Tags: []string{"red"}, Metadata: annals.Payload{SerializerID: 4, Manifest: "meta", Data: []byte{0}}}, Time: x.Now(), Deleted: deleted})
 		return err
 	}
-	checked := offer.Check(e.ctx, x, true)
-	_, appended := offer.On(x).Journal.Append(e.ctx, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
-	e.acked = 2
+	checked := offer.Check(e.Ctx, x, true)
+	_, appended := offer.On(x).Journal.Append(e.Ctx, annals.Commit{ID: id, Events: []annals.NewEvent{plantest.Event("1"), plantest.Event("2")}, WriteID: plantest.WriteID(1)})
+	e.Acked = 2
 	if err := errors.Join(
-		checked, appended, e.write(x, 1, 3), e.save(x, 1, 1, true), e.save(x, 3, 1, true), e.save(x, 4, 1, false), e.save(x, 5, 1, true),
-		e.deleteTo(x, 4), e.prune(x, 1), put(0, false), put(1, false),
-		offer.On(x).Offsets.Save(e.ctx, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
+		checked, appended, e.Write(x, 1, 3), e.save(x, 1, 1, true), e.save(x, 3, 1, true), e.save(x, 4, 1, false), e.save(x, 5, 1, true),
+		e.DeleteTo(x, 4), e.Prune(x, 1), put(0, false), put(1, false),
+		offer.On(x).Offsets.Save(e.Ctx, annals.Progress{Projection: projection, Slices: annals.SliceRange{From: 384, To: 448}, Epoch: 7, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offer.On(x).Journal.Append(e.ctx, tagged); err != nil {
+	if _, err := offer.On(x).Journal.Append(e.Ctx, tagged); err != nil {
 		t.Fatal(err)
 	}
 	return e, x
@@ -155,7 +155,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	replay := func(from, to annals.SeqNr) func(e *entity, x plan.Executor) error {
 		return func(e *entity, x plan.Executor) error {
 			next := annals.SeqNr(0)
-			for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, id, from, to) {
+			for ev, err := range e.Offer.On(x).Journal.Replay(e.Ctx, id, from, to) {
 				if err != nil {
 					return err
 				}
@@ -172,38 +172,38 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 	return map[string]func(e *entity, x plan.Executor) error{
 		"replay 1": replay(1, annals.MaxSeqNr), "replay 3": replay(3, 6), "replay 6": replay(6, annals.MaxSeqNr),
 		"recover": func(e *entity, x plan.Executor) error {
-			last, err := e.offer.On(x).Recover(e.ctx, id, none, func(annals.Event) error { return nil })
+			last, err := e.Offer.On(x).Recover(e.Ctx, id, none, func(annals.Event) error { return nil })
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
 			return err
 		},
 		"last": func(e *entity, x plan.Executor) error {
-			last, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, id)
+			last, err := e.Offer.On(x).Journal.LastSeqNr(e.Ctx, id)
 			if last < 0 {
 				err = fmt.Errorf("last %d", last)
 			}
 			return err
 		},
-		"delete":           func(e *entity, x plan.Executor) error { return e.deleteTo(x, 6) },
-		"delete all":       func(e *entity, x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
-		"append again":     func(e *entity, x plan.Executor) error { return e.append(x, 3, 3, 'a') },
-		"skip":             func(e *entity, x plan.Executor) error { return e.offer.On(x).SkipTo(e.ctx, id, 100) },
-		"skip state":       func(e *entity, x plan.Executor) error { return e.offer.SkipStateTo(e.ctx, x, id, 2) },
+		"delete":           func(e *entity, x plan.Executor) error { return e.DeleteTo(x, 6) },
+		"delete all":       func(e *entity, x plan.Executor) error { return e.DeleteTo(x, annals.MaxSeqNr) },
+		"append again":     func(e *entity, x plan.Executor) error { return e.Append(x, 3, 3, 'a') },
+		"skip":             func(e *entity, x plan.Executor) error { return e.Offer.On(x).SkipTo(e.Ctx, id, 100) },
+		"skip state":       func(e *entity, x plan.Executor) error { return e.Offer.SkipStateTo(e.Ctx, x, id, 2) },
 		"save":             func(e *entity, x plan.Executor) error { return e.save(x, 5, 2, true) },
-		"delete snapshots": func(e *entity, x plan.Executor) error { return e.prune(x, annals.MaxSeqNr) },
+		"delete snapshots": func(e *entity, x plan.Executor) error { return e.Prune(x, annals.MaxSeqNr) },
 		"latest": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{})
+			_, _, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{})
 			return err
 		},
 		"older": func(e *entity, x plan.Executor) error {
-			_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{MaxSeqNr: 3})
+			_, _, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{MaxSeqNr: 3})
 			return err
 		},
-		"state": func(e *entity, x plan.Executor) error { _, _, err := e.offer.States.Get(e.ctx, x, id); return err },
+		"state": func(e *entity, x plan.Executor) error { _, _, err := e.Offer.States.Get(e.Ctx, x, id); return err },
 		"put": func(e *entity, x plan.Executor) error {
 			for after := range annals.SeqNr(4) {
-				_, err := e.offer.States.Write(e.ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
+				_, err := e.Offer.States.Write(e.Ctx, x, plan.StateWrite{StateWrite: annals.StateWrite{ID: id, After: after, WriteID: plantest.WriteID(1),
 					Payload: annals.Payload{SerializerID: 4}}, Time: x.Now(), Given: true})
 				if err != nil && !legal(err) {
 					return err
@@ -212,26 +212,26 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"forget": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: id, DryRun: true})
+			_, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: id, DryRun: true})
 			return err
 		},
-		"check": func(e *entity, x plan.Executor) error { return e.offer.Check(e.ctx, x, false) },
+		"check": func(e *entity, x plan.Executor) error { return e.Offer.Check(e.Ctx, x, false) },
 		"progress": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.On(x).Offsets.Load(e.ctx, projection, all)
+			_, err := e.Offer.On(x).Offsets.Load(e.Ctx, projection, all)
 			return err
 		},
 		"handled": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.On(x).Offsets.Handled(e.ctx, projection, id)
+			_, err := e.Offer.On(x).Offsets.Handled(e.Ctx, projection, id)
 			return err
 		},
 		"save progress": func(e *entity, x plan.Executor) error {
-			return e.offer.On(x).Offsets.Save(e.ctx, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
+			return e.Offer.On(x).Offsets.Save(e.Ctx, annals.Progress{Projection: projection, Slices: all, Epoch: 8, Offsets: []annals.Offset{offset}})
 		},
 		"reset": func(e *entity, x plan.Executor) error {
-			return e.offer.On(x).Offsets.Reset(e.ctx, projection, all, annals.Offset{Time: time.Unix(1, 0)})
+			return e.Offer.On(x).Offsets.Reset(e.Ctx, projection, all, annals.Offset{Time: time.Unix(1, 0)})
 		},
 		"events": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.On(x).Queries.Events(e.ctx, annals.Filter{}) {
+			for _, err := range e.Offer.On(x).Queries.Events(e.Ctx, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -239,7 +239,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"states": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.On(x).Queries.States(e.ctx, annals.Filter{}) {
+			for _, err := range e.Offer.On(x).Queries.States(e.Ctx, annals.Filter{}) {
 				if err != nil {
 					return err
 				}
@@ -247,11 +247,11 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"newest": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.On(x).Queries.Newest(e.ctx, annals.Filter{})
+			_, err := e.Offer.On(x).Queries.Newest(e.Ctx, annals.Filter{})
 			return err
 		},
 		"ids": func(e *entity, x plan.Executor) error {
-			for _, err := range e.offer.On(x).Queries.IDs(e.ctx, "", "") {
+			for _, err := range e.Offer.On(x).Queries.IDs(e.Ctx, "", "") {
 				if err != nil {
 					return err
 				}
@@ -278,26 +278,26 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 		it = maps.Clone(it)
 		delete(it, "parts")
 		it["data"], it["zip"] = plan.B(packed), plan.Bool(true)
-		if _, err := x.Write(e.ctx, plan.Write{Ops: []plan.Op{{Table: "annals", Put: it}}}); err != nil {
+		if _, err := x.Write(e.Ctx, plan.Write{Ops: []plan.Op{{Table: "annals", Put: it}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{})
+	_, _, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{})
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, annals.ErrCorrupt) || took > 8*most {
 		t.Errorf("a snapshot of %d bytes that decompresses to %d: %v, with %d bytes of memory", len(packed), 6*most, err, took)
 	}
 	s := annals.Snapshot{ID: id, SeqNr: 6, Payload: annals.Payload{SerializerID: 4, Data: make([]byte, most+1)}}
-	if err := e.offer.On(x).Snapshots.Save(e.ctx, s); !errors.Is(err, annals.ErrTooLarge) {
+	if err := e.Offer.On(x).Snapshots.Save(e.Ctx, s); !errors.Is(err, annals.ErrTooLarge) {
 		t.Errorf("a snapshot of %d bytes: %v", len(s.Data), err)
 	}
 	s.Data = s.Data[1:]
-	if err := e.offer.On(x).Snapshots.Save(e.ctx, s); err != nil {
+	if err := e.Offer.On(x).Snapshots.Save(e.Ctx, s); err != nil {
 		t.Error(err)
 	}
-	if got, _, err := e.offer.On(x).Snapshots.Latest(e.ctx, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
+	if got, _, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{}); err != nil || !bytes.Equal(got.Data, s.Data) {
 		t.Errorf("a snapshot of %d bytes comes back as %d, %v", len(s.Data), len(got.Data), err)
 	}
 }

@@ -16,63 +16,31 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// entity is an entity in tables in memory, whose requests come in every order. Snapshots above smallBytes have parts.
+// entity is an entity in tables in memory. Snapshots above smallBytes have parts.
 type entity struct {
-	ctx   context.Context
-	offer plan.Offer
-	id    annals.PersistenceID
-	acked annals.SeqNr // the last number that was acknowledged
-
+	plantest.Entity
 	refused bool // an append met a conflict
 }
 
 const smallBytes = 200
 
-type process = func(x plan.Executor) error
+type process = plantest.Process
 
 // everyOrder runs processes in every order, on an entity that prepare writes before.
 func everyOrder(t *testing.T, o plantest.Orders, prepare func(e *entity, x plan.Executor) error, processes func(e *entity) []process, end func(e *entity, x plan.Executor) error) {
 	t.Helper()
-	t.Parallel()
-	plantest.EveryOrder(t, o, func(s *plantest.Run) plantest.Scenario {
+	plantest.EveryOrderOf(t, o, func(s *plantest.Run) (*entity, []plan.Table) {
 		offer, err := commit.Plan(commit.Layout{}, smallBytes, func(save []byte) { binary.BigEndian.PutUint64(save, s.Unique()) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &entity{ctx: t.Context(), offer: offer, id: id}
-		p := plantest.Scenario{Tables: plantest.New(offer.Tables)}
-		if err := prepare(e, p.Tables); err != nil {
-			t.Fatal(err)
-		}
-		p.Processes = processes(e)
-		if end != nil {
-			p.End = func(x plan.Executor) error { return end(e, x) }
-		}
-		return p
-	})
+		return newEntity(t.Context(), offer), offer.Tables
+	}, prepare, processes, end)
 }
 
-// write appends a commit for each size.
-func (e *entity) write(x plan.Executor, sizes ...int) error {
-	for _, size := range sizes {
-		if err := e.append(x, e.acked, size, 'a'); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// append stores events with a letter as their data. After the entity has been forgotten they have another letter.
-func (e *entity) append(x plan.Executor, after annals.SeqNr, size int, life byte) error {
-	c := annals.Commit{ID: e.id, After: after, WriteID: annals.WriteID{15: byte(after) + 1, 14: life}}
-	for range size {
-		c.Events = append(c.Events, plantest.Event(string(life)))
-	}
-	r, err := e.offer.On(x).Journal.Append(e.ctx, c)
-	if err == nil {
-		e.acked = max(e.acked, r.SeqNr)
-	}
-	return err
+// newEntity returns an entity whose events have the data 'a', and other data after it has been forgotten.
+func newEntity(ctx context.Context, offer plan.Offer) *entity {
+	return &entity{Entity: plantest.Entity{Ctx: ctx, Offer: offer, ID: id, First: 1, Forgotten: true}}
 }
 
 // state returns the data of a snapshot of number n; if large is set, more than fits into an item. version distinguishes saves of one number.
@@ -87,21 +55,13 @@ func state(n annals.SeqNr, version int, large bool) []byte {
 }
 
 func (e *entity) save(x plan.Executor, n annals.SeqNr, version int, large bool) error {
-	return e.offer.On(x).Snapshots.Save(e.ctx, annals.Snapshot{ID: e.id, SeqNr: n, Time: time.Unix(int64(n), 0),
+	return e.Offer.On(x).Snapshots.Save(e.Ctx, annals.Snapshot{ID: e.ID, SeqNr: n, Time: time.Unix(int64(n), 0),
 		Payload: annals.Payload{SerializerID: 4, Data: state(n, version, large)}})
-}
-
-func (e *entity) prune(x plan.Executor, to annals.SeqNr) error {
-	return e.offer.On(x).Snapshots.Delete(e.ctx, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
-}
-
-func (e *entity) deleteTo(x plan.Executor, to annals.SeqNr) error {
-	return e.offer.On(x).Journal.DeleteTo(e.ctx, e.id, to)
 }
 
 // latest returns the number and the version of the newest snapshot up to a number; 0 when there is none.
 func (e *entity) latest(x plan.Executor, to annals.SeqNr) (n annals.SeqNr, version int, err error) {
-	s, ok, err := e.offer.On(x).Snapshots.Latest(e.ctx, e.id, annals.SnapshotCriteria{MaxSeqNr: to})
+	s, ok, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, e.ID, annals.SnapshotCriteria{MaxSeqNr: to})
 	if !ok || err != nil {
 		return 0, 0, err
 	}
@@ -114,84 +74,16 @@ func (e *entity) latest(x plan.Executor, to annals.SeqNr) (n annals.SeqNr, versi
 	return n, version, nil
 }
 
-// recovers recovers the entity. The result must be complete: a snapshot or none, and every event after it, all with the same letter. After
-// ErrTruncated it tries again.
-func (e *entity) recovers(x plan.Executor) (last annals.SeqNr, err error) {
-	for {
-		before := e.acked
-		covered, life, fault := annals.SeqNr(0), "", error(nil)
-		last, err := e.offer.On(x).Recover(e.ctx, e.id, func(s annals.Snapshot) error {
-			covered, life, fault = s.SeqNr, "", nil // it replaces what was handed over before
-			return nil
-		}, func(ev annals.Event) error {
-			if ev.SeqNr != covered+1 || life != "" && life != string(ev.Data) {
-				fault = fmt.Errorf("recovery has event %d of life %q after %d of life %q", ev.SeqNr, ev.Data, covered, life)
-			}
-			covered, life = ev.SeqNr, string(ev.Data)
-			return nil
-		})
-		switch {
-		case errors.Is(err, annals.ErrTruncated):
-			continue
-		case err != nil:
-			return 0, fmt.Errorf("recovery: %w", err)
-		case fault != nil:
-			return 0, fault
-		case last != covered || last < before:
-			return 0, fmt.Errorf("recovery has come to %d of %d, want at least %d", covered, last, before)
-		}
-		return last, nil
-	}
-}
-
-// replays reads events from a number on. They must be consecutive, with the same letter. If whole is set, they must begin with that number
-// and include all that were acknowledged before.
-func (e *entity) replays(x plan.Executor, from annals.SeqNr, whole bool) error {
-	before, life := e.acked, ""
-	next := annals.SeqNr(0)
-	if whole {
-		next = from
-	}
-	for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, from, annals.MaxSeqNr) {
-		if errors.Is(err, annals.ErrTruncated) && !whole {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("replay from %d: %w", from, err)
-		}
-		if next != 0 && ev.SeqNr != next || life != "" && life != string(ev.Data) {
-			return fmt.Errorf("replay from %d: event %d of life %q, want %d of life %q", from, ev.SeqNr, ev.Data, next, life)
-		}
-		next, life = ev.SeqNr+1, string(ev.Data)
-	}
-	if whole && next <= before {
-		return fmt.Errorf("replay from %d ends before %d, want at least up to %d", from, next, before)
-	}
-	return nil
-}
-
-// one after another, until one fails.
-func inTurn(steps ...process) process {
-	return func(x plan.Executor) error {
-		for _, step := range steps {
-			if err := step(x); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 func TestOrdersOfReplay(t *testing.T) {
 	t.Parallel()
 	for from := annals.SeqNr(2); from <= 6; from++ {
 		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
 			everyOrder(t, plantest.Orders{Page: 2},
-				func(e *entity, x plan.Executor) error { return e.write(x, 1, 1) },
+				func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1) },
 				func(e *entity) []process {
 					return []process{
-						func(x plan.Executor) error { return e.write(x, 1, 2, 1, 1) },
-						func(x plan.Executor) error { return e.replays(x, from, true) },
+						func(x plan.Executor) error { return e.Write(x, 1, 2, 1, 1) },
+						func(x plan.Executor) error { return e.Replay(x, from, annals.MaxSeqNr, true) },
 					}
 				}, nil)
 		})
@@ -199,20 +91,20 @@ func TestOrdersOfReplay(t *testing.T) {
 	for from := annals.SeqNr(1); from <= 3; from++ {
 		t.Run(fmt.Sprint("of an entity that is forgotten, from ", from), func(t *testing.T) {
 			everyOrder(t, plantest.Orders{Page: 2},
-				func(e *entity, x plan.Executor) error { return e.write(x, 1, 2, 1) },
+				func(e *entity, x plan.Executor) error { return e.Write(x, 1, 2, 1) },
 				func(e *entity) []process {
 					return []process{
 						func(x plan.Executor) error {
-							if err := e.deleteTo(x, annals.MaxSeqNr); err != nil {
+							if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
 								return err
 							}
-							if _, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: e.id}); err != nil {
+							if _, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID}); err != nil {
 								return err
 							}
-							e.acked = 0
-							return errors.Join(e.append(x, 0, 1, 'b'), e.append(x, 1, 2, 'b'), e.append(x, 3, 1, 'b'), e.append(x, 4, 1, 'b'))
+							e.Acked = 0
+							return errors.Join(e.Append(x, 0, 1, 'b'), e.Append(x, 1, 2, 'b'), e.Append(x, 3, 1, 'b'), e.Append(x, 4, 1, 'b'))
 						},
-						func(x plan.Executor) error { return e.replays(x, from, false) },
+						func(x plan.Executor) error { return e.Replay(x, from, annals.MaxSeqNr, false) },
 					}
 				}, nil)
 		})
@@ -223,28 +115,27 @@ func TestOrdersOfSnapshots(t *testing.T) {
 	t.Parallel()
 	t.Run("a number saved twice", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Late: true},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1) },
 			func(e *entity) []process {
 				return []process{
-					inTurn(
+					plantest.InTurn(
 						func(x plan.Executor) error { return e.save(x, 2, 1, true) },
 						func(x plan.Executor) error { return e.save(x, 2, 2, false) },
-						func(x plan.Executor) error { return e.deleteTo(x, 2) },
+						func(x plan.Executor) error { return e.DeleteTo(x, 2) },
 					),
-					func(x plan.Executor) error { _, err := e.recovers(x); return err },
+					e.Recover,
 				}
 			},
 			func(e *entity, x plan.Executor) error {
 				if _, version, err := e.latest(x, annals.MaxSeqNr); err != nil || version != 2 {
 					return fmt.Errorf("the newest snapshot is of version %d, %v, want that saved last", version, err)
 				}
-				_, err := e.recovers(x)
-				return err
+				return e.Recover(x)
 			})
 	})
 	t.Run("a number saved by two", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Late: true},
-			func(e *entity, x plan.Executor) error { return e.write(x, 2) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 2) },
 			func(e *entity) []process {
 				return []process{
 					func(x plan.Executor) error { return e.save(x, 2, 1, true) },
@@ -261,15 +152,15 @@ func TestOrdersOfSnapshots(t *testing.T) {
 	t.Run("one takes the place of another", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Page: 2},
 			func(e *entity, x plan.Executor) error {
-				return errors.Join(e.write(x, 1, 1, 1, 1), e.save(x, 1, 1, true))
+				return errors.Join(e.Write(x, 1, 1, 1, 1), e.save(x, 1, 1, true))
 			},
 			func(e *entity) []process {
 				return []process{
-					inTurn(
+					plantest.InTurn(
 						func(x plan.Executor) error { return e.save(x, 3, 1, true) },
-						func(x plan.Executor) error { return e.prune(x, 2) },
+						func(x plan.Executor) error { return e.Prune(x, 2) },
 						func(x plan.Executor) error { return e.save(x, 4, 1, false) },
-						func(x plan.Executor) error { return e.prune(x, 3) },
+						func(x plan.Executor) error { return e.Prune(x, 3) },
 					),
 					func(x plan.Executor) error {
 						if n, _, err := e.latest(x, annals.MaxSeqNr); err != nil || n == 0 {
@@ -282,15 +173,15 @@ func TestOrdersOfSnapshots(t *testing.T) {
 	})
 	t.Run("deleted, they stay deleted", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Late: true},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1) },
 			func(e *entity) []process {
-				return []process{inTurn(
+				return []process{plantest.InTurn(
 					func(x plan.Executor) error { return e.save(x, 1, 1, false) },
 					func(x plan.Executor) error { return e.save(x, 2, 1, true) },
 					func(x plan.Executor) error { return e.save(x, 2, 2, false) },
-					func(x plan.Executor) error { return e.prune(x, 1) },
-					func(x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) },
-					func(x plan.Executor) error { return e.prune(x, annals.MaxSeqNr) },
+					func(x plan.Executor) error { return e.Prune(x, 1) },
+					func(x plan.Executor) error { return e.DeleteTo(x, annals.MaxSeqNr) },
+					func(x plan.Executor) error { return e.Prune(x, annals.MaxSeqNr) },
 				)}
 			},
 			func(e *entity, x plan.Executor) error {
@@ -302,11 +193,11 @@ func TestOrdersOfSnapshots(t *testing.T) {
 	})
 	t.Run("deleted, and saved again", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Late: true},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1) },
 			func(e *entity) []process {
-				return []process{inTurn(
+				return []process{plantest.InTurn(
 					func(x plan.Executor) error { return e.save(x, 2, 1, true) },
-					func(x plan.Executor) error { return e.prune(x, 2) },
+					func(x plan.Executor) error { return e.Prune(x, 2) },
 					func(x plan.Executor) error { return e.save(x, 2, 2, true) },
 				)}
 			},
@@ -325,53 +216,53 @@ func TestOrdersOfRecovery(t *testing.T) {
 		t.Run(fmt.Sprintf("beside the owner's snapshots and deletes, large %v", large), func(t *testing.T) {
 			everyOrder(t, plantest.Orders{Page: 2, Late: !large},
 				func(e *entity, x plan.Executor) error {
-					return errors.Join(e.write(x, 1, 2), e.save(x, 1, 1, large), e.deleteTo(x, 1))
+					return errors.Join(e.Write(x, 1, 2), e.save(x, 1, 1, large), e.DeleteTo(x, 1))
 				},
 				func(e *entity) []process {
 					return []process{
-						inTurn(
+						plantest.InTurn(
 							func(x plan.Executor) error { return e.save(x, 3, 1, large) },
-							func(x plan.Executor) error { return e.deleteTo(x, 3) },
-							func(x plan.Executor) error { return e.prune(x, 2) },
-							func(x plan.Executor) error { return e.write(x, 1) },
+							func(x plan.Executor) error { return e.DeleteTo(x, 3) },
+							func(x plan.Executor) error { return e.Prune(x, 2) },
+							func(x plan.Executor) error { return e.Write(x, 1) },
 						),
-						func(x plan.Executor) error { _, err := e.recovers(x); return err },
+						e.Recover,
 					}
 				},
-				func(e *entity, x plan.Executor) error { _, err := e.recovers(x); return err })
+				func(e *entity, x plan.Executor) error { return e.Recover(x) })
 		})
 	}
 	t.Run("beside a snapshot that is saved again", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Page: 2},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1, 1, 1, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1, 1, 1) },
 			func(e *entity) []process {
 				return []process{
-					inTurn(
+					plantest.InTurn(
 						func(x plan.Executor) error { return e.save(x, 3, 1, true) },
-						func(x plan.Executor) error { return e.deleteTo(x, 3) },
+						func(x plan.Executor) error { return e.DeleteTo(x, 3) },
 						func(x plan.Executor) error { return e.save(x, 3, 2, false) },
 					),
-					func(x plan.Executor) error { _, err := e.recovers(x); return err },
+					e.Recover,
 				}
 			}, nil)
 	})
 	t.Run("beside snapshots within a commit", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Page: 2},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1, 3, 1, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 3, 1, 1) },
 			func(e *entity) []process {
 				return []process{
-					inTurn(
+					plantest.InTurn(
 						func(x plan.Executor) error { return e.save(x, 2, 1, true) },
 						func(x plan.Executor) error { return e.save(x, 2, 2, true) },
-						func(x plan.Executor) error { return e.deleteTo(x, 2) },
+						func(x plan.Executor) error { return e.DeleteTo(x, 2) },
 						func(x plan.Executor) error { return e.save(x, 5, 1, false) },
-						func(x plan.Executor) error { return e.deleteTo(x, 5) },
-						func(x plan.Executor) error { return e.prune(x, 4) },
+						func(x plan.Executor) error { return e.DeleteTo(x, 5) },
+						func(x plan.Executor) error { return e.Prune(x, 4) },
 					),
-					func(x plan.Executor) error { _, err := e.recovers(x); return err },
+					e.Recover,
 				}
 			},
-			func(e *entity, x plan.Executor) error { _, err := e.recovers(x); return err })
+			func(e *entity, x plan.Executor) error { return e.Recover(x) })
 	})
 }
 
@@ -379,12 +270,12 @@ func TestOrdersOfAppends(t *testing.T) {
 	t.Parallel()
 	t.Run("one of two wins", func(t *testing.T) {
 		everyOrder(t, plantest.Orders{Late: true},
-			func(e *entity, x plan.Executor) error { return e.write(x, 1) },
+			func(e *entity, x plan.Executor) error { return e.Write(x, 1) },
 			func(e *entity) []process {
 				won := 0
 				writer := func(life byte) process {
 					return func(x plan.Executor) error {
-						err := e.append(x, 1, 2, life)
+						err := e.Append(x, 1, 2, life)
 						if errors.Is(err, annals.ErrConflict) {
 							return nil
 						}
@@ -394,10 +285,10 @@ func TestOrdersOfAppends(t *testing.T) {
 						return err
 					}
 				}
-				return []process{writer('a'), writer('b'), func(x plan.Executor) error { return e.deleteTo(x, annals.MaxSeqNr) }}
+				return []process{writer('a'), writer('b'), func(x plan.Executor) error { return e.DeleteTo(x, annals.MaxSeqNr) }}
 			},
 			func(e *entity, x plan.Executor) error {
-				if last, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, e.id); err != nil || last != 3 {
+				if last, err := e.Offer.On(x).Journal.LastSeqNr(e.Ctx, e.ID); err != nil || last != 3 {
 					return fmt.Errorf("the last number is %d, %v, want 3", last, err)
 				}
 				return nil
@@ -407,19 +298,19 @@ func TestOrdersOfAppends(t *testing.T) {
 		t.Run(fmt.Sprintf("after %d beside a forgetting", after), func(t *testing.T) {
 			everyOrder(t, plantest.Orders{},
 				func(e *entity, x plan.Executor) error {
-					return errors.Join(e.write(x, 1, 1, 1), e.save(x, 2, 1, true), e.save(x, 3, 1, false), e.deleteTo(x, 3), e.prune(x, 3))
+					return errors.Join(e.Write(x, 1, 1, 1), e.save(x, 2, 1, true), e.save(x, 3, 1, false), e.DeleteTo(x, 3), e.Prune(x, 3))
 				},
 				func(e *entity) []process {
 					return []process{
 						func(x plan.Executor) error {
-							done, err := e.offer.On(x).Forget(e.ctx, annals.Forgetting{ID: e.id})
+							done, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID})
 							if errors.Is(err, annals.ErrConflict) || done {
 								return nil
 							}
 							return fmt.Errorf("forget: %v, %w", done, err)
 						},
 						func(x plan.Executor) error {
-							err := e.append(x, after, 1, 'b')
+							err := e.Append(x, after, 1, 'b')
 							if errors.Is(err, annals.ErrConflict) {
 								e.refused = true
 								return nil
@@ -430,7 +321,7 @@ func TestOrdersOfAppends(t *testing.T) {
 				},
 				func(e *entity, x plan.Executor) error {
 					var got []string
-					for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, e.id, 1, annals.MaxSeqNr) {
+					for ev, err := range e.Offer.On(x).Journal.Replay(e.Ctx, e.ID, 1, annals.MaxSeqNr) {
 						if err != nil {
 							return err
 						}

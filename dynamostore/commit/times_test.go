@@ -15,21 +15,20 @@ import (
 func TestTimesNeverGoDown(t *testing.T) {
 	t.Parallel()
 	read := map[string]func(e *entity, x plan.Executor) error{
-		"a recovery": func(e *entity, x plan.Executor) error { _, err := e.recovers(x); return err },
+		"a recovery": func(e *entity, x plan.Executor) error { return e.Recover(x) },
 		"a recovery from a snapshot": func(e *entity, x plan.Executor) error {
-			if err := e.save(x, e.acked, 1, false); err != nil {
+			if err := e.save(x, e.Acked, 1, false); err != nil {
 				return err
 			}
-			_, err := e.recovers(x)
-			return err
+			return e.Recover(x)
 		},
-		"a replay":            func(e *entity, x plan.Executor) error { return e.replays(x, 1, true) },
-		"the end of a replay": func(e *entity, x plan.Executor) error { return e.replays(x, e.acked+1, true) },
+		"a replay":            func(e *entity, x plan.Executor) error { return e.Replay(x, 1, annals.MaxSeqNr, true) },
+		"the end of a replay": func(e *entity, x plan.Executor) error { return e.Replay(x, e.Acked+1, annals.MaxSeqNr, true) },
 		"the last number": func(e *entity, x plan.Executor) error {
-			_, err := e.offer.On(x).Journal.LastSeqNr(e.ctx, e.id)
+			_, err := e.Offer.On(x).Journal.LastSeqNr(e.Ctx, e.ID)
 			return err
 		},
-		"its own write": func(e *entity, x plan.Executor) error { return e.append(x, e.acked, 1, 'a') },
+		"its own write": func(e *entity, x plan.Executor) error { return e.Append(x, e.Acked, 1, 'a') },
 	}
 	for _, index := range []string{"", "slices"} {
 		for name, read := range read {
@@ -43,26 +42,26 @@ func TestTimesNeverGoDown(t *testing.T) {
 					if x == nil {
 						x = plantest.New(offer.Tables)
 					}
-					return &entity{ctx: t.Context(), offer: offer, id: id}
+					return newEntity(t.Context(), offer)
 				}
 				fast, slow := process(), process()
 				now := x.Time
 				x.Time = now.Add(time.Hour)
-				if err := fast.write(x, 1, 1); err != nil {
+				if err := fast.Write(x, 1, 1); err != nil {
 					t.Fatal(err)
 				}
-				if slow.acked = fast.acked; name != "its own write" {
+				if slow.Acked = fast.Acked; name != "its own write" {
 					x.Time = now
 				}
 				if err := read(slow, x); err != nil {
 					t.Fatal(err)
 				}
 				x.Time = now
-				if err := slow.write(x, 1); err != nil {
+				if err := slow.Write(x, 1); err != nil {
 					t.Fatal(err)
 				}
 				var before time.Time
-				for e, err := range slow.offer.On(x).Journal.Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+				for e, err := range slow.Offer.On(x).Journal.Replay(t.Context(), id, 1, annals.MaxSeqNr) {
 					if err != nil || e.Time.Before(before) {
 						t.Errorf("event %d of %v follows one of %v, %v", e.SeqNr, e.Time, before, err)
 					}
