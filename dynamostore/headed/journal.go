@@ -245,16 +245,19 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, kno
 	switch {
 	case err != nil:
 		return 0, err
-	case len(found) == 2 || len(found) == 1 && j.events.NumberOf(found[0]) > last:
+	case len(found) == 2:
 		return j.events.Newest(ctx, j.x, id, last+1, 1)
-	case len(found) == 1 || last == h.deleted:
+	case len(found) == 1 && j.events.NumberOf(found[0]) == last, len(found) == 0 && last == h.deleted:
 		return last, nil
 	}
 	r := replay{j: j, id: id, to: last, head: h, next: last, yield: func(annals.Event, error) bool { return true }}
 	if err := r.missing(ctx, last); err != nil {
 		return 0, err
 	}
-	return j.lastInIndex(ctx, id, r.head)
+	if r.head.version > h.version || r.head.deleted > h.deleted {
+		return j.last(ctx, id, r.head, 0)
+	}
+	return j.lastInIndex(ctx, id, h)
 }
 
 // lastInIndex returns the last number that the index has, or that is at a key soon after.

@@ -34,6 +34,7 @@ type replay struct {
 	from, to annals.SeqNr // events to yield
 	head     head         // as it was read before the rows that are worked on
 	whole    bool         // numbers may be missing before the first event only if they are deleted
+	unused   bool         // a library has left numbers unused, and no event is missing
 	next     annals.SeqNr // the number after the last event
 	last     annals.SeqNr // the number of the last event; 0 before the first
 	yield    func(annals.Event, error) bool
@@ -59,7 +60,23 @@ func (r *replay) run(ctx context.Context) error {
 	if r.next = max(r.from, r.head.deleted+1); r.next > r.to {
 		return nil
 	}
-	for it, err := range r.rows(ctx) {
+	keyed := !r.j.gaps && min(r.to, r.head.version+1)-r.next < byKey && r.next <= r.head.version+1
+	rows := r.indexed
+	if keyed {
+		rows = r.keyed
+	}
+	if err := r.all(ctx, rows); err != nil || !keyed || !r.unused {
+		return err
+	}
+	return r.all(ctx, r.indexed) // there are events with numbers above the version
+}
+
+// all takes the rows from r.next on.
+func (r *replay) all(ctx context.Context, rows func(context.Context, numbered.Part) iter.Seq2[plan.Item, error]) error {
+	if r.next > r.to {
+		return nil
+	}
+	for it, err := range rows(ctx, numbered.Part{ID: r.id, From: r.next, To: r.to}) {
 		if err == nil {
 			err = r.take(ctx, it)
 		}
@@ -73,15 +90,16 @@ func (r *replay) run(ctx context.Context) error {
 	return nil
 }
 
-// rows yields the rows from r.next to r.to. The number after the version is read too: when a library has left numbers unused, there are events
-// with numbers above the version.
-func (r *replay) rows(ctx context.Context) iter.Seq2[plan.Item, error] {
-	p := numbered.Part{ID: r.id, From: r.next, To: r.to}
-	end := min(r.to, r.head.version+1)
-	if r.j.gaps || end < p.From || end-p.From >= byKey {
-		return r.j.events.Complete(ctx, r.j.x, p, r.j.found(ctx, p), true)
-	}
+// indexed yields the rows that the index has, and the rows that it does not have yet.
+func (r *replay) indexed(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+	return r.j.events.Complete(ctx, r.j.x, p, r.j.found(ctx, p), true)
+}
+
+// keyed yields the rows at the keys up to the version, and those after it. The number after the version is always read: when a library has
+// left numbers unused, there are events with numbers above the version.
+func (r *replay) keyed(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
+		end := min(p.To, r.head.version+1)
 		found, err := r.j.events.ByKey(ctx, r.j.x, r.id, p.From, end)
 		if err != nil {
 			yield(nil, err)
@@ -146,11 +164,8 @@ const disputed = 99
 // left unused by a library, or are lost. The head has counted every event that was stored. So events are lost if there are fewer of them
 // than the head has counted, while the numbers have no rows.
 func (r *replay) missing(ctx context.Context, to annals.SeqNr) error {
-	if to < min(r.to, r.head.version) && r.last == 0 && !r.whole {
+	if to < min(r.to, r.head.version) && (r.j.gaps || r.last == 0 && !r.whole) {
 		return nil // a row follows, and numbers may be missing before the first event
-	}
-	if r.j.gaps && to < r.head.version {
-		return nil
 	}
 	var counted *head // the head before the events were counted
 	var events annals.SeqNr
@@ -172,7 +187,7 @@ func (r *replay) missing(ctx context.Context, to annals.SeqNr) error {
 			r.next = h.deleted + 1
 		}
 		switch {
-		case r.next > to || r.j.gaps:
+		case r.next > to || r.j.gaps || r.unused:
 			return nil
 		case len(found) > 0:
 			continue
@@ -180,6 +195,7 @@ func (r *replay) missing(ctx context.Context, to annals.SeqNr) error {
 			if events+h.deleted < h.version {
 				return corrupt(h.item, fmt.Errorf("%d events were stored, %d are deleted and there are %d; the first one that is missing is %d", h.version, h.deleted, events, r.next))
 			}
+			r.unused = true
 			return nil
 		}
 		if events, err = r.j.count(ctx, r.id, h); err != nil {

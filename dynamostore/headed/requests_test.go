@@ -96,6 +96,8 @@ func TestRequests(t *testing.T) {
 		commit(b, 4, 1, false)
 		commit(b, 5, 1, false)
 		commit(b, 4, 1, false)
+		commit(b, 3, 1, false)
+		commit(b, 2, 1, false)
 	})
 	requests(t, "last", shared, wrote(2), func(b *plantest.Bench) {
 		b.Last()
