@@ -119,7 +119,7 @@ func TestRetentionFails(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, Layout{Peer: JS3, Snapshot: Snapshot{Keep: 1, Expire: expire}})
 			x := &failing{Executor: b.Executor}
-			b.snapshots = b.on(x)
+			b.use(x)
 			b.commit(1, "x")
 			x.query = true
 			b.commit(2, "x")
@@ -127,7 +127,7 @@ func TestRetentionFails(t *testing.T) {
 				t.Errorf("save: %v", err)
 			}
 			x.query, x.delete, x.write = false, true, true
-			b.snapshots = b.on(x)
+			b.use(x)
 			if err := b.retain(t.Context(), account, 0); !errors.Is(err, annals.ErrUnavailable) {
 				t.Errorf("retain: %v", err)
 			}

@@ -16,32 +16,29 @@ import (
 
 const account = annals.PersistenceID("Account|7")
 
-// bench is a snapshot table in memory.
+// bench is an entity in tables in memory.
 type bench struct {
 	*testing.T
 	*plantest.Executor
 	*snapshots
+	plan.Offer
 }
 
 func newBench(t *testing.T, l Layout) *bench {
 	t.Helper()
 	l.Shards = 8
-	s, tables, err := newSnapshots(l)
+	offer, err := l.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := plantest.New(tables)
-	return &bench{t, x, s.on(x)}
+	x := plantest.New(offer.Tables)
+	b := &bench{T: t, Executor: x, Offer: offer}
+	b.use(x)
+	return b
 }
 
-func newSnapshots(l Layout) (*snapshots, []plan.Table, error) {
-	r, err := l.rows()
-	if err = errors.Join(err, l.snapshotFaults()); err != nil {
-		return nil, nil, err
-	}
-	events, table := l.tables()
-	return l.snapshots(r, r.numbers(events), table), []plan.Table{events, table}, nil
-}
+// use sends the requests of b to x.
+func (b *bench) use(x plan.Executor) { b.snapshots = b.On(x).Snapshots.(*snapshots) }
 
 // taken is a snapshot whose data has its number and a text, in a form that each Format takes.
 func taken(n annals.SeqNr, text string) annals.Snapshot {
@@ -76,49 +73,25 @@ func (b *bench) delete(c annals.SnapshotCriteria) {
 	}
 }
 
-// commit stores what a commit of one event stores in the snapshot table: event n, with its state if text is not "".
+// commit appends event n, with the state after it if text is not "". The requests go where those of b.snapshots go.
 func (b *bench) commit(n annals.SeqNr, text string) {
 	b.Helper()
-	if err := commitState(b.Context(), b.snapshots, n, text); err != nil {
+	if err := appendTo(b.Context(), b.On(b.x).Journal, b.keep, n, text); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// commitState writes the version and the state as the journal does.
-func commitState(ctx context.Context, s *snapshots, n annals.SeqNr, text string) error {
-	var sn *annals.Snapshot
+// appendTo appends event n, with the state after it if text is not "". keep replaces Snapshot.Keep.
+func appendTo(ctx context.Context, j annals.Journal, keep int, n annals.SeqNr, text string) error {
+	c := annals.Commit{ID: account, After: n - 1, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: jsonSerializer, Manifest: "changed", Data: []byte("{}")}}}, WriteID: plantest.WriteID(byte(n))}
 	if text != "" {
-		of := taken(n, text)
-		sn = &of
+		s := taken(n, text)
+		s.Time = time.Time{}
+		c.Snapshot = &s
 	}
-	set, more, err := s.with(sn, n-1, n, at(n))
-	if err != nil {
-		return err
-	}
-	w := plan.Write{Token: fmt.Sprint("commit ", n, text)}
-	if n == 1 {
-		it, err := s.headItem(account, n, set)
-		if err != nil {
-			return err
-		}
-		w.Ops = append(more, plan.Op{Table: s.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": attrPartition}})
-	} else {
-		key, err := s.key(account, 0)
-		if err != nil {
-			return err
-		}
-		u := plan.NewUpdate()
-		u.SetTo(attrVersion, u.Value(plan.N(n)))
-		u.SetAll(set)
-		w.Ops = append(more, plan.Op{Table: s.table, Key: key, Update: u.Expression(), Condition: u.Name(attrVersion) + " = " + u.Value(plan.N(n-1)), Names: u.Names, Values: u.Values})
-	}
-	if _, err := s.x.Write(ctx, w); err != nil {
-		return err
-	}
-	if sn != nil {
-		s.written(ctx, *sn)
-	}
-	return nil
+	j.(*journal).snapshots.keep = keep
+	_, err := j.Append(ctx, c)
+	return err
 }
 
 // rowNumbers returns the last parts of the sort keys of the snapshot table, with "~" after those that are marked.
@@ -344,7 +317,7 @@ func TestSnapshotSettings(t *testing.T) {
 		"SeqNr nothing": {Format: JSON{SeqNr: "-"}},
 	} {
 		l.Shards = 1
-		if _, _, err := newSnapshots(l); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := l.Plan(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", l.Snapshot, err, want)
 		}
 	}
