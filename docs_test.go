@@ -103,7 +103,7 @@ func TestGuides(t *testing.T) {
 		{"following-events.md", []string{"query"}, 5},
 		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 5},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
-		{"../stores/dynamodb.md", []string{"dynamostore"}, 3},
+		{"../stores/dynamodb.md", []string{"dynamostore"}, 5},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
 		{"../../outlet/README.md", []string{"outlet"}, 1},
 	} {

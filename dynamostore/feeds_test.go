@@ -10,17 +10,13 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/annals-go/annals/internal/servers/dynamo"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/google/go-cmp/cmp"
 )
 
 // The stream of a table tells of each event as a replay reads the event, and a scan finds its entity.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
-	raw, err := dynamostore.NewStreamsClient(t.Context(), dynamostore.ClientOptions{Endpoint: dynamo.Endpoint(t), Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := streamsClient(t, dynamo.Endpoint(t))
 	for name, layout := range map[string]func() dynamostore.Layout{
 		"commit":       newCommit,
 		"headed":       newHeaded(headed.Layout{Shards: 3}),

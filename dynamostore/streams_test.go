@@ -45,10 +45,7 @@ func newStreamed(t *testing.T, settings dynamo.Streams) *streamed {
 	}
 	proxy := dynamo.NewStreamsProxy(dynamo.Endpoint(t), settings)
 	t.Cleanup(proxy.Close)
-	raw, err := dynamostore.NewStreamsClient(t.Context(), dynamostore.ClientOptions{Endpoint: proxy.Endpoint, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := streamsClient(t, proxy.Endpoint)
 	s := &streamed{T: t, store: store, proxy: proxy, raw: raw, Client: store.Streams(raw)}
 	if s.arn, err = store.StreamOf(t.Context(), table); err != nil {
 		t.Fatal(err)
