@@ -48,6 +48,7 @@ type rows struct {
 	unit     time.Duration // of occurred_at, see peer
 	format   Format
 	plain    bool // format is Plain
+	formula  bool // keys are those of a library, whose sort keys end in the number
 	lean     bool
 	writeIDs bool
 }

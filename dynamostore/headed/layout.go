@@ -108,6 +108,7 @@ func (l Layout) rows() (rows, error) {
 		}
 	}
 	_, r.plain = r.format.(Plain)
+	_, r.formula = r.resolver.(resolver)
 	var faults []error
 	if l.Shards < 1 {
 		faults = append(faults, fmt.Errorf("%d shards", l.Shards))

@@ -11,10 +11,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// byKey is how many numbers are read by key at once. More numbers are read through the index, which is much cheaper for small events, and the rows that
-// the index does not have yet by key.
-const byKey = 100
-
 // Replay is annals.Journal.
 func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
@@ -60,12 +56,12 @@ func (r *replay) run(ctx context.Context) error {
 	if r.next = max(r.from, r.head.deleted+1); r.next > r.to {
 		return nil
 	}
-	keyed := !r.j.gaps && min(r.to, r.head.version+1)-r.next < byKey && r.next <= r.head.version+1
+	known := !r.j.gaps && r.next <= r.head.version+1
 	rows := r.indexed
-	if keyed {
-		rows = r.keyed
+	if known {
+		rows = r.known
 	}
-	if err := r.all(ctx, rows); err != nil || !keyed || !r.unused {
+	if err := r.all(ctx, rows); err != nil || !known || !r.unused {
 		return err
 	}
 	return r.all(ctx, r.indexed) // there are events with numbers above the version
@@ -92,25 +88,24 @@ func (r *replay) all(ctx context.Context, rows func(context.Context, numbered.Pa
 
 // indexed yields the rows that the index has, and the rows that it does not have yet.
 func (r *replay) indexed(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	return r.j.events.Complete(ctx, r.j.x, p, r.j.found(ctx, p), true)
+	return r.j.complete(ctx, p)
 }
 
-// keyed yields the rows at the keys up to the version, and those after it. The number after the version is always read: when a library has
-// left numbers unused, there are events with numbers above the version.
-func (r *replay) keyed(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+// known yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers
+// unused, there are events with numbers above the version.
+func (r *replay) known(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+	end := r.head.version + 1
 	return func(yield func(plan.Item, error) bool) {
-		end := min(p.To, r.head.version+1)
-		found, err := r.j.events.ByKey(ctx, r.j.x, r.id, p.From, end)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, it := range found {
-			if !yield(it, nil) {
+		var last annals.SeqNr
+		for it, err := range r.j.between(ctx, numbered.Part{ID: p.ID, From: p.From, To: min(p.To, end)}, end) {
+			if err == nil {
+				last = r.j.events.NumberOf(it)
+			}
+			if !yield(it, err) || err != nil {
 				return
 			}
 		}
-		if n := len(found); n > 0 && r.j.events.NumberOf(found[n-1]) > r.head.version {
+		if last == end {
 			p.From = end + 1
 			r.j.events.Complete(ctx, r.j.x, p, none, true)(yield)
 		}

@@ -37,7 +37,7 @@ func (t Table) Complete(ctx context.Context, x plan.Executor, p Part, found iter
 			if held != nil && !yield(held, nil) {
 				return
 			}
-			if n > next && !t.between(ctx, x, p.ID, next, n-1, yield) {
+			if n > next && !t.missing(ctx, x, p.ID, next, n-1, yield) {
 				return
 			}
 			held, next = it, n+1
@@ -64,10 +64,10 @@ func (t Table) Complete(ctx context.Context, x plan.Executor, p Part, found iter
 	}
 }
 
-// between reads the rows from … to, which were not found, by their computed keys and yields them. It returns false when the read is to end.
+// missing reads the rows from … to, which were not found, by their computed keys and yields them. It returns false when the read is to end.
 // There are two reasons for missing rows. Rows that were deleted are the lowest of the gap; rows that were written meanwhile are the
 // highest. So the search goes down from to until unseen consecutive numbers have no rows.
-func (t Table) between(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
+func (t Table) missing(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr, yield func(plan.Item, error) bool) bool {
 	var part []plan.Item
 	start, end := to+1, to // of part
 	for start > from {
