@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,23 @@ func TestSubscribe(t *testing.T) {
 		c.ack(c.deliveries(1))
 		c.wantNone(ctx, cancel)
 		c.stop()
+		p.Close()
+	})
+}
+
+// The name of a subscription may look like the place of another one's marks.
+func TestSimilarNames(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		id := annals.PersistenceID("A|1")
+		p.append(id, 0, 2)
+		for _, name := range []string{"s", fmt.Sprintf("s#%d", id.Slice()), "s#", fmt.Sprintf("s##%d", id.Slice())} {
+			c := p.subscribe(t.Context(), name, annals.Filter{})
+			c.ack(c.deliveries(2))
+			c.stop()
+		}
 		p.Close()
 	})
 }

@@ -55,8 +55,12 @@ func Table(name string) plan.Table {
 	return plan.Table{Name: name, Hash: plan.Key{Name: attrName}, Range: plan.Key{Name: attrItem}}
 }
 
+// own is the hash key of the items of a subscription, but for the marks of entities. It ends with "#" and theirs with a digit, so they differ
+// whatever the names are.
+func own(name string) string { return name + "#" }
+
 func key(name, item string) plan.Item {
-	return plan.Item{attrName: plan.S(name), attrItem: plan.S(item)}
+	return plan.Item{attrName: plan.S(own(name)), attrItem: plan.S(item)}
 }
 
 // newWrite is the value of attrWrite for one write.
@@ -148,9 +152,9 @@ type view struct {
 // load reads the view of the subscription name.
 func load(ctx context.Context, x plan.Executor, table, name string) (view, error) {
 	v := view{loops: map[string]member{}}
-	for it, err := range x.Query(ctx, plan.Query{Table: table, Hash: name}) {
+	for it, err := range x.Query(ctx, plan.Query{Table: table, Hash: own(name)}) {
 		if err == nil {
-			err = v.add(it)
+			err = v.add(name, it)
 		}
 		if err != nil {
 			return view{}, err
@@ -159,7 +163,7 @@ func load(ctx context.Context, x plan.Executor, table, name string) (view, error
 	return v, nil
 }
 
-func (v *view) add(it plan.Item) error {
+func (v *view) add(name string, it plan.Item) error {
 	d := plan.Decoder{Item: it}
 	item := d.Text(attrItem)
 	d.Require(attrWrite, attrRound)
@@ -176,7 +180,7 @@ func (v *view) add(it plan.Item) error {
 		s := shard{round: round, id: d.Text(attrShard), parent: d.Text(attrParent), since: d.Time(attrSince), owner: d.Text(attrOwner),
 			position: d.Text(attrPosition), ended: d.Flag(attrEnded), write: write}
 		if v.head == nil || round < v.head.round {
-			v.void = append(v.void, key(d.Text(attrName), item))
+			v.void = append(v.void, key(name, item))
 		} else {
 			v.shards = append(v.shards, s)
 		}
@@ -207,7 +211,7 @@ func entityKey(name string, id annals.PersistenceID) plan.Item {
 		sum := sha256.Sum256([]byte(id))
 		item = itemHash + hex.EncodeToString(sum[:])
 	}
-	return key(fmt.Sprintf("%s#%d", name, id.Slice()), item)
+	return plan.Item{attrName: plan.S(own(name) + strconv.Itoa(id.Slice())), attrItem: plan.S(item)}
 }
 
 func (m mark) item(name string, id annals.PersistenceID) plan.Item {
