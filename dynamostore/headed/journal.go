@@ -200,11 +200,17 @@ func (w *write) recount(ctx context.Context) error {
 	return nil
 }
 
-// LastSeqNr is annals.Journal: the version of the head, or the number of a later event when a library has left numbers unused.
+// LastSeqNr is annals.Journal: the version of the head, or the number of a later event when a library has left numbers unused. Without Gaps that event
+// is found if there is none with the number of the version, or if a replay or an append has found it.
 func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	h, err := j.read(ctx, id)
 	if err != nil || h.item == nil {
 		return 0, err
+	}
+	if ahead, _ := j.ahead.Get(id); ahead > 0 {
+		if last, err := j.last(ctx, id, h, h.version+ahead); err != nil || last > h.version {
+			return last, err
+		}
 	}
 	return j.last(ctx, id, h, 0)
 }

@@ -123,7 +123,7 @@ func TestLostEvents(t *testing.T) {
 // Numbers that a library has left unused are no error, and Annals goes on after the last number.
 func TestUnusedNumbers(t *testing.T) {
 	t.Parallel()
-	for _, numbers := range [][]annals.SeqNr{{1, 2, 4}, {1, 5}, {1, 5, 6, 7, 8, 9, 10}, {7, 8}, {1, 3, 2}, {1, 2, 0, 3}, {1, 3, 5, 7}} {
+	for _, numbers := range [][]annals.SeqNr{{1, 2, 4}, {1, 5}, {1, 5, 6, 7, 8, 9, 10}, {7, 8}, {1, 3, 2}, {1, 2, 0, 3}, {1, 3, 5, 7}, {1, 3, 5}, {1, 5, 3, 7}} {
 		for _, gaps := range []bool{false, true} {
 			name := fmt.Sprint(numbers, gaps)
 			l := shared

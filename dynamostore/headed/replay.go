@@ -61,10 +61,14 @@ func (r *replay) run(ctx context.Context) error {
 	if known {
 		rows = r.known
 	}
-	if err := r.all(ctx, rows); err != nil || !known || !r.unused {
-		return err
+	err := r.all(ctx, rows)
+	if err == nil && known && r.unused {
+		err = r.all(ctx, r.indexed) // there are events with numbers above the version
 	}
-	return r.all(ctx, r.indexed) // there are events with numbers above the version
+	if err == nil && r.unused && r.to == annals.MaxSeqNr {
+		r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return r.last - r.head.version })
+	}
+	return err
 }
 
 // all takes the rows from r.next on.
