@@ -6,6 +6,9 @@ COUNT ?= 5
 ROUNDS ?= 5
 FUZZTIME ?= 10s
 
+# Tests sync their files often, which takes little in memory. The files of the compiler are larger, and stay where they are.
+in_memory = GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(scripts/memory.sh)
+
 .PHONY: help run test servers check lint race soak fuzz vulncheck figures
 
 help: ## this list
@@ -21,8 +24,8 @@ test: export GOGC = 400
 test: export CGO_ENABLED = 0
 test: compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
 test: servers ## every test; go vet is part of make lint
-	$(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./...
-	$(GO) -C outlet test -vet=off -timeout 5m $(compiler) ./...
+	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./...
+	$(in_memory) $(GO) -C outlet test -vet=off -timeout 5m $(compiler) ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
@@ -38,17 +41,17 @@ lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
 
 # The inputs of fuzz functions, and the largest snapshot, run in one goroutine: make test has them.
 race: servers ## the tests under the race detector, with less data; needs a C compiler
-	$(GO) test -vet=off -race -short -skip '^Fuzz|^TestDecompressedSize$$' -timeout 30m ./...
-	$(GO) -C outlet test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./...
+	$(in_memory) $(GO) test -vet=off -race -short -skip '^Fuzz|^TestDecompressedSize$$' -timeout 30m ./...
+	$(in_memory) $(GO) -C outlet test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./...
 
 soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=100
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
-	$(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
-	$(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=100
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
+	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
+	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
 
 fuzz: servers ## every fuzz function, three at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
