@@ -1,8 +1,6 @@
 package sharded_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -11,43 +9,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
-
-// numbers that DynamoDB stores.
-var numbers = []string{"0", "1", "2", "3", "-1", "1.5", "31", "2147483648", "4294967327", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e30", "1e-30"}
-
-const secret = "s3cret"
-
-// hostile replaces or removes the attributes names of a row. Each byte of script says what to do with one of them. New texts and bytes are
-// text.
-func hostile(row plan.Item, names []string, script, text []byte) plan.Item {
-	for i, name := range names {
-		if i >= len(script) {
-			break
-		}
-		switch what := script[i]; what % 9 {
-		case 0: // as it was
-		case 1:
-			delete(row, name)
-		case 2:
-			if row[name] = plan.S(string(text)); name == "persistence-id" {
-				row[name] = plan.S("another id") // which errors name
-			}
-		case 3:
-			row[name] = plan.B(text)
-		case 4:
-			row[name] = plan.Bool(what > 127)
-		case 5:
-			row[name] = &types.AttributeValueMemberNULL{Value: true}
-		case 6:
-			row[name] = &types.AttributeValueMemberL{Value: []types.AttributeValue{plan.S(secret)}}
-		case 7:
-			row[name] = &types.AttributeValueMemberM{Value: plan.Item{"a": plan.B(text)}}
-		case 8:
-			row[name] = &types.AttributeValueMemberN{Value: numbers[int(what)/9%len(numbers)]}
-		}
-	}
-	return row
-}
 
 var (
 	eventColumns    = []string{"message", "deleted", "ordering", "tags", "sequence-nr", "persistence-id"}
@@ -58,19 +19,8 @@ var (
 // FuzzRows puts invalid rows into the tables and makes all calls. Each call succeeds or returns an error that says what is wrong, without
 // payloads. None panics, or returns events out of order.
 func FuzzRows(f *testing.F) {
-	for i := range 9 {
-		for n := range len(stateColumns) {
-			script := make([]byte, n+1)
-			script[n] = byte(i)
-			f.Add(script, []byte{0x0a, 0x03, 0x08, 0x04, 0x12})
-		}
-	}
-	for i := range numbers {
-		for n := range len(stateColumns) {
-			script := make([]byte, n+1)
-			script[n] = byte(9*i + 8)
-			f.Add(script, []byte(secret))
-		}
+	for script := range plantest.Scripts(len(stateColumns)) {
+		f.Add(script, []byte{0x0a, 0x03, 0x08, 0x04, 0x12})
 	}
 	f.Fuzz(func(t *testing.T, script, text []byte) {
 		for _, partition := range []sharded.PartitionKey{sharded.PersistenceIDBased, sharded.SequenceNumberBased} {
@@ -84,18 +34,9 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	o := newOwner(t, l)
 	told := func(what string, err error) {
 		t.Helper()
-		e := (*annals.Error)(nil)
-		if err == nil {
-			return
-		}
-		if !errors.As(err, &e) || !errors.Is(err, annals.ErrCorrupt) && !errors.Is(err, annals.ErrInvalid) && !errors.Is(err, annals.ErrConflict) && !errors.Is(err, annals.ErrTruncated) {
-			t.Errorf("%s: %v", what, err)
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: the error repeats a payload: %v", what, err)
-		}
+		plantest.Answered(t, what, err)
 	}
-	event := plantest.Event(secret)
+	event := plantest.Event(plantest.Secret)
 	event.Tags = []string{"red"}
 	for n := range annals.SeqNr(3) {
 		if _, err := o.offer.On(o.x).Journal.Append(t.Context(), annals.Commit{ID: o.id, After: n, WriteID: plantest.WriteID(byte(n)), Events: []annals.NewEvent{event}}); err != nil {
@@ -157,7 +98,8 @@ func (o owner) spoil(table string, names []string, script, text []byte, number s
 	}
 	for _, row := range rows {
 		if n, _ := row["sequence-nr"].(*types.AttributeValueMemberN); number == "" || n != nil && n.Value == number {
-			if _, err := o.x.Write(o.Context(), plan.Write{Ops: []plan.Op{{Table: table, Put: hostile(row, names, script, text)}}}); err != nil {
+			plantest.Spoil(row, names, "persistence-id", script, text)
+			if _, err := o.x.Write(o.Context(), plan.Write{Ops: []plan.Op{{Table: table, Put: row}}}); err != nil {
 				o.Fatal(err)
 			}
 			return
