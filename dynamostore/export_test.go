@@ -25,6 +25,11 @@ func SetBack(s *Store, by time.Duration) { s.engine.behind = by }
 // Streams returns the client with which s reads streams.
 func (s *Store) Streams(c StreamsClient) stream.Client { return streams{s.engine, c} }
 
+// NewStreams returns a client that reads streams through c as a store does.
+func NewStreams(c StreamsClient) stream.Client {
+	return streams{&engine{slots: make(chan struct{}, 1), attempts: defaultAttempts}, c}
+}
+
 // StreamOf is the engine's.
 func (s *Store) StreamOf(ctx context.Context, table string) (string, error) {
 	return s.engine.streamOf(ctx, table)

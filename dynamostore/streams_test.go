@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -292,6 +293,40 @@ func TestStreamIsThrottled(t *testing.T) {
 	}
 	s.proxy.Set(dynamo.Streams{Throttle: 2})
 	s.read(2)
+}
+
+// throttling refuses all requests for records until a time.
+type throttling struct {
+	stream.Client
+	until    time.Time
+	requests int
+}
+
+func (*throttling) GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	return &dynamodbstreams.GetShardIteratorOutput{ShardIterator: aws.String("i")}, nil
+}
+
+func (c *throttling) GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	if c.requests++; time.Now().Before(c.until) {
+		return nil, &streamtypes.LimitExceededException{}
+	}
+	return &dynamodbstreams.GetRecordsOutput{}, nil
+}
+
+// A shard that is throttled is asked about twice a second, and read within a second when it can be.
+func TestStreamBacksOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const long = 10 * time.Minute
+		c := &throttling{until: time.Now().Add(long)}
+		_, end, err := stream.NewReader(dynamostore.NewStreams(c), "arn", "shard", "").Next(t.Context())
+		if late := time.Since(c.until); err != nil || !end || late > time.Second {
+			t.Errorf("read %v after the last throttle, end %v, %v", late, end, err)
+		}
+		if perSecond := float64(c.requests) / long.Seconds(); perSecond < 1.5 || perSecond > 2.5 {
+			t.Errorf("%.1f requests a second", perSecond)
+		}
+	})
 }
 
 // Only the store repeats requests, not the SDK.
