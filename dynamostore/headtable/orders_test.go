@@ -99,7 +99,7 @@ func (e *entity) replays(x plan.Executor, from, to annals.SeqNr, whole bool) err
 		next = from
 	}
 	for ev, err := range e.offer.On(x).Journal.Replay(e.ctx, entityID, from, to) {
-		if errors.Is(err, annals.ErrTruncated) && !whole {
+		if errors.Is(err, annals.ErrTruncated) && !whole && next != 0 {
 			return nil
 		}
 		if err != nil {

@@ -71,6 +71,18 @@ func TestMarkedCopiesExpire(t *testing.T) {
 	b.wantNewest(annals.SnapshotCriteria{}, 0)
 }
 
+// The copy just made counts, also when the index does not have it yet.
+func TestRetentionCountsTheNewCopy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 2}})
+	b.saves(1, 4)
+	late := &bench{b.T, b.Executor, b.offer.On(lagging{b.Executor, b.Executor.Clone()}), b.offer}
+	late.saves(5, 5)
+	if got := b.active(); got != "[4 5]" {
+		t.Errorf("the copies are %s", got)
+	}
+}
+
 // An index that lags behind does not have the newest copies, and still has deleted and marked ones. Nothing is removed that should stay, and the end
 // of a marked copy does not move. The next run repairs what is left.
 func TestRetentionOnALaggingIndex(t *testing.T) {
