@@ -265,7 +265,7 @@ func TestConformance(t *testing.T) {
 		"grouped":                   {newGrouped(false), nil},
 		"hashkey, permanent":        {newHashkey(true), nil},
 		"headed":                    {newHeaded(headed.Layout{Shards: 3, WriteIDs: true}), nil},
-		"headtable":                 {newHeadtable(0, true), keys},
+		"headtable":                 {newHeadtable(2, true), keys},
 	}
 	if testing.Short() { // make race runs every layout with other settings than make test
 		layouts = map[string]variant{
@@ -275,7 +275,6 @@ func TestConformance(t *testing.T) {
 			"grouped, old format":                     {newGrouped(true), keys},
 			"headed, lean":                            {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 64, Lean: true, Snapshot: headed.Snapshot{Keep: 1000}}), keys},
 			"hashkey":                                 {newHashkey(false), keys},
-			"headtable, with copies":                  {newHeadtable(2, false), keys},
 		}
 	}
 	for name, v := range layouts {

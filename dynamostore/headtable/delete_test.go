@@ -56,3 +56,26 @@ func TestRepeatedAfterADelete(t *testing.T) {
 		t.Errorf("the WriteID after another number: %v", err)
 	}
 }
+
+// Events that are deleted before the first one is yielded are only missing. Those deleted after that are ErrTruncated.
+func TestDeleteBesideAReplay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, headtable.Layout{})
+	b.write(thing, 0, 4)
+	b.Meanwhile = func() { // after the read of the head
+		if err := b.Journal.DeleteTo(t.Context(), thing, 2); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := b.replay(thing, 1, annals.MaxSeqNr); err != nil || len(got) != 2 || got[0].SeqNr != 3 {
+		t.Errorf("%v, %v", numbers(got), err)
+	}
+	b.Meanwhile = func() {
+		if err := b.Journal.DeleteTo(t.Context(), thing, 4); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := b.replay(thing, 1, annals.MaxSeqNr); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", numbers(got), err)
+	}
+}

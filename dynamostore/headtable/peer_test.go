@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -30,10 +31,8 @@ func newPeer(x plan.Executor, offer plan.Offer) peer {
 // persist stores event n, which is the number after the head's, or the first.
 func (p peer) persist(ctx context.Context, aid string, n annals.SeqNr, payload string, snapshot bool) error {
 	event := plan.Item{"seq_nr": plan.N(n), "occurred_at": plan.N(int64(n) * 1e9), "manifest": plan.S("m"), "payload": plan.B([]byte(payload))}
-	row := plan.Item{"aid": plan.S(aid)}
-	for name, v := range event {
-		row[name] = v
-	}
+	row := maps.Clone(event)
+	row["aid"] = plan.S(aid)
 	names := map[string]string{"#aid": "aid", "#seq_nr": "seq_nr", "#events": "events"}
 	w := plan.Write{Ops: []plan.Op{{Table: p.tables[0], Put: row, Condition: "attribute_not_exists(#aid)", Names: names}}}
 	if n == 1 {
