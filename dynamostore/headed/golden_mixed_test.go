@@ -86,6 +86,19 @@ func (p library) persist(ctx context.Context, n, version annals.SeqNr, by string
 	return err
 }
 
+// create stores the head and event 1.
+func (p library) create(ctx context.Context) error {
+	row := func(n int) plan.Item {
+		return plan.Item{"pkey": plan.S("Thread-0"), "skey": plan.S(fmt.Sprintf("Thread-42-%d", n)), "aid": plan.S("Thread-42"), "seq_nr": plan.N(int64(n)), "payload": plan.B(payload(1, "library"))}
+	}
+	head, event := row(0), row(1)
+	head["version"], head["ttl"], event["occurred_at"] = plan.N(1), plan.N(0), plan.N(1772355601037)
+	absent, names := "attribute_not_exists(#p)", map[string]string{"#p": "pkey"}
+	_, err := p.x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: "snapshot", Put: head, Condition: absent, Names: names}, {Table: "journal", Put: event, Condition: absent, Names: names}},
+		Refused: func([]plan.Item, bool) error { return errLock }, Token: plan.NewToken()})
+	return err
+}
+
 // write loads the aggregate and stores one event, until that succeeds.
 func (p library) write(ctx context.Context) (annals.SeqNr, error) {
 	for range 4 {
@@ -114,9 +127,7 @@ func mixed(t *testing.T, peer headed.Peer, p library, counts []int, end func(b *
 			t.Fatal(err)
 		}
 		x := plantest.New(offer.Tables)
-		create := annals.Commit{ID: mixedID, WriteID: annals.WriteID{1}, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31, Manifest: "Posted", Data: payload(1, "annals")}}},
-			Snapshot: &annals.Snapshot{ID: mixedID, SeqNr: 1, Payload: annals.Payload{SerializerID: 31, Manifest: "Thread", Data: []byte(`{"seq_nr":1}`)}}}
-		if _, err := offer.On(x).Journal.Append(t.Context(), create); err != nil {
+		if _, err := offer.On(x).Journal.Append(t.Context(), creation()); err != nil {
 			t.Fatal(err)
 		}
 		var ours, theirs []annals.SeqNr
@@ -202,6 +213,53 @@ func TestBesideGuarded(t *testing.T) {
 			mixed(t, headed.Go, library{guarded: true, late: late}, []int{2, 1}, check)
 		})
 	}
+}
+
+// Of two creations one succeeds, and its event and state are stored.
+func TestCreationBesideGuarded(t *testing.T) {
+	t.Parallel()
+	plantest.EveryOrder(t, plantest.Orders{}, func(*plantest.Run) plantest.Scenario {
+		offer, err := headed.Layout{Shards: 1}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := plantest.New(offer.Tables)
+		var created []string
+		report := func(by string, err, refused error) error {
+			if err == nil {
+				created = append(created, by)
+			} else if !errors.Is(err, refused) {
+				return err
+			}
+			return nil
+		}
+		return plantest.Scenario{Tables: x, Processes: []func(plan.Executor) error{
+			func(x plan.Executor) error {
+				_, err := offer.On(x).Journal.Append(t.Context(), creation())
+				return report("annals", err, annals.ErrConflict)
+			},
+			func(x plan.Executor) error {
+				return report("library", library{x: x}.create(t.Context()), errLock)
+			},
+		}, End: func(plan.Executor) error {
+			b := &bench{t, x, offer.On(x), offer}
+			if len(created) != 1 {
+				return fmt.Errorf("created by %q", created)
+			}
+			state, _, err := b.Snapshots.Latest(t.Context(), mixedID, annals.SnapshotCriteria{})
+			if by := fmt.Appendf(nil, `"by":%q`, created[0]); err != nil || !bytes.Contains(state.Data, by) || !bytes.Contains(b.replay(mixedID)[0].Data, by) {
+				return fmt.Errorf("created by %s, state %s, %v", created[0], state.Data, err)
+			}
+			return nil
+		}}
+	})
+}
+
+// creation returns the commit of the first event.
+func creation() annals.Commit {
+	first := annals.Payload{SerializerID: 31, Manifest: "Posted", Data: payload(1, "annals")}
+	return annals.Commit{ID: mixedID, WriteID: annals.WriteID{1}, Events: []annals.NewEvent{{Payload: first}},
+		Snapshot: &annals.Snapshot{ID: mixedID, SeqNr: 1, Payload: annals.Payload{SerializerID: 31, Manifest: "Thread", Data: []byte(`{"seq_nr":1,"by":"annals"}`)}}}
 }
 
 // Beside the libraries for Rust and Java an event is lost when their index is late: their put replaces it. The loss is found, because the head has
