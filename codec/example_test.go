@@ -33,3 +33,25 @@ func ExampleWas() {
 	// {First:Ada Last:Lovelace} <nil>
 	// renamed#2 {"First":"Ada","Last":"Lovelace"} <nil>
 }
+
+// Account is a state that another program writes too.
+type Account struct {
+	Cents int64 `json:"cents"`
+}
+
+// A state that another program has written keeps the members that Account does not have. The members seq_nr, version and last_updated_at are of
+// the state as it was stored: the next state gets its own.
+func ExampleKeeping() {
+	// accounts keeps the member "currency", which Account does not have.
+	accounts := codec.Keeping[Account]("account", "seq_nr", "version", "last_updated_at")
+	state, err := accounts.Decode(annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "account",
+		Data: []byte(`{"seq_nr":7,"version":7,"cents":500,"currency":"EUR"}`)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	state.Value.Cents += 300
+	p, err := accounts.Encode(state)
+	fmt.Println(string(p.Data), err)
+	// Output: {"cents":800,"currency":"EUR"} <nil>
+}

@@ -2,7 +2,6 @@ package codec_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -77,25 +76,4 @@ func TestKeptOfOtherTypes(t *testing.T) {
 	if _, err := numbers.Encode(codec.Kept[int]{Value: 1, Other: map[string]json.RawMessage{"a": []byte(`1`)}}); err == nil {
 		t.Error("a number with members was encoded")
 	}
-}
-
-// Account is a state that another program writes too.
-type Account struct {
-	Cents int64 `json:"cents"`
-}
-
-// A state that another program has written keeps the members that Account does not have. The members seq_nr and version belong to the state as it
-// was stored: the next state gets its own.
-func ExampleKeeping() {
-	accounts := codec.Keeping[Account]("account", "seq_nr", "version")
-	state, err := accounts.Decode(annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "account",
-		Data: []byte(`{"seq_nr":7,"version":7,"cents":500,"currency":"EUR"}`)})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	state.Value.Cents += 300
-	p, err := accounts.Encode(state)
-	fmt.Println(string(p.Data), err)
-	// Output: {"cents":800,"currency":"EUR"} <nil>
 }

@@ -93,9 +93,9 @@ func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
 	}
 }
 
-// payload returns the attribute for stored bytes.
+// payload returns the attribute for stored bytes. A string cannot have all bytes, so plain payloads are binary whatever the peer writes.
 func (r rows) payload(stored []byte) types.AttributeValue {
-	if r.peer.text {
+	if r.peer.text && !r.plain {
 		return plan.S(string(stored))
 	}
 	return plan.B(stored)

@@ -117,6 +117,7 @@ var layouts = map[string]Layout{
 	"rust 3":             {Peer: Rust3},
 	"rust 3, copies":     {Peer: Rust3, Snapshot: Snapshot{Keep: 100}},
 	"seed":               {Peer: Seed},
+	"seed, plain":        {Peer: Seed, Format: Plain{}},
 	"lean":               {Lean: true},
 	"lean, rust, copies": {Lean: true, Peer: Rust, Snapshot: Snapshot{Keep: 100}},
 	"lean, JSON":         {Lean: true, Format: JSON{}},
