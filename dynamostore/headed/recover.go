@@ -62,19 +62,22 @@ func (s newest) heads(ctx context.Context, id annals.PersistenceID) (h head, sta
 	if err != nil {
 		return head{}, nil, err
 	}
-	gets := []plan.Get{{Table: s.table, Key: key}}
-	if s.lean {
-		if key, err = s.current(id); err != nil {
-			return head{}, nil, err
+	if !s.lean {
+		if state, _, err = s.x.Get(ctx, plan.Get{Table: s.table, Key: key}); err == nil {
+			h, err = s.head(state)
 		}
-		gets = append(gets, plan.Get{Table: s.table, Key: key})
+		return h, state, err
 	}
-	items, err := s.x.GetMany(ctx, gets)
+	current, err := s.current(id)
+	if err != nil {
+		return head{}, nil, err
+	}
+	items, err := s.x.GetMany(ctx, []plan.Get{{Table: s.table, Key: key}, {Table: s.table, Key: current}})
 	if err != nil {
 		return head{}, nil, err
 	}
 	h, err = s.head(items[0])
-	return h, items[len(items)-1], err
+	return h, items[1], err
 }
 
 // Replay is annals.Journal.

@@ -6,6 +6,7 @@ import "slices"
 var groups = []func() []Figure{
 	dynamodbFigures,
 	akkaFigures,
+	headedFigures,
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,
