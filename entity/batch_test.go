@@ -71,7 +71,7 @@ func TestOneWriteInFlight(t *testing.T) {
 	})
 }
 
-// Guards the loop of host.Send: it sends the same Write, and Seal alone makes WriteIDs.
+// host.Send repeats the same Write: the WriteID is made once, in Seal.
 func TestRetriesAreIdentical(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,8 +122,7 @@ func TestRetriesAreIdentical(t *testing.T) {
 	})
 }
 
-// Guards "e.current, e.next = b, …" in entity.seal: commands are decided while a write is in flight, on what it will
-// produce, and share the next one.
+// Commands are decided while a write is in flight, on the state that it will produce, and share the next write.
 func TestWaitingCommandsShareTheNextWrite(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,7 +152,7 @@ func TestWaitingCommandsShareTheNextWrite(t *testing.T) {
 	})
 }
 
-// Guards Decide being called before the write in flight has ended (task decide while writing).
+// Decide is called before the write in flight has ended.
 func TestDecidesWhileAWriteIsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +179,7 @@ func TestDecidesWhileAWriteIsInFlight(t *testing.T) {
 	})
 }
 
-// Guards entity.ahead: what was decided on a state that is not stored yet must not be told.
+// A reply or rejection that was decided on a state is given only after that state is stored.
 func TestReadsAndRejectionsWaitForWhatTheySaw(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -247,7 +246,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// Guards the validation in sourced.stage: a command that alone is too large, or wrong, fails alone.
+// A command whose events are too large or invalid fails alone; the others of its batch succeed.
 func TestCommandThatCannotBeStoredFailsAlone(t *testing.T) {
 	t.Parallel()
 	b := behavior.EventSourced[[]string, string, int, int]{

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards command.take and command.leave: what was not decided when its caller left is not executed, and says so.
+// A command whose caller left before it was decided is not executed, and its error says so.
 func TestContextEndsBeforeTheCommandIsDecided(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -41,8 +41,7 @@ func TestContextEndsBeforeTheCommandIsDecided(t *testing.T) {
 	})
 }
 
-// Guards the second select in Runtime.submit, and that only answered commands are recycled: the answer of a command whose
-// caller has left is dropped.
+// A caller leaves while its command is in flight: the outcome is unknown, and the answer that comes later is dropped.
 func TestContextEndsInFlight(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,7 +73,8 @@ func TestContextEndsInFlight(t *testing.T) {
 	})
 }
 
-// Guards ctx.Err() in command.take for a command that is decided again: its caller has been told "unknown" and may repeat it.
+// After a conflict, a command whose caller has left is not decided again: the caller was told that the outcome is unknown, and may repeat
+// it.
 func TestContextEndsBeforeTheCommandIsDecidedAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,7 @@ func forget(s annals.Store) func(ctx context.Context) error {
 	}
 }
 
-// Two callers and a write in flight: Evict waits for the commands before it, those after it wait for Evict, and what was forgotten does
-// not come back.
+// Evict waits for the commands and the write before it. Commands after it wait for Evict. An entity that was forgotten does not come back.
 func TestEvict(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestEvictWaitsForTheSnapshot(t *testing.T) {
 	})
 }
 
-// The entity leaves memory also when it is not to be read, its callers have left, or the function fails.
+// Evict removes the entity from memory also when the entity cannot be read, its callers have left, or the function fails.
 func TestEvictDropsFromMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -179,7 +178,8 @@ func TestEvictDropsFromMemory(t *testing.T) {
 	})
 }
 
-// A caller of Evict that gives up leaves the entity as it is; Shutdown waits for one that does not, and refuses what waits for it.
+// When the context of Evict ends while it waits, the entity stays as it is. Shutdown waits for an Evict whose function runs, and refuses
+// the commands that wait for it.
 func TestEvictGivenUp(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards the requeueing of a batch's commands, all of them, in entity.overtaken: a rejection and a read that saw what was
-// not stored are decided again on what another owner wrote.
+// After a conflict all commands of the batch are decided again on what another owner wrote, also rejections and reads.
 func TestConflictDecidesAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -42,7 +41,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 	})
 }
 
-// Guards the same for a rejection within the batch that meets the conflict.
+// This also holds for a rejection within the batch that meets the conflict.
 func TestConflictDecidesRejectionsAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -87,7 +86,7 @@ func TestConflictsEndAtMaxRetries(t *testing.T) {
 	})
 }
 
-// Guards failAll and the reload after it: the commands of a failed write fail, those of the next batch are decided again.
+// When a write fails, its commands fail. The entity is loaded again, and the commands of the next batch are decided again.
 func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
 	})
 }
 
-// Guards e.single: when the store refuses a write because of one command, the others of the batch do not fail.
+// When the store refuses a write because of one command, the other commands of the batch succeed.
 func TestStoreRefusesOneOfABatch(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -189,7 +188,7 @@ func TestUnknownIsNotDecidedAgain(t *testing.T) {
 	})
 }
 
-// Guards "doubt" in host.Send: a store that does not know its writes again reports our own as a conflict.
+// A store that does not recognise repeated writes reports a write of this runtime as a conflict. Its outcome is unknown.
 func TestConflictWithOneselfIsUnknown(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -213,7 +212,7 @@ func TestConflictWithOneselfIsUnknown(t *testing.T) {
 	})
 }
 
-// Guards forgotten in host.Send: a write of which the store has forgotten who made it is not sent until WriteTimeout.
+// When the store no longer knows who made a write, the outcome is unknown at once: the write is not repeated until WriteTimeout.
 func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,8 +239,7 @@ func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
 	})
 }
 
-// Guards FirstTry in host.Send: a first write that others overtook by more than the store remembers wrote nothing, and
-// its command is decided again.
+// A first try that meets more events of others than the store remembers has written nothing. Its command is decided again.
 func TestFirstTryFarBehindIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// An answer that wrote nothing, a rejection too, knows what another runtime wrote before the command was asked.
+// An answer without a write, also a rejection, reflects what another runtime wrote before the command was sent.
 func TestAskSeesWhatOthersWrote(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()
@@ -80,7 +80,7 @@ func TestOneLookForABatch(t *testing.T) {
 	}
 }
 
-// A declared single owner answers from memory, but for Fresh. Guards host.Check and the c.fresh of entity.decide.
+// A single owner answers from memory, except where Fresh is used.
 func TestFreshSeesWhatOthersWrote(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()
@@ -107,7 +107,7 @@ func TestFreshSeesWhatOthersWrote(t *testing.T) {
 	})
 }
 
-// Guards c.fresh = false in entity.wanted, and that a write is a check in itself.
+// Fresh reads from the store once, and not at all when the command writes or the entity has just been loaded.
 func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
 	})
 }
 
-// A look at the store that fails is certain: nothing was to be written.
+// When the confirming read fails, the command fails for certain: it would have written nothing.
 func TestFreshFailsWhenTheStoreCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	s := newHooked()

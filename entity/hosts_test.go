@@ -15,8 +15,8 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// unreliable makes the writes of s fail in every way that leaves the truth open: answers get lost after the write landed,
-// writes are refused before it did, and errors come that say nothing.
+// unreliable makes writes of s fail in every way that leaves the outcome open: answers get lost after the write was stored, writes are
+// refused before, and errors come that say nothing.
 func unreliable(s *hooked) {
 	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
 		switch rand.IntN(8) {
@@ -35,9 +35,8 @@ func unreliable(s *hooked) {
 	}
 }
 
-// Two runtimes and a repository run one entity on an unreliable store. Every command adds 1, so the replies of commands
-// that happened exactly once, each on the state that the one before left, are the numbers from 1 to their count: that is
-// what a linearizable counter replies.
+// Two runtimes and a repository use one entity on an unreliable store. Every command adds 1 and replies the total. If every successful
+// command took effect exactly once, the replies are 1, 2, 3, … without repetition: the counter is linearizable.
 func TestTwoHostsOneEntity(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sourced", "durable"} {
@@ -128,7 +127,8 @@ func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 	return [3]asker{a.Ask, b.Ask, c.Ask}
 }
 
-// Many entities in little memory: they are dropped and loaded again, commands wait, and nothing is lost, whatever the store does.
+// There are more entities than may be in memory: they are dropped and loaded again, commands wait, and nothing is lost, whichever errors
+// the store returns.
 func TestManyEntitiesInLittleMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

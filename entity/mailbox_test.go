@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Guards push and pop: the memory of a mailbox that is never empty stays within a few times what the waiting commands need.
+// The memory of a mailbox that is never empty is at most a few times what the waiting commands need.
 func TestMailboxIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{1, 10, 400} {

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// Guards entity.shrink: an entity that many commands have waited for needs no more memory than another one once it is idle.
+// An idle entity needs the same memory, however many commands have waited for it before.
 func TestIdleEntityIsSmall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -95,8 +95,7 @@ var trap = behavior.EventSourced[int, int, *balance, int]{
 	},
 }
 
-// Guards the recover in sourced.Decide and Decision.Broken: a panic is its command's affair alone, and the state that it
-// may have left half changed is thrown away.
+// A panic fails its own command alone. The state, which may have been changed in part, is discarded.
 func TestPanicIsContained(t *testing.T) {
 	t.Parallel()
 	eachWay(t, map[int]string{inDecide: "Decide", inEvolve: "Evolve", inReply: "Reply", inTags: "Tags", inEncode: "Encode", inMetadata: "Metadata"},
@@ -212,8 +211,7 @@ func TestPanicOfADurableStateIsContained(t *testing.T) {
 		})
 }
 
-// Guards the guards in sourced.load and durable.Load, and entity.goOn: what ends on a stored event, a restored snapshot or a state fails the
-// commands that wait, and the next try is free to succeed.
+// A panic on a stored event, a restored snapshot or a state fails the commands that wait. The next command loads the entity again.
 func TestPanicInRecovery(t *testing.T) {
 	t.Parallel()
 	for _, way := range ways {

@@ -48,7 +48,7 @@ func mustAskID(t *testing.T, rt asks, id string, amount, want int) {
 	}
 }
 
-// Guards the evict in Runtime.activate: the entity that has been idle longest is dropped for another.
+// The entity that has been idle longest is dropped for another.
 func TestMemoryIsBounded(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Guards Runtime.queue: while all entities in memory are busy, commands to others wait, and no longer than their contexts.
+// While all entities in memory are busy, commands to others wait until their contexts end.
 func TestCommandsWaitForMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCommandsWaitForMemory(t *testing.T) {
 	})
 }
 
-// Guards Options.faults, host.Identify and the wiring of New and NewState.
+// Invalid options, behaviors and ids are refused.
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHooked()

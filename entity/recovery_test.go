@@ -65,7 +65,7 @@ func (s *truncating) Recover(ctx context.Context, id annals.PersistenceID, snaps
 	return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrTruncated}
 }
 
-// Guards the loop and the reset in sourced.Load: what deletes of another owner cut short is read again, from nothing.
+// When a delete of another owner interrupts a recovery, the entity is read again from the beginning.
 func TestTruncatedRecoveryStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestTruncatedRecoveryStartsAgain(t *testing.T) {
 	})
 }
 
-// Guards entity.load: a recovery that fails does so for the commands that wait, not for ever.
+// A recovery that fails fails the commands that wait. The next command starts another recovery.
 func TestFailedRecoveryIsTriedAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()

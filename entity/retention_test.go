@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Guards readable before Save: what cannot be decoded is no snapshot, and deletes nothing.
+// A snapshot that cannot be decoded is not saved, and no events are deleted for it.
 func TestUnreadableSnapshotIsNotSaved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestUnreadableSnapshotIsNotSaved(t *testing.T) {
 	})
 }
 
-// Guards the read in deleteEvents: events stay when the store does not give back the snapshot that covers them.
+// Events stay when the snapshot that covers them cannot be read back from the store.
 func TestDamagedSnapshotDeletesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

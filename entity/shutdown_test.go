@@ -15,8 +15,7 @@ import (
 
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
 
-// Guards Runtime.checkDrained: what was accepted is answered, what comes later refused, and no goroutine is left, which
-// the bubble demands.
+// Shutdown answers the commands that were accepted and refuses later ones. No goroutine is left: the synctest bubble checks that.
 func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {

@@ -51,8 +51,7 @@ func latest(t *testing.T, s annals.Store) (annals.SeqNr, int) {
 	return snap.SeqNr, state.Sum
 }
 
-// Guards Write.Snapshot being saved in entity.settle, and encoded in Seal: a snapshot is what an acknowledged write ends
-// at, however far the entity has got meanwhile.
+// A snapshot has the state after an acknowledged write, however far the entity has got since.
 func TestSnapshotIsOfAnAcknowledgedWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +103,7 @@ func TestNoSnapshotOfAFailedWrite(t *testing.T) {
 	}
 }
 
-// Guards entity.save: a snapshot that cannot be saved, or made, is reported and fails no command.
+// A snapshot that cannot be encoded or saved is reported, and fails no command.
 func TestFailedSnapshotFailsNoCommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +130,7 @@ func TestFailedSnapshotFailsNoCommand(t *testing.T) {
 	})
 }
 
-// Guards e.saving: saving goes on beside the commands, one snapshot at a time.
+// Snapshots are saved one at a time, while commands go on.
 func TestSlowSnapshotBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestSlowSnapshotBlocksNothing(t *testing.T) {
 	})
 }
 
-// Guards host.SaveSnapshot: what is kept, and that events go only up to the oldest snapshot kept, after the save.
+// The newest snapshots are kept. Events are deleted after the save, up to the oldest snapshot that is kept.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -215,7 +214,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Guards the FirstSnapshot of sourced.Seal and sourced.fits: tables whose first commit must carry a snapshot get one.
+// On stores that require a snapshot with the first commit, the first commit has one.
 func TestFirstCommitCarriesASnapshotWhereItMust(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

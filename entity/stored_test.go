@@ -67,7 +67,7 @@ func eachTimed(t *testing.T, test func(t *testing.T, start func(s annals.Store, 
 	})
 }
 
-// Guards entity.unfinished: no command is decided on a state that is to learn yet when it was stored.
+// While a write is in flight whose time becomes part of the state, no command is decided.
 func TestStateThatKnowsItsTimeWaitsForIt(t *testing.T) {
 	eachTimed(t, func(t *testing.T, start func(annals.Store, entity.Options, func()) (asks, error)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestStateThatKnowsItsTimeWaitsForIt(t *testing.T) {
 	})
 }
 
-// Guards the error of Decision.Finish: what panics then is stored already, and the state is read again.
+// After a panic in EvolveStored the events are stored already, so the state is read again.
 func TestPanicAfterTheWrite(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestPanicAfterTheWrite(t *testing.T) {
 	}
 }
 
-// Guards storedAt: when another owner has deleted the events of a commit whose answer was lost, the receipt has a later time. Without
-// Times no time is needed.
+// When another owner has deleted the events of a commit whose answer was lost, the store no longer knows their time, so the outcome is
+// unknown. On a store that keeps no times the command succeeds.
 func TestTimeOfDeletedEventsIsNotKnown(t *testing.T) {
 	t.Parallel()
 	rt := deletesAndLosesTheFirst(t, true)
@@ -151,7 +151,7 @@ func deletesAndLosesTheFirst(t *testing.T, hasTimes bool) *entity.Runtime[int, t
 	return rt
 }
 
-// Guards Wiring.NeedsReceipts and the checks of Evolve and EvolveStored.
+// Invalid combinations of Evolve, EvolveStored and Metadata are refused.
 func TestFaultsOfEvolveStored(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
@@ -174,7 +174,7 @@ func TestFaultsOfEvolveStored(t *testing.T) {
 	}
 }
 
-// Guards Config.metadata: what Info could not decode after a recovery is refused before it is written.
+// Metadata that Info could not decode after a recovery is refused before it is written.
 func TestMetadataThatIsNotReadBackIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
@@ -277,7 +277,7 @@ func deposit(t *testing.T, s annals.Store, b behavior.EventSourced[int, int, int
 	}
 }
 
-// Guards the second look in notRebuilt: another owner replaced the snapshot and deleted the events while the entity was rebuilt.
+// While the entity is rebuilt from its events, another owner replaces the snapshot and deletes the events. The snapshot is read again.
 func TestRebuildIsOvertaken(t *testing.T) {
 	t.Parallel()
 	s := &overtakenReplay{hooked: newHooked()}
@@ -293,7 +293,7 @@ func TestRebuildIsOvertaken(t *testing.T) {
 	}
 }
 
-// Guards restoreOlder: of the snapshots that are kept an older one, which can be decoded, takes the place of the events that are deleted.
+// When the newest snapshot cannot be decoded and the events are deleted, an older snapshot is used.
 func TestRebuildFromAnOlderSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
@@ -311,8 +311,7 @@ func TestRebuildFromAnOlderSnapshot(t *testing.T) {
 	mustAsk(t, rt, 1, 7)
 }
 
-// Guards the contain in restore: a snapshot whose decoding panics is a snapshot that cannot be decoded. The Observer is told of all events
-// that were read.
+// A snapshot whose decoding panics counts as one that cannot be decoded. The Observer gets the number of all events that were read.
 func TestRebuildWhenDecodingPanics(t *testing.T) {
 	t.Parallel()
 	for _, way := range ways {

@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// A command within a transaction of the runtime's own store could wait for that transaction, which waits for the answer: it is
-// refused at once. Within one of another store it is not.
+// A command within a transaction of the runtime's own store is refused at once: it could wait for the transaction, which waits for the
+// answer. Within a transaction of another store it is executed.
 func TestAskWithinATransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func mustView(t *testing.T, rt *entity.Runtime[int, int, int], state int, number
 	}
 }
 
-// A View is confirmed like an answer that wrote nothing, and sees what other runtimes wrote.
+// A View is confirmed by the store like an answer without a write, and sees what other runtimes wrote.
 func TestViewSeesWhatOthersWrote(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()
@@ -60,8 +60,8 @@ func TestViewSeesWhatOthersWrote(t *testing.T) {
 	})
 }
 
-// Views that wait for one write take no look at the store, and each sees a state whose number no other state has: those of a durable
-// state that is written once for several commands see what the last of these left.
+// Views that wait for one write need no read of the store. Each sees a state whose number no other state has: where a durable state is
+// written once for several commands, the Views see the state after the last command.
 func TestViewsInABatch(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func (s *hooked) stored(t *testing.T, id annals.PersistenceID) (n annals.SeqNr, 
 	return n, n > 0
 }
 
-// The write that a View waits for meets a conflict: the entity is loaded again, and fn sees the new state.
+// When the write that a View waits for meets a conflict, the entity is loaded again, and fn gets the new state.
 func TestViewIsRepeatedAfterAConflict(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestViewFails(t *testing.T) {
 	}
 }
 
-// A View whose context ends returns, and its function is not called any more.
+// When the context of a View ends, View returns, and fn is not called any more.
 func TestViewEndsWithItsContext(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestViewEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The numbers of Do and View, on durable states too, belong to one state each: what was seen under a number is what DoAt finds under it.
+// A number that Do or View returns belongs to one state, also of durable states: DoAt with this number finds that state.
 func TestNumbersTellStatesApart(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestDoAt(t *testing.T) {
 	})
 }
 
-// A View that waits for a write whose outcome is part of the state sees the state with it.
+// A View that waits for a write whose time or number becomes part of the state sees the state with it.
 func TestViewSeesStoredInfo(t *testing.T) {
 	t.Parallel()
 	type state struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// Guards the yield in entity.work: the goroutine that has answered a command runs the next one of the same caller. It is not parallel to
-// other tests, because it needs a single processor: others could take the goroutine before the caller runs.
+// The goroutine that has answered a command runs the next one of the same caller. The test does not run in parallel with others, because it
+// needs a single processor: other tests could take the goroutine before the caller runs.
 func TestOneCallerKeepsOneGoroutine(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	b, goroutines := account, map[string]bool{}

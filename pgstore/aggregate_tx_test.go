@@ -25,7 +25,7 @@ func openShop(t *testing.T, pens int) *pgstore.Store {
 	return s
 }
 
-// wantShop demands how many pens are left, how many rows the outbox has, and the events of the orders o-1, o-2, ….
+// wantShop checks how many pens are left, how many rows the outbox has, and the events of the orders o-1, o-2, ….
 func wantShop(t *testing.T, s *pgstore.Store, pens, rows int, orders ...int) {
 	t.Helper()
 	if n := count(t, urls.of(s), `SELECT pieces FROM stock`); n != pens {
@@ -42,7 +42,7 @@ func wantShop(t *testing.T, s *pgstore.Store, pens, rows int, orders ...int) {
 	}
 }
 
-// What an aggregate writes is undone with the program's own rows, whichever of them fails.
+// When an aggregate's write or the program's own statement fails, the writes of both are undone.
 func TestAggregateInTx(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, 2)
@@ -89,8 +89,8 @@ func TestAggregateInTx(t *testing.T) {
 	wantShop(t, s, 1, 1, 1, 0)
 }
 
-// Another process places the order between the read and the write of Do. The write is refused within the transaction, which goes on:
-// Do reads what the other process has committed and decides again. DoAt does not, and returns the conflict.
+// Another process places the order between the read and the write of Do. The write is a conflict, and the transaction goes on: Do reads
+// what the other process has committed and decides again. DoAt returns the conflict.
 func TestAggregateConflictInTx(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, 2)
@@ -126,7 +126,7 @@ func TestAggregateConflictInTx(t *testing.T) {
 	wantShop(t, s, 0, 1, 1, 1)
 }
 
-// Hosts on the outer store cannot write with the function's context. They can read with it.
+// With the context of the function, hosts on the outer store can read, but not write.
 func TestOuterHostsInTx(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, 1)
@@ -152,8 +152,8 @@ func TestOuterHostsInTx(t *testing.T) {
 	wantShop(t, s, 1, 0, 0)
 }
 
-// The snapshot of a command is part of the transaction: it is saved before the command is answered, so that it does not meet the
-// function's next statement on the same connection, and it is undone with the rest.
+// The snapshot of a command is part of the transaction. It is saved before the command is answered, because the function's next statement
+// uses the same connection. It is undone with the transaction.
 func TestAggregateSnapshotInTx(t *testing.T) {
 	t.Parallel()
 	s, snapshotted := openShop(t, 2), orderBehavior

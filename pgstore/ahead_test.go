@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// The JVM's cleanup can remove all events with their numbers and leave the snapshot. Its entities continue after the snapshot. So do
-// ours, whichever statement writes the commit.
+// The plugin's cleanup can remove all events with their numbers and leave the snapshot. The entity continues with the number after the
+// snapshot, whichever statement writes the commit.
 func TestSnapshotAheadOfTheJournal(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -93,7 +93,7 @@ func recovered(t *testing.T, s annals.Store, id annals.PersistenceID) annals.Seq
 	return last
 }
 
-// The plugin leaves a marker with the number 0 where it was asked to delete an entity that it did not know.
+// When the plugin deletes an entity without events, it leaves a marker with the number 0.
 func TestFirstEventAfterAMarkerAtZero(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, goldenDatabase(t, "cleanup"), goldenOptions("cleanup"))

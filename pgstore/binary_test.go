@@ -34,7 +34,7 @@ func collected[T any](seq iter.Seq2[T, error]) (values []T, err error) {
 	return values, nil
 }
 
-// A pool that avoids prepared statements, as poolers in between may ask for, writes and reads the same as any other.
+// A pool can be set to use no prepared statements, as some poolers need. It writes and reads the same as any other pool.
 func TestModesOfTheDriver(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -75,8 +75,8 @@ func inMode(t *testing.T, at, mode string) string {
 	return u.String()
 }
 
-// The plugin's times end where Go's do not; what is no time, no list of tags or no 32-bit number is ErrCorrupt with the entity's id,
-// not another value, and not worth another try. So it is in every call that reads rows, in both formats.
+// PostgreSQL's times have a greater range than Go's. A value that is no time, no list of tags or no 32-bit number is ErrCorrupt with the
+// entity's id, never another value, and is not tried again. This holds for every call that reads rows, in both formats.
 func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -140,7 +140,7 @@ func TestUnreadableRows(t *testing.T) {
 	}
 }
 
-// A table that changes under prepared statements is no failure of the writes that come after.
+// After a change of a table, writes by statements that were prepared before it succeed.
 func TestAppendsAfterSchemaChanges(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)

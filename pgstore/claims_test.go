@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// claims says of every claim in testdata/akka-r2dbc-defects.json, which were tried out on the plugin, what becomes of it here.
+// claims has the result here for each claim in testdata/akka-r2dbc-defects.json. The claims were tried with the plugin.
 var claims = map[string]struct {
 	test  string // shows the opposite, or the same where the plugin is right
 	about string // why the outcome is the same, or where else it is decided; "" for a defect with the opposite outcome
@@ -110,7 +110,7 @@ func TestForgettingCallsNoHandler(t *testing.T) {
 	}
 }
 
-// A deleted state's revisions go on, so a follower that has seen the last one sees the next.
+// The revisions of a deleted state continue, so a follower that has seen the last one sees the next.
 func TestRevisionsContinueAfterDelete(t *testing.T) {
 	t.Parallel()
 	s, _ := pluginStore(t, onCart)
@@ -159,7 +159,7 @@ func TestTimesRiseByTheMicrosecond(t *testing.T) {
 	}
 }
 
-// An event that becomes visible with an earlier time than one already read is found, with its payload, by a query from before its time.
+// An event can become visible after a later event was read. A query from before its time returns it, with its payload.
 func TestLateEventIsFoundByLookingBack(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgstore.Options{})

@@ -118,8 +118,8 @@ func config(o pgstore.Options) storetest.Config {
 	}
 }
 
-// pekkoTables are as pekko-persistence-r2dbc and pekko-projection-r2dbc create them: the wide key of durable_state, no
-// times or tags in snapshots, no columns of ours.
+// pekkoTables are as pekko-persistence-r2dbc and pekko-projection-r2dbc create them: durable_state has the key of two columns, snapshots
+// have no times or tags, and no table has additional columns.
 const pekkoTables = `
 CREATE TABLE event_journal (slice INT NOT NULL, entity_type VARCHAR(255) NOT NULL, persistence_id VARCHAR(255) NOT NULL, seq_nr BIGINT NOT NULL,
 	db_timestamp TIMESTAMP WITH TIME ZONE NOT NULL, event_ser_id INTEGER NOT NULL, event_ser_manifest VARCHAR(255) NOT NULL, event_payload BYTEA NOT NULL,

@@ -263,7 +263,7 @@ func TestDeletesLeaveMarkers(t *testing.T) {
 	}
 }
 
-// journalRows are the numbers of an entity's rows, those of deleted ones with an m.
+// journalRows returns the numbers of an entity's rows; those of deleted rows have an m.
 func journalRows(t *testing.T, url string, id annals.PersistenceID) (rows string) {
 	t.Helper()
 	query(t, url, `SELECT coalesce(string_agg(seq_nr || CASE WHEN deleted THEN 'm' ELSE '' END, ' ' ORDER BY seq_nr), '')

@@ -19,8 +19,7 @@ func progress(from, to int, epoch int64) annals.Progress {
 	return annals.Progress{Projection: "p", Slices: annals.SliceRange{From: from, To: to}, Epoch: epoch}
 }
 
-// Two workers on different slices, each within a transaction of its own that stays open: they save, then bring a new epoch. Neither
-// waits for the other.
+// Two workers on different slices save and begin a new epoch, each within a transaction that stays open. Neither waits for the other.
 func TestWorkersOnOtherSlicesDoNotWait(t *testing.T) {
 	t.Parallel()
 	const workers = 3 // of which two share a half of the tree, at a bound that is no power of two
@@ -78,8 +77,7 @@ func TestWorkersOnOtherSlicesDoNotWait(t *testing.T) {
 	}
 }
 
-// A new lease's first save waits for a save of the lease before it, also where the slices are others: when it has returned, none of
-// those is on its way.
+// The first save of a new epoch waits for saves of older epochs that overlap its slices. After it has returned, no older save is under way.
 func TestNewEpochWaitsForTheOld(t *testing.T) {
 	t.Parallel()
 	for _, old := range [][2]int{{0, 1024}, {100, 200}, {0, 512}} {
@@ -130,7 +128,7 @@ func TestNewEpochWaitsForTheOld(t *testing.T) {
 	}
 }
 
-// awaitLock returns when a session on the tables of url waits for any lock.
+// awaitLock waits until a session on the tables of url waits for a lock.
 func awaitLock(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -14,7 +14,7 @@ func FromURL(u *url.URL) (Options, error) {
 	return o, err
 }
 
-// AwaitAnswered is what an append says whose context has ended when its commit has been answered.
+// AwaitAnswered returns the number of an append whose commit was answered and whose context has ended.
 func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	m := &commit{events: make([]annals.NewEvent, 1), done: make(chan outcome, 1)}
 	m.done <- m.won(time.Now())

@@ -15,11 +15,11 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// crashes is how often a server is stopped under load, and how many thousands of writes are made by processes that are killed: make
-// soak asks for more.
+// crashes is how often a server is stopped under load, and how many thousand writes are made by processes that are killed. make soak sets
+// it higher.
 var crashes = flag.Int("crashes", 1, "immediate stops of a PostgreSQL server under load, and thousands of writes of killed processes")
 
-// load is writers that append events and put states, each to an entity of its own, and try again what may be tried again.
+// load is writers that append events and put states, each to an entity of its own. They repeat a write whenever its error allows that.
 type load struct {
 	*testing.T
 	s    *pgstore.Store
@@ -109,7 +109,7 @@ func (l *load) await(n int) {
 	}
 }
 
-// read reads until it may not be tried again: a connection of the caller's pool may be one to the server that was stopped.
+// read repeats a read until its error does not allow that. A connection of the caller's pool may be one to the server that was stopped.
 func (l *load) read(read func() error) (err error) {
 	for try := range 20 {
 		if err = read(); !annals.SafeToRetry(err) || backoff.Wait(l.Context(), try) != nil {
@@ -124,7 +124,8 @@ func (l *load) end() {
 	l.wg.Wait()
 }
 
-// check ends the load and holds what is stored to what was acknowledged. A write under way at the end may be there beyond.
+// check ends the load and compares what is stored with what was acknowledged. A write that was under way at the end may be stored in
+// addition.
 func (l *load) check() {
 	l.Helper()
 	l.end()
@@ -171,9 +172,9 @@ func startServer(t *testing.T, settings ...string) *postgres.Server {
 	return server
 }
 
-// A server that does not flush by default is stopped at once under load, again and again. The store loses nothing that it
-// acknowledged, takes no write for a conflict, and goes on when the server is back. Where the server never flushes no store opens,
-// unless the program accepts that.
+// A server with synchronous_commit=off as its default is stopped immediately under load, several times. The store loses no acknowledged
+// write, takes no write for a conflict, and goes on when the server is back. On a server with fsync=off no store opens, unless the program
+// accepts that.
 func TestImmediateStops(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "synchronous_commit=off", "wal_writer_delay=10s")
@@ -201,8 +202,8 @@ func TestImmediateStops(t *testing.T) {
 	openAt(t, server.URL, pgstore.Options{NonDurable: true})
 }
 
-// The primary is stopped at once under load and its synchronous standby is promoted. The store finds it by itself, nothing
-// acknowledged is missing there, and no write is taken for a conflict.
+// The primary is stopped immediately under load and its synchronous standby is promoted. The store connects to it by itself. No
+// acknowledged write is missing there, and no write is taken for a conflict.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
 	for range (*crashes + 1) / 2 {

@@ -88,8 +88,8 @@ func writeUntilKilled(ctx context.Context, url string) error {
 	return <-errs
 }
 
-// Processes are killed in the middle of writes with a change handler, while another writes the same states. What the
-// handler counted is the sum of the revisions, to the last one.
+// Processes are killed during writes with a change handler, while another process writes the same states. The handler's counts add up to
+// the sum of the last revisions.
 func TestHandlerExactlyOnceUnderKill(t *testing.T) {
 	t.Parallel()
 	changes := *crashes * 1000
@@ -131,7 +131,7 @@ func TestHandlerExactlyOnceUnderKill(t *testing.T) {
 	}
 }
 
-// The answer to a COMMIT gets lost: the store finds out that it was done, and the handler's work counts once.
+// The answer to a COMMIT gets lost. The store finds out that the write was stored, and the handler's work counts once.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
@@ -159,7 +159,7 @@ func TestLostCommit(t *testing.T) {
 	wantKind(t, put(t, blind, "C|1", 4, text("x")), annals.ErrUnknown)
 }
 
-// The network swallows an answer and says nothing: the store does not wait for ever, and finds out what happened.
+// The network loses an answer and keeps the connection open. The store does not wait without end, and finds out what happened.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
@@ -179,7 +179,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// The answers to group statements get lost, over and over, while many write: every commit lands once.
+// The answers to group statements get lost repeatedly while many write. Every commit is stored once.
 func TestLostGroups(t *testing.T) {
 	t.Parallel()
 	const writers, each = 24, 12
@@ -220,7 +220,7 @@ func TestLostGroups(t *testing.T) {
 	}
 }
 
-// A server that goes away and comes back: what fails says so in its kind, and nothing is stored twice.
+// A server breaks all connections and comes back. Each failed call returns an error of the right kind, and nothing is stored twice.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// An open transaction holds Through back, and its event is handed over when it commits, also to a worker that began anew.
+// An open transaction holds Through back. Its event is delivered when it commits, also to a worker that started anew.
 func TestFollowBesideAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
@@ -61,7 +61,7 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 	}
 }
 
-// Beside writers with short and long transactions, workers that begin anew get every event once, in order.
+// While others write in short and long transactions, workers that start anew get every event once, in order.
 func TestFollowTransactions(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true})

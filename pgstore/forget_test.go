@@ -99,7 +99,7 @@ func TestForgetBesideANewState(t *testing.T) {
 	}
 }
 
-// holdAppend sends c and returns when the server waits with it; release lets it go on.
+// holdAppend sends c and returns when the server waits during the statement. release lets the statement go on.
 func holdAppend(t *testing.T, url string, s annals.Store, c annals.Commit) (release func(), written <-chan error) {
 	t.Helper()
 	c.WriteID = annals.NewWriteID()

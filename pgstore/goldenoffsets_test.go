@@ -40,9 +40,9 @@ func offsetRows(t *testing.T, url string) []offsetRow {
 	return all
 }
 
-// What the plugin's projections handled, saved again in the order in which they did: of each entity's history, which the plugin keeps
-// for a while, the store keeps the newest row, and that is the plugin's. The golden tables for offsets that are single
-// values, and for paused projections, are none of annals': they are not written.
+// What the plugin's projections handled is saved again in the same order. The plugin keeps several rows of an entity for a while; the store
+// keeps the newest, which is equal to the plugin's newest. The golden tables for offsets that are single values, and for paused
+// projections, are not used by annals and not written.
 func TestSavesTheOffsetsThatThePluginSaved(t *testing.T) {
 	t.Parallel()
 	url := goldenDatabase(t, "projection-offsets")

@@ -31,9 +31,9 @@ type continued struct {
 
 func (c continued) handled() []string { return slices.Concat(append(c.HandledGroups, c.Handled)...) }
 
-// A Runner goes on where each projection of the plugin ended: it handles the events, or the durable states, that the plugin handled next, those of
-// an entity in the same order. Afterwards the plugin's table has a row for the newest of each entity, from which the plugin would go on: with
-// the key of a range, the slice, the number and the time.
+// A Runner continues where each projection of the plugin ended: it handles the events, or the durable states, that the plugin handled next,
+// those of one entity in the same order. Afterwards the plugin's table has a row for the newest event of each entity, with the key of a
+// range, the slice, the number and the time, so that the plugin could continue from it.
 func TestRunnerGoesOnFromThePluginsProjections(t *testing.T) {
 	t.Parallel()
 	const folder = "projection-offsets"

@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// A number may be missing where the plugin left it unused, and nowhere else: not between writes of two, not within one write.
+// A number may be missing where the plugin left it unused: between two writes of one writer. Elsewhere a missing number is an error.
 func TestHoles(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)

@@ -135,7 +135,7 @@ func TestHorizonDoesNotWaitForLongReads(t *testing.T) {
 	h.wantAge(time.Second, "after the read")
 }
 
-// The server keeps what a transaction has seen of the sessions. A session that has begun to write since must count all the same.
+// Within a transaction the server shows the sessions as they were at first. A session that has begun to write since then must count too.
 func TestHorizonWithinTransaction(t *testing.T) {
 	t.Parallel()
 	h := newHorizons(t, pgstore.Options{})
@@ -240,8 +240,8 @@ func TestHorizonOnAStandby(t *testing.T) {
 	h.wantAge(lateness, "on the standby")
 }
 
-// A session takes the time of its transaction before it reports that time. Horizon leaves time for that. Many writers show how much is
-// needed: no event may be missing that is older than a fraction of that time.
+// A session takes the time of its transaction before it reports that time, and Horizon leaves time for the report. Many writers measure how
+// much is needed: no event may be missing that is older than a fraction of that time.
 func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
 	t.Parallel()
 	const writers, rounds = 12, 150

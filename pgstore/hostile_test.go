@@ -17,7 +17,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// mark is in texts and payloads, of which an error must not contain anything.
+// mark is part of all texts and payloads. An error must not contain it.
 const mark = "§"
 
 // The types of the columns that statements return.
@@ -38,9 +38,9 @@ var (
 	idTypes       = []uint32{pgtype.VarcharOID}
 )
 
-// FuzzHostileRows makes every call that reads rows, and has the server answer with rows of any values that the columns of its tables can
-// hold, in the binary and in the text format. A call returns what could have been written, but for tags, which may be empty texts where
-// the JVM wrote them, or an error that says what is wrong, without the values.
+// FuzzHostileRows makes every call that reads rows. The server answers with rows of any values that the columns can hold, in the binary and
+// in the text format. A call returns values that could have been written, or an error that says what is wrong, without the values. Tags may
+// be empty texts, because the JVM writes such.
 func FuzzHostileRows(f *testing.F) {
 	for i := range 2 * 2 * len(recoverTypes) * 8 { // one or two rows of good values, but for one value of the last row
 		format, rows, column, what := i%2, 1+i/2%2, i/4%len(recoverTypes), i/4/len(recoverTypes)

@@ -22,8 +22,7 @@ func imported(times ...time.Time) (events []annals.NewEvent) {
 	return events
 }
 
-// A commit whose events have times of their own, which may go up or down, or be the store's, is recognised when it is repeated: also
-// after it was deleted.
+// A commit whose events have times of their own, in any order, is recognised when it is repeated, also after it was deleted.
 func TestRepeatedImport(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgstore.Options{})
@@ -141,7 +140,7 @@ func TestImportsInGroups(t *testing.T) {
 	}
 }
 
-// A state goes on at the revision that it had elsewhere, in tables of either key; of many importers one wins.
+// A state continues at the revision that it had elsewhere, in tables with either key. When several import it, one succeeds.
 func TestSkippedStates(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{
@@ -176,8 +175,8 @@ func TestSkippedStates(t *testing.T) {
 	}
 }
 
-// The metadata of a state is kept where its table has the columns, those of a tombstone too; tables of the plugins, and tables that
-// miss one of the columns, drop it.
+// The metadata of a state or tombstone is kept in tables that have the columns for it. In other tables, such as those of the plugins, it is
+// dropped.
 func TestStateMetadata(t *testing.T) {
 	t.Parallel()
 	meta := annals.Payload{SerializerID: 7, Manifest: "m", Data: []byte{0, 1}}

@@ -40,7 +40,7 @@ func asRole(t *testing.T, at string) (role, as string) {
 	return role, u.String()
 }
 
-// What the operator has to mend is no reason to try again: Open says it, or the first call that meets it.
+// An error that only an operator can correct is ErrInvalid, from Open or from the first call that meets it, and is not tried again.
 func TestWhatTheOperatorHasToMend(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// A projection of a plugin has handled events after the last save of the store, or before the first one. Its rows and its window then give the
-// position, also where the plugin has removed old rows.
+// A projection of a plugin has handled events after the last save of the store, or before the first one. The position then follows from the
+// plugin's rows and its time window, also where the plugin has removed old rows.
 func TestGoesOnFromThePlugin(t *testing.T) {
 	t.Parallel()
 	const window = 130 * time.Second

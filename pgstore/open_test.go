@@ -72,7 +72,7 @@ func TestOpenWithoutServer(t *testing.T) {
 	wantKind(t, err, annals.ErrInvalid)
 }
 
-// Names are taken as they are written, whatever is in them, also in the index, the notifications and the error texts.
+// Names of tables may have any characters. They are quoted in statements, in names of indexes and notifications, and in errors.
 func TestNamesAreQuoted(t *testing.T) {
 	t.Parallel()
 	u := postgres.Database(t)
@@ -99,7 +99,7 @@ func TestNamesAreQuoted(t *testing.T) {
 	wantKind(t, put(t, s, "T|2", 0, annals.Payload{SerializerID: 31, Data: []byte(`{"a": "\u0000"}`)}), annals.ErrInvalid) // JSON, but not to PostgreSQL
 }
 
-// Without the tables of projections a store works, and says what it lacks.
+// Without the tables of projections a store opens. Its Capabilities and errors say what it lacks.
 func TestWithoutProjectionTables(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -120,7 +120,7 @@ func TestWithoutProjectionTables(t *testing.T) {
 	wantKind(t, s.Offsets().Save(t.Context(), p), annals.ErrUnsupported)
 }
 
-// Many replays at once on a pool of one connection: the body of each writes and replays on the same store.
+// Many replays run at once on a pool of one connection. The body of each writes to the same store and replays from it.
 func TestReplayHoldsNoConnection(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t) + "&pool_max_conns=1"
@@ -182,7 +182,7 @@ func TestReplayOfLargeEvents(t *testing.T) {
 	}
 }
 
-// A watch of one store hears of the writes of another: events, states, and transactions when they are committed.
+// A watch of one store is signalled after writes of another store: of events, of states, and of transactions when they commit.
 func TestWatchAcrossStores(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -208,7 +208,7 @@ func TestWatchAcrossStores(t *testing.T) {
 	}
 }
 
-// A runner writes that it is alive every few seconds: this wakes no follower.
+// A runner writes a state every few seconds to show that it is alive. This wakes no follower.
 func TestStatesOfRunnersAreNotSignalled(t *testing.T) {
 	t.Parallel()
 	// Stores of one database hear each other.

@@ -55,7 +55,7 @@ func (p *plan) largestSort() (most float64) {
 	return most
 }
 
-// A query over a type does not sort a long history, neither for its first page nor for later ones.
+// A query over a type does not sort a long history, for any of its pages.
 func TestPlansOfATypeQuery(t *testing.T) {
 	t.Parallel()
 	const events = 200_000

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// pooler stands between a store and its server as PgBouncer does: a client has one of the server's sessions to itself for a
-// transaction or, when it keeps sessions, until it leaves.
+// pooler is a pooler like PgBouncer between a store and its server. A client has a session of the server for one transaction or, when the
+// pooler keeps sessions, until the client disconnects.
 type pooler struct {
 	url    string // of the server, through the pooler
 	server string
@@ -147,8 +147,8 @@ func (p *pooler) serve(t *testing.T, c net.Conn) {
 	}
 }
 
-// transaction carries messages until the server is out of a transaction. In a client's batch only the last message is one that the
-// server answers with being ready. It returns false when one of them has left.
+// transaction passes messages on until the server's transaction has ended. The server is ready for another batch only after the last
+// message of a batch. transaction returns false when the client or the server has disconnected.
 func transaction(client *pgproto3.Backend, server *pgproto3.Frontend, m pgproto3.FrontendMessage) bool {
 	for {
 		server.Send(m)
@@ -169,7 +169,7 @@ func transaction(client *pgproto3.Backend, server *pgproto3.Frontend, m pgproto3
 	}
 }
 
-// answers carries what the server says until it is ready, and reports whether it is out of a transaction.
+// answers passes the server's messages on until the server is ready, and reports whether its transaction has ended.
 func answers(client *pgproto3.Backend, server *pgproto3.Frontend) (idle, ok bool) {
 	for {
 		m, err := server.Receive()

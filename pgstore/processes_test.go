@@ -21,7 +21,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// ownerURL is set in a test process that is an owner of entities: it does what its standard input orders.
+// ownerURL is set in a test process that owns entities and carries out the orders of its standard input.
 const ownerURL = "PGSTORE_TEST_OWNER"
 
 // order is one thing to do: an append, or many at once when IDs are given.
@@ -186,8 +186,8 @@ func (o *owner) do(what order) done {
 	return o.wait()
 }
 
-// Two processes append to the same entities in opposite orders, commits of one and of three events. Nothing is lost, doubled or
-// halved, and nothing deadlocks: groups insert in the order of the ids.
+// Two processes append to the same entities in opposite orders, commits of one and of three events. No commit is lost, stored twice or
+// stored in part, and there is no deadlock, because groups insert in the order of the ids.
 func TestTwoProcessesInOppositeOrders(t *testing.T) {
 	t.Parallel()
 	url := postgres.Database(t)
@@ -242,14 +242,14 @@ func TestTwoProcessesInOppositeOrders(t *testing.T) {
 	}
 }
 
-// deadlocks is how many the server resolved in the database of url.
+// deadlocks returns how many deadlocks the server has resolved in the database of url.
 func deadlocks(t *testing.T, url string) int {
 	t.Helper()
 	return count(t, url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// Another process's statement, that of one event or that of groups, is held up between its look at the last number and its insert. Meanwhile the
-// new owner writes, saves a snapshot and deletes everything: the number is not free, and neighbours are written.
+// The append of a process, of one event or of a group, waits between its read of the last number and its insert. Meanwhile another process
+// writes to other entities, and the new owner appends, saves a snapshot and deletes everything. The late append is a conflict.
 func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{1, 3} {
@@ -292,8 +292,8 @@ func TestProcessHeldUpWhileAnotherOwns(t *testing.T) {
 	}
 }
 
-// A process sends a write again after another has written on and deleted everything: it is recognised. What was never written
-// stays a conflict.
+// A process repeats an append after another process has appended more and deleted everything. The append is recognised. An append that was
+// never stored stays a conflict.
 func TestProcessRetriesAfterADelete(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

@@ -72,7 +72,7 @@ func (p *proxy) loseAnswerTo(match func(request []byte) bool) <-chan struct{} {
 	return p.lost
 }
 
-// silence makes both ends wait: from now on nothing is passed on, on no connection, and none is closed.
+// silence stops all traffic on all connections without closing them.
 func (p *proxy) silence() { close(p.mute) }
 
 // silent reports whether silence was called.
@@ -95,7 +95,7 @@ func (p *proxy) cut() {
 	p.conns = nil
 }
 
-// setDown has the server refuse connections, or take them again. It returns how many attempts there were while it was down.
+// setDown makes the proxy refuse connections, or accept them again. It returns the number of connection attempts while it was down.
 func (p *proxy) setDown(down bool) (attempts int) {
 	if down {
 		defer p.cut()
@@ -134,7 +134,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// requests carries what the client says, and starts what carries the answers.
+// requests passes the client's messages on, and starts the goroutine that passes the answers on.
 func (p *proxy) requests(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
@@ -213,7 +213,7 @@ func (p *proxy) answers(client, server net.Conn, cut <-chan struct{}) {
 	}
 }
 
-// throughFirstRow is the beginning of an answer up to its first DataRow, which is in it whole.
+// throughFirstRow is the beginning of an answer up to the end of its first DataRow, which must be complete.
 func throughFirstRow(answer []byte) []byte {
 	for at := 0; at+5 <= len(answer); {
 		end := at + 1 + int(binary.BigEndian.Uint32(answer[at+1:]))

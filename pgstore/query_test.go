@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// A history in bursts, with hours and months between them, and many rows of one time: pages look ahead by what the page before
-// saw, and miss nothing where that was wrong.
+// A history comes in bursts, with hours and months between them, and many rows of one time. The time bound of a page follows from the page
+// before; where it is wrong, no row is missed.
 func TestQueryOverBursts(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -50,8 +50,8 @@ func TestQueryOverBursts(t *testing.T) {
 	}
 }
 
-// The order of ids within a time and number is Go's, whatever the database's is: else a page that ends among them would
-// begin the next one elsewhere.
+// Ids of the same time and number are in Go's order, whatever the collation of the database. Otherwise a page that ends between such ids
+// would be continued at another place.
 func TestQueryOrderIsGos(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)

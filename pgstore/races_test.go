@@ -16,8 +16,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// Two stores, as two processes would, append to the same entities in opposite orders, commits of one and of three events.
-// Nothing deadlocks, nothing is lost, doubled or halved.
+// Two stores append to the same entities in opposite orders, commits of one and of three events. There is no deadlock, and no commit is
+// lost, stored twice or stored in part.
 func TestGroupsOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const entities, rounds = 24, 15
@@ -97,8 +97,8 @@ CREATE TRIGGER hold BEFORE INSERT ON event_journal FOR EACH ROW EXECUTE FUNCTION
 
 func holding(w annals.WriteID) string { return fmt.Sprintf(hold, w) }
 
-// A statement is held up after it has read the last number and before it inserts. Meanwhile another owner writes, saves a snapshot and
-// deletes everything: the number must not be free.
+// A statement waits after it has read the last number and before it inserts. Meanwhile another owner writes, saves a snapshot and deletes
+// everything. The number must not be used again.
 func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{1, 3} {
@@ -144,7 +144,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 	}
 }
 
-// One entity's writer waits for a lock; those of other entities, that came in the same moment, do not wait with it for long.
+// The writer of one entity waits for a lock. Writers of other entities that began at the same time do not wait for long.
 func TestNeighboursOfAHeldUpWriter(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// While the server is down callers hammer the store, and it watches. It tries to connect now and then, tells every caller the
-// cause, and works as soon as the server is back.
+// While the server is down, many callers use the store, and a watch is open. The store tries to connect from time to time, returns the
+// cause to every caller, and works as soon as the server is back.
 func TestServerIsDown(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))

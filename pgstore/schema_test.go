@@ -15,7 +15,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// Where all tables exist CreateTables creates nothing, and needs no right to: not in the first schema of the search_path either.
+// Where all tables exist, CreateTables creates nothing and needs no right to create, not even in the first schema of the search_path.
 func TestCreateTablesWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -40,7 +40,7 @@ func TestCreateTablesWithoutTheRight(t *testing.T) {
 	}
 }
 
-// Names of tables may be as long as PostgreSQL's: those of their indexes are cut between characters, and stay different.
+// Names of tables may have PostgreSQL's maximum length. The names of their indexes are then cut between characters, and stay different.
 func TestIndexesOfLongNames(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -84,7 +84,7 @@ func TestTagsIndexIsUsed(t *testing.T) {
 	}
 }
 
-// Tables that the plugin has cut into data partitions are refused by name, before anything is made beside them.
+// Open refuses data partitions of the plugin, names them, and creates no tables.
 func TestDataPartitionsAreRefused(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
@@ -154,8 +154,8 @@ func describe(t *testing.T, at string) (all string) {
 	return all
 }
 
-// Migrate adds to the tables of a plugin what they lack, once, however many processes run it, and says what; then the store claims
-// what the columns are for. CreateTables changes no table that exists.
+// Migrate adds what the tables of a plugin lack, once, however many processes run it, and returns what it added. Afterwards the store has
+// the Capabilities that the columns are for. CreateTables changes no table that exists.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)

@@ -34,7 +34,7 @@ func with(t *testing.T, u string, parameters ...string) string {
 	return parsed.String()
 }
 
-// noteSettings has each write say which synchronous_commit it is made with.
+// noteSettings records the synchronous_commit of each write.
 const noteSettings = `CREATE TABLE settings (value TEXT);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		INSERT INTO settings VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
@@ -43,7 +43,8 @@ const noteSettings = `CREATE TABLE settings (value TEXT);
 	CREATE TRIGGER note BEFORE INSERT ON snapshot FOR EACH ROW EXECUTE FUNCTION note();
 	CREATE TRIGGER note BEFORE INSERT ON akka_projection_timestamp_offset_store FOR EACH ROW EXECUTE FUNCTION note()`
 
-// What was acknowledged is flushed, whatever the sessions of the role do by default. Other levels are the operator's choice.
+// An acknowledged write has been flushed, also where sessions have synchronous_commit=off by default. Other levels are left as they are,
+// and with NonDurable all are.
 func TestAcknowledgedIsFlushed(t *testing.T) {
 	t.Parallel()
 	for inherited, raised := range map[string]string{"off": "on", "on": "on", "local": "local", "remote_write": "remote_write", "remote_apply": "remote_apply"} {
@@ -95,7 +96,7 @@ func TestUnloggedTables(t *testing.T) {
 	openAt(t, u, pgstore.Options{NonDurable: true})
 }
 
-// A session that the operator made read-only stays that: Open says so, and creates nothing.
+// A session that the operator made read-only stays read-only. Open returns an error that says so, and creates nothing.
 func TestOpenReadOnly(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -106,7 +107,8 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-// The operator makes a database read-only under a store, and writable again: reads go on, writes fail at once and say why.
+// The operator makes the database of an open store read-only, and later writable again. Reads go on; writes fail at once with an error that
+// says why.
 func TestBecomesReadOnly(t *testing.T) {
 	t.Parallel()
 	u := postgres.Database(t)
@@ -163,7 +165,7 @@ func TestReadOnlyConnectionIsLeft(t *testing.T) {
 	mustPut(t, s, "T|1", 0, text("x"))
 }
 
-// The hooks of the caller's pool, which may fetch a password, make all connections of the store, the listening one too.
+// The hooks of the caller's pool, which may fetch a password, are called for all connections of the store, also for the one that listens.
 func TestHooksOfThePool(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -204,7 +206,7 @@ func TestHooksOfThePool(t *testing.T) {
 	mustPut(t, here, "T|1", 0, text("x"))
 }
 
-// A password that cannot be fetched, or a hook that fails, leaves a write undone, and its error is told.
+// When a password cannot be fetched or a hook fails, nothing is written, and the error is returned.
 func TestFailingHook(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
@@ -243,7 +245,7 @@ func TestFailingHook(t *testing.T) {
 	}
 }
 
-// However many calls there are at once, a store opens no more connections than its documentation says.
+// However many calls there are at once, a store opens no more connections than documented.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ pool, most int }{{1, 1 + 2 + 1}, {2, 2 + 2 + 1}, {4, 4 + 4 + 1}, {9, 9 + 9 + 1}} {
@@ -274,7 +276,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// A pooler that gives each transaction another session of the server is noticed when the store opens; one that keeps them is fine.
+// Open refuses a pooler that gives each transaction another session of the server, and accepts one that keeps sessions.
 func TestPoolers(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)

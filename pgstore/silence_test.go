@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// silentAfter is how long nothing may wait for a network that has fallen silent, in tests that wait a fraction of it.
+// silentAfter is the most time that a call may wait for a network that transmits nothing, in tests that expect a fraction of it.
 const silentAfter = 20 * time.Second
 
 // ends fails the test when f does not return.
@@ -34,8 +34,8 @@ func ends(t *testing.T, what string, f func()) {
 	}
 }
 
-// The network falls silent: every kind of write ends by itself, without a deadline of its caller, and says that it may have been done
-// or that it was not.
+// The network stops transmitting. Every kind of write ends without a deadline of its caller. The error says whether the write may have been
+// stored.
 func TestWritesOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	var waits sync.WaitGroup
@@ -84,7 +84,7 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 	}
 }
 
-// The network falls silent in the middle of a transaction whose function then gives up.
+// The network stops transmitting during a transaction, whose function then returns an error.
 func TestRollbackOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
@@ -102,7 +102,7 @@ func TestRollbackOnASilentNetwork(t *testing.T) {
 	})
 }
 
-// A read waits for a silent network and has no deadline. Close ends, says so, and waits neither for connections in use nor for idle ones.
+// A read without a deadline waits for a silent network. Close returns an error that says so, and waits for no connection, in use or idle.
 func TestCloseOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
@@ -134,7 +134,7 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 	}
 }
 
-// The caller's context has ended when the outcome comes: the outcome is the answer.
+// The outcome of a write arrives when the caller's context has already ended. The call returns the outcome.
 func TestOutcomeBeforeTheContextsEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -73,7 +73,7 @@ func pluginEvents(t *testing.T, url, entityType string, buffer int, from bool) m
 	}
 }
 
-// Thousands of events of group commits, by two processes' stores: the plugins' queries see all of them, with a buffer far below a group.
+// Two stores write thousands of events in groups. The plugins' queries return all of them, with a buffer far smaller than a group.
 func TestPluginQueriesAfterGroups(t *testing.T) {
 	t.Parallel()
 	const entities, rounds, buffer = 200, 6, 50

@@ -47,7 +47,7 @@ func TestTxOfTheCaller(t *testing.T) {
 	wantKind(t, write(nil), annals.ErrConflict)
 }
 
-// A function that takes too long is over, also when it does not look at its context.
+// A transaction ends after its time-out, also when its function does not look at its context.
 func TestTxTimeout(t *testing.T) {
 	t.Parallel()
 	s, url := users(t, pgstore.Options{WriteTimeout: 200 * time.Millisecond}, nil, bindName)

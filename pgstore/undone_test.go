@@ -22,7 +22,7 @@ CREATE CONSTRAINT TRIGGER undo AFTER INSERT OR UPDATE ON %[1]s DEFERRABLE INITIA
 
 func undoingAlways(table string) string { return fmt.Sprintf(undoing, table, 0, 1<<40) }
 
-// A commit that the server undoes at its end is not acknowledged, whichever statement wrote it.
+// A commit that the server undoes at COMMIT is not acknowledged, whichever statement wrote it.
 func TestUndoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)
@@ -60,8 +60,8 @@ func TestUndoneAtTheEnd(t *testing.T) {
 	}
 }
 
-// The connection breaks after the row that says that the commit is written. Whether the server keeps it or undoes it, the commit is
-// acknowledged once it is stored, and stored once.
+// The connection breaks after the row of the answer. Whether the server keeps the commit or undoes it, the append is acknowledged only when
+// the commit is stored, and it is stored once.
 func TestCutAfterTheRow(t *testing.T) {
 	t.Parallel()
 	for _, undone := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestCutAfterTheRow(t *testing.T) {
 	}
 }
 
-// A unique index of the user's own refuses a commit: that is no conflict, since no other writer has used the number.
+// A unique index that the user added refuses a commit. That is no conflict, because no other writer has used the number.
 func TestOwnUniqueIndexIsNoConflict(t *testing.T) {
 	t.Parallel()
 	url := postgres.Schema(t)

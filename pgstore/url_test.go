@@ -36,7 +36,7 @@ func TestOpenURL(t *testing.T) {
 	}
 }
 
-// What is wrong with a URL is told without a connection, all at once, and without what may be a secret.
+// All faults of a URL are reported at once, without a connection, and without values that may be secret.
 func TestOpenURLRefuses(t *testing.T) {
 	t.Parallel()
 	openers := annals.Openers{"postgres": pgstore.Options{}.OpenURL}
@@ -75,7 +75,7 @@ func TestOpenURLRefuses(t *testing.T) {
 	}
 }
 
-// FuzzURL reads any URL: what is wrong with it is told without the password.
+// FuzzURL parses any URL. An error never shows the password.
 func FuzzURL(f *testing.F) {
 	const password = "s3cret"
 	f.Add("host", "/db", "schema=a&create=true&write_timeout=1s&max_events=7&pool_max_conns=3")

@@ -18,7 +18,7 @@ CREATE INDEX event_journal_slice_idx ON event_journal (slice ASC, entity_type AS
 CREATE INDEX durable_state_slice_idx ON durable_state (slice ASC, entity_type ASC, db_timestamp ASC, revision ASC, persistence_id);
 CREATE FUNCTION version() RETURNS text LANGUAGE sql AS $$ SELECT 'PostgreSQL 11.2-YB-2.20.1.0-b0 on x86_64-pc-linux-gnu' $$`
 
-// On a server that says it is a YugabyteDB no statement filters by a list of slices, which it reads one by one.
+// YugabyteDB reads a list of slices one by one. On such a server no statement has a list of slices.
 func TestStatementsForYugabyte(t *testing.T) {
 	t.Parallel()
 	at := postgres.Schema(t)
