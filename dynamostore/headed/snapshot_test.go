@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -251,10 +252,7 @@ func TestStateOfAnotherWriter(t *testing.T) {
 // put changes the only row of the snapshot table without the layout.
 func (b *bench) put(change func(it plan.Item)) {
 	b.Helper()
-	it := plan.Item{}
-	for name, v := range b.Items(b.table)[0] {
-		it[name] = v
-	}
+	it := maps.Clone(b.Items(b.table)[0])
 	change(it)
 	if _, err := b.Write(b.Context(), plan.Write{Ops: []plan.Op{{Table: b.table, Put: it}}}); err != nil {
 		b.Fatal(err)
@@ -297,11 +295,7 @@ func TestUnfitStates(t *testing.T) {
 		"no number":      {attrPayload: plan.B([]byte(`{"x":"secret"}`))},
 		"a wrong state":  {attrPayload: plan.B([]byte(`{"seq_nr":1}`)), attrState: plan.M(plan.Item{attrSeq: plan.S("secret")})},
 	} {
-		b.put(func(it plan.Item) {
-			for name, v := range payload {
-				it[name] = v
-			}
-		})
+		b.put(func(it plan.Item) { maps.Copy(it, payload) })
 		_, ok, err := b.Latest(t.Context(), account, annals.SnapshotCriteria{})
 		if ok || !errors.Is(err, annals.ErrCorrupt) || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "Account-7-0") {
 			t.Errorf("%s: %v, %v", what, ok, err)
