@@ -7,6 +7,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/retention"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // Retain deletes or marks the copies of id that Snapshot.Keep does not keep. Every write that makes a copy does so too, after the
@@ -39,77 +41,34 @@ func (s *snapshots) written(ctx context.Context, sn annals.Snapshot) {
 	}
 }
 
-// retain deletes the copies of id except the newest, or marks them with the time from which they have expired. The index may not have the
-// copy that was written last: its number is written; 0 where it is not known. A copy is never older than Keep others when it is kept,
-// whatever the index lacks, and concurrent runs agree, because newer copies are counted and not all copies.
+// retain removes the copies of id that do not stay; written is the copy that was just written.
 func (s *snapshots) retain(ctx context.Context, id annals.PersistenceID, written annals.SeqNr) error {
 	if s.keep == 0 {
 		return nil
 	}
-	newer := 0
-	if written > 0 {
-		newer++
-	}
-	excess := func(yield func(plan.Item, error) bool) {
+	unmarked := func(yield func(retention.Copy, error) bool) {
 		for it, err := range s.copies(ctx, id, annals.SnapshotCriteria{}, cmp.Or(s.active, s.index)) {
-			ttl, _ := plan.Number(it, attrTTL)
-			switch {
-			case err == nil && (ttl > 0 || s.numberIn(it) == written):
-				continue
-			case err == nil && newer < s.keep:
-				newer++
+			if ttl, _ := plan.Number(it, attrTTL); ttl > 0 {
 				continue
 			}
-			if !yield(it, err) {
+			if !yield(retention.Copy{Number: s.numberIn(it), Key: s.events.KeyOf(it)}, err) {
 				return
 			}
 		}
 	}
-	return s.each(excess, func(keys []plan.Item) error {
-		if s.expire == 0 {
-			return s.x.DeleteAll(ctx, s.table, keys)
-		}
-		for _, key := range keys {
-			if err := s.mark(ctx, key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return retention.Rule{Table: s.table, Keep: s.keep, Expire: s.expire, Mark: s.mark}.Apply(ctx, s.x, unmarked, written)
 }
 
-// each calls do for the keys of the rows found, some at a time, so that not all are in memory.
-func (s *snapshots) each(found iter.Seq2[plan.Item, error], do func(keys []plan.Item) error) error {
-	const most = 100
-	var keys []plan.Item
-	for it, err := range found {
-		if err != nil {
-			return err
-		}
-		if keys = append(keys, s.events.KeyOf(it)); len(keys) == most {
-			if err := do(keys); err != nil {
-				return err
-			}
-			keys = nil
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	return do(keys)
-}
-
-// mark stores when the copy at key expires, once: a copy that is marked or deleted stays so.
-func (s *snapshots) mark(ctx context.Context, key plan.Item) error {
+// mark returns the op that stores when the copy at key expires, once: a copy that is marked or deleted stays so.
+func (s *snapshots) mark(key plan.Item, end types.AttributeValue) plan.Op {
 	u := plan.NewUpdate()
-	u.SetTo(attrTTL, u.Value(plan.N(s.x.Now().Add(s.expire).Unix())))
+	u.SetTo(attrTTL, u.Value(end))
 	if s.active != "" {
 		u.Remove(attrActive)
 	}
 	op := plan.Op{Table: s.table, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
 	op.Condition = u.Name(attrTTL) + " = " + u.Value(plan.N(0))
-	_, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
-	return err
+	return op
 }
 
 // copies yields the keys of the copies of id whose numbers fit c, the newest first. Marked ones are only left out by the index active.

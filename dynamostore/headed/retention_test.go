@@ -203,7 +203,10 @@ func TestMarkedMeanwhile(t *testing.T) {
 		"deleted": func(b *bench, key plan.Item) error {
 			return b.DeleteAll(b.Context(), b.table, []plan.Item{key})
 		},
-		"marked": func(b *bench, key plan.Item) error { return b.mark(b.Context(), key) },
+		"marked": func(b *bench, key plan.Item) error {
+			_, err := b.Write(b.Context(), plan.Write{Ops: []plan.Op{b.mark(key, plan.N(b.Now().Unix()))}})
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -392,7 +392,10 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		return err
 	}
 	timed := !c.MinTime.IsZero() || !c.MaxTime.IsZero()
-	return s.each(s.copies(ctx, id, c, s.index), func(keys []plan.Item) error {
+	return plan.Batches(s.copies(ctx, id, c, s.index), func(keys []plan.Item) error {
+		for i, it := range keys {
+			keys[i] = s.events.KeyOf(it)
+		}
 		if timed {
 			var err error
 			if keys, err = s.within(ctx, id, c, keys); err != nil {

@@ -7,9 +7,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// deletedAtOnce is how many events a delete lists before it removes them.
-const deletedAtOnce = 100
-
 // DeleteTo is annals.Journal. It sets the mark in the head, from which on readers do not look for the events, and then removes the events up to
 // the mark. What an interrupted delete has left is removed by the next one.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
@@ -28,20 +25,6 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 			return err // a refused write: another delete has gone further
 		}
 	}
-	var keys []plan.Item
-	for it, err := range j.x.Query(ctx, plan.Query{Table: j.table, Hash: aid, To: plan.N(max(to, h.deleted)), Fields: []string{attrAID, attrSeq}}) {
-		if err != nil {
-			return err
-		}
-		if keys = append(keys, it); len(keys) == deletedAtOnce {
-			if err := j.x.DeleteAll(ctx, j.table, keys); err != nil {
-				return err
-			}
-			keys = nil
-		}
-	}
-	if keys == nil {
-		return nil
-	}
-	return j.x.DeleteAll(ctx, j.table, keys)
+	left := j.x.Query(ctx, plan.Query{Table: j.table, Hash: aid, To: plan.N(max(to, h.deleted)), Fields: []string{attrAID, attrSeq}})
+	return plan.Batches(left, func(keys []plan.Item) error { return j.x.DeleteAll(ctx, j.table, keys) })
 }

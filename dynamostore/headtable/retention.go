@@ -1,12 +1,12 @@
 package headtable
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/retention"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // Store is a *dynamostore.Store with this layout, or that store inside one of its transactions. For another layout the functions of this
@@ -41,44 +41,25 @@ func (s *snapshots) retainLater(ctx context.Context, aid string, n annals.SeqNr)
 	})
 }
 
-// retain keeps the newest copies, and deletes or marks the others. The index lags behind, so it may not have the copy n, which was just made. Copies
-// that are chosen again by a lagging index change nothing.
+// retain removes the copies that do not stay; n is the copy that was just made. The index has the copies that are not marked.
 func (s *snapshots) retain(ctx context.Context, aid string, n annals.SeqNr) error {
 	if s.keep == 0 {
 		return nil
 	}
-	var copies []annals.SeqNr // the newest first
-	for it, err := range s.x.Query(ctx, plan.Query{Table: s.table, Index: s.index, Hash: aid, Backward: true, Fields: []string{attrAID, attrPlace}}) {
-		if err != nil {
-			return err
+	q := plan.Query{Table: s.table, Index: s.index, Hash: aid, Backward: true, Fields: []string{attrAID, attrPlace}}
+	copies := func(yield func(retention.Copy, error) bool) {
+		for it, err := range s.x.Query(ctx, q) {
+			place, _ := plan.Number(it, attrPlace)
+			if !yield(retention.Copy{Number: annals.SeqNr(place), Key: it}, err) {
+				return
+			}
 		}
-		place, _ := plan.Number(it, attrPlace)
-		copies = append(copies, annals.SeqNr(place))
 	}
-	if n > 0 && !slices.Contains(copies, n) {
-		copies = append(copies, n)
-		slices.SortFunc(copies, func(a, b annals.SeqNr) int { return cmp.Compare(b, a) })
-	}
-	old := copies[min(s.keep, len(copies)):]
-	if s.expire > 0 {
-		return s.mark(ctx, aid, old)
-	}
-	keys := make([]plan.Item, len(old))
-	for i, n := range old {
-		keys[i] = snapshotKey(aid, n)
-	}
-	return s.x.DeleteAll(ctx, s.table, keys)
+	return retention.Rule{Table: s.table, Keep: s.keep, Expire: s.expire, Mark: s.mark}.Apply(ctx, s.x, copies, n)
 }
 
-// mark sets the expiry of copies, once.
-func (s *snapshots) mark(ctx context.Context, aid string, copies []annals.SeqNr) error {
-	end := plan.N(s.x.Now().Add(s.expire).Unix())
-	for _, n := range copies {
-		op := plan.Op{Table: s.table, Key: snapshotKey(aid, n), Update: "SET #ttl = :end REMOVE #active", Condition: "attribute_exists(#active)",
-			Names: map[string]string{"#ttl": attrExpiry, "#active": attrActive}, Values: plan.Item{":end": end}}
-		if _, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
-			return err
-		}
-	}
-	return nil
+// mark returns the op that sets the end of a copy, once.
+func (s *snapshots) mark(key plan.Item, end types.AttributeValue) plan.Op {
+	return plan.Op{Table: s.table, Key: key, Update: "SET #ttl = :end REMOVE #active", Condition: "attribute_exists(#active)",
+		Names: map[string]string{"#ttl": attrExpiry, "#active": attrActive}, Values: plan.Item{":end": end}}
 }
