@@ -11,6 +11,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,15 +50,9 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.MaxRetries == 0 {
-		o.MaxRetries = 10
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 10 * time.Second
-	}
-	if o.KeepSnapshots == 0 {
-		o.KeepSnapshots = 1
-	}
+	o.MaxRetries = cmp.Or(o.MaxRetries, 10)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
 

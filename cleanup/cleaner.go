@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,11 +65,11 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, &annals.Error{Op: "cleanup.New", Kind: annals.ErrInvalid, Err: err}
 	}
-	o.Concurrency = or(o.Concurrency, 4)
-	o.MaxFailures = or(o.MaxFailures, 100)
-	o.KeepSnapshots = or(o.KeepSnapshots, 1)
+	o.Concurrency = cmp.Or(o.Concurrency, 4)
+	o.MaxFailures = cmp.Or(o.MaxFailures, 100)
+	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	if !o.AtOnce {
-		o.Age = or(o.Age, annals.ForgetAge)
+		o.Age = cmp.Or(o.Age, annals.ForgetAge)
 	}
 	c := &Cleaner{store: store, caps: store.Capabilities(), o: o}
 	if c.caps.Forgets {
@@ -146,13 +147,6 @@ func IDs(ids ...annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 			}
 		}
 	}
-}
-
-func or[T int | time.Duration](n, otherwise T) T {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 func negative[T int | time.Duration](name string, n T) error {

@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,13 +51,13 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	o.MaxEntities = or(o.MaxEntities, 100_000)
-	o.IdleAfter = or(o.IdleAfter, 2*time.Minute)
-	o.MaxBatch = or(o.MaxBatch, 256)
-	o.MaxRetries = or(o.MaxRetries, 10)
-	o.WriteTimeout = or(o.WriteTimeout, 10*time.Second)
-	o.RecoveryTimeout = or(o.RecoveryTimeout, time.Minute)
-	o.KeepSnapshots = or(o.KeepSnapshots, 1)
+	o.MaxEntities = cmp.Or(o.MaxEntities, 100_000)
+	o.IdleAfter = cmp.Or(o.IdleAfter, 2*time.Minute)
+	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
+	o.MaxRetries = cmp.Or(o.MaxRetries, 10)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.RecoveryTimeout = cmp.Or(o.RecoveryTimeout, time.Minute)
+	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
 
@@ -68,13 +69,6 @@ func (o *Options) faults() error {
 	return errors.Join(notNegative("MaxEntities", o.MaxEntities), notNegative("IdleAfter", o.IdleAfter),
 		notNegative("MaxBatch", o.MaxBatch), notNegative("MaxRetries", o.MaxRetries), notNegative("WriteTimeout", o.WriteTimeout),
 		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
-}
-
-func or[T int | time.Duration](n, otherwise T) T {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 func notNegative[T int | time.Duration](name string, n T) error {
