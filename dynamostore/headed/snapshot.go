@@ -52,7 +52,7 @@ func (l Layout) snapshotFaults() error {
 	return errors.Join(faults...)
 }
 
-// key returns the key of the main row.
+// mainKey returns the key of the main row.
 func (s *snapshots) mainKey(id annals.PersistenceID) (plan.Item, error) {
 	if s.lean {
 		return s.current(id)
@@ -164,8 +164,8 @@ func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at tim
 	return head, more, nil
 }
 
-// main is the main row of an entity.
-type main struct {
+// mainRow is the main row of an entity.
+type mainRow struct {
 	item    plan.Item       // nil: there is none
 	state   annals.Snapshot // has only a number when it was deleted and is not stored any more
 	hidden  bool            // there is no state, or it was deleted
@@ -173,8 +173,8 @@ type main struct {
 	saves   int64
 }
 
-// read decodes a main row; nil is the zero main.
-func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m main, err error) {
+// read decodes a main row; nil is the zero mainRow.
+func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m mainRow, err error) {
 	m.item, m.hidden = it, it == nil
 	if it == nil {
 		return m, nil
@@ -185,7 +185,7 @@ func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m main, err err
 	m.version = annals.SeqNr(version)
 	m.saves, _ = d.Number(attrSaves, 0, math.MaxInt64)
 	if d.Fault != nil {
-		return main{}, corrupt(it, d.Fault)
+		return mainRow{}, corrupt(it, d.Fault)
 	}
 	has := false
 	if m.state, has, err = s.stateIn(id, it); !has {
@@ -250,14 +250,14 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 }
 
 // saveMain makes sn the state of the main row, unless the row has a newer one. It returns the row as it was before.
-func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (main, error) {
+func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (mainRow, error) {
 	key, err := s.mainKey(sn.ID)
 	if err != nil {
-		return main{}, err
+		return mainRow{}, err
 	}
 	it, _, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
 	if err != nil {
-		return main{}, err
+		return mainRow{}, err
 	}
 	for {
 		m, err := s.read(sn.ID, it)
@@ -266,7 +266,7 @@ func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (main, err
 		}
 		op, err := s.replace(ctx, sn, key, m)
 		if err != nil {
-			return main{}, err
+			return mainRow{}, err
 		}
 		out, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
 		if err != nil || !out.Refused {
@@ -277,7 +277,7 @@ func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (main, err
 }
 
 // replace returns the op that makes sn the state of the main row m.
-func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.Item, m main) (plan.Op, error) {
+func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.Item, m mainRow) (plan.Op, error) {
 	state, err := s.state(sn, m.version, time.Time{})
 	if err != nil {
 		return plan.Op{}, err
@@ -304,7 +304,7 @@ func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.It
 }
 
 // change returns an update of the main row m, on condition that nothing else has written it.
-func (s *snapshots) change(key plan.Item, m main, change func(u *plan.Update)) plan.Op {
+func (s *snapshots) change(key plan.Item, m mainRow, change func(u *plan.Update)) plan.Op {
 	u := plan.NewUpdate()
 	u.SetTo(attrSaves, u.Value(plan.N(m.saves+1)))
 	change(u)
@@ -342,7 +342,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 }
 
 // newestIn returns the newest snapshot that fits c: the state of the main row m, or a copy.
-func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m main, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m mainRow, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	switch {
 	case !m.hidden && fits(m.state, c):
 		return m.state, true, nil
