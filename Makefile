@@ -23,8 +23,8 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 test: export GOGC = 400
 test: export CGO_ENABLED = 0
 test: compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
-test: servers ## every test; go vet is part of make lint
-	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./...
+test: servers ## every test; go vet is part of make lint, and the longest packages begin first
+	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./pgstore ./dynamostore ./sqlitestore ./...
 	$(in_memory) $(GO) -C outlet test -vet=off -timeout 5m $(compiler) ./...
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
@@ -32,10 +32,8 @@ servers: ## install the database servers that tests start: PostgreSQL, a DynamoD
 
 check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
 
-lint: ## gofmt, go vet, golangci-lint (pinned in tools/go.mod)
+lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet too
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
-	$(GO) vet ./...
-	$(GO) -C outlet vet ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	$(GO) -C outlet tool -modfile=../tools/go.mod golangci-lint run ./...
 
@@ -55,7 +53,6 @@ soak: servers ## repeat the random histories, races and kills under the race det
 
 fuzz: servers ## every fuzz function, three at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
-	@cd outlet && GO='$(GO)' FUZZTIME='$(FUZZTIME)' ../scripts/fuzz.sh
 
 vulncheck: ## look for known vulnerabilities in the code and its dependencies (govulncheck, pinned in tools/go.mod)
 	@GO='$(GO)' scripts/vulncheck.sh
