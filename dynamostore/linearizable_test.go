@@ -32,7 +32,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		"sharded by number":    {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"grouped":              {newGrouped(false), []string{"PutItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"hashkey":              {newHashkey(false), []string{"BatchGetItem", "TransactWriteItems"}},
-		"headed, lean":         {newHeaded(headed.Layout{Shards: 3, Lean: true}), []string{"GetItem", "BatchGetItem", "TransactWriteItems"}},
+		"headed":               {newHeaded(headed.Layout{Shards: 3}), []string{"GetItem", "BatchGetItem", "TransactWriteItems"}},
 		"headtable":            {newHeadtable(0, true), []string{"GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"sharded by id":        {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
