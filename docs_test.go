@@ -102,6 +102,7 @@ func TestGuides(t *testing.T) {
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
 		{"following-events.md", []string{"query"}, 5},
 		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 5},
+		{"coming-from-event-store-adapter.md", []string{"dynamostore/headed"}, 2},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
 		{"../stores/dynamodb.md", []string{"dynamostore"}, 5},
 		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},

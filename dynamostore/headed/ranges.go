@@ -20,10 +20,10 @@ const byKey = 100
 func (j *journal) between(ctx context.Context, p numbered.Part, end annals.SeqNr) iter.Seq2[plan.Item, error] {
 	ranged := p.From > end/10
 	switch {
-	case j.formula && end <= numbered.Few && p.From <= end/2+1:
-		return j.events.ByFew(ctx, j.x, p) // it reads at most about twice as many rows as there are in p
 	case j.formula && ranged && digits(p.From) == digits(p.To):
 		return j.events.ByRange(ctx, j.x, p)
+	case j.formula && end <= numbered.Few && p.From <= end/2+1:
+		return j.events.ByFew(ctx, j.x, p) // it reads at most about twice as many rows as there are in p
 	case p.To-p.From < byKey:
 		return j.byKey(ctx, p)
 	case j.formula && ranged:
