@@ -55,7 +55,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit, "grouped": newGrouped(false), "hashkey": newHashkey(false), "headed": newHeaded(headed.Layout{Shards: 3, WriteIDs: true}),
-		"sharded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false)} {
+		"headtable": newHeadtable(0, true), "sharded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: layout, client: func(c dynamostore.Client) dynamostore.Client { return naive{c} }}
