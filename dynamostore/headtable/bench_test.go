@@ -213,7 +213,7 @@ type scenario struct {
 	tables []plantest.Dump
 }
 
-// scenarios reads the archive of the library's runs.
+// scenarios reads the archive of the library's runs. It has all of them but replay-1mb, whose events are larger than a page: tables in memory have no pages.
 func scenarios(t *testing.T) (all []*scenario) {
 	t.Helper()
 	byName := map[string]*scenario{}
