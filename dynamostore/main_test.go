@@ -21,6 +21,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if args := os.Getenv(playSubscriber); args != "" {
+		if err := playTheSubscriber(context.Background(), args); err != nil {
+			panic(err)
+		}
+		return
+	}
 	dynamo.Main(m)
 }
 

@@ -1,0 +1,240 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+var worlds = flag.Int("worlds", 12, "how many random worlds the model test has")
+
+// readModel is what consumers made of their deliveries. It knows the number of each entity, as a table would that has it beside its rows.
+type readModel struct {
+	testing.TB
+	mu     sync.Mutex
+	last   map[annals.PersistenceID]annals.SeqNr
+	acked  map[annals.PersistenceID]annals.SeqNr // by an acknowledgement that succeeded
+	again  int                                   // events that were delivered more than once
+	trace  []string
+	events int
+}
+
+// consume handles deliveries until ctx ends. late acknowledges some deliveries after others.
+func (m *readModel) consume(ctx context.Context, who int, p *process, random *rand.Rand, late bool) {
+	var open []annals.Delivery
+	known := m.acknowledged()
+	for d, err := range p.Subscribe(ctx, "s", annals.Filter{}) {
+		if err != nil {
+			if ctx.Err() == nil {
+				m.Errorf("the loop of process %d ends with %v", who, err)
+			}
+			return
+		}
+		m.handle(who, d, known)
+		if random.IntN(4) == 0 {
+			select {
+			case <-time.After(within(random, 2*lease)):
+			case <-ctx.Done():
+			}
+		}
+		if open = append(open, d); late && random.IntN(3) > 0 && len(open) < 20 {
+			known = m.acknowledged()
+			continue
+		}
+		random.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+		for _, d := range open {
+			switch err := d.Ack(ctx); {
+			case err == nil && !late:
+				m.acknowledge(d)
+			case err != nil && !errors.Is(err, annals.ErrFenced) && !errors.Is(err, annals.ErrUnavailable) && !errors.Is(err, annals.ErrUnknown):
+				m.Errorf("acknowledge: %v", err)
+			}
+		}
+		open, known = nil, m.acknowledged()
+	}
+}
+
+func (m *readModel) acknowledged() map[annals.PersistenceID]annals.SeqNr {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := map[annals.PersistenceID]annals.SeqNr{}
+	for id, n := range m.acked {
+		known[id] = n
+	}
+	return known
+}
+
+func (m *readModel) acknowledge(d annals.Delivery) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range d.Events {
+		m.acked[e.ID] = max(m.acked[e.ID], e.SeqNr)
+	}
+}
+
+// handle adds what is new. known was acknowledged before the delivery was asked for.
+func (m *readModel) handle(who int, d annals.Delivery, known map[annals.PersistenceID]annals.SeqNr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range d.Events {
+		m.events++
+		m.trace = append(m.trace, fmt.Sprintf("%v process %d: %s number %d, of %d", time.Now().Format(time.TimeOnly), who, e.ID, e.SeqNr, m.last[e.ID]))
+		switch last := m.last[e.ID]; {
+		case e.SeqNr <= known[e.ID]:
+			m.Errorf("process %d: number %d of %q was acknowledged, and is delivered", who, e.SeqNr, e.ID)
+		case e.SeqNr <= last:
+			m.again++
+		case e.SeqNr > last+1:
+			m.Errorf("process %d: number %d of %q after %d", who, e.SeqNr, e.ID, last)
+			m.last[e.ID] = e.SeqNr
+		default:
+			m.last[e.ID] = e.SeqNr
+		}
+	}
+}
+
+// Processes consume a stream while events are written, shards are split, records change their order or are removed, and processes crash, are
+// stopped and leave. The read model becomes that of a replay: nothing is left out, nothing comes before what it follows, and nothing that was
+// acknowledged is delivered again.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for seed := range *worlds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { model(t, uint64(seed)) })
+		})
+	}
+}
+
+func model(t *testing.T, seed uint64) {
+	w := newWorld(t, seed)
+	w.stream.near = int(seed % 4)
+	random := w.random
+	m := &readModel{TB: t, last: map[annals.PersistenceID]annals.SeqNr{}, acked: map[annals.PersistenceID]annals.SeqNr{}}
+	writer := w.process()
+	written := map[annals.PersistenceID]annals.SeqNr{}
+	write := func(n int) {
+		for range n {
+			id := annals.NewPersistenceID("A", fmt.Sprint(random.IntN(30)))
+			k := 1 + random.IntN(4)
+			writer.append(id, written[id], k)
+			written[id] += annals.SeqNr(k)
+		}
+	}
+	type running struct {
+		*process
+		stop context.CancelFunc
+	}
+	var all []running
+	var wait sync.WaitGroup
+	begin := func() {
+		p, who := w.process(), random.IntN(1000)
+		if random.IntN(2) == 0 { // answers are lost
+			faults := rand.New(rand.NewPCG(seed, uint64(who)))
+			p.fault = func(plan.Write) (before, after error) {
+				switch faults.IntN(20) {
+				case 0:
+					return errDown, nil
+				case 1:
+					return nil, &annals.Error{Kind: annals.ErrUnknown}
+				}
+				return nil, nil
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		all = append(all, running{p, cancel})
+		own, late := rand.New(rand.NewPCG(seed, random.Uint64())), random.IntN(3) == 0
+		wait.Go(func() { m.consume(ctx, who, p, own, late) })
+	}
+	end := func(i int) {
+		all[i].stop()
+		all = slices.Delete(all, i, i+1)
+	}
+	write(20)
+	begin()
+	for range 120 {
+		switch random.IntN(20) {
+		case 0, 1:
+			w.stream.split()
+		case 2:
+			if len(all) < 4 {
+				begin()
+			}
+		case 3:
+			if len(all) > 0 {
+				i := random.IntN(len(all))
+				all[i].crash()
+				end(i)
+			}
+		case 4:
+			if len(all) > 0 {
+				end(random.IntN(len(all)))
+			}
+		case 5:
+			if len(all) > 0 {
+				all[random.IntN(len(all))].pause(within(random, 4*lease))
+			}
+		case 6:
+			if random.IntN(8) == 0 { // nobody reads for more than a day
+				for _, p := range all {
+					p.pause(26 * time.Hour)
+				}
+				write(5)
+				<-time.After(25 * time.Hour)
+				w.stream.trim(random.IntN(6))
+				<-time.After(2 * time.Hour)
+			}
+		default:
+			write(1 + random.IntN(5))
+		}
+		<-time.After(within(random, 2*time.Second))
+	}
+	begin()
+	behind := func() (n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for id, last := range written {
+			n += int(last - m.last[id])
+		}
+		return n
+	}
+	for range 600 {
+		if behind() == 0 {
+			break
+		}
+		<-time.After(time.Second)
+	}
+	for len(all) > 0 {
+		end(0)
+	}
+	wait.Wait()
+	if n := behind(); n > 0 {
+		t.Errorf("%d events are not delivered", n)
+	}
+	for id, last := range m.last {
+		if last != written[id] {
+			t.Errorf("%q has %d events, and number %d was delivered", id, written[id], last)
+		}
+	}
+	if t.Failed() {
+		for _, line := range m.trace[:min(len(m.trace), 400)] {
+			t.Log(line)
+		}
+	}
+	t.Logf("%d events, delivered %d times, %d of them again", len(written), m.events, m.again)
+}
+
+// within is a random time below d.
+func within(random *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(d)))
+}
