@@ -115,7 +115,7 @@ func (bs *benches) openObserved(tb testing.TB, b bench, o annals.Observer) annal
 	}
 	options := bs.options
 	if b.subscriptions != "" {
-		options.Subscriptions = dynamostore.Subscriptions{Table: b.subscriptions, Lease: 500 * time.Millisecond, Streams: bs.streams}
+		options.Subscriptions = dynamostore.Subscriptions{Table: b.subscriptions, Lease: 3 * time.Second, Streams: bs.streams}
 	}
 	options.Observer = o
 	s, err := dynamostore.Open(tb.Context(), client, b.layout, options)

@@ -94,7 +94,7 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 // deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
 //
 // An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
-// deleted before they are delivered are left out.
+// deleted before they are delivered may be left out.
 func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
 	return driver.Subscribe(ctx, s.Store, name, f)
 }

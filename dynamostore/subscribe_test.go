@@ -96,7 +96,7 @@ func (s subscriber) open(ctx context.Context) (*dynamostore.Store, readModel, er
 		return nil, readModel{}, err
 	}
 	store, err := dynamostore.Open(ctx, c, commit.Layout{Table: s.table}, dynamostore.Options{CreateTables: true,
-		Subscriptions: dynamostore.Subscriptions{Table: s.table + "-subscriptions", Lease: 400 * time.Millisecond, Streams: streams}})
+		Subscriptions: dynamostore.Subscriptions{Table: s.table + "-subscriptions", Lease: 1500 * time.Millisecond, Streams: streams}})
 	return store, readModel{c, s.model}, err
 }
 
@@ -149,9 +149,16 @@ func TestSubscribersUnderKill(t *testing.T) {
 	}
 	last, stopWriting := s.write(t, store)
 
-	first, second := s.start(t), s.start(t)
+	handled := make(chan struct{}, 100)
+	first, second := s.start(t, handled), s.start(t, handled)
 	for round := range *restarts {
-		first.await(t, 30)
+		for range 100 {
+			select {
+			case <-handled:
+			case <-time.After(time.Minute):
+				t.Fatalf("round %d: no event is handled within a minute", round)
+			}
+		}
 		children := 1 // as when the service closes a shard after some hours
 		if round%8 == 0 {
 			children = 2
@@ -166,10 +173,10 @@ func TestSubscribersUnderKill(t *testing.T) {
 			if err := proxy.Trim(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
-			second = s.start(t)
+			second = s.start(t, handled)
 		}
 		proxy.Expire()
-		first, second = second, s.start(t)
+		first, second = second, s.start(t, handled)
 	}
 	stopWriting()
 
@@ -247,23 +254,32 @@ func (s subscriber) write(t *testing.T, store *dynamostore.Store) (last map[anna
 
 // subscribing is a process that subscribes.
 type subscribing struct {
-	cmd   *exec.Cmd
-	lines *bufio.Scanner
+	cmd  *exec.Cmd
+	read chan struct{} // closed when the output has been read
 }
 
-func (s subscriber) start(t *testing.T) *subscribing {
+// start starts a process, which sends to handled for each event.
+func (s subscriber) start(t *testing.T, handled chan<- struct{}) *subscribing {
 	t.Helper()
-	p := &subscribing{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])}
+	p := &subscribing{exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), playSubscriber+"="+strings.Join([]string{s.endpoint, s.streams, s.table, s.model}, " "), "GOMAXPROCS=2")
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.lines = bufio.NewScanner(out)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		defer close(p.read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			select {
+			case handled <- struct{}{}:
+			default: // enough are waiting
+			}
+		}
+	}()
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			p.kill(t)
@@ -272,22 +288,13 @@ func (s subscriber) start(t *testing.T) *subscribing {
 	return p
 }
 
-// await waits until the process has handled n more events.
-func (p *subscribing) await(t *testing.T, n int) {
-	t.Helper()
-	for range n {
-		if !p.lines.Scan() {
-			t.Fatalf("a subscriber has ended: %v", p.cmd.Wait())
-		}
-	}
-}
-
 // kill ends the process as a crash does.
 func (p *subscribing) kill(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	<-p.read
 	if err := p.cmd.Wait(); err == nil {
 		t.Fatal("a subscriber has ended by itself")
 	}

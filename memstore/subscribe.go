@@ -25,6 +25,7 @@ type subscriptions struct {
 
 // subscription is what the consumers of one name share.
 type subscription struct {
+	filter    annals.Filter
 	consumers []*consumer
 	shards    [shards]shard
 }
@@ -54,7 +55,11 @@ type delivery struct {
 // Subscribe is annals.Subscriber. The shards of a loop are free when the loop ends.
 func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
 	return func(yield func(annals.Delivery, error) bool) {
-		c := v.subscriptions.join(name)
+		c, err := v.subscriptions.join(name, f)
+		if err != nil {
+			yield(annals.Delivery{}, err)
+			return
+		}
 		defer v.watchers.Wake() // others can take its shards
 		defer v.subscriptions.leave(name, c)
 		waiting, cancel := context.WithCancel(ctx)
@@ -149,7 +154,7 @@ func (d *data) undelivered(sh *shard, f annals.Filter) (events []annals.Event, u
 	return events, upTo
 }
 
-func (s *subscriptions) join(name string) *consumer {
+func (s *subscriptions) join(name string, f annals.Filter) (*consumer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName == nil {
@@ -157,15 +162,18 @@ func (s *subscriptions) join(name string) *consumer {
 	}
 	of := s.byName[name]
 	if of == nil {
-		of = &subscription{}
+		of = &subscription{filter: f}
 		for i, r := range annals.SliceRanges(shards) {
 			of.shards[i] = shard{slices: r, acked: progress{}, sent: progress{}}
 		}
 		s.byName[name] = of
 	}
+	if of.filter != f {
+		return nil, errFilter
+	}
 	c := &consumer{}
 	of.consumers = append(of.consumers, c)
-	return c
+	return c, nil
 }
 
 func (s *subscriptions) leave(name string, c *consumer) {
@@ -219,6 +227,8 @@ func (s *subscriptions) forget(id annals.PersistenceID) {
 		}
 	}
 }
+
+var errFilter = &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the subscription has another filter")}
 
 var errEnded = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended")}
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -257,6 +258,40 @@ func (q mutantQuery) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[a
 
 func (q mutantQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	return q.Query.Newest(ctx, q.changed(f))
+}
+
+// filteredNames keeps a subscription for each name and filter.
+type filteredNames struct{ *memstore.Store }
+
+func (s filteredNames) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return func(yield func(annals.Delivery, error) bool) {
+		for d, err := range s.Store.Subscribe(ctx, fmt.Sprint(name, f), f) {
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// risingNumbers knows an entity by its highest number, also when it was forgotten.
+type risingNumbers struct{ *memstore.Store }
+
+func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return func(yield func(annals.Delivery, error) bool) {
+		highest := map[annals.PersistenceID]annals.SeqNr{}
+		for d, err := range s.Store.Subscribe(ctx, name, f) {
+			for _, e := range d.Events {
+				if e.SeqNr <= highest[e.ID] { // the case need not wait for the next number
+					yield(annals.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrCorrupt})
+					return
+				}
+				highest[e.ID] = e.SeqNr
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
 }
 
 // hastyAcks acknowledges a delivery when the next one is asked for.

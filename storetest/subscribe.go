@@ -21,6 +21,8 @@ var subscribeCases = []testCase{
 	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscribes), run: filteredSubscription},
 	{id: "SUBSCRIBE-6", about: "After, Behind, Limit and an empty name are ErrInvalid", needs: needs(subscribes), run: invalidSubscriptions},
 	{id: "SUBSCRIBE-7", about: "a loop ends with its context and with the store; then an acknowledgement is refused", needs: needs(events, subscribes), run: subscriptionEnds},
+	{id: "SUBSCRIBE-8", about: "an entity that was forgotten and begins again is delivered from its first number", needs: needs(events, subscribes, forgets), run: subscribedAfterForget},
+	{id: "SUBSCRIBE-9", about: "the loops of a name have the same filter", needs: needs(events, subscribes), run: subscribedWithAnotherFilter},
 }
 
 // consumer is a loop of a subscription that is asked for each delivery.
@@ -300,4 +302,32 @@ func subscriptionEnds(h *harness) {
 		h.Fatalf("subscribe of a closed store: got no end within %v", stuck)
 	}
 	h.wantKind(all[0].Ack(h.ctx), annals.ErrClosed, "acknowledge when the store is closed")
+}
+
+func subscribedAfterForget(h *harness) {
+	ids := h.populated(2, 4)
+	c := h.subscribe(h.patience(), "s", annals.Filter{})
+	h.ack(c.deliveries(8)...)
+	for _, n := range []int{2, 6} { // fewer numbers than before, and more
+		for _, id := range ids {
+			h.empty(id)
+			h.wantForgotten(id, 0, true)
+		}
+		h.more(ids, 0, n)
+		all := c.deliveries(2 * n)
+		h.wantDelivered(all, 1, annals.SeqNr(n), ids...)
+		h.ack(all...)
+	}
+}
+
+func subscribedWithAnotherFilter(h *harness) {
+	op := operation{name: "subscribe"}
+	id := h.populated(1, 1)[0]
+	h.subscribe(h.patience(), "s", annals.Filter{}).delivery()
+	for _, f := range []annals.Filter{{Type: id.Type()}, {Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}}} {
+		for _, err := range ability[annals.Subscriber](h).Subscribe(h.patience(), "s", f) {
+			h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("with the filter %+v, when the name has none", f))
+			break
+		}
+	}
 }

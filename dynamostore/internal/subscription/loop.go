@@ -42,7 +42,7 @@ type loop struct {
 	mu      sync.Mutex // of the fields below, and of those of held
 	held    []*held
 	turn    int       // the shard that is looked at first
-	renewed time.Time // the view is as new as this
+	renewed time.Time // when the view was read last
 	trimmed int64     // the round in which records were removed before they were read; 0 is none
 	ended   bool
 	err     error // that ends the loop
@@ -172,7 +172,6 @@ const lookTime = 20 * time.Second
 func (l *loop) lookAt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, lookTime))
 	defer cancel()
-	began := time.Now()
 	if l.round != 0 {
 		beat := member{lease: l.Lease, round: l.round, write: newWrite()}
 		if err := l.write(ctx, plan.Write{Ops: []plan.Op{{Table: l.Table, Put: beat.item(l.name, l.id)}}}); err != nil {
@@ -193,7 +192,7 @@ func (l *loop) lookAt(ctx context.Context) error {
 		signal(l.look)
 		return nil
 	}
-	l.follow(v, began)
+	l.follow(v)
 	if l.round != v.head.round {
 		l.round = v.head.round
 		signal(l.look)
@@ -213,10 +212,10 @@ func filterText(f annals.Filter) string {
 }
 
 // follow drops the shards that v says are not this loop's any more.
-func (l *loop) follow(v view, began time.Time) {
+func (l *loop) follow(v view) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewed = began
+	l.renewed = time.Now() // not when the look began: on a slow table a look may take longer than the lease
 	signal(l.ready)
 	for _, h := range slices.Clone(l.held) {
 		if i := slices.IndexFunc(v.shards, func(s shard) bool { return s.round == h.round && s.id == h.id }); i < 0 || v.shards[i].owner != l.id {

@@ -16,7 +16,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-var worlds = flag.Int("worlds", 12, "how many random worlds the model test has")
+var worlds = flag.Int("worlds", 3, "how many random worlds the model test has")
 
 // readModel is what consumers made of their deliveries. It knows the number of each entity, as a table would that has it beside its rows.
 type readModel struct {
@@ -29,9 +29,10 @@ type readModel struct {
 	events int
 }
 
-// consume handles deliveries until ctx ends. late acknowledges some deliveries after others.
+// consume handles deliveries until ctx ends. late acknowledges them some time later, in any order.
 func (m *readModel) consume(ctx context.Context, who int, p *process, random *rand.Rand, late bool) {
-	var open []annals.Delivery
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	known := m.acknowledged()
 	for d, err := range p.Subscribe(ctx, "s", annals.Filter{}) {
 		if err != nil {
@@ -41,26 +42,35 @@ func (m *readModel) consume(ctx context.Context, who int, p *process, random *ra
 			return
 		}
 		m.handle(who, d, known)
+		pause := time.After(0)
 		if random.IntN(4) == 0 {
+			pause = time.After(within(random, 2*lease))
+		}
+		ack := func() {
 			select {
-			case <-time.After(within(random, 2*lease)):
+			case <-pause:
 			case <-ctx.Done():
 			}
-		}
-		if open = append(open, d); late && random.IntN(3) > 0 && len(open) < 20 {
-			known = m.acknowledged()
-			continue
-		}
-		random.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
-		for _, d := range open {
-			switch err := d.Ack(ctx); {
-			case err == nil && !late:
-				m.acknowledge(d)
-			case err != nil && !errors.Is(err, annals.ErrFenced) && !errors.Is(err, annals.ErrUnavailable) && !errors.Is(err, annals.ErrUnknown):
-				m.Errorf("acknowledge: %v", err)
+			for {
+				switch err := d.Ack(ctx); {
+				case err == nil && !late:
+					m.acknowledge(d)
+				case errors.Is(err, annals.ErrUnknown) && ctx.Err() == nil:
+					continue
+				case err != nil && !errors.Is(err, annals.ErrFenced) && !errors.Is(err, annals.ErrUnavailable):
+					m.Errorf("acknowledge: %v", err)
+				case errors.Is(err, annals.ErrUnavailable) && ctx.Err() == nil:
+					continue
+				}
+				return
 			}
 		}
-		open, known = nil, m.acknowledged()
+		if late {
+			wait.Go(ack)
+		} else {
+			ack()
+		}
+		known = m.acknowledged()
 	}
 }
 
