@@ -175,11 +175,11 @@ type object struct {
 
 // parse returns the object in data.
 func parse(data []byte) (*object, error) {
-	o := &object{data: data}
-	if err := json.Unmarshal(data, &o.members); err != nil || o.members == nil { // it is nil for null
+	all, ok := members(data)
+	if !ok {
 		return nil, errors.New("the data is no JSON object")
 	}
-	return o, nil
+	return &object{data: data, members: all}, nil
 }
 
 // written returns the object in a payload that is to be written.
@@ -219,11 +219,11 @@ func (o *object) bytes() []byte {
 
 // text returns a member that is a text.
 func (o *object) text(name string) (string, error) {
-	var s *string
-	if name == "-" || o.members[name] == nil || json.Unmarshal(o.members[name], &s) != nil || s == nil {
+	s, ok := unquoted(o.members[name])
+	if name == "-" || !ok {
 		return "", fmt.Errorf("the data has no text %q", name)
 	}
-	return *s, nil
+	return s, nil
 }
 
 // number returns a member that is the number of an event. It must not pass through a float64, which has 53 bits.
@@ -266,11 +266,13 @@ func (o *object) isOf(name string, id annals.PersistenceID) error {
 	if name == "-" {
 		return nil
 	}
-	var of struct{ Type, Value *string }
-	if err := json.Unmarshal(o.members[name], &of); err != nil || of.Type == nil || of.Value == nil {
+	of, ok := members(o.members[name])
+	if !ok {
 		return nil
 	}
-	if *of.Type != id.Type() || *of.Value != id.EntityID() {
+	entityType, typed := unquoted(of["type"])
+	value, valued := unquoted(of["value"])
+	if typed && valued && (entityType != id.Type() || value != id.EntityID()) {
 		return fmt.Errorf("member %q of the data is the id of another entity", name)
 	}
 	return nil

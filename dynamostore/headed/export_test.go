@@ -1,0 +1,4 @@
+package headed
+
+// Members is members.
+var Members = members
