@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -77,11 +78,7 @@ func (m *readModel) consume(ctx context.Context, who int, p *process, random *ra
 func (m *readModel) acknowledged() map[annals.PersistenceID]annals.SeqNr {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := map[annals.PersistenceID]annals.SeqNr{}
-	for id, n := range m.acked {
-		known[id] = n
-	}
-	return known
+	return maps.Clone(m.acked)
 }
 
 func (m *readModel) acknowledge(d annals.Delivery) {
