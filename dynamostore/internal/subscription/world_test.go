@@ -140,13 +140,12 @@ func (r *remote) GetAll(ctx context.Context, g plan.GetAll) (items []plan.Item, 
 }
 
 func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err error) {
-	r.mu.Lock()
-	fault := r.fault
-	r.mu.Unlock()
 	var before, after error
-	if fault != nil {
-		before, after = fault(w)
+	r.mu.Lock()
+	if r.fault != nil {
+		before, after = r.fault(w)
 	}
+	r.mu.Unlock()
 	if before != nil {
 		return out, before
 	}
