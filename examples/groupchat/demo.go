@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -14,7 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/examples/groupchat/readmodel"
+	"github.com/annals-go/annals/projection"
 )
 
 // host is the account that creates the threads of the demo.
@@ -33,7 +37,7 @@ type story struct {
 }
 
 // demo serves in a child process, posts under load, kills the process in the middle, starts it again, and shows that every
-// acknowledged message is there, once, and that the read model is what the journal says. It is an error if not.
+// acknowledged message is there, once, and that the read model is what the journal says, also after a rebuild. It is an error if not.
 func demo(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags := flag.NewFlagSet("groupchat demo", flag.ContinueOnError)
 	threads := flags.Int("threads", 8, "`number` of threads")
@@ -172,6 +176,9 @@ func (s *story) recover(ctx context.Context) error {
 	if err := errors.Join(t.err(), s.compare(ctx, c, t.stored)); err != nil {
 		return err
 	}
+	if err := errors.Join(s.rebuild(ctx), s.compare(ctx, c, t.stored)); err != nil {
+		return err
+	}
 	c.close() // the server would wait for connections that were opened and never used
 	if err := server.stop(); err != nil {
 		return err
@@ -235,23 +242,46 @@ func (s *story) compare(ctx context.Context, c *client, messages int) (err error
 		return err
 	}
 	took := time.Since(begin)
-	store, err := stores.Open(ctx, s.store)
+	return s.withModel(ctx, func(model *readmodel.Model, journal annals.Store) error {
+		same, err := model.Compare(ctx, journal, s.threads...)
+		if err != nil {
+			return err
+		}
+		s.say("reads", "after %d ms the read model is what the journal says: %d threads, %d members, %d messages, %d times unread",
+			took.Milliseconds(), same.Threads, same.Members, same.Messages, same.Unread)
+		return nil
+	})
+}
+
+// rebuild builds the read model anew while the server runs.
+func (s *story) rebuild(ctx context.Context) error {
+	return s.withModel(ctx, func(model *readmodel.Model, journal annals.Store) error {
+		if model == nil {
+			return nil
+		}
+		begin := time.Now()
+		o := projection.Options{Lease: lease, Logger: slog.New(slog.DiscardHandler)}
+		if err := model.Rebuild(ctx, journal, o, nil); err != nil {
+			return err
+		}
+		s.say("rebuild", "after %d ms the read model is rebuilt, while the server runs", time.Since(begin).Milliseconds())
+		return nil
+	})
+}
+
+// withModel calls do with the read model, nil if there is none, and the journal.
+func (s *story) withModel(ctx context.Context, do func(model *readmodel.Model, journal annals.Store) error) (err error) {
+	journal, err := stores.Open(ctx, s.store)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	model, done, err := openReads(ctx, store, s.store, s.reads)
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	model, done, err := openReads(ctx, journal, s.store, s.reads)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	same, err := model.Compare(ctx, store)
-	if err != nil {
-		return err
-	}
-	s.say("reads", "after %d ms the read model is what the journal says: %d threads, %d members, %d messages, %d times unread",
-		took.Milliseconds(), same.Threads, same.Members, same.Messages, same.Unread)
-	return nil
+	return do(model, journal)
 }
 
 // catchUp waits until the host's threads in the read model have that many messages.

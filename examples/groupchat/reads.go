@@ -20,10 +20,11 @@ var readStores = annals.Openers{
 }
 
 // openReads opens the read model of a store's events, in the database at a URL. "" is the database of the store itself, or a temporary
-// one when the store has none for it. The model is nil when the store cannot be queried.
+// one when the store has none for it. The model is nil when the store can
+// neither be queried nor push its events.
 func openReads(ctx context.Context, store annals.Store, storeURL, rawURL string) (m *readmodel.Model, done func() error, err error) {
 	done = func() error { return nil }
-	if c := store.Capabilities(); !c.EventQueries || !c.IDQueries {
+	if c := store.Capabilities(); !c.Subscribes && (!c.EventQueries || !c.IDQueries) {
 		return nil, done, nil
 	}
 	if rawURL == "" || rawURL == storeURL {

@@ -9,7 +9,7 @@ import (
 )
 
 // errNoReads answers every request to the read model where there is none.
-var errNoReads = errors.New("the store of this server cannot be queried, so there is no read model: a store in DynamoDB needs an index")
+var errNoReads = errors.New("the store of this server can neither be queried nor push its events, so there is no read model: a store in DynamoDB needs an index or subscriptions")
 
 // readRoutes are answered by the read model, a moment behind what commands have stored.
 func (a *api) readRoutes() {

@@ -45,6 +45,7 @@ func TestServeAgain(t *testing.T) {
 		"sqlite":   sqliteIn(t.TempDir()),
 		"postgres": postgres.Schema(t),
 		"dynamodb": dynamoDB(t),
+		"headed":   headed(t),
 	} {
 		t.Run(name, func(t *testing.T) { serveAgain(t, store) })
 	}
@@ -54,6 +55,14 @@ func TestServeAgain(t *testing.T) {
 func dynamoDB(t *testing.T) string {
 	t.Helper()
 	return "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + dynamo.Endpoint(t)
+}
+
+// headed is the URL of a store on new tables of the event-store-adapter libraries.
+func headed(t *testing.T) string {
+	t.Helper()
+	name := rand.Text()
+	return "dynamodb:?layout=headed&shards=4&region=local&journal=journal-" + name + "&snapshot=snapshot-" + name +
+		"&subscriptions=subscriptions-" + name + "&subscription_lease=300ms&endpoint=" + dynamo.Endpoint(t)
 }
 
 func serveAgain(t *testing.T, store string) {

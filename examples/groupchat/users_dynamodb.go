@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,9 +27,15 @@ type inDynamoDB struct {
 	items  string
 }
 
+// withoutStates are the layouts that have no durable states, and so no profiles.
+var withoutStates = []string{"grouped", "hashkey", "headed", "headtable"}
+
 // openDynamoDB creates the tables that do not exist, then opens the store.
 func openDynamoDB(ctx context.Context, u *url.URL) (annals.Store, error) {
 	q := u.Query()
+	if slices.Contains(withoutStates, q.Get("layout")) {
+		return dynamostore.Options{CreateTables: true}.OpenURL(ctx, u)
+	}
 	table := cmp.Or(q.Get("table"), "annals")
 	client, err := dynamostore.NewClient(ctx, dynamostore.ClientOptions{Region: q.Get("region"), Endpoint: q.Get("endpoint")})
 	if err != nil {

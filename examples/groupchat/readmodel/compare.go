@@ -18,10 +18,11 @@ import (
 type Totals struct{ Threads, Members, Messages, Unread int }
 
 // Compare folds the events of every thread in a journal and compares the result with the rows of the read model. The error says what
-// differs first. Nobody may write to the journal meanwhile, and the read model must have caught up.
-func (m *Model) Compare(ctx context.Context, journal annals.Store) (Totals, error) {
+// differs first. Nobody may write to the journal meanwhile, and the read model must have caught up. threads are those of a journal that
+// cannot be asked for its ids.
+func (m *Model) Compare(ctx context.Context, journal annals.Store, threads ...string) (Totals, error) {
 	var total Totals
-	for id, err := range journal.Query().IDs(ctx, chat.Behavior.Type, "") {
+	for id, err := range ids(ctx, journal, threads) {
 		if err != nil {
 			return total, err
 		}
@@ -44,6 +45,20 @@ func (m *Model) Compare(ctx context.Context, journal annals.Store) (Totals, erro
 		err = fmt.Errorf("the read model differs from the journal: it has %d threads, not %d", n, total.Threads)
 	}
 	return total, err
+}
+
+// ids yields the ids of the threads in a journal.
+func ids(ctx context.Context, journal annals.Store, threads []string) iter.Seq2[annals.PersistenceID, error] {
+	if journal.Capabilities().IDQueries {
+		return journal.Query().IDs(ctx, chat.Behavior.Type, "")
+	}
+	return func(yield func(annals.PersistenceID, error) bool) {
+		for _, thread := range threads {
+			if !yield(chat.Behavior.ID(thread), nil) {
+				return
+			}
+		}
+	}
 }
 
 func (total *Totals) add(t contents) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Run follows the events of all threads in a journal until ctx ends, and returns nil then. Several processes may run it: they share the
-// work.
+// work. Where the journal pushes its events and cannot be queried, only the Logger of o is used.
 func (m *Model) Run(ctx context.Context, journal annals.Store, o projection.Options) error {
 	generation, err := m.generation(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -25,7 +25,7 @@ func (m *Model) Run(ctx context.Context, journal annals.Store, o projection.Opti
 
 // runGeneration runs until another generation is the current one, which it returns, or ctx ends.
 func (m *Model) runGeneration(ctx context.Context, journal annals.Store, generation int64, o projection.Options) (next int64, err error) {
-	runner, err := m.runner(journal, generation, o)
+	run, err := m.follower(journal, generation, o)
 	if err != nil {
 		return 0, err
 	}
@@ -36,9 +36,21 @@ func (m *Model) runGeneration(ctx context.Context, journal annals.Store, generat
 		defer stop()
 		replaced <- m.awaitNext(ctx, generation)
 	}()
-	err = runner.Run(ctx)
+	err = run(ctx)
 	stop()
 	return <-replaced, err
+}
+
+// follower returns what keeps a generation up to date until its context ends.
+func (m *Model) follower(journal annals.Store, generation int64, o projection.Options) (run func(ctx context.Context) error, err error) {
+	if pushing, ok := subscriber(journal); ok {
+		return m.updater(pushing, generation, o).run, nil
+	}
+	runner, err := m.runner(journal, generation, o)
+	if err != nil {
+		return nil, err
+	}
+	return runner.Run, nil
 }
 
 // awaitNext returns when another generation is the current one, or ctx ends.
@@ -57,7 +69,8 @@ func (m *Model) awaitNext(ctx context.Context, generation int64) int64 {
 	}
 }
 
-// CatchUp returns when the read model has all events that are in the journal now.
+// CatchUp returns when the read model has all events that are in the journal now. The journal has to be one that
+// can be queried.
 func (m *Model) CatchUp(ctx context.Context, journal annals.Store, o projection.Options) error {
 	generation, err := m.generation(ctx)
 	if err != nil {

@@ -1,12 +1,13 @@
 // Package readmodel is what the chat service knows across threads: the threads of an account, their members and messages, and how much
-// the account has not read. It is a set of tables in a SQLite or PostgreSQL database, which a projection fills from the events of all
-// threads. The events may be in another store.
+// the account has not read. It is a set of tables in a SQLite or PostgreSQL database, which is filled from the events of all threads: by a
+// projection where the events can be queried, and by an updater where they are pushed (annals.Subscriber). The events may be in another store.
 //
-// Reads show what the projection has handled. That is a moment behind what commands have stored.
+// Reads show what was handled. That is a moment behind what commands have stored.
 package readmodel
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 
 	"github.com/annals-go/annals"
@@ -50,7 +51,8 @@ func Open(ctx context.Context, in annals.Store) (*Model, error) {
 				return err
 			}
 		}
-		return nil
+		_, err := exec(ctx, `INSERT INTO chat_subscription (id, name) VALUES (1, $1) ON CONFLICT DO NOTHING`, rand.Text())
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the tables of the read model: %w", err)

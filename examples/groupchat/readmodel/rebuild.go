@@ -3,6 +3,8 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/projection"
@@ -18,6 +20,9 @@ func (m *Model) Rebuild(ctx context.Context, journal annals.Store, o projection.
 	current, err := m.generation(ctx)
 	if err != nil {
 		return err
+	}
+	if pushing, ok := subscriber(journal); ok {
+		return m.rebuildPushed(ctx, pushing, current, o, progress)
 	}
 	old, err := m.runner(journal, current, o)
 	if err != nil {
@@ -40,7 +45,68 @@ func (m *Model) Rebuild(ctx context.Context, journal annals.Store, o projection.
 	if err := (projection.Rebuild{Old: old.Control(), Next: next, SwitchOver: switchOver, Progress: progress}).Run(ctx); err != nil {
 		return err
 	}
-	return m.deleteOld(ctx)
+	return m.deleteBefore(ctx, generation)
+}
+
+// rebuildPushed is Rebuild for a journal that pushes its events. A new subscription begins with all events. The new generation becomes
+// the current one when it has handled as much of every thread as the current one, which is not paused. So what is read can go back by the
+// events of a moment. The rows of the generation before are deleted by the next rebuild, because servers write them for a second more.
+func (m *Model) rebuildPushed(ctx context.Context, journal annals.Subscriber, current int64, o projection.Options, progress func(projection.Status)) error {
+	generation, err := m.newGeneration(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.build(ctx, m.updater(journal, generation, o), current, progress); err != nil {
+		return err
+	}
+	return m.deleteBefore(ctx, current)
+}
+
+// build runs next until its generation can replace the current one, and switches over.
+func (m *Model) build(ctx context.Context, next updater, current int64, progress func(projection.Status)) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var updating sync.WaitGroup
+	defer updating.Wait()
+	defer stop(nil)
+	updating.Go(func() { stop(next.run(ctx)) })
+	for range 2 { // the first time takes long, and the current generation goes on meanwhile
+		if err := m.reach(ctx, current, next.generation, progress); err != nil {
+			return err
+		}
+	}
+	return m.switchOver(ctx, current, next.generation)
+}
+
+// reach waits until the generation next has handled at least what the current one has handled when reach is called.
+func (m *Model) reach(ctx context.Context, current, next int64, progress func(projection.Status)) error {
+	want, err := m.handled(ctx, current)
+	if err != nil {
+		return err
+	}
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for told := time.Now(); ; {
+		have, err := m.handled(ctx, next)
+		if err != nil {
+			return err
+		}
+		left := 0
+		for thread, n := range want {
+			left += int(max(0, n-have[thread]))
+		}
+		if left == 0 {
+			return nil
+		}
+		if progress != nil && time.Since(told) > 3*time.Second {
+			told = time.Now()
+			progress(projection.Status{Lag: left})
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func (m *Model) newGeneration(ctx context.Context) (n int64, err error) {
@@ -65,8 +131,15 @@ func (m *Model) switchOver(ctx context.Context, from, to int64) error {
 	})
 }
 
-// deleteOld deletes the rows of generations before the current one, one thread in each transaction.
-func (m *Model) deleteOld(ctx context.Context) error {
+// deleteBefore deletes the rows of generations before first, one thread in each transaction.
+func (m *Model) deleteBefore(ctx context.Context, first int64) error {
+	err := m.inTx(ctx, func(ctx context.Context, exec exec) error {
+		_, err := exec(ctx, `DELETE FROM chat_handled WHERE generation < $1`, first)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	for {
 		type old struct {
 			generation int64
@@ -77,7 +150,7 @@ func (m *Model) deleteOld(ctx context.Context) error {
 			some = append(some, old{})
 			last := &some[len(some)-1]
 			return scan(&last.generation, &last.thread)
-		}, `SELECT generation, thread FROM chat_thread WHERE generation < `+currentGeneration+` LIMIT 1000`)
+		}, `SELECT generation, thread FROM chat_thread WHERE generation < $1 LIMIT 1000`, first)
 		if err != nil || len(some) == 0 {
 			return err
 		}

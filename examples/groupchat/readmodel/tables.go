@@ -5,11 +5,20 @@ package readmodel
 //
 // posted counts the messages of a thread, deleted ones included, and messages those that are left. read_to is the position up to which a
 // member has read, and unread counts the messages of other members after that position. at is in microseconds since 1970.
+//
+// chat_handled and chat_subscription are for updaters: number is that of the last event of a thread that was handled, and name is a random one,
+// which no other read model has.
 var tables = []string{
 	`CREATE TABLE IF NOT EXISTS chat_generation (
 		id BIGINT PRIMARY KEY, -- there is one row, 1
 		current BIGINT NOT NULL, newest BIGINT NOT NULL)`,
 	`INSERT INTO chat_generation (id, current, newest) VALUES (1, 1, 1) ON CONFLICT DO NOTHING`,
+	`CREATE TABLE IF NOT EXISTS chat_handled (
+		generation BIGINT NOT NULL, thread TEXT NOT NULL, number BIGINT NOT NULL,
+		PRIMARY KEY (generation, thread))`,
+	`CREATE TABLE IF NOT EXISTS chat_subscription (
+		id BIGINT PRIMARY KEY, -- there is one row, 1
+		name TEXT NOT NULL)`,
 	`CREATE TABLE IF NOT EXISTS chat_thread (
 		generation BIGINT NOT NULL, thread TEXT NOT NULL, name TEXT NOT NULL,
 		members BIGINT NOT NULL, posted BIGINT NOT NULL, messages BIGINT NOT NULL,
