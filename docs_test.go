@@ -100,7 +100,7 @@ func TestGuides(t *testing.T) {
 		{"running-projections.md", []string{"projection"}, 7},
 		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
 		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
-		{"following-events.md", []string{"query"}, 5},
+		{"following-events.md", []string{"query"}, 6},
 		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 5},
 		{"coming-from-event-store-adapter.md", []string{"dynamostore/headed"}, 2},
 		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},

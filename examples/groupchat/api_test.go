@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
@@ -43,6 +44,57 @@ func serveMemory(t *testing.T) *httptest.Server {
 		}
 	})
 	return serveThreads(t, threads)
+}
+
+// blocking is a store whose writes to one thread block until release is closed.
+type blocking struct {
+	*memstore.Store
+	thread           annals.PersistenceID
+	blocked, release chan struct{}
+}
+
+func (b blocking) Journal() annals.Journal { return blockingJournal{b.Store.Journal(), b} }
+
+type blockingJournal struct {
+	annals.Journal
+	in blocking
+}
+
+func (j blockingJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	if c.ID == j.in.thread {
+		close(j.in.blocked)
+		<-j.in.release
+	}
+	return j.Journal.Append(ctx, c)
+}
+
+// A thread whose write takes long does not stop other threads: there is no lock for all of them.
+func TestThreadsDoNotWait(t *testing.T) {
+	t.Parallel()
+	store := blocking{memstore.New(), chat.Behavior.ID("slow"), make(chan struct{}), make(chan struct{})}
+	threads, err := entity.New(store, chat.Behavior, entity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := serveThreads(t, threads)
+	c := newClient(service.URL, 2)
+	slow := make(chan error, 1)
+	go func() { slow <- c.create(t.Context(), "slow", "ann", "slow") }()
+	<-store.blocked
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.create(ctx, "fast", "ann", "fast"); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-slow:
+		t.Errorf("the slow thread has answered: %v", err)
+	default:
+	}
+	close(store.release)
+	if err := errors.Join(<-slow, threads.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
 }
 
 // ask sends "METHOD path" with a body and returns the status and the text of the answer.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,18 @@ func TestUpdaterCounts(t *testing.T) {
 			t.Errorf("messages %q, %v", ids, err)
 		}
 	})
+}
+
+// Read models in two databases follow the same events. Neither takes those of the other.
+func TestUpdatersOfTwoDatabases(t *testing.T) {
+	t.Parallel()
+	journal := newPushing()
+	chatter(t, journal.Store, rand.New(rand.NewPCG(5, 6)), 100)
+	for range 2 {
+		m := open(t, openStore(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "chat.db"))))
+		runs(t, m, journal)
+		awaitFold(t, m, journal)
+	}
 }
 
 // stored returns events as they are in the journal of the thread "t".
