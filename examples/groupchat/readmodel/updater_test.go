@@ -208,8 +208,8 @@ func TestRebuildPushedFails(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if err := m.Rebuild(ctx, journal, projection.Options{}, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
+		if err := m.Rebuild(ctx, journal, projection.Options{Logger: slog.New(slog.DiscardHandler)}, nil); err == nil {
+			t.Error("a rebuild ended well without the events of the current generation")
 		}
 		if now, err := m.generation(t.Context()); err != nil || now != 1 {
 			t.Errorf("generation %d, %v", now, err)
