@@ -6,8 +6,8 @@ COUNT ?= 5
 ROUNDS ?= 5
 FUZZTIME ?= 10s
 
-# Tests sync their files often, which takes little in memory. The files of the compiler are larger, and stay where they are.
-in_memory = GOTMPDIR=$${TMPDIR:-/tmp} TMPDIR=$$(scripts/memory.sh)
+# Tests sync their files often, which takes little in memory.
+in_memory = TMPDIR=$$(scripts/memory.sh)
 
 .PHONY: help run test servers check lint race soak fuzz vulncheck figures
 

@@ -71,11 +71,8 @@ func TestCheckHealthWithoutRights(t *testing.T) {
 // openFolder is a folder that every user may use.
 func openFolder(t *testing.T) (dir string) {
 	dir = filepath.Join(t.TempDir(), "folder")
-	err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777))
-	for parent := filepath.Dir(dir); parent != filepath.Clean(os.TempDir()); parent = filepath.Dir(parent) {
-		err = errors.Join(err, os.Chmod(parent, 0o755))
-	}
-	if err != nil {
+	parent := filepath.Dir(dir) // a folder within one of the test
+	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777), os.Chmod(parent, 0o755), os.Chmod(filepath.Dir(parent), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o777) })
