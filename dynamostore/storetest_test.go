@@ -280,13 +280,29 @@ func TestConformance(t *testing.T) {
 	for name, v := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := (&benches{layout: v.layout, subscribe: v.only == nil || name == "headtable"}).config(t)
+			c := (&benches{layout: v.layout}).config(t)
 			c.Only = v.only
 			c.Short = c.Short || v.only != nil // the layout has run with more data under other settings
 			storetest.Run(t, c)
 			if v.only == nil { // transactions are the same whatever the keys
 				storetest.RunTransactor[*dynamostore.Tx](t, c)
 			}
+		})
+	}
+}
+
+// The server is several times slower for tables with a stream.
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]func() dynamostore.Layout{
+		"commit":               newCommit,
+		"commit with an index": newIndexed,
+		"headed":               newHeaded(headed.Layout{Shards: 3, WriteIDs: true}),
+		"headtable":            newHeadtable(2, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunSubscriber(t, (&benches{layout: layout, subscribe: true}).config(t))
 		})
 	}
 }

@@ -7,10 +7,18 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 )
+
+// RunSubscriber runs those cases of Run that are about annals.Subscriber. It is for a store that is slow while it has subscriptions, so that Run
+// is called for a store without them.
+func RunSubscriber(t *testing.T, c Config) {
+	t.Helper()
+	run(t, c, subscribeCases)
+}
 
 // subscribeCases are about annals.Subscriber.
 var subscribeCases = []testCase{
