@@ -19,7 +19,7 @@ type limited struct {
 func (s limited) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	c.Limits = s.limits
-	c.Forgets, c.Skips, c.SkipsStates = false, false, false
+	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	return c
 }
 func (s limited) Journal() annals.Journal { return limitedJournal{s.Store.Journal(), s.limits} }
@@ -125,6 +125,11 @@ func (s modest) States() annals.StateStore       { return modestStates{s.Store.S
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
 func (modest) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
 	return false, unsupportedFor("forget", f.ID)
+}
+func (modest) Subscribe(context.Context, string, annals.Filter) iter.Seq2[annals.Delivery, error] {
+	return func(yield func(annals.Delivery, error) bool) {
+		yield(annals.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrUnsupported})
+	}
 }
 func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {
 	return unsupportedFor("skip", id)
