@@ -15,7 +15,7 @@ func (l *loop) hold(ctx context.Context, v view) error {
 	dead := l.watch.look(v.loops, time.Now())
 	dead = slices.DeleteFunc(dead, func(id string) bool { return id == l.id })
 	for _, id := range dead {
-		if err := l.bury(ctx, id, v.loops[id]); err != nil {
+		if err := l.removeLoop(ctx, id, v.loops[id]); err != nil {
 			return err
 		}
 	}
@@ -102,8 +102,8 @@ func (l *loop) park(h *held, parked bool) {
 	h.parked = parked
 }
 
-// bury deletes the item of a loop that shows no sign of life. It is stored again when the loop goes on.
-func (l *loop) bury(ctx context.Context, id string, m member) error {
+// removeLoop deletes the item of a loop that shows no sign of life. It is stored again when the loop goes on.
+func (l *loop) removeLoop(ctx context.Context, id string, m member) error {
 	op := plan.Op{Table: l.Table, Key: key(l.name, itemLoop+id), Delete: true, Condition: "#write = :write",
 		Names: map[string]string{"#write": attrWrite}, Values: plan.Item{":write": plan.S(m.write)}}
 	return l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})

@@ -102,3 +102,55 @@ func TestSimilarNames(t *testing.T) {
 		p.Close()
 	})
 }
+
+// A loop whose shards another loop has taken over cannot acknowledge their deliveries, also when the loop does not know of it.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		stopped, other := w.process(), w.process()
+		for _, id := range []annals.PersistenceID{"A|1", "A|2", "A|3", "A|4"} {
+			stopped.append(id, 0, 3)
+		}
+		c := stopped.subscribe(t.Context(), "s", annals.Filter{})
+		lost := c.deliveries(12)
+		stopped.pause(20 * lease)
+		d := other.subscribe(t.Context(), "s", annals.Filter{})
+		d.ack(d.deliveries(12))
+		for _, l := range lost {
+			if err := l.Ack(t.Context()); !errors.Is(err, annals.ErrFenced) {
+				t.Errorf("acknowledge %d events of a lost shard: got %v, want ErrFenced", len(l.Events), err)
+			}
+		}
+		c.stop()
+		d.stop()
+		stopped.Close()
+		other.Close()
+	})
+}
+
+// A loop that could not renew its view for a lease hands out nothing, although it has events in memory: others may have its shards.
+func TestOldView(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		for _, id := range []annals.PersistenceID{"A|1", "A|2", "A|3", "A|4"} {
+			p.append(id, 0, 3)
+		}
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		first, err, ok := c.next()
+		if err != nil || !ok || len(first.Events) == 12 {
+			t.Fatalf("the first delivery has %d events, %v", len(first.Events), err)
+		}
+		time.Sleep(lease / 10) // more is read
+		p.pause(4 * lease)
+		goesOn := time.Now().Add(4 * lease)
+		time.Sleep(2 * lease)
+		if d, err, _ := c.next(); err != nil || time.Now().Before(goesOn) {
+			t.Errorf("got %d events %v before the view was renewed, %v", len(d.Events), time.Until(goesOn), err)
+		}
+		c.stop()
+		p.Close()
+	})
+}
