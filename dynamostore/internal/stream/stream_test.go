@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +25,22 @@ import (
 // service has one shard whose records are numbered from 1. An iterator is the number of the next record and the turn in which it was given
 // out.
 type service struct {
+	mu               sync.Mutex // of records
 	records, trimmed int
 	closed           bool
 	turn             int // iterators of earlier turns have expired
 	missing          bool
 	fail             error // of the next request
 	asked            []string
+}
+
+// write sets the number of records when d has passed.
+func (s *service) write(d time.Duration, records int) {
+	time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.records = records
+	})
 }
 
 func (s *service) ask(name string) (err error) {
@@ -56,6 +67,8 @@ func (s *service) GetShardIterator(_ context.Context, in *dynamodbstreams.GetSha
 }
 
 func (s *service) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInput, _ ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.ask("records"); err != nil {
 		return nil, err
 	}
@@ -166,10 +179,7 @@ func TestReaderWaits(t *testing.T) {
 		s := &service{}
 		r := stream.NewReader(s, "arn", "shard", "")
 		begin := time.Now()
-		go func() {
-			time.Sleep(time.Hour)
-			s.records = 1
-		}()
+		s.write(time.Hour, 1)
 		if got, _ := read(t, r); got != "1 " || time.Since(begin) > time.Hour+time.Second {
 			t.Errorf("records %q after %v", got, time.Since(begin))
 		}
@@ -177,10 +187,7 @@ func TestReaderWaits(t *testing.T) {
 			t.Errorf("%d requests in an hour", n)
 		}
 		s.asked = nil
-		go func() {
-			time.Sleep(time.Second)
-			s.records = 2
-		}()
+		s.write(time.Second, 2)
 		read(t, r)
 		if n := len(s.asked); n != 4 { // after 0, 0.2, 0.6 and 1.4 seconds
 			t.Errorf("%d requests in the second after a record", n)
@@ -190,7 +197,7 @@ func TestReaderWaits(t *testing.T) {
 		if _, _, err := r.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the context ends: %v", err)
 		}
-		s.records = 3
+		s.write(0, 3)
 		if got, _ := read(t, r); got != "3 " {
 			t.Errorf("after the end of a context: records %q", got)
 		}
