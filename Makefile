@@ -53,7 +53,7 @@ soak: servers ## repeat the random histories, races and kills under the race det
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
 
-fuzz: servers ## every fuzz function, three at a time; FUZZTIME=1m for each
+fuzz: servers ## every fuzz function, four at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
 
 vulncheck: ## look for known vulnerabilities in the code and its dependencies (govulncheck, pinned in tools/go.mod)

@@ -31,4 +31,4 @@ export -f fuzz
 
 functions=$(grep -rEo '^func Fuzz\w*' --include='*_test.go' "${@:-.}" | sed -E 's,/[^/]*:func , ,' | sort)
 printf '%s fuzz functions, %s each\n' "$(wc -l <<<"$functions")" "$FUZZTIME"
-xargs -P 3 -L 1 bash -c 'fuzz "$@"' fuzz <<<"$functions"
+xargs -P 4 -L 1 bash -c 'fuzz "$@"' fuzz <<<"$functions"
