@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz function of the repository, or of the directories named, for FUZZTIME (10s), three at a time with one worker each.
+# Runs every fuzz function of the repository, or of the directories named, for FUZZTIME (10s), four at a time with one worker each.
 # An input that fails is printed, and stays in testdata/fuzz, where every later test run uses it.
 set -euo pipefail
 export GO=${GO:-go} FUZZTIME=${FUZZTIME:-10s}
