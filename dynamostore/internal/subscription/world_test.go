@@ -212,6 +212,7 @@ type fakeStream struct {
 	name   string
 	shards []*fakeShard
 	random *rand.Rand
+	grown  int // so many shards have been made; their ids are in no order
 	near   int // a new record may come before up to so many that nobody has read
 }
 
@@ -228,7 +229,7 @@ const hashes = 1 << 16
 
 func hashOf(image plan.Item) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(plan.KeyText(image["id"])))
+	_, _ = h.Write([]byte(plan.KeyText(image["pid"])))
 	return h.Sum64() % hashes
 }
 
@@ -240,7 +241,8 @@ func newFakeStream(seed uint64) *fakeStream {
 }
 
 func (s *fakeStream) grow(parent string, from, to uint64) {
-	s.shards = append(s.shards, &fakeShard{Shard: stream.Shard{ID: fmt.Sprintf("shardId-%04d", s.random.IntN(100)*100+len(s.shards)), Parent: parent}, from: from, to: to})
+	s.grown++
+	s.shards = append(s.shards, &fakeShard{Shard: stream.Shard{ID: fmt.Sprintf("shardId-%04d", s.random.IntN(100)*1000+s.grown), Parent: parent}, from: from, to: to})
 }
 
 func (s *fakeStream) add(image plan.Item, created bool) {
