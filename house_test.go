@@ -39,20 +39,21 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "query", may: "root internal/backoff"},
 	{pkg: "cleanup", may: "root internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query internal/backoff internal/panics internal/progress"},
+	{pkg: "projection", may: "root codec query internal/backoff internal/liveness internal/panics internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/liveness internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/bound"},
 	{pkg: "internal/ddl"},
+	{pkg: "internal/liveness"},
 	{pkg: "internal/writes", may: "root"},
 	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},

@@ -42,14 +42,14 @@ func (c *Control) Pause(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		switch dead := w.look(r, time.Now()); {
+		switch dead := w.Look(r.signs(), time.Now()); {
 		case !r.Paused:
 			return c.fault("pause", annals.ErrConflict, errors.New("it was resumed at the same time"))
 		case !slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Runner != "" }):
 			return c.fence(ctx)
 		case len(dead) > 0:
 			if err := c.change(ctx, "pause", func(r *record) error {
-				*r = r.without(w.look(*r, time.Now())...)
+				*r = r.without(w.Look(r.signs(), time.Now())...)
 				return nil
 			}); err != nil {
 				return err

@@ -171,12 +171,12 @@ func (m *member) look(ctx context.Context) error {
 		epochs[r] = t.epoch
 	}
 	watch := m.watch
-	dead := watch.look(m.record, now)
+	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
 		if err := document.save(within, m.store, m.revision, next); err != nil {
-			m.watch.at = m.now() // the time since the last look does not count: the others may not be able to write either
+			m.watch.At = m.now() // the time since the last look does not count: the others may not be able to write either
 			return err
 		}
 		if len(dead) > 0 {

@@ -379,7 +379,7 @@ func TestWatch(t *testing.T) {
 		for id, beat := range beats {
 			r.Runners[id] = runner{Beat: beat, Lease: 1000}
 		}
-		return w.look(r, at)
+		return w.Look(r.signs(), at)
 	}
 	for i, step := range []struct {
 		after time.Duration

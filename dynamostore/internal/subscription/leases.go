@@ -12,7 +12,7 @@ import (
 
 // hold takes and frees shards so that this loop gets its share.
 func (l *loop) hold(ctx context.Context, v view) error {
-	dead := l.watch.look(v.loops, time.Now())
+	dead := l.watch.Look(v.signs(), time.Now())
 	dead = slices.DeleteFunc(dead, func(id string) bool { return id == l.id })
 	for _, id := range dead {
 		if err := l.removeLoop(ctx, id, v.loops[id]); err != nil {

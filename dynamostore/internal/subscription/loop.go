@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/liveness"
 )
 
 // loop is one call of Subscribe. A goroutine holds its shards, another one for each shard reads what follows there, and the caller's takes
@@ -29,7 +30,7 @@ type loop struct {
 	look   chan struct{} // has a value when the table is to be looked at now
 
 	// These are of the goroutine that holds the shards.
-	watch   watch
+	watch   liveness.Watch[string]
 	round   int64 // that is held; 0 is none
 	waits   bool  // for shards that others hand over
 	list    bool  // a shard has ended, so others may follow

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/annals-go/annals/internal/liveness"
 )
 
 // open are the shards of v that a loop can hold: those that have not ended, and that follow no shard that has not.
@@ -72,37 +74,13 @@ func share(open []shard, loops []string) map[string]string {
 	}
 }
 
-// watch finds loops that are dead: those whose sign of life has not changed for the time of their lease, by the clock of the process which
-// watches.
-type watch struct {
-	at    time.Time // of the last look
-	signs map[string]sign
-}
-
-// sign is what is known of one loop.
-type sign struct {
-	write string
-	quiet time.Duration // since the write was first seen
-}
-
-// look takes note of loops, which were read at now, and returns those that are dead. However long ago the last look was, it counts as half
-// a lease at most: the table may have been out of reach, or this process stopped, and then no sign of life could be read.
-func (w *watch) look(loops map[string]member, now time.Time) (dead []string) {
-	passed := max(now.Sub(w.at), 0)
-	signs := map[string]sign{}
-	for id, m := range loops {
-		s := sign{write: m.write}
-		if before, ok := w.signs[id]; ok && before.write == m.write {
-			s.quiet = before.quiet + min(passed, m.lease/2)
-			if s.quiet >= m.lease {
-				dead = append(dead, id)
-			}
-		}
-		signs[id] = s
+// signs are the signs of life of the loops.
+func (v view) signs() map[string]liveness.Sign[string] {
+	all := make(map[string]liveness.Sign[string], len(v.loops))
+	for id, m := range v.loops {
+		all[id] = liveness.Sign[string]{Beat: m.write, Lease: m.lease}
 	}
-	w.at, w.signs = now, signs
-	slices.Sort(dead)
-	return dead
+	return all
 }
 
 // memory is how long the stream is relied on to have its records, and its shards after they were created. The service keeps them for 24
