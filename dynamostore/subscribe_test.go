@@ -130,7 +130,7 @@ func playTheSubscriber(ctx context.Context, args string) error {
 var restarts = flag.Int("restarts", 3, "how often a subscriber is killed and restarted")
 
 // Two processes make a read model of the events that are written meanwhile. They are killed and started again, while shards are split, records
-// change their order, and the stream removes records that nobody has read. In the end the read model is that of a replay.
+// change their order, and the stream removes records that no process has read. In the end the read model is that of a replay.
 func TestSubscribersUnderKill(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -167,7 +167,7 @@ func TestSubscribersUnderKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.kill(t)
-		if round%4 == 1 { // nobody reads for more than a day
+		if round%4 == 1 { // no process reads for more than a day
 			second.kill(t)
 			s.age(t, model.Client)
 			if err := proxy.Trim(ctx, 3); err != nil {

@@ -21,8 +21,9 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 	if to > h.deleted {
 		op := plan.Op{Table: j.heads, Key: headKey(aid), Update: "SET #deleted = :to", Condition: "attribute_exists(#aid) AND (attribute_not_exists(#deleted) OR #deleted < :to)",
 			Names: map[string]string{"#aid": attrAID, "#deleted": attrDeleted}, Values: plan.Item{":to": plan.N(to)}}
+		// A refused write is no error: another delete has marked later events.
 		if _, err := j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
-			return err // a refused write: another delete has gone further
+			return err
 		}
 	}
 	left := j.x.Query(ctx, plan.Query{Table: j.table, Hash: aid, To: plan.N(max(to, h.deleted)), Fields: []string{attrAID, attrSeq}})

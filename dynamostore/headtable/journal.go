@@ -69,7 +69,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		return annals.Receipt{SeqNr: last, Time: a.stored, Repeated: true}, nil
 	}
 	if c.Snapshot != nil {
-		j.snapshots.retainLater(ctx, aid, last)
+		j.snapshots.written(ctx, aid, last)
 	}
 	return annals.Receipt{SeqNr: last, Time: at}, nil
 }

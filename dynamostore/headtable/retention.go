@@ -16,7 +16,7 @@ type Store interface{ plan.Runner }
 // Retain removes the copies of id that Snapshot.Keep and Snapshot.Expire do not let stay. Each save and commit that makes a copy does the same
 // afterwards, and ignores errors: what was left is removed by the next one. With Keep 0 Retain does nothing.
 func Retain(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "retain", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
+	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
 		s, ok := c.Snapshots.(*snapshots)
 		if !ok {
 			return &annals.Error{Kind: annals.ErrUnsupported}
@@ -29,8 +29,8 @@ func Retain(ctx context.Context, s Store, id annals.PersistenceID) error {
 	}})
 }
 
-// retainLater retains after the write that has made the copy n.
-func (s *snapshots) retainLater(ctx context.Context, aid string, n annals.SeqNr) {
+// written is called after a write that has made the copy n. An error of the retention must not change the result of the write, which is stored.
+func (s *snapshots) written(ctx context.Context, aid string, n annals.SeqNr) {
 	if s.keep == 0 {
 		return
 	}

@@ -54,7 +54,7 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	ops[0].Condition, ops[0].Names, ops[0].Values = absent+" OR #seq <= :seq", map[string]string{"#aid": attrAID, "#seq": attrSeq}, plan.Item{":seq": plan.N(sn.SeqNr)}
 	out, err := s.x.Write(ctx, plan.Write{Ops: ops, Token: plan.NewToken(), Refused: func([]plan.Item, bool) error { return nil }})
 	if err == nil && !out.Refused {
-		s.retainLater(ctx, aid, sn.SeqNr)
+		s.written(ctx, aid, sn.SeqNr)
 	}
 	return err
 }

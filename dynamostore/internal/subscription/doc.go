@@ -8,7 +8,7 @@
 // the oldest record that the stream has. When records were removed before they were read, the subscription catches up again (a new
 // round); marks say what is new.
 //
-// The parts of the catch-up and the shards of the stream are leased to loops. Every write for a shard is on condition that nobody else has
+// The parts of the catch-up and the shards of the stream are leased to loops. Every write for a shard is on condition that no other loop has
 // written its item since, so a loop that has lost a shard cannot acknowledge anything. What a loop has in memory is a view that it renews
 // three times in a lease; it hands out no deliveries when its view is older than a lease.
 package subscription

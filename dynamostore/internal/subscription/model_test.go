@@ -192,7 +192,7 @@ func model(t *testing.T, seed uint64) {
 				all[random.IntN(len(all))].pause(within(random, 4*lease))
 			}
 		case 6:
-			if random.IntN(8) == 0 { // nobody reads for more than a day
+			if random.IntN(8) == 0 { // no process reads for more than a day
 				for _, p := range all {
 					p.pause(26 * time.Hour)
 				}

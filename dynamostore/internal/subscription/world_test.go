@@ -213,7 +213,7 @@ type fakeStream struct {
 	shards []*fakeShard
 	random *rand.Rand
 	grown  int // so many shards have been made; their ids are in no order
-	near   int // a new record may come before up to so many that nobody has read
+	near   int // a new record is put before at most so many records that have not been read
 }
 
 // fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
