@@ -2,7 +2,6 @@ package headed
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -103,7 +102,7 @@ func (f JSON) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	o.add(f.Version, strconv.FormatInt(version, 10))
 	o.add(f.LastUpdatedAt, text(s.Time.UTC().Format(isoMillis)))
 	if !f.Wrapped && f.manifest(o, s.ID) != s.Manifest {
-		if f.Manifest == "-" || o.members[f.Manifest] != nil {
+		if f.Manifest == "-" || o.member(f.Manifest) != nil {
 			return nil, otherManifest(f.Manifest, s.Manifest)
 		}
 		o.add(f.Manifest, text(s.Manifest))
@@ -160,7 +159,7 @@ func (f JSON) unwrapped(stored []byte) (o *object, manifest string, err error) {
 	if manifest, err = o.text("type"); err != nil {
 		return nil, "", err
 	}
-	if o, err = parse(o.members["data"]); err != nil {
+	if o, err = parse(o.member("data")); err != nil {
 		return nil, "", fmt.Errorf("member %q: %w", "data", err)
 	}
 	return o, manifest, nil
@@ -169,13 +168,16 @@ func (f JSON) unwrapped(stored []byte) (o *object, manifest string, err error) {
 // object is a JSON object, and members to be written before its own.
 type object struct {
 	data    []byte
-	members map[string]json.RawMessage
+	members []member
 	added   []byte
 }
 
+// usual is a number of members that few objects exceed.
+const usual = 8
+
 // parse returns the object in data.
 func parse(data []byte) (*object, error) {
-	all, ok := members(data)
+	all, ok := members(make([]member, 0, usual), data)
 	if !ok {
 		return nil, errors.New("the data is no JSON object")
 	}
@@ -193,9 +195,12 @@ func written(p annals.Payload) (*object, error) {
 	return parse(p.Data)
 }
 
+// member returns the value of a member; nil when there is none.
+func (o *object) member(name string) []byte { return valueOf(o.members, name) }
+
 // add adds a member that o does not have.
 func (o *object) add(name, value string) {
-	if name == "-" || o.members[name] != nil {
+	if name == "-" || o.member(name) != nil {
 		return
 	}
 	o.added = append(append(append(append(o.added, text(name)...), ':'), value...), ',')
@@ -219,16 +224,16 @@ func (o *object) bytes() []byte {
 
 // text returns a member that is a text.
 func (o *object) text(name string) (string, error) {
-	s, ok := unquoted(o.members[name])
+	s, ok := textOf(o.member(name))
 	if name == "-" || !ok {
 		return "", fmt.Errorf("the data has no text %q", name)
 	}
-	return s, nil
+	return string(s), nil
 }
 
 // number returns a member that is the number of an event. It must not pass through a float64, which has 53 bits.
 func (o *object) number(name string) (annals.SeqNr, error) {
-	n, err := strconv.ParseInt(string(o.members[name]), 10, 64)
+	n, err := strconv.ParseInt(string(o.member(name)), 10, 64)
 	if err != nil || n < 0 {
 		return 0, fmt.Errorf("the data has no whole number %q", name)
 	}
@@ -237,7 +242,7 @@ func (o *object) number(name string) (annals.SeqNr, error) {
 
 // isManifest returns an error when o has a member of that name which is not want.
 func (o *object) isManifest(name, want string) error {
-	if name == "-" || o.members[name] == nil {
+	if name == "-" || o.member(name) == nil {
 		return nil
 	}
 	if s, err := o.text(name); err != nil || s != want {
@@ -252,7 +257,7 @@ func otherManifest(name, want string) error {
 
 // isNumber is isManifest for a number.
 func (o *object) isNumber(name string, want annals.SeqNr) error {
-	if name == "-" || o.members[name] == nil {
+	if name == "-" || o.member(name) == nil {
 		return nil
 	}
 	if n, err := o.number(name); err != nil || n != want {
@@ -266,13 +271,14 @@ func (o *object) isOf(name string, id annals.PersistenceID) error {
 	if name == "-" {
 		return nil
 	}
-	of, ok := members(o.members[name])
+	var few [2]member
+	of, ok := members(few[:0], o.member(name))
 	if !ok {
 		return nil
 	}
-	entityType, typed := unquoted(of["type"])
-	value, valued := unquoted(of["value"])
-	if typed && valued && (entityType != id.Type() || value != id.EntityID()) {
+	entityType, typed := textOf(valueOf(of, "type"))
+	value, valued := textOf(valueOf(of, "value"))
+	if typed && valued && (string(entityType) != id.Type() || string(value) != id.EntityID()) {
 		return fmt.Errorf("member %q of the data is the id of another entity", name)
 	}
 	return nil
