@@ -198,7 +198,7 @@ func (e *engine) capacity() types.ReturnConsumedCapacity {
 	if e.observed {
 		return types.ReturnConsumedCapacityTotal
 	}
-	return types.ReturnConsumedCapacityNone
+	return "" // the default is none
 }
 
 func countRead(ctx context.Context, c *types.ConsumedCapacity) {

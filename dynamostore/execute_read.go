@@ -316,11 +316,13 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 	hash, sort := e.tables[q.Table].Keys(q.Index)
 	in := &dynamodb.QueryInput{
 		TableName:                 &q.Table,
-		ScanIndexForward:          aws.Bool(!q.Backward),
 		ConsistentRead:            aws.Bool(q.Index == "" || e.tables[q.Table].Local(q.Index)), // global indexes have no consistent reads
 		ReturnConsumedCapacity:    e.capacity(),
 		ExpressionAttributeNames:  map[string]string{"#hash": hash.Name},
 		ExpressionAttributeValues: plan.Item{":hash": hash.Value(q.Hash)},
+	}
+	if q.Backward {
+		in.ScanIndexForward = aws.Bool(false)
 	}
 	condition := "#hash = :hash"
 	switch {

@@ -103,11 +103,14 @@ func (r rows) payload(stored []byte) types.AttributeValue {
 
 // stored returns the bytes of a payload, whether it is a string or binary.
 func stored(d *plan.Decoder) []byte {
-	if text, ok := plan.Text(d.Item, attrPayload); ok {
-		return []byte(text)
+	if data, ok := plan.Bytes(d.Item, attrPayload); ok {
+		return data
 	}
-	d.Require(attrPayload)
-	return d.Bytes(attrPayload)
+	text, ok := plan.Text(d.Item, attrPayload)
+	if !ok {
+		d.Wrong(attrPayload)
+	}
+	return []byte(text)
 }
 
 // event decodes the row of an event of id.

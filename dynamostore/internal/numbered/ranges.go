@@ -1,10 +1,8 @@
 package numbered
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,17 +23,18 @@ func (t Table) ByRange(ctx context.Context, x plan.Executor, p Part) iter.Seq2[p
 // ByFew is ByRange for numbers up to Few, which may have one digit or two. It reads all rows up to Few.
 func (t Table) ByFew(ctx context.Context, x plan.Executor, p Part) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		var rows []plan.Item
+		var rows [Few + 1]plan.Item
 		for row, err := range t.between(ctx, x, p, Part{ID: p.ID, From: 1, To: Few}) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			rows = append(rows, row)
+			if n := t.NumberOf(row); n <= Few {
+				rows[n] = row
+			}
 		}
-		slices.SortFunc(rows, func(a, b plan.Item) int { return cmp.Compare(t.NumberOf(a), t.NumberOf(b)) })
 		for _, row := range rows {
-			if !yield(row, nil) {
+			if row != nil && !yield(row, nil) {
 				return
 			}
 		}

@@ -55,20 +55,31 @@ func (d *Decoder) Required(name string, least, most int64) int64 {
 }
 
 // Bytes returns a binary.
-func (d *Decoder) Bytes(name string) []byte { return decoded(d, name, Bytes) }
+func (d *Decoder) Bytes(name string) []byte {
+	v, ok := Bytes(d.Item, name)
+	d.check(name, ok)
+	return v
+}
 
 // Text returns a string.
-func (d *Decoder) Text(name string) string { return decoded(d, name, Text) }
+func (d *Decoder) Text(name string) string {
+	v, ok := Text(d.Item, name)
+	d.check(name, ok)
+	return v
+}
 
 // Map returns the attributes of a map.
-func (d *Decoder) Map(name string) Item { return decoded(d, name, Map) }
+func (d *Decoder) Map(name string) Item {
+	v, ok := Map(d.Item, name)
+	d.check(name, ok)
+	return v
+}
 
-func decoded[T any](d *Decoder, name string, of func(Item, string) (T, bool)) T {
-	v, ok := of(d.Item, name)
+// check records a fault for an attribute that exists and is not ok.
+func (d *Decoder) check(name string, ok bool) {
 	if !ok && d.Item[name] != nil {
 		d.Wrong(name)
 	}
-	return v
 }
 
 // Flag returns a boolean.
