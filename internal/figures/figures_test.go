@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // values is a figure that measures these one after the other.
@@ -47,6 +49,31 @@ func TestMedian(t *testing.T) {
 			t.Errorf("median reordered %v to %v", c.values, given)
 		}
 	}
+}
+
+// A turn under load changes nothing, nor does the turn that warms up.
+func TestRatio(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := [2]int{}
+		side := func(i int, took time.Duration) func() error {
+			return func() error {
+				if begun[i]++; i == 0 && begun[i] <= 2 {
+					time.Sleep(time.Minute)
+				}
+				time.Sleep(took)
+				return nil
+			}
+		}
+		got, err := ratio(5, side(0, 3*time.Second), side(1, 2*time.Second))
+		if got != 1.5 || err != nil || begun != [2]int{6, 6} {
+			t.Errorf("got %v, %v after %v runs, want 1.5 after 6 of each", got, err, begun)
+		}
+		broken := errors.New("broken")
+		if _, err := ratio(5, side(0, time.Second), func() error { return broken }); !errors.Is(err, broken) {
+			t.Errorf("got %v, want the error of a side", err)
+		}
+	})
 }
 
 func TestGoal(t *testing.T) {

@@ -84,7 +84,7 @@ func headedLoadFigure(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = store.Close() }()
-	const id, last, turns, each = "Figure|loaded", 10, 40, 50
+	const id, last = "Figure|loaded", 10
 	for n := range annals.SeqNr(last) {
 		if err := appendOne(ctx, store, id, n); err != nil {
 			return 0, err
@@ -107,24 +107,16 @@ func headedLoadFigure(ctx context.Context) (float64, error) {
 		_, err = annals.Recover(ctx, store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { events++; return nil })
 		return events, err
 	}
-	var ratios []float64
-	for turn := range turns + 1 {
-		begun := time.Now()
-		for range each {
-			if n, err := load(); n != last-1 || err != nil {
-				return 0, fmt.Errorf("loaded %d events: %w", n, err)
+	// The garbage collector runs about once in so many loads, so that each turn has its part of that work.
+	times := func(read func() (events int, err error), want int) func() error {
+		return func() error {
+			for range 50 {
+				if n, err := read(); n != want || err != nil {
+					return fmt.Errorf("read %d events, not %d: %w", n, want, err)
+				}
 			}
-		}
-		ours := time.Since(begun)
-		begun = time.Now()
-		for range each {
-			if n, err := byHand(); n != last || err != nil {
-				return 0, fmt.Errorf("read %d events by hand: %w", n, err)
-			}
-		}
-		if turn > 0 { // the first warms up
-			ratios = append(ratios, ours.Seconds()/time.Since(begun).Seconds())
+			return nil
 		}
 	}
-	return median(ratios), nil
+	return ratio(100, times(load, last-1), times(byHand, last))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 )
 
 // result is the outcome of one figure.
@@ -67,4 +68,25 @@ func median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// ratio runs two sides in turns. It returns the median of the ratios of their times: a's divided by b's.
+func ratio(turns int, a, b func() error) (float64, error) {
+	sides := [2]func() error{a, b}
+	var ratios []float64 // of the times of one turn: the load of the machine changes less within a turn than between turns
+	for turn := range turns + 1 {
+		var took [len(sides)]float64
+		for i := range sides {
+			side := (turn + i) % len(sides) // each side is as often first as second
+			begun := time.Now()
+			if err := sides[side](); err != nil {
+				return 0, err
+			}
+			took[side] = time.Since(begun).Seconds()
+		}
+		if turn > 0 { // the first warms up
+			ratios = append(ratios, took[0]/took[1])
+		}
+	}
+	return median(ratios), nil
 }

@@ -340,38 +340,25 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 	if _, err := b.pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
 		return 0, err
 	}
-	sides := [2]func() (n int, err error){ // over one connection, so that the same server process answers both
-		func() (n int, err error) {
-			for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
-				if err != nil {
-					return n, err
-				}
-				n++
+	all := func(read func() (n int, err error)) func() error {
+		return func() error {
+			n, err := read()
+			if err == nil && n != events {
+				err = fmt.Errorf("replayed %d events, not %d", n, events)
 			}
-			return n, nil
-		},
-		func() (n int, err error) { return bareReplay(ctx, b.pool, id) },
+			return err
+		}
 	}
-	var ratios []float64 // of the times of one turn: the load of the machine changes less within a turn than between turns
-	for turn := range 201 {
-		var took [len(sides)]float64
-		for i := range sides {
-			side := (turn + i) % len(sides) // each side is as often first as second
-			start := time.Now()
-			n, err := sides[side]()
+	// Both sides use one connection, so that the same server process answers them.
+	return ratio(200, all(func() (n int, err error) { return bareReplay(ctx, b.pool, id) }), all(func() (n int, err error) {
+		for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 			if err != nil {
-				return 0, err
+				return n, err
 			}
-			if n != events {
-				return 0, fmt.Errorf("replayed %d events, not %d", n, events)
-			}
-			took[side] = time.Since(start).Seconds()
+			n++
 		}
-		if turn > 0 { // the first warms up
-			ratios = append(ratios, took[1]/took[0])
-		}
-	}
-	return median(ratios), nil
+		return n, nil
+	}))
 }
 
 // bareReplay scans the same columns.
