@@ -59,7 +59,7 @@ func TestFeeds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shards, err := stream.Shards(t.Context(), s.Streams(raw), arn)
+			shards, _, err := stream.Shards(t.Context(), s.Streams(raw), arn, "")
 			if err != nil || len(shards) != 1 {
 				t.Fatalf("%d shards, %v", len(shards), err)
 			}

@@ -64,13 +64,18 @@ func (s *streamed) append(after annals.SeqNr, ids ...annals.PersistenceID) {
 	}
 }
 
-func (s *streamed) shards() []stream.Shard {
+func (s *streamed) shards() (all []stream.Shard) {
 	s.Helper()
-	all, err := stream.Shards(s.Context(), s, s.arn)
-	if err != nil {
-		s.Fatal(err)
+	for after := ""; ; {
+		page, next, err := stream.Shards(s.Context(), s, s.arn, after)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, page...)
+		if after = next; after == "" {
+			return all
+		}
 	}
-	return all
 }
 
 func (s *streamed) must(err error) {

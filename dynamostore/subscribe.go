@@ -78,11 +78,10 @@ type feedStream struct {
 	table string
 }
 
-func (f feedStream) Shards(ctx context.Context) (name string, all []stream.Shard, err error) {
-	if name, err = f.streamOf(ctx, f.table); err == nil {
-		all, err = stream.Shards(ctx, f.streams, name)
-	}
-	return name, all, err
+func (f feedStream) Name(ctx context.Context) (string, error) { return f.streamOf(ctx, f.table) }
+
+func (f feedStream) Shards(ctx context.Context, name, after string) (page []stream.Shard, next string, err error) {
+	return stream.Shards(ctx, f.streams, name, after)
 }
 
 func (f feedStream) Reader(name, shard, after string) subscription.Reader {

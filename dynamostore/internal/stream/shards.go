@@ -24,21 +24,20 @@ type Shard struct {
 	Closed bool   // it gets no more records
 }
 
-// Shards lists the shards of a stream, all pages of them. The service answers up to ten such requests a second for a stream.
-func Shards(ctx context.Context, c Client, arn string) (all []Shard, err error) {
+// Shards lists a page of the shards of a stream: those after the shard with the id after, and the first ones for "". The next page is after
+// next, which is "" for the last page. The service answers up to ten such requests a second for a stream, with up to 100 shards each.
+func Shards(ctx context.Context, c Client, arn, after string) (page []Shard, next string, err error) {
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
-	for {
-		out, err := c.DescribeStream(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range out.StreamDescription.Shards {
-			r := s.SequenceNumberRange
-			all = append(all, Shard{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil})
-		}
-		in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId
-		if in.ExclusiveStartShardId == nil {
-			return all, nil
-		}
+	if after != "" {
+		in.ExclusiveStartShardId = &after
 	}
+	out, err := c.DescribeStream(ctx, in)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, s := range out.StreamDescription.Shards {
+		r := s.SequenceNumberRange
+		page = append(page, Shard{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil})
+	}
+	return page, aws.ToString(out.StreamDescription.LastEvaluatedShardId), nil
 }

@@ -114,14 +114,22 @@ func (s *service) DescribeStream(_ context.Context, in *dynamodbstreams.Describe
 func TestShards(t *testing.T) {
 	t.Parallel()
 	s := &service{}
-	all, err := stream.Shards(t.Context(), s, "arn")
-	want := []stream.Shard{{ID: "a", Closed: true}, {ID: "b", Parent: "a"}, {ID: "c", Parent: "removed"}}
-	if err != nil || !slices.Equal(all, want) || len(s.asked) != 3 {
-		t.Errorf("got %v, %v, with the requests %q", all, err, s.asked)
+	for _, page := range []struct {
+		after, next string
+		shards      []stream.Shard
+	}{
+		{"", "a", []stream.Shard{{ID: "a", Closed: true}}},
+		{"a", "b", nil},
+		{"b", "", []stream.Shard{{ID: "b", Parent: "a"}, {ID: "c", Parent: "removed"}}},
+	} {
+		shards, next, err := stream.Shards(t.Context(), s, "arn", page.after)
+		if err != nil || next != page.next || !slices.Equal(shards, page.shards) {
+			t.Errorf("after %q: got %v, %q, %v", page.after, shards, next, err)
+		}
 	}
 	fault := errors.New("fault")
 	s.fail = fault
-	if _, err := stream.Shards(t.Context(), s, "arn"); !errors.Is(err, fault) {
+	if _, _, err := stream.Shards(t.Context(), s, "arn", ""); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
 }

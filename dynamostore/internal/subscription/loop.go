@@ -30,14 +30,15 @@ type loop struct {
 	look   chan struct{} // has a value when the table is to be looked at now
 
 	// These are of the goroutine that holds the shards.
-	watch   liveness.Watch[string]
-	round   int64 // that is held; 0 is none
-	waits   bool  // for shards that others hand over
-	list    bool  // a shard has ended, so others may follow
-	listing struct {
+	watch  liveness.Watch[string]
+	round  int64 // that is held; 0 is none
+	waits  bool  // for shards that others hand over
+	list   bool  // a shard has ended, so others may follow
+	listed struct {
 		write string // of the head, when the shards of the stream were last known to be listed
 		at    time.Time
 	}
+	listing *listing // that is not complete; nil is none
 	readers sync.WaitGroup
 
 	mu      sync.Mutex // of the fields below, and of those of held
@@ -185,7 +186,11 @@ func (l *loop) lookAt(ctx context.Context) error {
 		return err
 	case v.head == nil:
 		signal(l.look)
-		return l.begin(ctx, v)
+		made, err := l.listShards(ctx)
+		if made == nil {
+			return err
+		}
+		return l.begin(ctx, v, made)
 	case v.head.filter != filterText(l.filter):
 		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another filter", annals.Quote(l.name))}
 	case l.round == 0: // the sign of life has to come before the first shard

@@ -56,12 +56,10 @@ func (m *readModel) consume(ctx context.Context, who int, p *process, random *ra
 				switch err := d.Ack(ctx); {
 				case err == nil && !late:
 					m.acknowledge(d)
-				case errors.Is(err, annals.ErrUnknown) && ctx.Err() == nil:
+				case transient(err) && ctx.Err() == nil:
 					continue
-				case err != nil && !errors.Is(err, annals.ErrFenced) && !errors.Is(err, annals.ErrUnavailable):
+				case err != nil && !errors.Is(err, annals.ErrFenced) && !transient(err):
 					m.Errorf("acknowledge: %v", err)
-				case errors.Is(err, annals.ErrUnavailable) && ctx.Err() == nil:
-					continue
 				}
 				return
 			}
@@ -146,6 +144,9 @@ func model(t *testing.T, seed uint64) {
 	var wait sync.WaitGroup
 	begin := func() {
 		p, who := w.process(), random.IntN(1000)
+		if random.IntN(3) == 0 {
+			p.slow(within(random, lease/2))
+		}
 		if random.IntN(2) == 0 { // answers are lost
 			faults := rand.New(rand.NewPCG(seed, uint64(who)))
 			p.fault = func(plan.Write) (before, after error) {

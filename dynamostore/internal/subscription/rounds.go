@@ -10,33 +10,65 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 )
 
-// begin stores a new round: the parts of the catch-up, and the shards that the stream has now.
-func (l *loop) begin(ctx context.Context, v view) error {
+// listing is a list of the stream's shards.
+type listing struct {
+	at     time.Time // when the list was begun
+	name   string    // of the stream
+	shards []stream.Shard
+	after  string // the shard after which the next page begins
+}
+
+// listShards reads pages of the list for a third of a lease. A list that is not complete then is nil, and the next look goes on with the
+// list: between them the loop shows a sign of life.
+func (l *loop) listShards(ctx context.Context) (*listing, error) {
 	at := time.Now()
-	name, shards, err := l.Stream.Shards(ctx)
-	if err != nil {
-		return err
+	if l.listing == nil {
+		name, err := l.Stream.Name(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.listing = &listing{at: at, name: name}
 	}
-	next := head{filter: filterText(l.filter), stream: name, round: 1, listed: at}
+	made := l.listing
+	for {
+		page, next, err := l.Stream.Shards(ctx, made.name, made.after)
+		if err != nil {
+			return nil, err
+		}
+		made.shards, made.after = append(made.shards, page...), next
+		switch {
+		case next == "":
+			l.listing = nil
+			return made, nil
+		case time.Since(at) >= l.Lease/3:
+			signal(l.look)
+			return nil, nil
+		}
+	}
+}
+
+// begin stores a new round: the parts of the catch-up, and the shards that are listed.
+func (l *loop) begin(ctx context.Context, v view, made *listing) error {
+	next := head{filter: filterText(l.filter), stream: made.name, round: 1, listed: made.at}
 	if v.head != nil {
 		next.round = v.head.round + 1
 	}
 	var all []shard
 	for n := range parts {
-		all = append(all, shard{round: next.round, id: partID(n), since: at})
+		all = append(all, shard{round: next.round, id: partID(n), since: made.at})
 	}
-	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, shards, next.round, at))...))
+	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next.round))...))
 }
 
 // joined are the shards of the stream that known does not have. Those whose parent is not known follow the catch-up.
-func joined(known []shard, listed []stream.Shard, round int64, at time.Time) (all []shard) {
+func joined(known []shard, made *listing, round int64) (all []shard) {
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.id] = true
 	}
-	for _, s := range listed {
+	for _, s := range made.shards {
 		if !ids[s.ID] {
-			all = append(all, shard{round: round, id: s.ID, parent: s.Parent, since: at})
+			all = append(all, shard{round: round, id: s.ID, parent: s.Parent, since: made.at})
 		}
 	}
 	for _, s := range all {
@@ -94,49 +126,54 @@ func wrote(it plan.Item, id string) bool {
 // listIfDue lists the shards of the stream and stores those that are new, unless another loop did within the lease. It is false when nothing
 // has changed but the time.
 func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) {
-	now := time.Now()
-	if l.listing.write != v.head.write {
-		l.listing.write, l.listing.at = v.head.write, now
+	if l.listed.write != v.head.write {
+		l.listed.write, l.listed.at = v.head.write, time.Now()
+		l.listing = nil // another loop may have stored shards that were not listed yet
 	}
 	l.mu.Lock()
 	trimmed := l.trimmed == v.head.round
 	l.mu.Unlock()
-	if !trimmed && !l.list && now.Sub(l.listing.at) < l.Lease {
+	if !trimmed && !l.list && time.Since(l.listed.at) < l.Lease {
 		return false, nil
 	}
-	name, shards, err := l.Stream.Shards(ctx)
+	made, err := l.listShards(ctx)
 	switch {
-	case err != nil:
+	case made == nil:
 		return false, err
-	case trimmed || v.lost(name, shards, now):
-		return true, l.begin(ctx, v)
+	case trimmed || v.lost(made):
+		return true, l.begin(ctx, v, made)
 	}
-	fresh := parentsFirst(joined(v.shards, shards, v.head.round, now))
+	fresh := parentsFirst(joined(v.shards, made, v.head.round))
 	next := *v.head
-	next.listed = now
+	next.listed = made.at
 	if err := l.register(ctx, v.head, next, fresh); err != nil {
 		return false, err
 	}
-	l.list, l.listing.write = false, ""
-	return len(fresh) > 0, l.forget(ctx, v, shards)
+	l.list, l.listed.write = false, ""
+	return len(fresh) > 0, l.forget(ctx, v, made)
+}
+
+// has reports whether s is listed.
+func (made *listing) has(s shard) bool {
+	return slices.ContainsFunc(made.shards, func(o stream.Shard) bool { return o.ID == s.id })
 }
 
 // lost reports whether records were removed from the stream, or may have been, before they were read.
-func (v view) lost(name string, listed []stream.Shard, now time.Time) bool {
-	if v.head.stream != name || now.Sub(v.head.listed) > memory {
+func (v view) lost(made *listing) bool {
+	if v.head.stream != made.name || made.at.Sub(v.head.listed) > memory {
 		return true
 	}
 	return slices.ContainsFunc(v.shards, func(s shard) bool {
 		_, part := s.part()
-		return !part && !s.ended && !slices.ContainsFunc(listed, func(o stream.Shard) bool { return o.ID == s.id })
+		return !part && !s.ended && !made.has(s)
 	})
 }
 
 // forget deletes the shards that have ended and that the stream no longer has.
-func (l *loop) forget(ctx context.Context, v view, listed []stream.Shard) error {
+func (l *loop) forget(ctx context.Context, v view, made *listing) error {
 	var keys []plan.Item
 	for _, s := range v.shards {
-		if _, part := s.part(); !part && s.ended && !slices.ContainsFunc(listed, func(o stream.Shard) bool { return o.ID == s.id }) {
+		if _, part := s.part(); !part && s.ended && !made.has(s) {
 			keys = append(keys, s.key(l.name))
 		}
 	}

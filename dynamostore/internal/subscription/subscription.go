@@ -27,8 +27,11 @@ type Source struct {
 // Stream is the stream of the table with the events. There is an *annals.Error in the chain of its errors, and stream.ErrTrimmed when records
 // were removed.
 type Stream interface {
-	// Shards lists the shards. name changes when the stream is switched off and on again.
-	Shards(ctx context.Context) (name string, shards []stream.Shard, err error)
+	// Name is the name of the stream. It changes when the stream is switched off and on again.
+	Name(ctx context.Context) (string, error)
+	// Shards lists a page of the shards of the stream name: those after the shard with the id after, and the first ones for "". The next page
+	// is after next, which is "" for the last page.
+	Shards(ctx context.Context, name, after string) (page []stream.Shard, next string, err error)
 	// Reader reads a shard of the stream name after the record whose number is after, and from its oldest record for "".
 	Reader(name, shard, after string) Reader
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,72 @@ func TestSubscribe(t *testing.T) {
 		c.wantNone(ctx, cancel)
 		c.stop()
 		p.Close()
+	})
+}
+
+// The stream has so many shards that their list takes longer than a look, and longer than the lease. The list is made in several looks, and
+// meanwhile the loop shows signs of life.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for range 60 {
+			w.stream.split()
+		}
+		begun := time.Now()
+		p, other := w.process(), w.process()
+		p.slow(lookTime / 10)
+		p.append("A|1", 0, 3)
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		open := c.deliveries(3)
+		if time.Since(begun) < lookTime {
+			t.Errorf("the first list took %v", time.Since(begun))
+		}
+		time.Sleep(2 * lease) // p makes the next list
+		ctx, cancel := context.WithCancel(t.Context())
+		d := other.subscribe(ctx, "s", annals.Filter{})
+		d.wantNone(ctx, cancel)
+		c.ack(open)
+		c.stop()
+		d.stop()
+		p.Close()
+		other.Close()
+	})
+}
+
+// While a loop makes a list, another loop stores new shards, which the pages before do not have. They are not taken for shards that the stream
+// has removed: then a new round would begin.
+func TestListsOfTwo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for range 60 {
+			w.stream.split()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		p, other := w.process(), w.process()
+		p.append("A|1", 0, 3)
+		c, d := p.subscribe(ctx, "s", annals.Filter{}), other.subscribe(ctx, "s", annals.Filter{})
+		c.ack(c.deliveries(3))
+		p.slow(lookTime / 10)
+		var waits sync.WaitGroup
+		for _, idle := range []*consumer{c, d} {
+			waits.Go(func() { _, _, _ = idle.next() })
+		}
+		for range 30 {
+			w.stream.split()
+			time.Sleep(lease)
+		}
+		v, err := load(ctx, p, subscriptions, "s")
+		if err != nil || v.head.round != 1 {
+			t.Errorf("round %d, %v", v.head.round, err)
+		}
+		cancel()
+		waits.Wait()
+		c.stop()
+		d.stop()
+		p.Close()
+		other.Close()
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,7 +84,8 @@ type remote struct {
 
 	mu      sync.Mutex
 	crashed bool
-	until   time.Time // the process is stopped
+	until   time.Time     // the process is stopped
+	listing time.Duration // how long a page of the list of shards takes
 	fault   func(w plan.Write) (before, after error)
 	writes  int
 }
@@ -100,6 +102,13 @@ func (r *remote) pause(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.until = time.Now().Add(d)
+}
+
+// slow makes a page of the list of shards take d.
+func (r *remote) slow(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listing = d
 }
 
 // do runs a request.
@@ -282,14 +291,24 @@ func (s *fakeStream) trim(keep int) {
 	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.Closed && sh.trimmed == len(sh.records) })
 }
 
-func (s *fakeStream) list() (all []stream.Shard) {
+const shardsOfAPage = 5
+
+// list lists shards in the order of their ids, a page of them in any order.
+func (s *fakeStream) list(after string) (page []stream.Shard, next string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sh := range s.shards {
-		all = append(all, sh.Shard)
+		if sh.ID > after {
+			page = append(page, sh.Shard)
+		}
 	}
-	s.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
+	slices.SortFunc(page, func(a, b stream.Shard) int { return strings.Compare(a.ID, b.ID) })
+	if len(page) > shardsOfAPage {
+		page = page[:shardsOfAPage]
+		next = page[len(page)-1].ID
+	}
+	s.random.Shuffle(len(page), func(i, j int) { page[i], page[j] = page[j], page[i] })
+	return page, next
 }
 
 // remoteStream is the stream as one process reads it.
@@ -298,9 +317,22 @@ type remoteStream struct {
 	s *fakeStream
 }
 
-func (s remoteStream) Shards(context.Context) (name string, all []stream.Shard, err error) {
-	err = s.r.do(func() { name, all = s.s.name, s.s.list() })
-	return name, all, err
+func (s remoteStream) Name(context.Context) (name string, err error) {
+	err = s.r.do(func() { name = s.s.name })
+	return name, err
+}
+
+func (s remoteStream) Shards(ctx context.Context, _, after string) (page []stream.Shard, next string, err error) {
+	s.r.mu.Lock()
+	takes := s.r.listing
+	s.r.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, "", &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+	}
+	err = s.r.do(func() { page, next = s.s.list(after) })
+	return page, next, err
 }
 
 func (s remoteStream) Reader(_, shard, after string) Reader {
