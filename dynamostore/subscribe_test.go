@@ -19,6 +19,8 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -82,7 +84,22 @@ func (m readModel) read(ctx context.Context, id annals.PersistenceID) (said []st
 }
 
 // subscriber is what a process that subscribes is told.
-type subscriber struct{ endpoint, streams, table, model string }
+type subscriber struct{ endpoint, streams, layout, prefix string }
+
+// tables returns the layout, with tables whose names begin with the prefix.
+func (s subscriber) tables() dynamostore.Layout {
+	switch s.layout {
+	case "headed":
+		return headed.Layout{Shards: 3, Lean: true, Format: headed.Plain{}, Journal: headed.Journal{Table: s.prefix + "-journal"}, Snapshot: headed.Snapshot{Table: s.prefix + "-snapshot"}}
+	case "headtable":
+		return headtable.Layout{Journal: headtable.Journal{Table: s.prefix + "-journal"}, Snapshot: headtable.Snapshot{Table: s.prefix + "-snapshot"}, Head: s.prefix + "-head"}
+	default:
+		return commit.Layout{Table: s.prefix}
+	}
+}
+
+// subscriptions is the name of the table of subscriptions.
+func (s subscriber) subscriptions() string { return s.prefix + "-subscriptions" }
 
 const playSubscriber = "DYNAMOSTORE_TEST_SUBSCRIBER"
 
@@ -95,15 +112,15 @@ func (s subscriber) open(ctx context.Context) (*dynamostore.Store, readModel, er
 	if err != nil {
 		return nil, readModel{}, err
 	}
-	store, err := dynamostore.Open(ctx, c, commit.Layout{Table: s.table}, dynamostore.Options{CreateTables: true,
-		Subscriptions: dynamostore.Subscriptions{Table: s.table + "-subscriptions", Lease: 1500 * time.Millisecond, Streams: streams}})
-	return store, readModel{c, s.model}, err
+	store, err := dynamostore.Open(ctx, c, s.tables(), dynamostore.Options{CreateTables: true,
+		Subscriptions: dynamostore.Subscriptions{Table: s.subscriptions(), Lease: 1500 * time.Millisecond, Streams: streams}})
+	return store, readModel{c, s.prefix + "-model"}, err
 }
 
 // playTheSubscriber is the main function of a process that makes the read model. It says which events it has handled.
 func playTheSubscriber(ctx context.Context, args string) error {
 	var s subscriber
-	if _, err := fmt.Sscan(args, &s.endpoint, &s.streams, &s.table, &s.model); err != nil {
+	if _, err := fmt.Sscan(args, &s.endpoint, &s.streams, &s.layout, &s.prefix); err != nil {
 		return err
 	}
 	store, model, err := s.open(ctx)
@@ -127,16 +144,26 @@ func playTheSubscriber(ctx context.Context, args string) error {
 	return nil
 }
 
-var restarts = flag.Int("restarts", 3, "how often a subscriber is killed and restarted")
+var restarts = flag.Int("restarts", 2, "how often a subscriber is killed and restarted")
 
 // Two processes make a read model of the events that are written meanwhile. They are killed and started again, while shards are split, records
 // change their order, and the stream removes records that no process has read. In the end the read model is that of a replay.
 func TestSubscribersUnderKill(t *testing.T) {
 	t.Parallel()
+	for _, layout := range []string{"commit", "headed", "headtable"} {
+		t.Run(layout, func(t *testing.T) {
+			t.Parallel()
+			subscribersUnderKill(t, layout)
+		})
+	}
+}
+
+func subscribersUnderKill(t *testing.T, layout string) {
 	ctx := t.Context()
-	proxy := dynamo.NewStreamsProxy(dynamo.Endpoint(t), dynamo.Streams{Shards: 3, Page: 2, Records: 20, Reorder: true, Throttle: 13, Empty: 7, Repeat: 5})
+	endpoint := dynamo.NewEndpoint(t)
+	proxy := dynamo.NewStreamsProxy(endpoint, dynamo.Streams{Shards: 3, Page: 2, Records: 20, Reorder: true, Throttle: 13, Empty: 7, Repeat: 5})
 	t.Cleanup(proxy.Close)
-	s := subscriber{dynamo.Endpoint(t), proxy.Endpoint, "t" + rand.Text(), "m" + rand.Text()}
+	s := subscriber{endpoint, proxy.Endpoint, layout, "t" + rand.Text()}
 	store, model, err := s.open(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -152,15 +179,16 @@ func TestSubscribersUnderKill(t *testing.T) {
 	handled := make(chan struct{}, 100)
 	first, second := s.start(t, handled), s.start(t, handled)
 	for round := range *restarts {
-		for range 100 {
+		read := proxy.Answered() + 50 // the processes have caught up
+		for n := 0; n < 100 || proxy.Answered() < read; n++ {
 			select {
 			case <-handled:
 			case <-time.After(time.Minute):
-				t.Fatalf("round %d: no event is handled within a minute", round)
+				t.Fatalf("round %d: no event is handled within a minute, after %d events and %d records", round, n, proxy.Answered())
 			}
 		}
 		children := 1 // as when the service closes a shard after some hours
-		if round%8 == 0 {
+		if round%12 == 0 {
 			children = 2
 		}
 		if err := proxy.Split(ctx, children); err != nil {
@@ -200,12 +228,13 @@ func TestSubscribersUnderKill(t *testing.T) {
 	}
 	first.kill(t)
 	second.kill(t)
+	t.Logf("%d records were read", proxy.Answered())
 }
 
 // age moves what is stored of the subscription by a day.
 func (s subscriber) age(t *testing.T, c *dynamodb.Client) {
 	t.Helper()
-	table := s.table + "-subscriptions"
+	table := s.subscriptions()
 	out, err := c.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +258,7 @@ func (s subscriber) write(t *testing.T, store *dynamostore.Store) (last map[anna
 	stopped, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		pace := time.NewTicker(3 * time.Millisecond)
+		pace := time.NewTicker(5 * time.Millisecond)
 		defer pace.Stop()
 		for n := 0; ; n++ {
 			id := annals.NewPersistenceID("Thread", fmt.Sprint(n*7%40))
@@ -262,7 +291,7 @@ type subscribing struct {
 func (s subscriber) start(t *testing.T, handled chan<- struct{}) *subscribing {
 	t.Helper()
 	p := &subscribing{exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), playSubscriber+"="+strings.Join([]string{s.endpoint, s.streams, s.table, s.model}, " "), "GOMAXPROCS=2")
+	p.cmd.Env = append(os.Environ(), playSubscriber+"="+strings.Join([]string{s.endpoint, s.streams, s.layout, s.prefix}, " "), "GOMAXPROCS=2")
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

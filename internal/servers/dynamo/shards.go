@@ -80,8 +80,18 @@ func (s *shards) split(children int) {
 }
 
 func (s *shards) trim(keep int) {
+	young := map[string]bool{} // the open shards and their parents
 	for _, sh := range s.all {
-		if n := len(sh.records) - keep; n > 0 {
+		if sh.end == "" {
+			young[sh.id], young[sh.parent] = true, true
+		}
+	}
+	for _, sh := range s.all {
+		n := len(sh.records)
+		if young[sh.id] {
+			n -= keep
+		}
+		if n > 0 {
 			sh.trimmed, sh.trim = sh.trimmed+n, sh.records[n-1].sequence
 			sh.records = sh.records[n:]
 		}

@@ -27,6 +27,7 @@ type StreamsProxy struct {
 	streams  map[string]*shards // by ARN
 	turn     int                // iterators of earlier turns have expired
 	answers  int                // of GetRecords
+	answered int                // records in them
 }
 
 // Streams are the settings of a StreamsProxy.
@@ -87,7 +88,8 @@ func (p *StreamsProxy) Split(ctx context.Context, children int) error {
 	return nil
 }
 
-// Trim removes all but the newest records of each shard, and the closed shards that then have none.
+// Trim removes all but the newest records of the open shards and of their parents, all records of the older shards, and the closed shards
+// that then have none.
 func (p *StreamsProxy) Trim(ctx context.Context, keep int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,6 +107,13 @@ func (p *StreamsProxy) Expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn++
+}
+
+// Answered is how many records were in all answers.
+func (p *StreamsProxy) Answered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
 }
 
 // streamsRequest has the fields of all requests.
@@ -150,7 +159,7 @@ func (p *StreamsProxy) answer(w http.ResponseWriter, r *http.Request, operation 
 }
 
 func (p *StreamsProxy) describe(ctx context.Context, in streamsRequest) (map[string]any, error) {
-	s, err := p.stream(ctx, in.StreamArn)
+	s, err := p.known(ctx, in.StreamArn)
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +237,7 @@ func (p *StreamsProxy) records(ctx context.Context, in streamsRequest) (map[stri
 			found = append(found, rec.data)
 		}
 	}
+	p.answered += len(found)
 	out := map[string]any{"Records": found}
 	next := position + len(found)
 	switch {
@@ -244,17 +254,26 @@ func least(limits ...int) int {
 	return slices.Min(slices.DeleteFunc(limits, func(n int) bool { return n == 0 }))
 }
 
-// stream returns a stream, with all records that the server has.
+// stream returns a stream, with the records that the server has.
 func (p *StreamsProxy) stream(ctx context.Context, arn string) (*shards, error) {
-	s := p.streams[arn]
-	if s == nil {
-		s = &shards{arn: arn}
-		if err := p.open(ctx, s); err != nil {
-			return nil, err
-		}
-		p.streams[arn] = s
+	s, err := p.known(ctx, arn)
+	if err != nil {
+		return nil, err
 	}
 	return s, p.pull(ctx, s)
+}
+
+// known returns a stream, with the records that were pulled.
+func (p *StreamsProxy) known(ctx context.Context, arn string) (*shards, error) {
+	if s := p.streams[arn]; s != nil {
+		return s, nil
+	}
+	s := &shards{arn: arn}
+	if err := p.open(ctx, s); err != nil {
+		return nil, err
+	}
+	p.streams[arn] = s
+	return s, p.pull(ctx, s) // the older records are in the first shards
 }
 
 // open asks the server for the description of a stream and for an iterator of its shard.
@@ -293,14 +312,16 @@ func (p *StreamsProxy) open(ctx context.Context, s *shards) error {
 	return err
 }
 
-// pull takes the new records of the server.
+const most = 1000 // records in an answer of the server
+
+// pull takes the new records of the server. An answer that is not full ends it, since more may be written all the time.
 func (p *StreamsProxy) pull(ctx context.Context, s *shards) error {
 	for {
 		var out struct {
 			Records           []map[string]json.RawMessage
 			NextShardIterator string
 		}
-		if err := p.send(ctx, streamsPrefix+"GetRecords", map[string]any{"ShardIterator": s.iterator}, &out); err != nil {
+		if err := p.send(ctx, streamsPrefix+"GetRecords", map[string]any{"ShardIterator": s.iterator, "Limit": most}, &out); err != nil {
 			return err
 		}
 		s.iterator = out.NextShardIterator
@@ -309,7 +330,7 @@ func (p *StreamsProxy) pull(ctx context.Context, s *shards) error {
 				return err
 			}
 		}
-		if len(out.Records) == 0 {
+		if len(out.Records) < most {
 			return s.release(p.settings.Reorder)
 		}
 	}
