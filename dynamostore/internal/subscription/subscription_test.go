@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -220,4 +221,123 @@ func TestOldView(t *testing.T) {
 		c.stop()
 		p.Close()
 	})
+}
+
+// A loop hands out at most 100 deliveries of a shard that are not acknowledged.
+func TestOpenDeliveries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		p.append("A|1", 0, 1)
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		c.ack(c.deliveries(1))
+		for n := range annals.SeqNr(2 * maxOpen * recordsOfAPage) {
+			p.append("A|1", n+1, 1)
+		}
+		var open []annals.Delivery
+		for range maxOpen {
+			d, err, _ := c.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, d)
+		}
+		due := time.Now().Add(5 * lease)
+		time.AfterFunc(5*lease, func() { c.ack(open[:1]) })
+		if _, err, _ := c.next(); err != nil || time.Now().Before(due) {
+			t.Errorf("the next delivery came %v before one was acknowledged, %v", time.Until(due), err)
+		}
+		c.stop()
+		p.Close()
+	})
+}
+
+// Nobody holds a shard of a new round while a loop may hand out events of the round before.
+func TestRoundBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p, q := w.process(), w.process()
+		ctx, cancel := context.WithCancel(t.Context())
+		var waits sync.WaitGroup
+		run := func(p *process) *loop {
+			l, err := p.join(ctx, "s", annals.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits.Go(func() {
+				defer l.leave()
+				for {
+					d, err := l.next(ctx)
+					if err != nil {
+						return
+					}
+					_ = d.Ack(ctx) // p's may be fenced
+				}
+			})
+			return l
+		}
+		before := run(p)
+		run(q)
+		write := func(after annals.SeqNr) {
+			for n := range 40 {
+				q.append(annals.NewPersistenceID("A", fmt.Sprint(n)), after, 1)
+			}
+		}
+		write(0)
+		time.Sleep(5 * lease) // each of them holds one shard, and has read records
+		p.pause(20 * lease)
+		write(1)
+		w.stream.trim(0) // q begins round 2
+		for held := false; !held; {
+			time.Sleep(lease / 50)
+			v, err := load(t.Context(), q, subscriptions, "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			before.mu.Lock()
+			age := time.Since(before.renewed)
+			before.mu.Unlock()
+			held = v.head.round == 2 && slices.ContainsFunc(v.shards, func(s shard) bool { return s.owner != "" })
+			if held && age < lease {
+				t.Errorf("a shard of round 2 is held %v after the loop of round 1 renewed its view", age)
+			}
+		}
+		cancel()
+		waits.Wait()
+	})
+}
+
+// The stream has removed records that were not read: the events are read from the journal.
+func TestTrimmed(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"records after the last one that was read": time.Minute, "any records": 25 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				p := w.process()
+				ids := []annals.PersistenceID{"A|1", "A|2", "A|3", "A|4"}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
+				defer cancel()
+				c := p.subscribe(ctx, "s", annals.Filter{})
+				for _, id := range ids {
+					p.append(id, 0, 1)
+				}
+				c.ack(c.deliveries(4))
+				time.Sleep(3 * lease) // the positions in the shards are stored
+				c.stop()
+				for _, id := range ids {
+					p.append(id, 1, 1)
+				}
+				time.Sleep(away)
+				w.stream.trim(0)
+				c = p.subscribe(ctx, "s", annals.Filter{})
+				c.ack(c.deliveries(4))
+				c.stop()
+				p.Close()
+			})
+		})
+	}
 }
