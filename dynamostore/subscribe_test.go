@@ -258,7 +258,7 @@ func (s subscriber) write(t *testing.T, store *dynamostore.Store) (last map[anna
 	stopped, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		pace := time.NewTicker(5 * time.Millisecond)
+		pace := time.NewTicker(10 * time.Millisecond)
 		defer pace.Stop()
 		for n := 0; ; n++ {
 			id := annals.NewPersistenceID("Thread", fmt.Sprint(n*7%40))
