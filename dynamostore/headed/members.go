@@ -14,8 +14,8 @@ type member struct {
 	value []byte // a part of the object
 }
 
-// members appends the members of the JSON object in data to into, in their order; false for other data. They are those that json.Unmarshal finds
-// in several times the time. A load does this for each event.
+// members appends the members of the JSON object in data to into, in their order; false for other data. json.Unmarshal finds the same
+// members, but takes several times as long, and a load does this for each event.
 func members(into []member, data []byte) ([]member, bool) {
 	p := parser{data: data}
 	if p.spaces(); !p.take('{') {

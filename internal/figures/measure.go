@@ -70,6 +70,17 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+// reading is a side of a ratio that reads so many events.
+func reading(events int, read func() (n int, err error)) func() error {
+	return func() error {
+		n, err := read()
+		if err == nil && n != events {
+			err = fmt.Errorf("read %d events, not %d", n, events)
+		}
+		return err
+	}
+}
+
 // ratio runs two sides in turns. It returns the median of the ratios of their times: a's divided by b's.
 func ratio(turns int, a, b func() error) (float64, error) {
 	sides := [2]func() error{a, b}

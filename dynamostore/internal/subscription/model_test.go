@@ -53,12 +53,14 @@ func (m *readModel) consume(ctx context.Context, who int, p *process, random *ra
 			case <-ctx.Done():
 			}
 			for {
-				switch err := d.Ack(ctx); {
+				err := d.Ack(ctx)
+				again := errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrUnavailable)
+				switch {
 				case err == nil && !late:
 					m.acknowledge(d)
-				case transient(err) && ctx.Err() == nil:
+				case again && ctx.Err() == nil:
 					continue
-				case err != nil && !errors.Is(err, annals.ErrFenced) && !transient(err):
+				case err != nil && !errors.Is(err, annals.ErrFenced) && !again:
 					m.Errorf("acknowledge: %v", err)
 				}
 				return

@@ -60,7 +60,7 @@ func startDynoxide(program string) (*Server, error) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_ = l.Close()
 	cmd := exec.Command(program, "serve", "--port", port)
-	cmd.Env = append(os.Environ(), "TOKIO_WORKER_THREADS=1") // with one for each processor the same requests take more of their time
+	cmd.Env = append(os.Environ(), "TOKIO_WORKER_THREADS=1") // with a thread for each processor the same requests take more processor time
 	out := &output{ready: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
 	s := &Server{Endpoint: "http://127.0.0.1:" + port}

@@ -312,7 +312,7 @@ func (p *StreamsProxy) open(ctx context.Context, s *shards) error {
 	return err
 }
 
-const most = 1000 // records in an answer of the server
+const fullAnswer = 1000 // records in an answer of the server
 
 // pull takes the new records of the server. An answer that is not full ends it, since more may be written all the time.
 func (p *StreamsProxy) pull(ctx context.Context, s *shards) error {
@@ -321,7 +321,7 @@ func (p *StreamsProxy) pull(ctx context.Context, s *shards) error {
 			Records           []map[string]json.RawMessage
 			NextShardIterator string
 		}
-		if err := p.send(ctx, streamsPrefix+"GetRecords", map[string]any{"ShardIterator": s.iterator, "Limit": most}, &out); err != nil {
+		if err := p.send(ctx, streamsPrefix+"GetRecords", map[string]any{"ShardIterator": s.iterator, "Limit": fullAnswer}, &out); err != nil {
 			return err
 		}
 		s.iterator = out.NextShardIterator
@@ -330,7 +330,7 @@ func (p *StreamsProxy) pull(ctx context.Context, s *shards) error {
 				return err
 			}
 		}
-		if len(out.Records) < most {
+		if len(out.Records) < fullAnswer {
 			return s.release(p.settings.Reorder)
 		}
 	}
