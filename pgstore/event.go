@@ -28,21 +28,28 @@ var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormat
 // idAndEventFormats are those of a persistence_id and what follows it.
 var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
 
-// appendEvents reads rows to their end by d, limit rows at most, and counts the bytes of their payloads.
-func appendEvents(to []annals.Event, limit int, rows pgx.Rows, d *eventDecoder) (all []annals.Event, bytes int, err error) {
-	defer rows.Close()
-	for rows.Next() {
+// appendEvents appends the next events of d's rows, limit at most. more is false when there are no rows behind them.
+func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.Event, more bool, err error) {
+	for end := len(to) + limit; len(to) < end; {
+		if !d.rows.Next() {
+			return to, false, d.rows.Err()
+		}
 		if n := len(to); n == cap(to) {
-			to = slices.Grow(to, max(min(16*n, limit-n), 20)) // append would copy a long page many times
+			to = slices.Grow(to, max(min(16*n, end-n), 20)) // append would copy a long page many times
 		}
 		to = append(to, annals.Event{})
-		e := &to[len(to)-1]
-		if err := d.event(e); err != nil {
-			return to, 0, err
+		if err := d.event(&to[len(to)-1]); err != nil {
+			return to, false, err
 		}
-		bytes += len(e.Data) + len(e.Metadata.Data)
 	}
-	return to, bytes, rows.Err()
+	return to, true, nil
+}
+
+// allEvents returns the events of all rows, limit at most, and closes the rows.
+func allEvents(rows pgx.Rows, limit int, d *eventDecoder) ([]annals.Event, error) {
+	defer rows.Close()
+	events, _, err := appendEvents(nil, limit+1, d)
+	return events, err
 }
 
 // eventDecoder makes events of rows of eventColumns. It reads rows in eventFormats itself, because pgx, which looks up the type of each

@@ -22,8 +22,5 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	return o.receipt.SeqNr, o.err
 }
 
-// SpareEvents is how many events the rows can hold that the store keeps for replays.
-func SpareEvents(s *Store) int { return s.backend.spare.events }
-
 // ReportTime is how much time Horizon leaves a session to report its transaction.
 const ReportTime = reportTime

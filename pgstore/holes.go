@@ -8,22 +8,29 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// complete returns ErrCorrupt when a number is missing between two of the events, which are from one statement, unless the plugin
-// left the number unused.
+// complete returns ErrCorrupt when a number is missing between two of the events, or between the last event that was read of the same
+// statement and these, unless the plugin left the number unused.
 func (r *reader) complete(ctx context.Context, events []annals.Event) error {
-	if n := len(events); n == 0 || events[n-1].SeqNr-events[0].SeqNr == annals.SeqNr(n-1) {
+	if len(events) == 0 {
 		return nil
 	}
-	for i := 1; i < len(events); i++ {
-		a, b := &events[i-1], &events[i]
-		if b.SeqNr == a.SeqNr+1 || unused(a, b) {
-			continue
+	a := &r.last
+	if a.SeqNr == 0 {
+		a, events = &events[0], events[1:]
+	}
+	if n := len(events); n == 0 || events[n-1].SeqNr-a.SeqNr == annals.SeqNr(n) {
+		return nil
+	}
+	for i := range events {
+		b := &events[i]
+		if b.SeqNr != a.SeqNr+1 && !unused(a, b) {
+			if explained, err := r.explained(ctx, a.SeqNr, b.SeqNr); err != nil {
+				return err
+			} else if !explained {
+				return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by %d", a.SeqNr, b.SeqNr)}
+			}
 		}
-		if explained, err := r.explained(ctx, a.SeqNr, b.SeqNr); err != nil {
-			return err
-		} else if !explained {
-			return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by %d", a.SeqNr, b.SeqNr)}
-		}
+		a = b
 	}
 	return nil
 }

@@ -93,8 +93,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		if err != nil {
 			return nil, err
 		}
-		page, _, err := appendEvents(nil, limit, rows, newEventDecoder(rows, "", nil))
-		return page, err
+		return allEvents(rows, limit, newEventDecoder(rows, "", nil))
 	})
 }
 

@@ -39,7 +39,7 @@ func (s *backend) prepareRecover() {
 // Recover implements annals.Recoverer.
 func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	for begun := false; ; begun = true {
-		r := reader{view: v, id: id, to: annals.MaxSeqNr}
+		r := reader{view: v, id: id, to: annals.MaxSeqNr, limit: recoverPage}
 		var first recovery
 		if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
 			first, err = r.first(ctx)
@@ -80,7 +80,6 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	}
 	defer rows.Close()
 	var kind int32
-	bytes := 0
 	d := newEventDecoder(rows, r.id, &kind)
 	for rows.Next() {
 		var e annals.Event
@@ -94,7 +93,6 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 			rec.snapshot, rec.found = asSnapshot(e), true
 		case eventRow:
 			rec.events = append(rec.events, e)
-			bytes += len(e.Data)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -103,7 +101,8 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	if err := r.complete(ctx, rec.events); err != nil {
 		return recovery{}, err
 	}
-	r.note(rec.events, len(rec.events) < recoverPage, bytes)
+	r.add(rec.events)
+	r.note()
 	return rec, nil
 }
 
@@ -120,7 +119,7 @@ func (r *reader) deliver(ctx context.Context, page []annals.Event, event func(an
 		if r.ended {
 			return last, nil
 		}
-		if page, err = r.page(ctx); err != nil {
+		if page, err = r.read(ctx); err != nil {
 			r.overtaken = errors.Is(err, annals.ErrTruncated)
 			return 0, err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// A page is read whole before its first event is yielded. The first page is small, for readers that stop early. Each further page has as
-// many events as fit into pageBytes, by the average size of the events of the page before.
+// The first page of a replay is small, for readers that stop early. Each further page has as many events as fit into pageBytes, by the
+// average size of the events of the page before.
 const (
 	firstPage  = 200
 	pageBytes  = 8 << 20
@@ -28,13 +28,13 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 		r := reader{view: j.view, id: id, next: from, to: to, limit: firstPage}
 		defer r.release()
 		for !r.ended {
-			page, err := r.page(ctx)
+			events, err := r.read(ctx)
 			if err != nil {
 				yield(annals.Event{}, err)
 				return
 			}
-			for i := range page {
-				if !yield(page[i], nil) {
+			for i := range events {
+				if !yield(events[i], nil) {
 					return
 				}
 			}
@@ -42,84 +42,126 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 	}
 }
 
-// reader reads the events of one entity page by page.
+// reader reads the events of one entity page by page. Call release at the end.
 type reader struct {
 	*view
 	id        annals.PersistenceID
 	next      annals.SeqNr // where the next page begins
 	to        annals.SeqNr
-	limit     int            // of the next page
-	prev      annals.SeqNr   // the last event of the page before, 0 at first
-	ended     bool           // there are no more events
-	overtaken bool           // a delete removed events between two pages
-	sparse    bool           // the entity has a state: its events are numbered by revisions
-	rows      []annals.Event // of the page, nil before the first; all events behind their length are zero
+	limit     int          // of the next page
+	prev      annals.SeqNr // the last event of the page before, 0 at first
+	ended     bool         // there are no more events
+	overtaken bool         // a delete removed events between two pages
+	sparse    bool         // the entity has a state: its events are numbered by revisions
+
+	part   *part        // has the events that read returned last; nil at first
+	answer *answer      // has the page that is being read; nil between pages
+	last   annals.Event // of the events of the page that were read, without payloads
+	events int          // of the page that were read
+	bytes  int          // of their payloads
 }
 
-// release keeps the rows for another replay.
-func (r *reader) release() { r.s.spare.put(r.rows) }
+// release frees what the reader holds.
+func (r *reader) release() {
+	if r.answer != nil {
+		r.answer.close()
+	}
+	if r.part != nil {
+		r.part.free()
+	}
+}
 
-// page is the next events, valid until the next page. Between two pages events may have been deleted. Deletes take an
-// entity's events from the first on, so as long as prev is there, none after it has been deleted. That is why a page begins with
-// prev once more: a gap after prev is then one that the writer left.
-func (r *reader) page(ctx context.Context) (page []annals.Event, err error) {
-	if r.next > r.to {
+// read returns the next events. They are valid until the next call.
+func (r *reader) read(ctx context.Context) (events []annals.Event, err error) {
+	if r.answer == nil && r.next > r.to {
 		r.ended = true
 		return nil, nil
 	}
 	err = driver.Fetch(ctx, func(ctx context.Context) (err error) {
-		page, err = r.fetch(ctx)
+		events, err = r.fetch(ctx)
 		return err
 	})
-	return page, err
+	return events, err
 }
 
-func (r *reader) fetch(ctx context.Context) (page []annals.Event, err error) {
-	first, limit := r.next, r.limit
+// fetch returns the next part of the page, or the first part of the next page. Between two pages events may have been deleted. Deletes
+// take an entity's events from the first on, so as long as prev is there, none after it has been deleted. That is why a page begins with
+// prev once more: a gap after prev is then one that the writer left.
+func (r *reader) fetch(ctx context.Context) ([]annals.Event, error) {
+	begins := r.answer == nil
+	if begins {
+		if err := r.query(ctx); err != nil {
+			return nil, err
+		}
+	}
+	events, more, err := r.answer.next(r.part)
+	if err == nil {
+		err = r.complete(ctx, events)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.add(events)
+	if begins && r.prev > 0 {
+		if len(events) > 0 && events[0].SeqNr == r.prev {
+			events = events[1:]
+		} else if err := r.truncated(ctx, events); err != nil {
+			return nil, err
+		}
+	}
+	if !more {
+		r.answer = nil
+		r.note()
+	}
+	return events, nil
+}
+
+// query begins the next page.
+func (r *reader) query(ctx context.Context) error {
+	from := r.next
 	if r.prev > 0 {
-		first, limit = r.prev, limit+1
+		from = r.prev
+		r.limit++
 	}
 	driver.Count(ctx, annals.Result{Requests: 1})
-	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(first), limit}
+	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(from), r.limit}
 	if r.to < annals.MaxSeqNr {
 		sql, args = r.s.sql.replayTo, append(args, int64(r.to))
 	}
 	rows, err := r.reader().Query(ctx, sql, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if r.rows == nil {
-		r.rows = r.s.spare.take()
+	size := partEvents
+	if r.tx != nil {
+		size = r.limit + 1 // more than there are: the caller may use the connection while it handles events
 	}
-	clear(r.rows)
-	bytes := 0
-	r.rows, bytes, err = appendEvents(r.rows[:0], limit, rows, newEventDecoder(rows, r.id, nil))
-	if err == nil {
-		err = r.complete(ctx, r.rows)
+	r.answer, r.last, r.events, r.bytes = newAnswer(rows, r.id, r.limit, size), annals.Event{}, 0, 0
+	if r.part == nil {
+		r.part = parts.Get().(*part)
 	}
-	if err != nil {
-		return nil, err
-	}
-	page = r.rows
-	if r.prev > 0 {
-		if len(page) > 0 && page[0].SeqNr == r.prev {
-			page = page[1:]
-		} else if err := r.truncated(ctx, page); err != nil {
-			return nil, err
-		}
-	}
-	r.note(page, len(r.rows) < limit, bytes)
-	return page, nil
+	return nil
 }
 
-// note prepares the next page, after page.
-func (r *reader) note(page []annals.Event, ended bool, bytes int) {
-	if len(page) > 0 {
-		r.prev = page[len(page)-1].SeqNr
-		r.next = r.prev + 1
-		r.limit = nextLimit(len(page), bytes)
+// add counts events of the page.
+func (r *reader) add(events []annals.Event) {
+	for i := range events {
+		r.bytes += len(events[i].Data) + len(events[i].Metadata.Data)
 	}
-	r.ended = ended
+	if n := len(events); n > 0 {
+		r.events += n
+		r.last = events[n-1]
+		r.last.Data, r.last.Metadata.Data = nil, nil
+	}
+}
+
+// note prepares the next page, at the end of a page.
+func (r *reader) note() {
+	r.ended = r.events < r.limit
+	if r.events > 0 {
+		r.prev, r.next = r.last.SeqNr, r.last.SeqNr+1
+		r.limit = nextLimit(r.events, r.bytes)
+	}
 }
 
 // truncated says what it means that the last event of the page before has been deleted: ErrTruncated, unless the delete went no

@@ -140,7 +140,6 @@ type backend struct {
 	types                            typeMap
 	limits                           annals.Limits
 
-	spare      spareRows
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
 	notifier   notifier
