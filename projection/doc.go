@@ -18,8 +18,8 @@
 // # Runners
 //
 // Any number of runners, in any number of processes, share a projection. The slices are divided into ranges, and each range has one
-// runner, which is recorded in a durable state of the store that has the position. When a runner ends, others take its ranges. When it
-// stops without a word, they take them after Options.Lease, and from then on it cannot commit anything.
+// runner, which is recorded in a durable state of the store that has the position. When a runner ends, others take its ranges at once. When
+// a process is killed or hangs, they take its ranges after Options.Lease, and from then on it cannot commit anything.
 //
 // # Errors
 //

@@ -22,7 +22,6 @@ type Record struct {
 	Created  bool   // the item did not exist before
 	Removed  bool   // the item does not exist any more, and there is no Image
 	Image    plan.Item
-	Time     time.Time // of the change, in seconds
 }
 
 // The wait after an answer without records doubles from idleFirst to idleMost.
@@ -121,7 +120,7 @@ func (r *Reader) lost(err error) error {
 func recordOf(r types.Record) Record {
 	rec := Record{Created: r.EventName == types.OperationTypeInsert, Removed: r.EventName == types.OperationTypeRemove}
 	if d := r.Dynamodb; d != nil {
-		rec.Sequence, rec.Image, rec.Time = aws.ToString(d.SequenceNumber), itemOf(d.NewImage), aws.ToTime(d.ApproximateCreationDateTime)
+		rec.Sequence, rec.Image = aws.ToString(d.SequenceNumber), itemOf(d.NewImage)
 	}
 	return rec
 }

@@ -21,7 +21,6 @@ type Client interface {
 type Shard struct {
 	ID     string
 	Parent string // the shard before; "" is none. A shard that has no records any more is not listed, though others name it
-	Closed bool   // it gets no more records
 }
 
 // Shards lists a page of the shards of a stream: those after the shard with the id after, and the first ones for "". The next page is after
@@ -36,8 +35,7 @@ func Shards(ctx context.Context, c Client, arn, after string) (page []Shard, nex
 		return nil, "", err
 	}
 	for _, s := range out.StreamDescription.Shards {
-		r := s.SequenceNumberRange
-		page = append(page, Shard{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId), Closed: r != nil && r.EndingSequenceNumber != nil})
+		page = append(page, Shard{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})
 	}
 	return page, aws.ToString(out.StreamDescription.LastEvaluatedShardId), nil
 }

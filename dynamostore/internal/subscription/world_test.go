@@ -127,9 +127,7 @@ func (r *remote) do(fn func()) error {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	fn()
-	if text := r.w.tables.Log(); debug {
-		fmt.Println(time.Now().Format("05.000"), text)
-	}
+	_ = r.w.tables.Log() // the log of a long world would take much memory
 	return nil
 }
 
@@ -228,6 +226,7 @@ type fakeStream struct {
 // fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
 type fakeShard struct {
 	stream.Shard
+	closed   bool // it gets no more records
 	from, to uint64
 	records  []stream.Record
 	trimmed  int // so many of them are removed
@@ -258,7 +257,7 @@ func (s *fakeStream) add(image plan.Item, created bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sh := range s.shards {
-		if h := hashOf(image); !sh.Closed && sh.from <= h && h < sh.to {
+		if h := hashOf(image); !sh.closed && sh.from <= h && h < sh.to {
 			at := len(sh.records)
 			if n := min(s.near, at-sh.read); n > 0 {
 				at -= s.random.IntN(n + 1)
@@ -272,9 +271,9 @@ func (s *fakeStream) add(image plan.Item, created bool) {
 func (s *fakeStream) split() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	open := slices.DeleteFunc(slices.Clone(s.shards), func(sh *fakeShard) bool { return sh.Closed || sh.to-sh.from < 2 })
+	open := slices.DeleteFunc(slices.Clone(s.shards), func(sh *fakeShard) bool { return sh.closed || sh.to-sh.from < 2 })
 	sh := open[s.random.IntN(len(open))]
-	sh.Closed = true
+	sh.closed = true
 	middle := (sh.from + sh.to) / 2
 	s.grow(sh.ID, sh.from, middle)
 	s.grow(sh.ID, middle, sh.to)
@@ -288,7 +287,7 @@ func (s *fakeStream) trim(keep int) {
 		sh.trimmed = max(sh.trimmed, len(sh.records)-keep)
 		sh.read = max(sh.read, sh.trimmed)
 	}
-	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.Closed && sh.trimmed == len(sh.records) })
+	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.closed && sh.trimmed == len(sh.records) })
 }
 
 const shardsOfAPage = 5
@@ -393,7 +392,5 @@ func (r *fakeReader) read() (records []stream.Record, end bool, err error) {
 	}
 	sh.read = max(sh.read, r.at)
 	r.started = r.started || len(records) > 0
-	return records, sh.Closed && r.at == len(sh.records), nil
+	return records, sh.closed && r.at == len(sh.records), nil
 }
-
-const debug = false
