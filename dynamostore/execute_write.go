@@ -265,18 +265,19 @@ func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a transaction of %d items, the service takes %d", n, transactionItems)}
 	}
 	size := 0
-	touched := map[string]bool{}
+	type place struct{ table, hash, sort string }
+	touched := make(map[place]bool, len(ops))
 	for _, op := range ops {
 		if err := plan.Fits(op.Put); err != nil {
 			return err
 		}
 		size += plan.Size(op.Put) + plan.Size(op.Values)
 		it, table := op.Item(), e.tables[op.Table]
-		key := fmt.Sprintf("%q %q %q", op.Table, plan.KeyText(it[table.Hash.Name]), plan.KeyText(it[table.Range.Name]))
-		if touched[key] {
+		at := place{op.Table, plan.KeyText(it[table.Hash.Name]), plan.KeyText(it[table.Range.Name])}
+		if touched[at] {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice in a transaction")}
 		}
-		touched[key] = true
+		touched[at] = true
 	}
 	for _, item := range own {
 		if item.Put != nil {

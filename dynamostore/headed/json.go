@@ -63,11 +63,11 @@ func (f JSON) Event(e annals.Event) ([]byte, error) {
 	if err := cmp.Or(o.isManifest(f.Type, e.Manifest), o.isNumber(f.SeqNr, e.SeqNr), o.isOf(f.AggregateID, e.ID)); err != nil {
 		return nil, err
 	}
-	o.add(f.Type, text(e.Manifest))
+	o.addText(f.Type, e.Manifest)
 	o.add(f.AggregateID, idObject(e.ID))
 	o.add(f.SeqNr, strconv.FormatInt(int64(e.SeqNr), 10))
 	o.add(f.IsCreated, strconv.FormatBool(e.SeqNr == 1))
-	o.add(f.OccurredAt, text(e.Time.UTC().Format(isoMillis)))
+	o.addText(f.OccurredAt, e.Time.UTC().Format(isoMillis))
 	return f.wrapped(e.Manifest, o), nil
 }
 
@@ -100,12 +100,12 @@ func (f JSON) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	o.add(f.ID, idObject(s.ID))
 	o.add(f.SeqNr, strconv.FormatInt(int64(s.SeqNr), 10))
 	o.add(f.Version, strconv.FormatInt(version, 10))
-	o.add(f.LastUpdatedAt, text(s.Time.UTC().Format(isoMillis)))
+	o.addText(f.LastUpdatedAt, s.Time.UTC().Format(isoMillis))
 	if !f.Wrapped && f.manifest(o, s.ID) != s.Manifest {
 		if f.Manifest == "-" || o.member(f.Manifest) != nil {
 			return nil, otherManifest(f.Manifest, s.Manifest)
 		}
-		o.add(f.Manifest, text(s.Manifest))
+		o.addText(f.Manifest, s.Manifest)
 	}
 	return f.wrapped(s.Manifest, o), nil
 }
@@ -147,7 +147,7 @@ func (f JSON) wrapped(manifest string, o *object) []byte {
 	if !f.Wrapped {
 		return o.bytes()
 	}
-	return fmt.Appendf(nil, `{"type":%s,"data":%s}`, text(manifest), o.bytes())
+	return fmt.Appendf(nil, `{"type":%s,"data":%s}`, appendText(nil, manifest), o.bytes())
 }
 
 // unwrapped returns the object in stored, and the manifest of a wrapped one.
@@ -172,8 +172,11 @@ type object struct {
 	added   []byte
 }
 
-// usual is a number of members that few objects exceed.
-const usual = 8
+// Few objects have more members than usual, and few get more bytes of members than usualAdded.
+const (
+	usual      = 8
+	usualAdded = 192
+)
 
 // parse returns the object in data.
 func parse(data []byte) (*object, error) {
@@ -198,12 +201,30 @@ func written(p annals.Payload) (*object, error) {
 // member returns the value of a member; nil when there is none.
 func (o *object) member(name string) []byte { return valueOf(o.members, name) }
 
-// add adds a member that o does not have.
+// add adds a member that o does not have. value is JSON.
 func (o *object) add(name, value string) {
-	if name == "-" || o.member(name) != nil {
-		return
+	if o.begin(name) {
+		o.added = append(append(o.added, value...), ',')
 	}
-	o.added = append(append(append(append(o.added, text(name)...), ':'), value...), ',')
+}
+
+// addText is add for a text.
+func (o *object) addText(name, value string) {
+	if o.begin(name) {
+		o.added = append(appendText(o.added, value), ',')
+	}
+}
+
+// begin begins a member. It returns false for one that is not to be added.
+func (o *object) begin(name string) bool {
+	if name == "-" || o.member(name) != nil {
+		return false
+	}
+	if o.added == nil {
+		o.added = make([]byte, 0, usualAdded)
+	}
+	o.added = append(appendText(o.added, name), ':')
+	return true
 }
 
 // bytes returns the data with the added members.
@@ -286,12 +307,13 @@ func (o *object) isOf(name string, id annals.PersistenceID) error {
 
 // idObject is an id as the libraries' payloads have it.
 func idObject(id annals.PersistenceID) string {
-	return `{"type":` + text(id.Type()) + `,"value":` + text(id.EntityID()) + `}`
+	b := append(make([]byte, 0, usualAdded), `{"type":`...)
+	b = append(appendText(b, id.Type()), `,"value":`...)
+	return string(append(appendText(b, id.EntityID()), '}'))
 }
 
-// text formats a string as JSON.stringify of JavaScript and serde_json of Rust do. encoding/json escapes more characters.
-func text(s string) string {
-	b := make([]byte, 0, len(s)+2)
+// appendText appends a string as JSON.stringify of JavaScript and serde_json of Rust format it. encoding/json escapes more characters.
+func appendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, c := range []byte(s) {
 		switch {
@@ -313,5 +335,5 @@ func text(s string) string {
 			b = fmt.Appendf(b, `\u%04x`, c)
 		}
 	}
-	return string(append(b, '"'))
+	return append(b, '"')
 }

@@ -211,27 +211,10 @@ func appendFigure(ctx context.Context, layout dynamostore.Layout, byHand func(ct
 		return 0, err
 	}
 	defer func() { _ = store.Close() }()
-	var ours, theirs float64
-	const turns, each = 40, 120 // more than a group
-	for turn := range turns + 1 {
-		id := annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%06d", turn))
-		before := processorTime()
-		for n := range annals.SeqNr(each) {
-			if err := appendOne(ctx, store, id, n); err != nil {
-				return 0, err
-			}
-		}
-		middle := processorTime()
-		for n := range each {
-			if err := byHand(ctx, b.client, fmt.Sprintf("Figure|hand-%06d", turn), n+1); err != nil {
-				return 0, err
-			}
-		}
-		if turn > 0 { // the first warms up
-			ours, theirs = ours+middle-before, theirs+processorTime()-middle
-		}
-	}
-	return ours / theirs, nil
+	const turns, each = 100, 120 // more than a group
+	return ratio(turns, processorTime,
+		writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
+		writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error { return byHand(ctx, b.client, string(id), int(n)) }))
 }
 
 func appendOne(ctx context.Context, s annals.Store, id annals.PersistenceID, after annals.SeqNr) error {

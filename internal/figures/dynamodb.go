@@ -160,27 +160,12 @@ func putFigure(ctx context.Context, spent func() float64) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = store.Close() }()
-	var ours, theirs float64
-	const turns, each = 40, 50
-	for turn := range turns + 1 {
-		id := annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%06d", turn))
-		before := spent()
-		for n := range annals.SeqNr(each) {
-			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); err != nil {
-				return 0, err
-			}
-		}
-		middle := spent()
-		for n := range each {
-			if err := b.putByHand(ctx, table, fmt.Sprintf("Figure|hand-%06d", turn), n+1); err != nil {
-				return 0, err
-			}
-		}
-		if turn > 0 { // the first warms up
-			ours, theirs = ours+middle-before, theirs+spent()-middle
-		}
-	}
-	return ours / theirs, nil
+	const turns, each = 100, 50
+	return ratio(turns, spent,
+		writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
+		writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error {
+			return b.putByHand(ctx, table, string(id), int(n))
+		}))
 }
 
 func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) error {

@@ -65,12 +65,12 @@ func TestRatio(t *testing.T) {
 				return nil
 			}
 		}
-		got, err := ratio(5, side(0, 3*time.Second), side(1, 2*time.Second))
+		got, err := ratio(5, clock, side(0, 3*time.Second), side(1, 2*time.Second))
 		if got != 1.5 || err != nil || begun != [2]int{6, 6} {
 			t.Errorf("got %v, %v after %v runs, want 1.5 after 6 of each", got, err, begun)
 		}
 		broken := errors.New("broken")
-		if _, err := ratio(5, side(0, time.Second), func() error { return broken }); !errors.Is(err, broken) {
+		if _, err := ratio(5, clock, side(0, time.Second), func() error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("got %v, want the error of a side", err)
 		}
 	})

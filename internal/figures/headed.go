@@ -116,5 +116,5 @@ func headedLoadFigure(ctx context.Context) (float64, error) {
 			return err
 		}
 	}
-	return ratio(100, times(reading(last-1, load)), times(reading(last, byHand)))
+	return ratio(100, clock, times(reading(last-1, load)), times(reading(last, byHand)))
 }

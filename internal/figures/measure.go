@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/annals-go/annals"
 )
 
 // result is the outcome of one figure.
@@ -81,22 +83,42 @@ func reading(events int, read func() (n int, err error)) func() error {
 	}
 }
 
-// ratio runs two sides in turns. It returns the median of the ratios of their times: a's divided by b's.
-func ratio(turns int, a, b func() error) (float64, error) {
+// writing is a side of a ratio that writes so many events to a new entity.
+func writing(name string, events int, write func(id annals.PersistenceID, n annals.SeqNr) error) func() error {
+	turn := 0
+	return func() error {
+		turn++
+		id := annals.NewPersistenceID("Figure", fmt.Sprintf("%s-%06d", name, turn))
+		for n := range annals.SeqNr(events) {
+			if err := write(id, n+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+var start = time.Now()
+
+// clock is the time in seconds.
+func clock() float64 { return time.Since(start).Seconds() }
+
+// ratio runs two sides in turns. It returns the median of the ratios of what they spend, as spent counts it: a's divided by b's.
+func ratio(turns int, spent func() float64, a, b func() error) (float64, error) {
 	sides := [2]func() error{a, b}
-	var ratios []float64 // of the times of one turn: the load of the machine changes less within a turn than between turns
+	var ratios []float64 // of one turn each: the load of the machine changes less within a turn than between turns
 	for turn := range turns + 1 {
-		var took [len(sides)]float64
+		var cost [len(sides)]float64
 		for i := range sides {
 			side := (turn + i) % len(sides) // each side is as often first as second
-			begun := time.Now()
+			before := spent()
 			if err := sides[side](); err != nil {
 				return 0, err
 			}
-			took[side] = time.Since(begun).Seconds()
+			cost[side] = spent() - before
 		}
 		if turn > 0 { // the first warms up
-			ratios = append(ratios, took[0]/took[1])
+			ratios = append(ratios, cost[0]/cost[1])
 		}
 	}
 	return median(ratios), nil

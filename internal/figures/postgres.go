@@ -341,7 +341,7 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	// Both sides use one connection, so that the same server process answers them.
-	return ratio(200, reading(events, func() (n int, err error) { return bareReplay(ctx, b.pool, id) }), reading(events, func() (n int, err error) {
+	return ratio(200, clock, reading(events, func() (n int, err error) { return bareReplay(ctx, b.pool, id) }), reading(events, func() (n int, err error) {
 		for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 			if err != nil {
 				return n, err

@@ -33,6 +33,9 @@ func (r Rule) Split(id annals.PersistenceID) (entityType, value string, err erro
 	if !strings.Contains(string(id), "|") {
 		entityType = untyped
 	}
+	if len(r.Types) == 0 && !strings.Contains(entityType, "-") {
+		return entityType, value, nil // the first "-" of the aggregate id is the one after the type
+	}
 	if other := r.ID(Join(entityType, value)); other != id {
 		return "", "", &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same aggregate id %s, which is the second one's: the entity types whose names contain \"-\" are %q",
 			annals.Quote(string(id)), annals.Quote(string(other)), annals.Quote(Join(entityType, value)), r.Types)}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,7 +31,7 @@ func (u *Update) Name(attribute string) string {
 
 // Value returns a placeholder for v.
 func (u *Update) Value(v types.AttributeValue) string {
-	placeholder := fmt.Sprintf(":v%d", len(u.Values))
+	placeholder := ":v" + strconv.Itoa(len(u.Values))
 	u.Values[placeholder] = v
 	return placeholder
 }
