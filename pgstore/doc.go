@@ -21,8 +21,8 @@
 // # Replays
 //
 // A replay reads the first 200 events with one statement, and further ones by pages of some thousand events or a few megabytes. While the
-// loop body handles events of a long page, the server sends the next ones. A page keeps its connection for 20 ms at most, so the body may
-// do anything, also write to the same store, even if the pool has one connection. Events may be deleted between two pages; then the
+// loop body handles events of a long page, the server sends the next ones. Meanwhile a page keeps its connection for 20 ms at most. So the
+// body may do anything, also write to the same store, even if the pool has one connection. Events may be deleted between two pages; then the
 // replay ends with annals.ErrTruncated.
 //
 // # Caveats
