@@ -19,13 +19,13 @@ func TestConformance(t *testing.T) {
 	c := config(pgstore.Options{})
 	c.Open = func(tb testing.TB) annals.Store {
 		p := newProxy(tb, tables(tb, pgstore.Options{}))
-		s := openAt(tb, p.url, pgstore.Options{})
+		s := openAt(tb, p.URL, pgstore.Options{})
 		proxies.Store(s, p)
 		return s
 	}
 	c.LoseAnswer = func(_ testing.TB, s annals.Store) {
 		p, _ := proxies.Load(s)
-		p.(*proxy).lose()
+		lose(p.(*postgres.FaultProxy), postgres.Write)
 	}
 	c.Undo = func(tb testing.TB, s annals.Store) {
 		for _, table := range []string{"event_journal", "durable_state"} {

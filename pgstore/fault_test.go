@@ -135,27 +135,27 @@ func TestHandlerExactlyOnceUnderKill(t *testing.T) {
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	openAt(t, p.url, pgstore.Options{CreateTables: true})
-	run(t, p.url, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
-	s := openAt(t, p.url, countingOptions)
+	openAt(t, p.URL, pgstore.Options{CreateTables: true})
+	run(t, p.URL, "CREATE TABLE counts (n BIGINT); INSERT INTO counts VALUES (0)")
+	s := openAt(t, p.URL, countingOptions)
 	for after := range annals.SeqNr(4) {
-		lost := p.loseCommit()
+		lost := lose(p, postgres.Commit)
 		r, err := s.States().Put(t.Context(), annals.StateWrite{ID: "C|1", After: after, Payload: text("x"), WriteID: annals.NewWriteID()})
 		if err != nil || r.SeqNr != after+1 || !r.Repeated {
 			t.Fatalf("got %+v, %v, want revision %d, found to be stored", r, err, after+1)
 		}
 		<-lost
-		if n := count(t, p.url, "SELECT n FROM counts"); n != int(after)+1 {
+		if n := count(t, p.URL, "SELECT n FROM counts"); n != int(after)+1 {
 			t.Fatalf("the handler counted %d, want %d", n, after+1)
 		}
 	}
 	// Without the column for WriteIDs the store cannot know whether its write was stored.
-	run(t, p.url, "ALTER TABLE durable_state DROP COLUMN write_ids")
-	blind := openAt(t, p.url, countingOptions)
+	run(t, p.URL, "ALTER TABLE durable_state DROP COLUMN write_ids")
+	blind := openAt(t, p.URL, countingOptions)
 	if blind.Capabilities().IdempotentState {
 		t.Error("a store without write_ids claims IdempotentState")
 	}
-	p.loseCommit()
+	lose(p, postgres.Commit)
 	wantKind(t, put(t, blind, "C|1", 4, text("x")), annals.ErrUnknown)
 }
 
@@ -163,14 +163,13 @@ func TestLostCommit(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	p.quiet = true
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
 	appendOne(t, s, "T|1", 0)
 	for after, tags := range [][]string{1: nil, 2: {"a tag"}} { // both ways to the server
 		if after == 0 {
 			continue
 		}
-		lost := p.lose()
+		lost := once(p, postgres.Write, postgres.Fault{LoseAnswer: true, KeepOpen: true})
 		r, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: annals.SeqNr(after), Events: []annals.NewEvent{{Payload: text("x"), Tags: tags}}})
 		if err != nil || !r.Repeated || r.SeqNr != annals.SeqNr(after)+1 {
 			t.Errorf("after %d: %+v, %v, want the event found", after, r, err)
@@ -184,20 +183,14 @@ func TestLostGroups(t *testing.T) {
 	t.Parallel()
 	const writers, each = 24, 12
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
-	ctx, stop := context.WithCancel(t.Context())
-	var breaking sync.WaitGroup
-	breaking.Go(func() {
-		for requests := 0; ctx.Err() == nil; {
-			lost := p.loseAnswerTo(func(request []byte) bool {
-				requests++
-				return request[0] == 'B' && requests%3 == 0
-			})
-			select {
-			case <-lost:
-			case <-ctx.Done():
-			}
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
+	lost := 0
+	p.SetRule(func(r postgres.Request) postgres.Fault {
+		if r.Kind != postgres.Write || r.Number%3 > 0 {
+			return postgres.Fault{}
 		}
+		lost++
+		return postgres.Fault{LoseAnswer: true}
 	})
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -213,9 +206,10 @@ func TestLostGroups(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	stop()
-	breaking.Wait()
-	if n := count(t, p.url, "SELECT count(*) FROM event_journal"); n != writers*each {
+	if p.SetRule(nil); lost < 10 {
+		t.Errorf("%d answers were lost, want more", lost)
+	}
+	if n := count(t, p.URL, "SELECT count(*) FROM event_journal"); n != writers*each {
 		t.Errorf("%d events, want %d", n, writers*each)
 	}
 }
@@ -224,9 +218,9 @@ func TestLostGroups(t *testing.T) {
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
 	for after := range annals.SeqNr(6) {
-		p.cut()
+		p.Cut()
 		c := annals.Commit{ID: "T|1", After: after, Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: annals.NewWriteID()}
 		r, err := s.Journal().Append(t.Context(), c)
 		for try := 0; annals.SafeToRetry(err) && try < 20 && backoff.Wait(t.Context(), try) == nil; try++ { // attempts to connect are paced
@@ -236,7 +230,7 @@ func TestBrokenConnections(t *testing.T) {
 			t.Fatalf("after %d: %+v, %v", after, r, err)
 		}
 	}
-	if n := count(t, p.url, "SELECT count(*) FROM event_journal"); n != 6 {
+	if n := count(t, p.URL, "SELECT count(*) FROM event_journal"); n != 6 {
 		t.Errorf("%d events, want 6", n)
 	}
 }

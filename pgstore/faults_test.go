@@ -45,11 +45,7 @@ func (b *broken) config(script string) storetest.Config {
 		if script != "" {
 			run(tb, url, script)
 		}
-		p, err := postgres.NewFaultProxy(url)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(p.Close)
+		p := newProxy(tb, url)
 		s := openAt(tb, p.URL, pgstore.Options{})
 		b.proxies.Store(annals.Store(s), p)
 		return s
@@ -69,7 +65,7 @@ func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p.SetRule(func(r postgres.Request) postgres.Fault {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Kind == postgres.Prepare || strings.Contains(r.SQL, "transaction_read_only") {
+		if r.Kind == postgres.Connect || r.Kind == postgres.Prepare || strings.Contains(r.SQL, "transaction_read_only") {
 			return postgres.Fault{} // part of connecting: while that fails, calls fail at once
 		}
 		switch at := r.Number % 30; {

@@ -53,7 +53,7 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 	u := postgres.Database(t)
 	p := newProxy(t, u)
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
 	for range 3 {
 		if err := s.CheckHealth(t.Context()); err != nil {
 			t.Error(err)
@@ -85,9 +85,9 @@ func TestHealth(t *testing.T) {
 	for ok := false; !ok; { // attempts to connect are spaced
 		ok = s.CheckHealth(t.Context()) == nil
 	}
-	p.setDown(true)
+	restart := stop(p)
 	wantKind(t, s.CheckHealth(t.Context()), annals.ErrUnavailable)
-	p.setDown(false)
+	restart()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -85,8 +85,8 @@ func TestWhatTheOperatorHasToMend(t *testing.T) {
 func TestLostAnswerOfASnapshotDelete(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
-	lost := p.lose()
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
+	lost := lose(p, postgres.Write)
 	err := s.Snapshots().Delete(t.Context(), "T|1", annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 	<-lost
 	wantKind(t, err, annals.ErrUnknown)

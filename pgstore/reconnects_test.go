@@ -18,14 +18,14 @@ import (
 func TestServerIsDown(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
 	signals, err := s.Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-signals // it listens
 	appendOne(t, s, "T|0", 0)
-	p.setDown(true)
+	restart := stop(p)
 	const down = 600 * time.Millisecond
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), down)
@@ -48,7 +48,7 @@ func TestServerIsDown(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	attempts := p.setDown(false)
+	attempts := restart()
 	most := 80 * int(1+time.Since(began)/down) // a call that was sent before the server was down may last for 30 seconds
 	if attempts == 0 || attempts > most || calls.Load() < 400 {
 		t.Errorf("%d attempts to connect for %d calls, want some, and %d at most", attempts, calls.Load(), most)

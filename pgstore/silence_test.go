@@ -67,19 +67,18 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 		},
 	} {
 		p := newProxy(t, postgres.Schema(t))
-		s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+		s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 		if err := write(t.Context(), s); err != nil && what != "a transaction that fails" {
 			t.Fatalf("%s: %v", what, err)
 		}
 		waits.Go(func() { // not in a parallel subtest: few of those run at the same time, and all of these wait
-			p.silence()
+			silence(p)
 			ends(t, what, func() {
 				if err := write(context.Background(), s); err == nil {
 					t.Errorf("%s succeeds on a silent network", what)
 				}
 			})
-			_ = p.l.Close() // the driver would ask the server to cancel, and wait
-			p.cut()
+			p.Close() // the driver would ask the server to cancel, and wait
 		})
 	}
 }
@@ -88,14 +87,14 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 func TestRollbackOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.url, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	mine := errors.New("of the function")
 	ends(t, "the rollback", func() {
 		err := s.InTx(context.Background(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
 			if _, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
 				return err
 			}
-			p.silence()
+			silence(p)
 			return mine
 		})
 		wantKind(t, err, mine)
@@ -106,7 +105,7 @@ func TestRollbackOnASilentNetwork(t *testing.T) {
 func TestCloseOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s, err := pgstore.Open(t.Context(), pool(t, p.url), pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	s, err := pgstore.Open(t.Context(), pool(t, p.URL), pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,20 +114,27 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := make(chan error, 1)
-	p.onSilence = func(request []byte) bool { return request[0] == 'B' || request[0] == 'P' }
-	p.silence()
+	swallowed := make(chan struct{}, 1)
+	p.SetRule(func(r postgres.Request) postgres.Fault {
+		if r.Kind == postgres.Read || r.Kind == postgres.Prepare {
+			select {
+			case swallowed <- struct{}{}:
+			default:
+			}
+		}
+		return postgres.Fault{Swallow: true}
+	})
 	go func() {
 		_, err := s.Journal().LastSeqNr(context.Background(), "T|1")
 		read <- err
 	}()
-	<-p.swallowed
+	<-swallowed
 	began := time.Now()
 	ends(t, "Close", func() { wantKind(t, s.Close(), annals.ErrUnavailable) })
 	if took := time.Since(began); took > silentAfter/2 {
 		t.Errorf("Close took %v", took)
 	}
-	_ = p.l.Close() // the driver would ask the server to cancel, and wait
-	p.cut()
+	p.Close() // the driver would ask the server to cancel, and wait
 	if err := <-read; err == nil {
 		t.Error("a read on a silent network succeeds")
 	}

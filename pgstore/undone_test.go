@@ -69,24 +69,23 @@ func TestCutAfterTheRow(t *testing.T) {
 			t.Run(fmt.Sprint(events, " events, undone ", undone), func(t *testing.T) {
 				t.Parallel()
 				p := newProxy(t, postgres.Schema(t))
-				p.half = true
-				s := openAt(t, p.url, pgstore.Options{CreateTables: true})
+				s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
 				appendOne(t, s, "T|1", 0) // prepares the statements
 				if undone {
-					run(t, p.url, fmt.Sprintf(undoing, "event_journal", 0, 1))
+					run(t, p.URL, fmt.Sprintf(undoing, "event_journal", 0, 1))
 				}
 				c := annals.Commit{ID: "T|1", After: 1}
 				for range events {
 					c.Events = append(c.Events, annals.NewEvent{Payload: text("x")})
 				}
-				lost := p.loseAnswerTo(func(request []byte) bool { return request[0] == 'B' })
+				lost := once(p, postgres.Write, postgres.Fault{CutAnswer: true})
 				r, err := s.Journal().Append(t.Context(), c)
 				<-lost
 				last := annals.SeqNr(1 + events)
 				if err != nil || r.SeqNr != last || r.Repeated == undone {
 					t.Errorf("%+v, %v, want number %d, repeated %v", r, err, last, !undone)
 				}
-				if n := annals.SeqNr(count(t, p.url, "SELECT count(*) FROM event_journal")); n != last {
+				if n := annals.SeqNr(count(t, p.URL, "SELECT count(*) FROM event_journal")); n != last {
 					t.Errorf("%d events are stored, want %d", n, last)
 				}
 			})

@@ -27,7 +27,7 @@ type FaultProxy struct {
 	conns  []net.Conn
 }
 
-// Request is what a rule decides about: the messages of a client up to a Sync, or a simple Query.
+// Request is what a rule decides about: the messages of a client up to a Sync, a simple Query, or a new connection.
 type Request struct {
 	Kind   Kind
 	Number int    // among the requests of its kind, from 1
@@ -39,6 +39,7 @@ type Kind string
 
 // The kinds of requests.
 const (
+	Connect Kind = "connect" // a new connection, also one that asks the server to cancel a request; Refuse and Swallow are its faults
 	Prepare Kind = "prepare" // executes nothing
 	Read    Kind = "read"
 	Write   Kind = "write" // executes a statement with INSERT, UPDATE or DELETE
@@ -49,8 +50,10 @@ const (
 type Fault struct {
 	Delay      time.Duration // the request is passed on after this time
 	Refuse     bool          // the connection is closed, and the server does not see the request
+	Swallow    bool          // the server does not see the request nor what follows, and the connection stays open
 	Terminate  bool          // answered with the error of a connection that an administrator terminates; the server does not see the request
 	LoseAnswer bool          // passed on, and the connection is closed when the server has answered
+	KeepOpen   bool          // with LoseAnswer: the connection stays open, and no later answer arrives either
 	CutAnswer  bool          // as LoseAnswer, but the client gets the answer up to its first row: whether the server committed stays unknown
 	Abandon    time.Duration // the connection is closed at once, and the request is passed on after this time; 0: no fault
 }
@@ -78,11 +81,17 @@ func NewFaultProxy(server string) (*FaultProxy, error) {
 // Close closes the proxy and all connections through it.
 func (p *FaultProxy) Close() {
 	_ = p.listener.Close()
+	p.Cut()
+}
+
+// Cut closes all connections.
+func (p *FaultProxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
 		_ = c.Close()
 	}
+	p.conns = nil
 }
 
 // SetRule makes the proxy ask rule about every request from now on, one at a time. nil lets all requests pass.
@@ -98,32 +107,49 @@ func (p *FaultProxy) serve() {
 		if err != nil {
 			return
 		}
+		p.keep(client)
+		switch f := p.judge(Connect, ""); {
+		case f.Refuse:
+			_ = client.Close()
+			continue
+		case f.Swallow:
+			go drop(client)
+			continue
+		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
-		p.mu.Lock()
-		p.conns = append(p.conns, client, server)
-		p.mu.Unlock()
+		p.keep(server)
 		c := &proxied{proxy: p, client: client, server: server, statements: map[string]string{}, pending: []Fault{{}}} // the startup has an answer too
 		go c.requests()
 		go c.answers()
 	}
 }
 
-// judge counts a request and asks the rule about it.
-func (p *FaultProxy) judge(sql []string) Fault {
+// keep notes a connection, for Cut.
+func (p *FaultProxy) keep(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Request{SQL: strings.Join(sql, "; ")}
-	r.Kind = kindOf(r.SQL)
-	p.counts[r.Kind]++
-	r.Number = p.counts[r.Kind]
+	p.conns = append(p.conns, c)
+}
+
+// drop reads what a client sends, until the client closes the connection.
+func drop(client net.Conn) {
+	defer client.Close()
+	_, _ = io.Copy(io.Discard, client)
+}
+
+// judge counts a request and asks the rule about it.
+func (p *FaultProxy) judge(kind Kind, sql string) Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[kind]++
 	if p.rule == nil {
 		return Fault{}
 	}
-	return p.rule(r)
+	return p.rule(Request{Kind: kind, Number: p.counts[kind], SQL: sql})
 }
 
 var writes = regexp.MustCompile(`(?i)\b(insert|update|delete)\b`)
@@ -181,7 +207,8 @@ func (c *proxied) requests() {
 			sql = append(sql, strings.TrimRight(string(frame[5:]), "\x00"))
 		}
 		if frame[0] == 'S' || frame[0] == 'Q' {
-			if c.inject(c.proxy.judge(sql), messages) {
+			text := strings.Join(sql, "; ")
+			if c.inject(c.proxy.judge(kindOf(text), text), messages) {
 				return
 			}
 		} else if _, err := c.server.Write(messages); err != nil {
@@ -196,6 +223,9 @@ func (c *proxied) inject(f Fault, messages []byte) (ended bool) {
 	switch {
 	case f.Refuse:
 		_ = c.client.Close()
+		return true
+	case f.Swallow:
+		drop(c.client)
 		return true
 	case f.Terminate:
 		terminated := pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01", Message: "terminating connection due to administrator command"}
@@ -245,6 +275,9 @@ func (c *proxied) answers() {
 			rows++
 		case 'Z':
 			rows = 0
+			if f.KeepOpen {
+				_, _ = io.Copy(io.Discard, in)
+			}
 			if c.answered() || f.LoseAnswer || f.CutAnswer {
 				return
 			}

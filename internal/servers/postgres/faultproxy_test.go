@@ -18,6 +18,7 @@ func TestFaultProxy(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  postgres.Fault
 		errs   bool // the client gets an error
+		silent bool // the client gets no answer, until its context ends
 		row    bool // the client gets the row
 		stored bool
 	}{
@@ -28,6 +29,8 @@ func TestFaultProxy(t *testing.T) {
 		"lose":      {fault: postgres.Fault{LoseAnswer: true}, errs: true, stored: true},
 		"cut":       {fault: postgres.Fault{CutAnswer: true}, errs: true, row: true, stored: true},
 		"abandon":   {fault: postgres.Fault{Abandon: 10 * time.Millisecond}, errs: true, stored: true},
+		"swallow":   {fault: postgres.Fault{Swallow: true}, errs: true, silent: true},
+		"keep open": {fault: postgres.Fault{LoseAnswer: true, KeepOpen: true}, errs: true, silent: true, stored: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +55,13 @@ func TestFaultProxy(t *testing.T) {
 				return postgres.Fault{}
 			})
 			began, row := time.Now(), 0
-			rows, err := conn.Query(t.Context(), "INSERT INTO here VALUES ($1) RETURNING x", 7)
+			patience := time.Minute
+			if c.silent {
+				patience = 100 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			rows, err := conn.Query(ctx, "INSERT INTO here VALUES ($1) RETURNING x", 7)
 			if err == nil {
 				for rows.Next() {
 					_ = rows.Scan(&row)
@@ -64,6 +73,9 @@ func TestFaultProxy(t *testing.T) {
 			}
 			if e := (*pgconn.PgError)(nil); c.fault.Terminate && (!errors.As(err, &e) || e.Code != "57P01") {
 				t.Errorf("got error %v, want 57P01", err)
+			}
+			if c.silent != errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got error %v, want an answer: %v", err, !c.silent)
 			}
 			if took := time.Since(began); took < c.fault.Delay {
 				t.Errorf("took %v, want at least %v", took, c.fault.Delay)
@@ -95,5 +107,40 @@ func TestFaultProxy(t *testing.T) {
 				t.Errorf("%d rows are stored, want stored %v", stored, c.stored)
 			}
 		})
+	}
+}
+
+// New connections are refused or get no answer, and Cut closes those that are open.
+func TestFaultsOfConnections(t *testing.T) {
+	t.Parallel()
+	p, err := postgres.NewFaultProxy(postgres.Schema(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	conn, err := pgx.Connect(t.Context(), p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	for _, fault := range []postgres.Fault{{Refuse: true}, {Swallow: true}} {
+		p.SetRule(func(r postgres.Request) postgres.Fault {
+			if r.Kind == postgres.Connect {
+				return fault
+			}
+			return postgres.Fault{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := pgx.Connect(ctx, p.URL); err == nil || fault.Swallow != (ctx.Err() != nil) {
+			t.Errorf("%+v: got %v, %v", fault, err, ctx.Err())
+		}
+		cancel()
+		if _, err := conn.Exec(t.Context(), "SELECT 1"); err != nil {
+			t.Errorf("%+v: the connection that was open: %v", fault, err)
+		}
+	}
+	p.Cut()
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil {
+		t.Error("a connection answers after Cut")
 	}
 }
