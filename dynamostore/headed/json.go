@@ -169,6 +169,7 @@ func (f JSON) unwrapped(stored []byte) (o *object, manifest string, err error) {
 type object struct {
 	data    []byte
 	members []member
+	few     [usual]member // the memory of members, if there are no more
 	added   []byte
 }
 
@@ -180,11 +181,12 @@ const (
 
 // parse returns the object in data.
 func parse(data []byte) (*object, error) {
-	all, ok := members(make([]member, 0, usual), data)
-	if !ok {
+	o := &object{data: data}
+	var ok bool
+	if o.members, ok = members(o.few[:0], data); !ok {
 		return nil, errors.New("the data is no JSON object")
 	}
-	return &object{data: data, members: all}, nil
+	return o, nil
 }
 
 // written returns the object in a payload that is to be written.
