@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"testing"
 
@@ -52,6 +53,7 @@ func TestServerKeepsWhatItAcknowledges(t *testing.T) {
 func TestTablesAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	made := 0
+	key := rand.Text() // of this run alone
 	create := func(url string) {
 		made++
 		exec(t, url, "CREATE TABLE here (x int); CREATE TABLE there (x int)")
@@ -71,7 +73,7 @@ func TestTablesAreUsedAgain(t *testing.T) {
 		{"", 7},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			u := postgres.Tables(t, "TestTablesAreUsedAgain", create)
+			u := postgres.Tables(t, key, create)
 			conn, err := pgx.Connect(t.Context(), u) // still open when the test ends
 			if err != nil {
 				t.Fatal(err)
