@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/annals-go/annals"
 )
 
@@ -22,18 +20,12 @@ type answer struct {
 	size int // of a part
 
 	mu     sync.Mutex
-	left   int // how many more rows there can be
-	rows   pgx.Rows
-	events *eventDecoder  // of rows
+	left   int // how many more events there can be
+	events *eventDecoder
 	rest   []annals.Event // that receive has received
-	ended  bool           // all rows were received, and the connection is released
+	ended  bool           // all events were received, and the connection is released
 	err    error          // of receive
 	timer  *time.Timer    // calls receive; nil in the first part
-}
-
-// newAnswer is the answer that rows has: events of the entity id, limit at most, in parts of so many.
-func newAnswer(rows pgx.Rows, id annals.PersistenceID, limit, size int) *answer {
-	return &answer{size: size, left: limit, rows: rows, events: newEventDecoder(rows, id, nil)}
 }
 
 // next returns the next part, in the memory of to, or what receive has received. more is false with the last part.
@@ -71,7 +63,7 @@ func (a *answer) close() {
 
 // end is called with the lock.
 func (a *answer) end() {
-	a.rows.Close()
+	a.events.rows.Close()
 	a.ended = true
 	if a.timer != nil {
 		a.timer.Stop()

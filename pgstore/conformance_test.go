@@ -3,7 +3,6 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,18 +14,10 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	var proxies sync.Map
+	var behind proxies
 	c := config(pgstore.Options{})
-	c.Open = func(tb testing.TB) annals.Store {
-		p := newProxy(tb, tables(tb, pgstore.Options{}))
-		s := openAt(tb, p.URL, pgstore.Options{})
-		proxies.Store(s, p)
-		return s
-	}
-	c.LoseAnswer = func(_ testing.TB, s annals.Store) {
-		p, _ := proxies.Load(s)
-		lose(p.(*postgres.FaultProxy), postgres.Write)
-	}
+	c.Open = func(tb testing.TB) annals.Store { return behind.open(tb, tables(tb, pgstore.Options{})) }
+	c.LoseAnswer = func(_ testing.TB, s annals.Store) { lose(behind.proxy(s), postgres.Write) }
 	c.Undo = func(tb testing.TB, s annals.Store) {
 		for _, table := range []string{"event_journal", "durable_state"} {
 			run(tb, urls.of(s), fmt.Sprintf("DROP SEQUENCE IF EXISTS undo_%[1]s; DROP FUNCTION IF EXISTS undo_%[1]s CASCADE;"+undoing, table, 0, 1))

@@ -45,9 +45,9 @@ func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.E
 	return to, true, nil
 }
 
-// allEvents returns the events of all rows, limit at most, and closes the rows.
-func allEvents(rows pgx.Rows, limit int, d *eventDecoder) ([]annals.Event, error) {
-	defer rows.Close()
+// allEvents returns the events of all of d's rows, limit at most, and closes the rows.
+func allEvents(limit int, d *eventDecoder) ([]annals.Event, error) {
+	defer d.rows.Close()
 	events, _, err := appendEvents(nil, limit+1, d)
 	return events, err
 }

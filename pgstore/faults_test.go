@@ -36,7 +36,7 @@ CREATE FUNCTION forget_write() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.
 CREATE TRIGGER forget_write BEFORE INSERT OR UPDATE ON durable_state FOR EACH ROW EXECUTE FUNCTION forget_write()`
 
 // broken opens stores, each behind a proxy of its own.
-type broken struct{ proxies sync.Map }
+type broken struct{ proxies }
 
 // config is of stores on whose tables a script has run.
 func (b *broken) config(script string) storetest.Config {
@@ -45,17 +45,13 @@ func (b *broken) config(script string) storetest.Config {
 		if script != "" {
 			run(tb, url, script)
 		}
-		p := newProxy(tb, url)
-		s := openAt(tb, p.URL, pgstore.Options{})
-		b.proxies.Store(annals.Store(s), p)
-		return s
+		return b.open(tb, url)
 	}}
 }
 
 // fail is storetest.Faults. Each fault happens again after so many requests of a kind.
 func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
-	found, _ := b.proxies.Load(s)
-	p := found.(*postgres.FaultProxy)
+	p := b.proxy(s)
 	var mu sync.Mutex
 	happened := map[string]int{"cut before the server": 0, "answer lost": 0, "answer cut at its first row": 0, "cut while the server writes": 0, "terminated": 0, "late": 0}
 	fault := func(name string, f postgres.Fault) postgres.Fault {

@@ -1,9 +1,12 @@
 package pgstore_test
 
 import (
+	"sync"
 	"testing"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/pgstore"
 )
 
 // newProxy is a proxy in front of the server at a URL.
@@ -15,6 +18,23 @@ func newProxy(tb testing.TB, url string) *postgres.FaultProxy {
 	}
 	tb.Cleanup(p.Close)
 	return p
+}
+
+// proxies are the proxies of the stores that were opened behind one.
+type proxies struct{ of sync.Map }
+
+// open opens a store behind a proxy.
+func (m *proxies) open(tb testing.TB, url string) annals.Store {
+	tb.Helper()
+	p := newProxy(tb, url)
+	s := openAt(tb, p.URL, pgstore.Options{})
+	m.of.Store(s, p)
+	return s
+}
+
+func (m *proxies) proxy(s annals.Store) *postgres.FaultProxy {
+	p, _ := m.of.Load(s)
+	return p.(*postgres.FaultProxy)
 }
 
 // once makes f happen to the next request of a kind. happened is closed then.

@@ -93,7 +93,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		if err != nil {
 			return nil, err
 		}
-		return allEvents(rows, limit, newEventDecoder(rows, "", nil))
+		return allEvents(limit, newEventDecoder(rows, "", nil))
 	})
 }
 

@@ -136,7 +136,8 @@ func (r *reader) query(ctx context.Context) error {
 	if r.tx != nil {
 		size = r.limit + 1 // more than there are: the caller may use the connection while it handles events
 	}
-	r.answer, r.last, r.events, r.bytes = newAnswer(rows, r.id, r.limit, size), annals.Event{}, 0, 0
+	r.answer = &answer{size: size, left: r.limit, events: newEventDecoder(rows, r.id, nil)}
+	r.last, r.events, r.bytes = annals.Event{}, 0, 0
 	if r.part == nil {
 		r.part = parts.Get().(*part)
 	}

@@ -22,8 +22,7 @@ func TestReplayRequests(t *testing.T) {
 		"T|large events": {events: 300, bytes: 100_000, requests: 3}, // 200, 83, 17
 	} {
 		t.Run(string(id), func(t *testing.T) {
-			run(t, u, fmt.Sprintf(`INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest)
-				SELECT %d, 'T', '%s', n, now(), 4, '', convert_to(repeat('x', %d), 'UTF8'), '', '' FROM generate_series(1, %d) n`, id.Slice(), id, c.bytes, c.events))
+			storeEvents(t, u, id, c.events, fmt.Sprintf("repeat('x', %d)", c.bytes))
 			n := 0
 			for e, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
 				if err != nil {
@@ -38,4 +37,11 @@ func TestReplayRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// storeEvents stores events of an entity of the type T. payload is an expression for that of event n. Each event has a writer of its own.
+func storeEvents(t *testing.T, url string, id annals.PersistenceID, events int, payload string) {
+	t.Helper()
+	run(t, url, fmt.Sprintf(`INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest)
+		SELECT %d, 'T', '%s', n, now(), 4, '', convert_to(%s, 'UTF8'), gen_random_uuid(), '' FROM generate_series(1, %d) n`, id.Slice(), id, payload, events))
 }

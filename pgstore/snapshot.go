@@ -111,7 +111,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	found, err := allEvents(rows, 1, newEventDecoder(rows, id, nil))
+	found, err := allEvents(1, newEventDecoder(rows, id, nil))
 	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}

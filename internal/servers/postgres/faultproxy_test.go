@@ -12,6 +12,22 @@ import (
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
+// connect connects to a server through a proxy.
+func connect(t *testing.T, url string) (*postgres.FaultProxy, *pgx.Conn) {
+	t.Helper()
+	p, err := postgres.NewFaultProxy(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	conn, err := pgx.Connect(t.Context(), p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return p, conn
+}
+
 // Each fault has the effect on client and server that its comment describes.
 func TestFaultProxy(t *testing.T) {
 	t.Parallel()
@@ -36,16 +52,7 @@ func TestFaultProxy(t *testing.T) {
 			t.Parallel()
 			url := postgres.Schema(t)
 			exec(t, url, "CREATE TABLE here (x int)")
-			p, err := postgres.NewFaultProxy(url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			conn, err := pgx.Connect(t.Context(), p.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(context.WithoutCancel(t.Context()))
+			p, conn := connect(t, url)
 			seen := map[postgres.Kind]int{}
 			p.SetRule(func(r postgres.Request) postgres.Fault {
 				seen[r.Kind] = r.Number
@@ -113,16 +120,7 @@ func TestFaultProxy(t *testing.T) {
 // New connections are refused or get no answer, and Cut closes those that are open.
 func TestFaultsOfConnections(t *testing.T) {
 	t.Parallel()
-	p, err := postgres.NewFaultProxy(postgres.Schema(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	conn, err := pgx.Connect(t.Context(), p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
+	p, conn := connect(t, postgres.Schema(t))
 	for _, fault := range []postgres.Fault{{Refuse: true}, {Swallow: true}} {
 		p.SetRule(func(r postgres.Request) postgres.Fault {
 			if r.Kind == postgres.Connect {
