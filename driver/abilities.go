@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -8,7 +9,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter and HealthChecker. What the Driver lacks or
+// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks or
 // does not claim is ErrUnsupported.
 type Abilities struct{ *Store }
 
@@ -19,6 +20,7 @@ var (
 	_ annals.StateFinder   = Abilities{}
 	_ annals.Forgetter     = Abilities{}
 	_ annals.HealthChecker = Abilities{}
+	_ annals.Checker       = Abilities{}
 )
 
 // unclaimed is the error of what a store does not claim, or of an ability that its Driver lacks.
@@ -162,4 +164,32 @@ func (a Abilities) CheckHealth(ctx context.Context) (err error) {
 		return err
 	}
 	return d.CheckHealth(k.in)
+}
+
+// Check is annals.Checker.
+func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []annals.Hole, err error) {
+	k := a.start(ctx, annals.Call{Op: "check", ID: id})
+	defer k.end(&err)
+	if !a.caps.Events {
+		return nil, unclaimed("")
+	}
+	if err := cmp.Or(id.ValidateRead(k.Op, a.caps.Limits), k.goesOn()); err != nil {
+		return nil, err
+	}
+	k.holes = &holes
+	k.streams()
+	for e, err := range a.driver.Journal().Replay(k.in, id, 1, annals.MaxSeqNr) {
+		if err != nil {
+			return nil, err
+		}
+		k.moved(eventSize(e))
+	}
+	if r, ok := a.driver.(annals.Recoverer); ok {
+		k.holes = new([]annals.Hole) // Replay has found them
+		k.streams()
+		if _, err := r.Recover(k.in, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return holes, nil
 }

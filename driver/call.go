@@ -18,7 +18,8 @@ type call struct {
 	write bool
 	held  bool // the backend is in use until end
 	spent *spent
-	own   error // of the caller's function: the call returns it as it is
+	own   error          // of the caller's function: the call returns it as it is
+	holes *[]annals.Hole // that Check collects; nil for other calls
 }
 
 // spent is what a call has read, written and cost. It is in the context of a call that is observed.
@@ -30,7 +31,7 @@ type spent struct {
 
 type spentKey struct{}
 
-// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits and WriteUnits of r. Other fields are left out: the
+// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits, WriteUnits and Unused of r. Other fields are left out: the
 // Store counts events and bytes. Without an Observer Count does nothing.
 func Count(ctx context.Context, r annals.Result) {
 	sp, _ := ctx.Value(spentKey{}).(*spent)
@@ -43,6 +44,7 @@ func Count(ctx context.Context, r annals.Result) {
 	sp.result.Retries += r.Retries
 	sp.result.ReadUnits += r.ReadUnits
 	sp.result.WriteUnits += r.WriteUnits
+	sp.result.Unused += r.Unused
 }
 
 // start tells the Observer of a call.

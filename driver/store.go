@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,8 @@ type Store struct {
 	caps     annals.Capabilities
 	observer annals.Observer
 	readWait time.Duration
+	strict   bool
+	unused   *sync.Once // the first unused numbers are logged
 
 	self annals.Store // what users hold
 	gate *gate
@@ -33,11 +36,13 @@ type Options struct {
 	Observer annals.Observer
 	// ReadWait bounds how long Close waits for reads, which only their contexts end. Zero is no bound.
 	ReadWait time.Duration
+	// Strict makes numbers without an event ErrCorrupt, unless a mark proves that they were left unused. Check accepts them.
+	Strict bool
 }
 
 // New returns a Store in front of d.
 func New(d Driver, o Options) *Store {
-	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, self: o.Self, gate: &gate{}}
+	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
 	s.bracket, _ = d.(Bracketer)
 	if s.self == nil {
 		s.self = s
@@ -50,7 +55,7 @@ type transaction struct{ ended atomic.Bool }
 
 // InTx returns s within a transaction, which d reads and writes in. Its Capabilities are those of d. After end every call of it is ErrClosed.
 func InTx(s *Store, d Driver) (in *Store, end func()) {
-	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, self: s.self, gate: s.gate, tx: &transaction{}}
+	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{}}
 	in.bracket, _ = d.(Bracketer)
 	return in, func() { in.tx.ended.Store(true) }
 }

@@ -2,15 +2,18 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"log/slog"
 
 	"github.com/annals-go/annals"
 )
 
 // stream is the use of a Store by a call that runs the caller's code in between. It is in the context of such a call.
 type stream struct {
-	s *Store
-	c annals.Call
+	s     *Store
+	c     annals.Call
+	holes *[]annals.Hole // nil unless the call is Check
 }
 
 type streamKey struct{}
@@ -29,6 +32,26 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 	defer st.s.leave(false)
 	defer func() { err = st.s.finish(within, st.c, err) }()
 	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
+}
+
+// accept notes numbers that a replay or recovery takes for unused although no mark proves it. In a strict Store that is ErrCorrupt.
+func accept(ctx context.Context, h annals.Hole) error {
+	st, _ := ctx.Value(streamKey{}).(*stream)
+	if st == nil {
+		return nil
+	}
+	Count(ctx, annals.Result{Unused: int(h.To - h.From + 1)})
+	switch {
+	case st.holes != nil:
+		*st.holes = append(*st.holes, h)
+	case st.s.strict:
+		return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("there are no events %d to %d, and no mark says that they never were", h.From, h.To)}
+	default:
+		st.s.unused.Do(func() {
+			slog.Warn("annals: numbers without events were taken for unused, although no mark proves it; Check finds all of them", "store", st.s.name, "id", st.c.ID, "from", int64(h.From), "to", int64(h.To))
+		})
+	}
+	return nil
 }
 
 // Pages yields the values of one page after the other. It calls fetch within Fetch to read the next page; more is false with the last one.
@@ -57,7 +80,7 @@ func Pages[T any](ctx context.Context, fetch func(ctx context.Context) (page []T
 
 // streams makes c a call that uses the backend within Fetch alone.
 func (c *call) streams() {
-	c.in = context.WithValue(c.ctx, streamKey{}, &stream{c.s, c.Call})
+	c.in = context.WithValue(c.ctx, streamKey{}, &stream{c.s, c.Call, c.holes})
 }
 
 // goesOn reports why the body of a loop is not to run again; nil when it is.
