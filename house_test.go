@@ -46,7 +46,7 @@ var rules = []struct {
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/liveness internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/liveness internal/lost internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -68,6 +68,8 @@ var rules = []struct {
 	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root driver memstore"},
+	// lost compares what a store tells of an entity with and without a row.
+	{pkg: "internal/lost", may: "root"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
 	{pkg: "internal/followtest", may: "root codec internal/backoff query projection"},
 	// Database servers for tests and measurements.
@@ -81,7 +83,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late",
+	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/lost",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

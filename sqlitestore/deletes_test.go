@@ -1,10 +1,13 @@
 package sqlitestore_test
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -78,6 +81,52 @@ func TestDeleteToInBatches(t *testing.T) {
 	}
 	if last, err := s.Journal().LastSeqNr(t.Context(), "T|unknown"); last != 0 || err != nil {
 		t.Errorf("deleting an unknown entity left number %d, %v", last, err)
+	}
+}
+
+// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are the newest row, which has
+// the last number, and a snapshot whose events are deleted.
+func TestLostRows(t *testing.T) {
+	t.Parallel()
+	for _, saved := range []annals.SeqNr{0, 6} {
+		for _, deleted := range []annals.SeqNr{0, 4, 6, 9} {
+			for _, old := range []annals.SeqNr{0, 3, 9} { // so many rows are old: a delete removes them
+				t.Run(fmt.Sprintf("snapshot %d, %d deleted, %d old", saved, deleted, old), func(t *testing.T) {
+					t.Parallel()
+					path := filepath.Join(t.TempDir(), "annals.db")
+					s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+					const id annals.PersistenceID = "T|1"
+					for n := range annals.SeqNr(4) {
+						mustAppend(t, s, commit(id, 3*n, 3))
+					}
+					if saved > 0 {
+						if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: payload("s")}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					mustExec(t, db, `UPDATE event_journal SET db_timestamp = db_timestamp - ? WHERE seq_nr <= ?`, sqlitestore.KeepDeleted.Microseconds(), int64(old))
+					if err := s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
+						t.Fatal(err)
+					}
+					want, err := lost.Read(t.Context(), s.Journal(), s, id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					mustExec(t, db, `CREATE TABLE kept AS SELECT * FROM event_journal`)
+					for n := range annals.SeqNr(11) {
+						mustExec(t, db, `DELETE FROM event_journal WHERE seq_nr = ?`, int64(n+1))
+						got, err := lost.Read(t.Context(), s.Journal(), s, id)
+						if err == nil && got != want || err != nil && !errors.Is(err, annals.ErrCorrupt) {
+							t.Errorf("without row %d: %s, %v, want %s", n+1, got, err, want)
+						}
+						if n+1 > deleted && err == nil {
+							t.Errorf("without row %d: no error", n+1)
+						}
+						mustExec(t, db, `INSERT OR IGNORE INTO event_journal SELECT * FROM kept`)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -154,9 +154,9 @@ const keepDeleted = annals.ForgetAge
 // deleteBatch is how many rows one transaction of DeleteTo visits: other writers get their turn in between.
 const deleteBatch = 256
 
-// DeleteTo is annals.Journal. Younger rows are emptied and stay as a fence, older ones are removed; the newest row of an entity always
-// stays, because it holds the last number. The events are deleted in ascending order in several transactions; a DeleteTo that fails on
-// its way is completed by repeating it.
+// DeleteTo is annals.Journal. Younger rows are emptied and stay as a fence, older ones are removed. The row of the last number that is
+// deleted always stays: it says that this number and all before it are deleted, and it may hold the entity's last number. The events are
+// deleted in ascending order in several transactions; a DeleteTo that fails on its way is completed by repeating it.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	var from annals.SeqNr
 	for from <= to {
@@ -202,7 +202,8 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	}
 	now := time.Now()
 	old := now.Add(-keepDeleted).UnixMicro()
-	if _, err := t.exec(ctx, remove, string(d.id), int64(from), int64(min(until, last-1)), old); err != nil {
+	// The row before the first is the last one of the transaction before.
+	if _, err := t.exec(ctx, remove, string(d.id), int64(from-1), int64(until-1), old); err != nil {
 		return err
 	}
 	_, err = t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(from), int64(until))

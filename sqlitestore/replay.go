@@ -3,126 +3,143 @@ package sqlitestore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
+	"math"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 )
 
+// Replay is annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		err := j.replay(ctx, &stream{id: id, from: from, to: to}, func(e annals.Event) bool { return yield(e, nil) })
-		if err != nil {
-			yield(annals.Event{}, err)
-		}
-	}
+	return driver.Replay(ctx, &replay{view: j.view, id: id}, from, to)
 }
 
-// replay yields the events of the page that s has read last, and of the pages that follow.
-func (v view) replay(ctx context.Context, s *stream, yield func(annals.Event) bool) error {
-	for {
-		for i := range s.events {
-			if !yield(s.events[i]) {
-				return nil
-			}
+// Recover is annals.Recoverer.
+func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.RecoverFrom(ctx, &replay{view: v, id: id}, snapshot, event)
+}
+
+// replay is a driver.Reader. DeleteTo leaves the row of the last number that it deletes, and that row says that all numbers before it are
+// deleted.
+type replay struct {
+	view
+	id     annals.PersistenceID
+	events []annals.Event // of the page that was read last
+	bytes  int            // of their payloads
+}
+
+// Begin is driver.Reader. The snapshot and the first page are of one moment, so no snapshot replaces events that are missing in front of
+// that page.
+func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
+	var first part
+	err = r.fetch(ctx, func(ctx context.Context, q *statements) (err error) {
+		if b.Snapshot, b.Found, err = latestSnapshot(ctx, q, r.id, annals.SnapshotCriteria{}); err == nil {
+			first, err = r.page(ctx, q, b.Snapshot.SeqNr+1, annals.MaxSeqNr)
 		}
-		if s.ended {
-			return nil
-		}
-		if err := driver.Fetch(ctx, func(ctx context.Context) error { return v.readTx(ctx, s.page) }); err != nil {
+		return err
+	})
+	if b.Settled = first.Last; len(first.Events) > 0 {
+		b.Settled = first.Events[0].SeqNr - 1
+	}
+	b.Rows = r.pages(ctx, first, annals.MaxSeqNr)
+	return b, err
+}
+
+// Rows is driver.Reader.
+func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
+	return r.pages(ctx, part{next: from}, to)
+}
+
+// Gap is driver.Reader. Where the numbers have no rows, the next row tells whether they were deleted.
+func (r *replay) Gap(ctx context.Context, from, to annals.SeqNr) (driver.Part, error) {
+	const after = `SELECT seq_nr, deleted FROM event_journal WHERE persistence_id = ? AND seq_nr > ? ORDER BY seq_nr LIMIT 1`
+	held := r.events // the walk is at one of them
+	r.events = nil
+	var p part
+	err := r.fetch(ctx, func(ctx context.Context, q *statements) (err error) {
+		if p, err = r.page(ctx, q, from, to); err != nil || p.Deleted > 0 || len(p.Events) > 0 {
 			return err
 		}
+		var next annals.SeqNr
+		deleted := false
+		found, err := q.row(ctx, after, []any{string(r.id), int64(to)}, func(v *values) {
+			next, deleted = v.seqNr("seq_nr", 1), v.integer("deleted", 0, math.MaxInt64) != 0
+		})
+		switch {
+		case err != nil:
+		case deleted:
+			p.Deleted = next
+		case !found && p.Last < from: // the entity was forgotten
+			err = &annals.Error{ID: r.id, Kind: annals.ErrTruncated}
+		}
+		return err
+	})
+	r.events = held
+	return p.Part, err
+}
+
+func (r *replay) fetch(ctx context.Context, read func(context.Context, *statements) error) error {
+	return driver.Fetch(ctx, func(ctx context.Context) error { return r.readTx(ctx, read) })
+}
+
+// part is what one transaction reads of an entity.
+type part struct {
+	driver.Part
+	next annals.SeqNr // where the next page begins; 0 with the last page
+}
+
+// pages yields a page, if it has been read, and the pages after it.
+func (r *replay) pages(ctx context.Context, p part, to annals.SeqNr) iter.Seq2[driver.Part, error] {
+	return func(yield func(driver.Part, error) bool) {
+		read := len(p.Events) > 0 || p.Deleted > 0 || p.next == 0 // p has been read
+		if read && !yield(p.Part, nil) {
+			return
+		}
+		for p.next > 0 && p.next <= to {
+			from, again := p.next, read
+			err := r.fetch(ctx, func(ctx context.Context, q *statements) (err error) {
+				p, err = r.page(ctx, q, from, to)
+				return err
+			})
+			if read = true; again && err == nil && p.next == 0 && p.Last < from-1 { // the entity was forgotten
+				err = &annals.Error{ID: r.id, Kind: annals.ErrTruncated}
+			}
+			if !yield(p.Part, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 
-// stream reads the events of one entity in pages.
-type stream struct {
-	id       annals.PersistenceID
-	from, to annals.SeqNr
-	anchor   annals.SeqNr   // the number of the last event that was read; 0 before the first
-	events   []annals.Event // of the page read last
-	bytes    int
-	ended    bool
-	last     annals.SeqNr // the last number of the entity, when the page read last is the last one; else 0
-}
-
-// page reads the next page into s.events. A page after the first begins with the anchor, the event that was read last. Events are
-// deleted in ascending order: as long as the anchor is there, no event after it has been deleted. When the anchor is missing, the next
-// number must be there; when that is missing, too, events were deleted since the last page, and the error is ErrTruncated. The statements
-// of a page must see the same moment.
-func (s *stream) page(ctx context.Context, q *statements) error {
+// page reads the next page. The last page has the last number: where a key in the index is damaged, SQLite finds only the rows before it,
+// without an error, but the last number is greater, unless it is the damaged one.
+func (r *replay) page(ctx context.Context, q *statements, from, to annals.SeqNr) (p part, err error) {
 	const text = `SELECT ` + eventColumns + ` FROM event_journal
 		WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? ORDER BY seq_nr LIMIT ?`
-	s.events, s.bytes = s.events[:0], 0
-	row := eventRow{Event: annals.Event{ID: s.id}}
-	rows, read, next, anchored := 0, annals.SeqNr(0), s.from, s.anchor == 0
-	if !anchored {
-		next = s.anchor + 1
-	}
-	err := q.rows(ctx, text, []any{string(s.id), int64(s.from), int64(s.to), pageRows + 1}, func(v *values) (bool, error) {
+	r.events, r.bytes = r.events[:0], 0
+	row := eventRow{Event: annals.Event{ID: r.id}}
+	rows := 0
+	err = q.rows(ctx, text, []any{string(r.id), int64(from), int64(to), pageRows + 1}, func(v *values) (bool, error) {
 		if err := row.read(v); err != nil {
 			return false, err
 		}
 		rows++
-		read = row.SeqNr
-		if row.SeqNr == s.anchor {
-			anchored = !row.deleted
-			return true, nil
-		}
-		if !anchored && (row.deleted || row.SeqNr != s.anchor+1) {
-			return false, s.truncated()
-		}
-		anchored = true
-		begun := s.anchor > 0 || len(s.events) > 0
+		p.next = row.SeqNr + 1
 		switch {
-		case row.deleted && !begun:
-			next = row.SeqNr + 1
-			return true, nil
-		case row.deleted:
+		case !row.deleted:
+			r.events = append(r.events, row.Event)
+			r.bytes += len(row.Data) + len(row.Metadata.Data)
+		case len(r.events) > 0:
 			return false, row.corrupt(errors.New("the event is deleted, but the event before it is not"))
-		case row.SeqNr != next && begun:
-			return false, row.corrupt(errors.New("the event before it is missing"))
+		default:
+			p.Deleted = row.SeqNr
 		}
-		s.events = append(s.events, row.Event)
-		s.bytes += len(row.Data) + len(row.Metadata.Data)
-		next = row.SeqNr + 1
-		return s.bytes < pageBytes, nil
+		return r.bytes < pageBytes, nil
 	})
-	if err != nil {
-		return err
+	if p.Events = r.events; err == nil && rows <= pageRows && r.bytes < pageBytes {
+		p.next = 0
+		p.Last, err = q.lastSeqNr(ctx, r.id)
 	}
-	complete := rows <= pageRows && s.bytes < pageBytes
-	if complete {
-		if err := s.end(ctx, q, read, anchored); err != nil {
-			return err
-		}
-	}
-	if n := len(s.events); n > 0 {
-		s.from, s.anchor = s.events[n-1].SeqNr, s.events[n-1].SeqNr
-	} else {
-		s.from = next
-	}
-	s.ended = complete || s.anchor >= s.to
-	return nil
-}
-
-// end checks the last page, of which the last row has the number read, 0 when the page has no row. Where a key in the index is damaged,
-// SQLite finds only the rows before it, without an error. But then the last number is greater, unless it is the damaged one.
-func (s *stream) end(ctx context.Context, q *statements, read annals.SeqNr, anchored bool) (err error) {
-	if s.last, err = q.lastSeqNr(ctx, s.id); err != nil {
-		return err
-	}
-	if !anchored && s.last != s.anchor { // when it is less, the entity has been forgotten
-		return s.truncated()
-	}
-	// The last row of an entity always stays. Others may all be deleted, but then none is left of the rows before them.
-	if want := min(s.last, s.to); s.from <= want && read < want && (want == s.last || read > 0) {
-		return &annals.Error{ID: s.id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: the row is missing", max(read+1, s.from))}
-	}
-	return nil
-}
-
-func (s *stream) truncated() error {
-	return &annals.Error{ID: s.id, Kind: annals.ErrTruncated}
+	return p, err
 }

@@ -2,12 +2,12 @@ package plantest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/lost"
 )
 
 // LoseAnyRow takes away one item after another of the tables that prepare has filled for b.ID. A replay, a recovery and the last number must
@@ -48,8 +48,7 @@ func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepa
 	}
 }
 
-// readAll reads an entity in all ways with a new Offer of layout, which remembers nothing. The first error ends it. How far the newest
-// snapshot goes is not in the answer: the events after it must follow without a gap.
+// readAll reads an entity with a new Offer of layout, which remembers nothing.
 func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.PersistenceID) (string, error) {
 	t.Helper()
 	offer, err := layout.Plan()
@@ -57,36 +56,5 @@ func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.Persis
 		t.Fatal(err)
 	}
 	c := offer.On(x)
-	first, next := annals.SeqNr(0), annals.SeqNr(0)
-	gaps := ""
-	for e, err := range c.Journal.Replay(t.Context(), id, 1, annals.MaxSeqNr) {
-		if err != nil {
-			return "", fmt.Errorf("replay: %w", err)
-		}
-		if next > 0 && e.SeqNr != next {
-			gaps += fmt.Sprintf(" without %d to %d", next, e.SeqNr-1)
-		}
-		if next = e.SeqNr + 1; first == 0 {
-			first = e.SeqNr
-		}
-	}
-	last, err := c.Journal.LastSeqNr(t.Context(), id)
-	if err != nil {
-		return "", fmt.Errorf("last number: %w", err)
-	}
-	covered, missing := annals.SeqNr(0), ""
-	recovered, err := c.Recover(t.Context(), id, func(s annals.Snapshot) error {
-		covered, missing = s.SeqNr, ""
-		return nil
-	}, func(e annals.Event) error {
-		if e.SeqNr != covered+1 {
-			missing += fmt.Sprintf(" without %d to %d", covered+1, e.SeqNr-1)
-		}
-		covered = e.SeqNr
-		return nil
-	})
-	if err != nil {
-		return "", fmt.Errorf("recovery: %w", err)
-	}
-	return fmt.Sprintf("replay %d to %d%s, last number %d, recovery to %d with last number %d%s", first, next-1, gaps, last, covered, recovered, missing), nil
+	return lost.Read(t.Context(), c.Journal, c, id)
 }
