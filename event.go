@@ -15,7 +15,7 @@ type NewEvent struct {
 	Tags     []string
 	Metadata Payload // zero: none
 	// Time is for importers: when the event was stored elsewhere. Zero is the store's clock. A store that claims EventTimes keeps it,
-	// rounded down to microseconds, or to the unit that its document names. A time outside of the years 1 to 9999 is ErrInvalid, and so is
+	// rounded down to microseconds, or to the unit that its document names. A time outside of the years 2 to 9999 is ErrInvalid, and so is
 	// one that the store has no place for. A reader that follows events and has read past this time does not get the event: import before
 	// readers start.
 	Time    time.Time

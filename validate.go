@@ -198,7 +198,7 @@ func (e *NewEvent) fault() error {
 		adapter = errors.New("the adapter's manifest is not valid UTF-8 without U+0000")
 	}
 	var at error
-	if year := e.Time.UTC().Year(); year < 1 || year > 9999 {
+	if year := e.Time.UTC().Year(); !e.Time.IsZero() && (year < 2 || year > 9999) { // no other time is rounded to the zero time
 		at = fmt.Errorf("the time is in the year %d", year)
 	}
 	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags), adapter, at)
