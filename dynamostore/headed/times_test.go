@@ -3,6 +3,7 @@ package headed
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,14 +15,16 @@ import (
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const nano, milli, second = time.Nanosecond, time.Millisecond, time.Second
+	const none = time.Duration(-1) // Times is not claimed, and events have no time
 	moment := time.Date(1969, 12, 31, 23, 59, 58, 123_456_789, time.FixedZone("east", 3600))
 	least, most := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 	for _, c := range []struct {
 		layout Layout
 		at     time.Time
-		want   time.Duration // the unit; 0 is ErrInvalid
+		want   time.Duration // the unit; 0 is ErrInvalid, and none no time
 	}{
 		{Layout{Peer: Go}, moment, milli},
+		{Layout{Peer: JS}, moment, none},
 		{Layout{Peer: JS3}, moment, milli},
 		{Layout{Peer: Rust}, moment, milli},
 		{Layout{Peer: Java}, moment, milli},
@@ -57,20 +60,27 @@ func TestTimes(t *testing.T) {
 			}
 			continue
 		}
-		want := c.at.UTC().Truncate(c.want)
+		want := time.Time{}
+		if c.want > 0 {
+			want = c.at.UTC().Truncate(c.want)
+		}
 		again, errAgain := j.Append(t.Context(), commit)
 		if err != nil || errAgain != nil || r.Time != want || again.Time != want || !again.Repeated {
 			t.Errorf("%v of %+v: got receipts %v and %v, errors %v and %v; want the time %v", c.at, c.layout, r, again, err, errAgain, want)
 		}
 		var got []time.Time
+		var data string
 		for e, err := range j.Replay(t.Context(), "Thread|1", 1, annals.MaxSeqNr) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, e.Time)
+			got, data = append(got, e.Time), string(e.Data)
 		}
-		if len(got) != 2 || got[0].Year() != x.Time.Year() || got[1] != want {
+		if len(got) != 2 || c.want > 0 && got[0].Year() != x.Time.Year() || got[1] != want {
 			t.Errorf("%v of %+v: got the times %v, want the clock's and %v", c.at, c.layout, got, want)
+		}
+		if text := c.at.UTC().Format(isoMillis); c.layout.Peer != Rust3 && !strings.Contains(data, text) {
+			t.Errorf("%v of %+v: the payload %s does not have %s", c.at, c.layout, data, text)
 		}
 		if err := offer.Check(t.Context(), x, false); err != nil {
 			t.Errorf("open after %v: %v", c.at, err)
