@@ -148,6 +148,8 @@ func TestMutants(t *testing.T) {
 			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
 		{"keeps imported times in seconds", func() annals.Store { return coarseTimes{memstore.New()} },
 			[]string{"TIME-6"}},
+		{"wraps imported times around", func() annals.Store { return wrappedTimes{memstore.New()} },
+			[]string{"TIME-8"}},
 		{"shows events in the order of their numbers", func() annals.Store {
 			return mutantQueries{Store: memstore.New(), sort: func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) }}
 		},
