@@ -167,7 +167,9 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.Check = check(checks...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
-		j.rows.x, s.rows.x = x, x
+		if j.rows.x, s.rows.x = x, x; !l.Journal.Off {
+			s.events = &j.rows
+		}
 		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j, &s, l.Snapshot.Off}, Skipper: &j}
 	}
 	return offer, nil

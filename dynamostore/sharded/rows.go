@@ -1,8 +1,10 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
@@ -114,6 +116,51 @@ func (r rows) fits(ctx context.Context, id annals.PersistenceID) error {
 	}
 	return r.Fits(ctx, r.x, id)
 }
+
+// deletedTo returns the number up to which the events after n are deleted, or missing; n when event n+1 is not. Each event that an index shows as
+// not deleted is looked up by the key of its row, strongly consistent.
+func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (annals.SeqNr, error) {
+	if n == annals.MaxSeqNr {
+		return n, nil
+	}
+	var shown []plan.Item
+	standing := func() (annals.SeqNr, bool, error) { // the first of shown that is not deleted
+		keys := make([]plan.Item, len(shown))
+		for i, it := range shown {
+			keys[i] = r.KeyOf(it)
+		}
+		shown = shown[:0]
+		found, err := r.x.GetAll(ctx, plan.GetAll{Table: r.Name, Keys: keys})
+		found = slices.DeleteFunc(found, func(it plan.Item) bool { return plan.Flag(it, r.Deleted) })
+		if err != nil || len(found) == 0 {
+			return 0, false, err
+		}
+		return r.NumberOf(slices.MinFunc(found, func(a, b plan.Item) int { return cmp.Compare(r.NumberOf(a), r.NumberOf(b)) })), true, nil
+	}
+	last := n
+	for it, err := range r.read(ctx, numbered.Part{ID: id, From: n + 1, To: annals.MaxSeqNr, Limit: together, Fields: []string{r.Deleted}}) {
+		if err != nil {
+			return 0, err
+		}
+		if last = r.NumberOf(it); !plan.Flag(it, r.Deleted) {
+			shown = append(shown, it)
+		}
+		if len(shown) == together {
+			if first, ok, err := standing(); ok || err != nil {
+				return first - 1, err
+			}
+		}
+	}
+	if len(shown) > 0 {
+		if first, ok, err := standing(); ok || err != nil {
+			return first - 1, err
+		}
+	}
+	return last, nil
+}
+
+// together is how many rows are read by key in one request.
+const together = 100
 
 // newest returns the highest number that has a row; 0 when there is no row.
 func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
