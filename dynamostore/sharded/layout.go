@@ -91,9 +91,9 @@ type State struct {
 	NoSortKey bool
 	// Revision says how stored revisions relate to those of writers: the plugin's client V2 stores one more, V1 stores the same.
 	Revision Revision
-	// Tombstones keeps a row without payload for a deleted state, so that its revisions never repeat, and allows SkipStateTo. The
-	// plugin cannot read such rows: set Tombstones only for tables that the plugin no longer reads. Otherwise a delete removes the
-	// row, as the plugin does.
+	// Tombstones allows deletes of states, and SkipStateTo: a deleted state keeps a row without payload, so that its revisions never
+	// repeat. The plugin cannot read such rows: it removes the row, and begins again at revision 1. Without Tombstones a delete is
+	// ErrUnsupported.
 	Tombstones bool
 }
 
@@ -162,7 +162,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()
-		c.SkipsStates = offer.SkipStateTo != nil
+		c.DeletesStates, c.SkipsStates = l.State.Tombstones, l.State.Tombstones
 	}
 	offer.Check = check(checks...)
 	offer.On = func(x plan.Executor) plan.Contracts {
