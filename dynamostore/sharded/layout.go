@@ -237,7 +237,7 @@ func (l Layout) journal() (*journal, error) {
 		r.sort = j.columns.SequenceNr
 	}
 	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
-	j.rows.Deleted, j.rows.dense, j.rows.byIndex = j.columns.Deleted, true, l.ReadThrough == Index
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first = j.columns.Deleted, true, l.ReadThrough == Index, !c.HardDelete
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 

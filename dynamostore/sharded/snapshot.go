@@ -81,7 +81,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 // search returns the newest snapshot that reads by key, or the index, show.
 func (s *snapshots) search(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	for looks := 1; ; looks++ {
-		found, ok, err := s.look(ctx, id, c)
+		found, ok, err := s.newest(ctx, id, c)
 		if ok || err != nil || !s.rows.keyed() || s.legacy {
 			return found, ok, err
 		}
@@ -98,8 +98,33 @@ func (s *snapshots) search(ctx context.Context, id annals.PersistenceID, c annal
 	}
 }
 
-// look returns the newest snapshot that one read finds.
+// look is Latest in few requests, for a reader that notices when it has missed a snapshot whose events are deleted, and then calls Latest.
+// Where snapshots are in several partitions it asks the index for the newest.
 func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	if !s.rows.scattered(id) || c != (annals.SnapshotCriteria{}) {
+		return s.newest(ctx, id, c)
+	}
+	it, ok, err := s.rows.First(ctx, s.rows.x, numbered.Part{ID: id, To: annals.MaxSeqNr, Backward: true})
+	if ok {
+		err = s.rows.Misplaced(it)
+	}
+	if !ok || err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	n := s.rows.NumberOf(it)
+	rows, err := s.rows.ByKey(ctx, s.rows.x, id, n, n)
+	if err == nil && len(rows) == 1 {
+		found, err := s.snapshot(id, rows[0])
+		return found, err == nil, err
+	}
+	if err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	return s.newest(ctx, id, c) // that one has been deleted
+}
+
+// newest returns the newest snapshot that one read finds.
+func (s *snapshots) newest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
 	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Backward: true, Limit: 1}) {
 		if err != nil {
