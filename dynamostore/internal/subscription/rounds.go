@@ -57,18 +57,19 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 	for n := range parts {
 		all = append(all, shard{round: next.round, id: partID(n), since: made.at})
 	}
-	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next.round))...))
+	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next))...))
 }
 
-// joined are the shards of the stream that known does not have. Those whose parent is not known follow the catch-up.
-func joined(known []shard, made *listing, round int64) (all []shard) {
+// joined are the shards of the stream that known does not have, in the round of stands. They were not in the list before: none of them has a
+// record from before that list. Those whose parent is not known follow the catch-up.
+func joined(known []shard, made *listing, stands head) (all []shard) {
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.id] = true
 	}
 	for _, s := range made.shards {
 		if !ids[s.ID] {
-			all = append(all, shard{round: round, id: s.ID, parent: s.Parent, since: made.at})
+			all = append(all, shard{round: stands.round, id: s.ID, parent: s.Parent, since: stands.listed})
 		}
 	}
 	for _, s := range all {
@@ -143,7 +144,7 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 	case trimmed || v.lost(made):
 		return true, l.begin(ctx, v, made)
 	}
-	fresh := parentsFirst(joined(v.shards, made, v.head.round))
+	fresh := parentsFirst(joined(v.shards, made, *v.head))
 	next := *v.head
 	next.listed = made.at
 	if err := l.register(ctx, v.head, next, fresh); err != nil {
@@ -160,7 +161,7 @@ func (made *listing) has(s shard) bool {
 
 // lost reports whether records were removed from the stream, or may have been, before they were read.
 func (v view) lost(made *listing) bool {
-	if v.head.stream != made.name || made.at.Sub(v.head.listed) > memory {
+	if v.head.stream != made.name || time.Since(v.head.listed) > memory { // now, because the list may have taken long
 		return true
 	}
 	return slices.ContainsFunc(v.shards, func(s shard) bool {

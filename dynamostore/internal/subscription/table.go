@@ -101,7 +101,7 @@ type shard struct {
 	round    int64
 	id       string    // of the stream's shard, or catchUp with the number of the part
 	parent   string    // the shard that has to be ended before this one begins; catchUp is all parts of the catch-up; "" is none
-	since    time.Time // when the shard was stored
+	since    time.Time // the shard has no records from before this time that have to be read
 	owner    string    // a loop; "" is none
 	position string    // of the last record up to which everything is acknowledged; "" is none
 	ended    bool      // everything is acknowledged, and nothing will follow

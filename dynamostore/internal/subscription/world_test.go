@@ -86,6 +86,8 @@ type remote struct {
 	crashed bool
 	until   time.Time     // the process is stopped
 	listing time.Duration // how long a page of the list of shards takes
+	deaf    bool          // requests for records fail
+	blind   bool          // requests for the list of shards fail
 	fault   func(w plan.Write) (before, after error)
 	writes  int
 }
@@ -109,6 +111,26 @@ func (r *remote) slow(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listing = d
+}
+
+// fail sets which requests to the stream fail: those for records, and those for the list of shards.
+func (r *remote) fail(records, list bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deaf, r.blind = records, list
+}
+
+// failed returns the errors of requests for records, and for the list of shards.
+func (r *remote) failed() (records, list error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deaf {
+		records = errDown
+	}
+	if r.blind {
+		list = errDown
+	}
+	return records, list
 }
 
 // do runs a request.
@@ -213,7 +235,7 @@ func remotely[T any](r *remote, read func() iter.Seq2[T, error]) iter.Seq2[T, er
 	}
 }
 
-// fakeStream is a stream in memory.
+// fakeStream is a stream in memory. It keeps a record for a day.
 type fakeStream struct {
 	mu     sync.Mutex
 	name   string
@@ -226,11 +248,13 @@ type fakeStream struct {
 // fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
 type fakeShard struct {
 	stream.Shard
-	closed   bool // it gets no more records
+	closed   bool      // it gets no more records
+	until    time.Time // when it was closed
 	from, to uint64
 	records  []stream.Record
-	trimmed  int // so many of them are removed
-	read     int // so many of them have been read: their order is fixed
+	times    []time.Time // of the records
+	trimmed  int         // so many of them are removed
+	read     int         // so many of them have been read: their order is fixed
 }
 
 const hashes = 1 << 16
@@ -263,6 +287,19 @@ func (s *fakeStream) add(image plan.Item, created bool) {
 				at -= s.random.IntN(n + 1)
 			}
 			sh.records = slices.Insert(sh.records, at, stream.Record{Created: created, Image: image})
+			sh.times = append(sh.times, time.Now())
+		}
+	}
+}
+
+// roll closes each open shard, as the service does after some hours; others go on.
+func (s *fakeStream) roll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range slices.Clone(s.shards) {
+		if !sh.closed {
+			sh.closed, sh.until = true, time.Now()
+			s.grow(sh.ID, sh.from, sh.to)
 		}
 	}
 }
@@ -273,22 +310,34 @@ func (s *fakeStream) split() {
 	defer s.mu.Unlock()
 	open := slices.DeleteFunc(slices.Clone(s.shards), func(sh *fakeShard) bool { return sh.closed || sh.to-sh.from < 2 })
 	sh := open[s.random.IntN(len(open))]
-	sh.closed = true
+	sh.closed, sh.until = true, time.Now()
 	middle := (sh.from + sh.to) / 2
 	s.grow(sh.ID, sh.from, middle)
 	s.grow(sh.ID, middle, sh.to)
 }
 
-// trim removes the oldest records: of each shard but the last ones. A closed shard without records is removed, too.
+// trim removes the oldest records: of each shard but the last ones.
 func (s *fakeStream) trim(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sh := range s.shards {
 		sh.trimmed = max(sh.trimmed, len(sh.records)-keep)
+	}
+	s.age()
+}
+
+// age removes the records that are older than a day, and the shards that were closed before that. The lock is held.
+func (s *fakeStream) age() {
+	for _, sh := range s.shards {
+		for sh.trimmed < len(sh.records) && old(sh.times[sh.trimmed]) {
+			sh.trimmed++
+		}
 		sh.read = max(sh.read, sh.trimmed)
 	}
-	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.closed && sh.trimmed == len(sh.records) })
+	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.closed && old(sh.until) })
 }
+
+func old(at time.Time) bool { return time.Since(at) > 24*time.Hour }
 
 const shardsOfAPage = 5
 
@@ -296,6 +345,7 @@ const shardsOfAPage = 5
 func (s *fakeStream) list(after string) (page []stream.Shard, next string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.age()
 	for _, sh := range s.shards {
 		if sh.ID > after {
 			page = append(page, sh.Shard)
@@ -331,7 +381,8 @@ func (s remoteStream) Shards(ctx context.Context, _, after string) (page []strea
 		return nil, "", &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 	}
 	err = s.r.do(func() { page, next = s.s.list(after) })
-	return page, next, err
+	_, blind := s.r.failed()
+	return page, next, errors.Join(err, blind)
 }
 
 func (s remoteStream) Reader(_, shard, after string) Reader {
@@ -355,8 +406,9 @@ const recordsOfAPage = 5
 func (r *fakeReader) Next(ctx context.Context) (records []stream.Record, end bool, err error) {
 	for {
 		failed := r.s.r.do(func() { records, end, err = r.read() })
-		if failed != nil {
-			err = failed
+		deaf, _ := r.s.r.failed()
+		if failed := errors.Join(failed, deaf); failed != nil {
+			return nil, false, failed
 		}
 		if err != nil || end || len(records) > 0 {
 			return records, end, err
@@ -373,6 +425,7 @@ func (r *fakeReader) read() (records []stream.Record, end bool, err error) {
 	s := r.s.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.age()
 	i := slices.IndexFunc(s.shards, func(sh *fakeShard) bool { return sh.ID == r.shard })
 	if i < 0 {
 		return nil, false, fmt.Errorf("%w: no shard", stream.ErrTrimmed)
