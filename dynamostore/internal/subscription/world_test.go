@@ -89,7 +89,8 @@ type remote struct {
 	deaf    bool          // requests for records fail
 	blind   bool          // requests for the list of shards fail
 	fault   func(w plan.Write) (before, after error)
-	writes  int
+	refused error          // when not nil, every request fails with it
+	counts  map[string]int // of requests for events, by kind
 }
 
 var errDown = &annals.Error{Kind: annals.ErrUnavailable, Err: errors.New("down")}
@@ -141,10 +142,13 @@ func (r *remote) do(fn func()) error {
 	r.mu.Unlock()
 	<-time.After(time.Until(until))
 	r.mu.Lock()
-	crashed := r.crashed
+	failed := r.refused
+	if r.crashed {
+		failed = errDown
+	}
 	r.mu.Unlock()
-	if crashed {
-		return errDown
+	if failed != nil {
+		return failed
 	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -160,7 +164,36 @@ func (r *remote) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, er
 	return it, ok, errors.Join(failed, err)
 }
 
+// count adds a request for the items of a table to the counts.
+func (r *remote) count(kind, table string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		r.counts = map[string]int{}
+	}
+	if table != subscriptions || kind == "marks" {
+		r.counts[kind]++
+	}
+}
+
+// counted returns the counts since the last call.
+func (r *remote) counted() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := r.counts
+	r.counts = nil
+	return counts
+}
+
+// refuse lets every request fail with err; nil: none.
+func (r *remote) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = err
+}
+
 func (r *remote) GetAll(ctx context.Context, g plan.GetAll) (items []plan.Item, err error) {
+	r.count("marks", g.Table)
 	failed := r.do(func() { items, err = r.Executor.GetAll(ctx, g) })
 	if failed != nil {
 		err = failed
@@ -178,7 +211,7 @@ func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err
 	if before != nil {
 		return out, before
 	}
-	if failed := r.do(func() { r.writes++; out, err = r.Executor.Write(ctx, w) }); failed != nil {
+	if failed := r.do(func() { out, err = r.Executor.Write(ctx, w) }); failed != nil {
 		err = failed
 	}
 	if err == nil {
@@ -195,6 +228,7 @@ func (r *remote) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 }
 
 func (r *remote) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	r.count("queries", q.Table)
 	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.Query(ctx, q) })
 }
 
@@ -207,6 +241,7 @@ func (r *remote) Merge(ctx context.Context, queries []plan.Query, order string) 
 }
 
 func (r *remote) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
+	r.count("scans", table)
 	return remotely(r, func() iter.Seq2[[]plan.Item, error] { return r.Executor.ScanAll(ctx, table, fields, p) })
 }
 
