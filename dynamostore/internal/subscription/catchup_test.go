@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // idle waits until ctx has ended and nothing was delivered.
@@ -107,4 +109,88 @@ func TestRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An entity that was removed and has as many events again is delivered anew.
+func TestCatchUpOfAnotherLife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		defer p.Close()
+		for range 2 {
+			p.append("A|1", 0, 2)
+			w.stream.trim(0)
+			c := p.subscribe(t.Context(), "s", annals.Filter{})
+			c.ack(c.deliveries(2))
+			c.stop()
+			if err := p.DeleteAll(t.Context(), w.offer.Feed.Table, []plan.Item{{"pid": plan.S("A|1"), "seq": plan.N(1)}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(25 * time.Hour)
+		}
+	})
+}
+
+// Where a scan counts events, the count of an entity with unused numbers may be the number of an event that is not the last one.
+func TestCatchUpWithUnusedNumbers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorld(t, 1).process()
+		defer p.Close()
+		j := numbersOnly{1, 2, 4}
+		p.Subscriptions.Journal = &j
+		p.Feed = &plan.Feed{Counts: true, Scan: func(_ context.Context, _ plan.Executor, part plan.Part) iter.Seq2[plan.Found, error] {
+			return func(yield func(plan.Found, error) bool) {
+				if part.N == 0 {
+					yield(plan.Found{ID: "A|1", Last: annals.SeqNr(len(j))}, nil)
+				}
+			}
+		}}
+		for _, n := range []int{3, 1} {
+			c := p.subscribe(t.Context(), "s", annals.Filter{})
+			c.ack(c.deliveries(n))
+			c.stop()
+			j = append(j, 5)
+			time.Sleep(25 * time.Hour)
+		}
+	})
+}
+
+// numbersOnly is a journal of one entity, which has events with these numbers.
+type numbersOnly []annals.SeqNr
+
+func (numbersOnly) Append(context.Context, annals.Commit) (annals.Receipt, error) {
+	return annals.Receipt{}, errors.ErrUnsupported
+}
+func (numbersOnly) DeleteTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
+func (j numbersOnly) LastSeqNr(context.Context, annals.PersistenceID) (annals.SeqNr, error) {
+	return j[len(j)-1], nil
+}
+
+func (j numbersOnly) Replay(_ context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		for _, n := range j {
+			if from <= n && n <= to && !yield(annals.Event{ID: id, SeqNr: n}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A list that is complete only hours after it was begun may lack shards.
+func TestOldList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		v, made := view{head: &head{listed: begun, stream: "s"}}, &listing{at: begun.Add(19 * time.Hour), name: "s"}
+		time.Sleep(19 * time.Hour)
+		if v.lost(made) {
+			t.Error("records are lost after 19 hours")
+		}
+		time.Sleep(6 * time.Hour)
+		if !v.lost(made) {
+			t.Error("no records are lost after 25 hours")
+		}
+	})
 }
