@@ -92,6 +92,9 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 // A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. Of each shard at most 100
 // deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
 //
+// A loop goes on without entities that it cannot read (see ParkedEntities). It ends with an error when requests have been refused for five
+// minutes, and at once when items of the subscription cannot be read, or 1,000 entities are parked.
+//
 // An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
 // deleted before they are delivered may be left out.
 func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
