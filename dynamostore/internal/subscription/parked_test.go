@@ -147,11 +147,14 @@ func TestTooManyParked(t *testing.T) {
 		w := newWorld(t, 1)
 		p := w.process()
 		defer p.Close()
-		for n := range maxParked + 1 {
-			id := annals.NewPersistenceID("A", fmt.Sprint(n))
-			p.append(id, 0, 1)
-			w.damage(id, 1, "at")
+		for n := range maxParked {
+			item := Parked{ID: annals.NewPersistenceID("A", fmt.Sprint(n)), From: 1, Since: time.Now()}.item("s")
+			if _, err := w.tables.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: subscriptions, Put: item}}}); err != nil {
+				t.Fatal(err)
+			}
 		}
+		p.append("B|1", 0, 1)
+		w.damage("B|1", 1, "at")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		c := p.subscribe(ctx, "s", annals.Filter{})
