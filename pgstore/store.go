@@ -19,7 +19,7 @@ import (
 // Options of a Store. The zero Options are valid.
 type Options struct {
 	Tables       Tables                              // zero means AkkaTables
-	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, but changes none that does
+	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, and upgrades the table of epochs of an older release; it changes nothing else
 	JSONB        bool                                // new tables have payload columns of type JSONB; those of existing tables may have any type
 	TagsIndex    bool                                // indexes for Filter.Tag are created too; they make writes with tags slower
 	StateTypes   map[string]annals.StateType[pgx.Tx] // by entity type
@@ -166,6 +166,9 @@ func (s *backend) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.refusePartitions(ctx); err != nil {
+		return err
+	}
+	if err := s.refuseNewer(ctx); err != nil {
 		return err
 	}
 	if s.options.CreateTables {
