@@ -15,6 +15,7 @@ var timeCases = []testCase{
 	{id: "TIME-6", about: "imported times are kept in microseconds, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
 	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, times, slowClock), run: slowClockOfEvents},
+	{id: "TIME-8", about: "a process with a slow clock that has the number of the last event from elsewhere writes none that queries show before it", needs: needs(events, times, eventQueries, slowClock), run: slowClockByReceipt},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 
@@ -38,6 +39,34 @@ func timesNeverGoDown(h *harness) {
 	}
 	if !before.Time.Equal(seen) {
 		h.Errorf("time of the last event: got %v, want %v as in its receipt", before.Time, seen)
+	}
+}
+
+func slowClockByReceipt(h *harness) {
+	s := h.slow()
+	for _, read := range []annals.SeqNr{0, 1} { // what the process has read before
+		id := h.id()
+		if read > 0 {
+			h.write(id, 0, int(read))
+			if _, err := collect(s.Journal().Replay(h.ctx, id, 1, annals.MaxSeqNr)); err != nil {
+				h.Fatal(err)
+			}
+		}
+		last := h.write(id, read, 2)
+		for range 2 {
+			r, err := h.send(h.ctx, s, h.commit(id, last, 1))
+			if err != nil {
+				h.Fatal(err)
+			}
+			last = r.SeqNr
+		}
+		h.write(id, last, 1)
+		all := h.replay(id, 1, annals.MaxSeqNr)
+		for i, e := range all[1:] {
+			if e.Time.Before(all[i].Time) {
+				h.Errorf("time of number %d, after %d was read: got %v, want it not before that of %d, %v", e.SeqNr, read, e.Time, all[i].SeqNr, all[i].Time)
+			}
+		}
 	}
 }
 
