@@ -30,8 +30,8 @@ type spent struct {
 
 type spentKey struct{}
 
-// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits and WriteUnits of r. Other fields are left out: the
-// Store counts events and bytes. Without an Observer Count does nothing.
+// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits and WriteUnits of r. The last
+// Warning counts. Other fields are left out: the Store counts events and bytes. Without an Observer Count does nothing.
 func Count(ctx context.Context, r annals.Result) {
 	sp, _ := ctx.Value(spentKey{}).(*spent)
 	if sp == nil {
@@ -43,6 +43,9 @@ func Count(ctx context.Context, r annals.Result) {
 	sp.result.Retries += r.Retries
 	sp.result.ReadUnits += r.ReadUnits
 	sp.result.WriteUnits += r.WriteUnits
+	if r.Warning != nil {
+		sp.result.Warning = r.Warning
+	}
 }
 
 // start tells the Observer of a call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -142,6 +143,7 @@ type backend struct {
 
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
+	late       atomic.Bool    // the last horizon found a transaction older than Lateness
 	notifier   notifier
 	watchers   driver.Watchers
 }
