@@ -141,4 +141,6 @@ func TestNewerVersion(t *testing.T) {
 	openAt(t, at, pgstore.Options{})
 }
 
-func health(ctx context.Context, s annals.Store) error { return s.(annals.HealthChecker).CheckHealth(ctx) }
+func health(ctx context.Context, s annals.Store) error {
+	return s.(annals.HealthChecker).CheckHealth(ctx)
+}
