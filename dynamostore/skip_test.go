@@ -62,10 +62,11 @@ func TestSkipWithLostAnswer(t *testing.T) {
 		bs.layout = layout
 		c := bs.config(t)
 		s := c.Open(t).(*dynamostore.Store)
-		c.LoseAnswer(t, s)
+		end := c.LoseAnswer(t, s)
 		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the first skip: %v", layout().Name(), err)
 		}
+		end()
 		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the same again: %v", layout().Name(), err)
 		}

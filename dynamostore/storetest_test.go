@@ -76,7 +76,10 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 			dynamostore.SetBack(slow, time.Hour)
 			return slow
 		},
-		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).route.proxy().LoseNextWrite() },
+		LoseAnswer: func(_ testing.TB, s annals.Store) func() {
+			bs.of(s).route.proxy().LoseNextWrite()
+			return func() { bs.of(s).route.proxy().SetRule(nil) }
+		},
 		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
 			bs.of(s).loseEvent(tb, id, n)
 		},

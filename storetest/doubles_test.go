@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"sync/atomic"
@@ -287,6 +288,7 @@ func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, fr
 type unlucky struct {
 	annals.Store
 	lose atomic.Bool
+	kind error // of the error then; nil is ErrUnknown
 }
 
 func (s *unlucky) Journal() annals.Journal   { return unluckyJournal{s.Store.Journal(), s} }
@@ -294,7 +296,7 @@ func (s *unlucky) States() annals.StateStore { return unluckyStates{s.Store.Stat
 
 func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
 	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return annals.Receipt{}, &annals.Error{Op: "write", Kind: annals.ErrUnknown}
+		return annals.Receipt{}, &annals.Error{Op: "write", Kind: cmp.Or(s.kind, error(annals.ErrUnknown))}
 	}
 	return r, err
 }

@@ -19,6 +19,7 @@ var timeCases = []testCase{
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
 	{id: "TIME-8", about: "an imported time of any age is kept, or is ErrInvalid and nothing is written", needs: needs(events, eventTimes), run: extremeTimes},
 	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, times, slowClock), run: slowClockOfEvents},
+	{id: "TIME-9", about: "a process with a slow clock that has the number of the last event from elsewhere writes none that queries show before it", needs: needs(events, times, eventQueries, slowClock), run: slowClockByReceipt},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 
@@ -42,6 +43,34 @@ func timesNeverGoDown(h *harness) {
 	}
 	if !before.Time.Equal(seen) {
 		h.Errorf("time of the last event: got %v, want %v as in its receipt", before.Time, seen)
+	}
+}
+
+func slowClockByReceipt(h *harness) {
+	s := h.slow()
+	for _, read := range []annals.SeqNr{0, 1} { // what the process has read before
+		id := h.id()
+		if read > 0 {
+			h.write(id, 0, int(read))
+			if _, err := collect(s.Journal().Replay(h.ctx, id, 1, annals.MaxSeqNr)); err != nil {
+				h.Fatal(err)
+			}
+		}
+		last := h.write(id, read, 2)
+		for range 2 {
+			r, err := h.send(h.ctx, s, h.commit(id, last, 1))
+			if err != nil {
+				h.Fatal(err)
+			}
+			last = r.SeqNr
+		}
+		h.write(id, last, 1)
+		all := h.replay(id, 1, annals.MaxSeqNr)
+		for i, e := range all[1:] {
+			if e.Time.Before(all[i].Time) {
+				h.Errorf("time of number %d, after %d was read: got %v, want it not before that of %d, %v", e.SeqNr, read, e.Time, all[i].SeqNr, all[i].Time)
+			}
+		}
 	}
 }
 
