@@ -49,15 +49,19 @@ func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWr
 	})
 	switch {
 	case err == nil:
-		return plan.Outcome{Old: []plan.Item{old}}, nil
+		return plan.Outcome{Old: make([]plan.Item, 1)}, nil
 	case c != refused:
 		return plan.Outcome{}, err
 	}
-	return w.Judge([]plan.Item{old}, open, errors.Unwrap(err))
+	outcomes, err := plan.Judge([]plan.Write{w}, []plan.Item{standing(old)}, false, open, errors.Unwrap(err))
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	return outcomes[0], nil
 }
 
-// single sends a write of one op. standing is the item that made the condition fail; nil when there was no item.
-func (e *engine) single(ctx context.Context, op *plan.Op) (standing plan.Item, err error) {
+// single sends a write of one op. failed is the item that made the condition fail; nil when there was no item.
+func (e *engine) single(ctx context.Context, op *plan.Op) (failed plan.Item, err error) {
 	condition, onFailure := conditionOf(op)
 	var used *types.ConsumedCapacity
 	switch {
@@ -81,10 +85,18 @@ func (e *engine) single(ctx context.Context, op *plan.Op) (standing plan.Item, e
 		}
 	}
 	countWrite(ctx, used)
-	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
-		standing = failed.Item
+	if refusal := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &refusal) {
+		failed = refusal.Item
 	}
-	return standing, err
+	return failed, err
+}
+
+// standing is the item that made a condition fail, as plan.Judge takes it.
+func standing(it plan.Item) plan.Item {
+	if it == nil {
+		return plan.Item{}
+	}
+	return it
 }
 
 // stamping returns the function that calls Stamp of all ops with the current time; nil when no op has one.
@@ -122,7 +134,7 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 	}
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
 	stamp, stamped := e.stamping(ops), time.Now()
-	var reasons []types.CancellationReason
+	var failed []plan.Item
 	open, c, err := e.run(ctx, request{
 		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
 		prepare: func(open bool) {
@@ -135,8 +147,13 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 		send: func() error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {
+				failed = make([]plan.Item, len(ops))
 				if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
-					reasons = slices.Clone(canceled.CancellationReasons) // strip removes the items
+					for i, r := range canceled.CancellationReasons[:min(len(ops), len(canceled.CancellationReasons))] {
+						if classes[aws.ToString(r.Code)] == refused {
+							failed[i] = standing(r.Item)
+						}
+					}
 				}
 				return err
 			}
@@ -146,67 +163,15 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 			return nil
 		},
 	})
-	outcomes := make([]plan.Outcome, len(writes))
 	switch {
 	case err == nil:
-		return outcomes, nil
+		return make([]plan.Outcome, len(writes)), nil
 	case c == reused: // the other request came first, so no try of this one has been executed
 		return nil, &annals.Error{Kind: annals.ErrConflict, Err: errors.Unwrap(err)}
 	case c != refused:
 		return nil, err
 	}
-	return judgeAll(writes, len(own), reasons, open, errors.Unwrap(err))
-}
-
-// judgeAll returns the outcomes of a transaction that the service has cancelled, with its reasons. own is how many items of the caller's it has.
-// An earlier try of the transaction was stored when each of its writes that has Ours says so.
-func judgeAll(writes []plan.Write, own int, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
-	outcomes := make([]plan.Outcome, len(writes))
-	at, repeated, able := 0, 0, 0
-	var first error
-	for i, w := range writes {
-		old := make([]plan.Item, len(w.Ops))
-		hit, can := false, false
-		for j := range w.Ops {
-			can = can || w.Ops[j].Ours != nil
-			if k := at + j; k < len(reasons) && aws.ToString(reasons[k].Code) == "ConditionalCheckFailed" {
-				hit = true
-				if len(reasons[k].Item) > 0 {
-					old[j] = reasons[k].Item
-				}
-			}
-		}
-		at += len(w.Ops)
-		if can {
-			able++
-		}
-		if !hit {
-			continue
-		}
-		outcome, refusal := w.Judge(old, open, err)
-		if outcome.Repeated {
-			repeated++
-		}
-		outcomes[i] = outcome
-		if refusal == nil && outcome.Refused {
-			if len(writes) == 1 && own == 0 {
-				return outcomes, nil
-			}
-			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // expected for this write, but the other writes were not stored either
-		}
-		if first == nil {
-			first = refusal
-		}
-	}
-	switch {
-	case first != nil:
-		return nil, first
-	case able > 0 && repeated == able:
-		return outcomes, nil
-	case repeated > 0:
-		return nil, &annals.Error{Kind: annals.ErrConflict, Err: err}
-	}
-	return nil, &annals.Error{Kind: annals.ErrConstraint, Err: err} // one of the caller's own items
+	return plan.Judge(writes, failed, len(own) > 0, open, errors.Unwrap(err))
 }
 
 func transactItem(op plan.Op) types.TransactWriteItem {
