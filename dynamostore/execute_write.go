@@ -20,9 +20,15 @@ const (
 	transactionBytes = 4 << 20 // in all items of a TransactWriteItems
 )
 
-// keepsTime is how long a transaction of events or states is sent with one time. A transaction whose answer was lost keeps its time, so that
-// it stays the same request. Sent later it could become visible later than the layout's Lateness allows.
-const keepsTime = 15 * time.Second
+const (
+	// keepsTime is how long a transaction of events or states is sent with one time. A transaction whose answer was lost keeps its time, so that
+	// it stays the same request. Sent later it could become visible later than the layout's Lateness allows.
+	keepsTime = 15 * time.Second
+	// keepsToken is how long other transactions are sent with one token, which the service forgets after ten minutes.
+	keepsToken = 9 * time.Minute
+	// stampedFor is the longest time from the stamp of a write to the end of the try, with the waits for credentials and a connection.
+	stampedFor = 10 * time.Second
+)
 
 // Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
@@ -42,11 +48,14 @@ func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWr
 		return plan.Outcome{}, err
 	}
 	var old plan.Item
-	open, c, err := e.run(ctx, request{
-		keys:    func() []string { return e.keysOf(w.Ops) },
-		send:    func() (err error) { old, err = e.single(ctx, &w.Ops[0]); return err },
-		prepare: e.stamping(w.Ops),
-	})
+	r := request{
+		keys: func() []string { return e.keysOf(w.Ops) },
+		send: func(ctx context.Context) (err error) { old, err = e.single(ctx, &w.Ops[0]); return err },
+	}
+	if stamp := e.stamping(w.Ops); stamp != nil {
+		r.prepare, r.within = func(bool) { stamp() }, stampedFor
+	}
+	open, c, err := e.run(ctx, r)
 	switch {
 	case err == nil:
 		return plan.Outcome{Old: make([]plan.Item, 1)}, nil
@@ -100,11 +109,11 @@ func standing(it plan.Item) plan.Item {
 }
 
 // stamping returns the function that calls Stamp of all ops with the current time; nil when no op has one.
-func (e *engine) stamping(ops []plan.Op) func(bool) {
+func (e *engine) stamping(ops []plan.Op) func() {
 	if !slices.ContainsFunc(ops, func(op plan.Op) bool { return op.Stamp != nil }) {
 		return nil
 	}
-	return func(bool) {
+	return func() {
 		now := e.Now()
 		for _, op := range ops {
 			if op.Stamp != nil {
@@ -133,18 +142,11 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 		token = plan.NewToken()
 	}
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
-	stamp, stamped := e.stamping(ops), time.Now()
 	var failed []plan.Item
-	open, c, err := e.run(ctx, request{
-		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
-		prepare: func(open bool) {
-			if stamp != nil && !open { // nothing has been written: this is a new request with a new token
-				stamp(open)
-				token, stamped = plan.NewToken(), time.Now()
-			}
-		},
-		late: func() bool { return stamp != nil && time.Since(stamped) > keepsTime },
-		send: func() error {
+	r := request{
+		keys:  func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
+		lasts: keepsToken,
+		send: func(ctx context.Context) error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {
 				failed = make([]plan.Item, len(ops))
@@ -162,7 +164,17 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 			}
 			return nil
 		},
-	})
+	}
+	if stamp := e.stamping(ops); stamp != nil {
+		r.within, r.lasts = stampedFor, keepsTime
+		r.prepare = func(open bool) {
+			if !open { // nothing has been written: this is a new request with a new token
+				stamp()
+				token = plan.NewToken()
+			}
+		}
+	}
+	open, c, err := e.run(ctx, r)
 	switch {
 	case err == nil:
 		return make([]plan.Outcome, len(writes)), nil
@@ -200,7 +212,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 		}
 		in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: requests}, ReturnConsumedCapacity: e.capacity()}
 		var out *dynamodb.BatchWriteItemOutput
-		if _, _, err := e.run(ctx, request{keys: touched, send: func() (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }}); err != nil {
+		if _, _, err := e.run(ctx, request{keys: touched, send: func(ctx context.Context) (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }}); err != nil {
 			return nil, err
 		}
 		for i := range out.ConsumedCapacity {
