@@ -34,7 +34,9 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 		for _, it := range found {
 			event = event || it[payloadName] != nil
 			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
-				return annals.SeqNr(n), annals.SeqNr(n), nil // written since the counters were read
+				high, err := j.counters(ctx, j.keys.all(j.keys.high, id)) // written since the counters were read
+				last = slices.Max(append(high, annals.SeqNr(n)))
+				return last, last, err
 			}
 		}
 		if !event {
