@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Executor is a plan.Executor without a server. Like the engine it refuses items that are too large, calls Ours and Refused when conditions
+// Executor is a plan.Executor without a server. Like the engine it refuses items that are too large, asks plan.Judge when conditions
 // fail, and yields items in the order of the range key.
 type Executor struct {
 	Time time.Time // the next time that Now returns, less a second
