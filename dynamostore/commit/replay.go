@@ -199,9 +199,13 @@ func (r *reader) part(ctx context.Context, rec record, from, to annals.SeqNr) (p
 	return p, err
 }
 
-// Gap is driver.Reader. Rows has no gaps, so the events are lost, unless the entity has been forgotten meanwhile.
-func (r *reader) Gap(ctx context.Context, _, _ annals.SeqNr) (driver.Part, error) {
-	return driver.Part{}, r.stand(ctx)
+// Gap is driver.Reader. Rows has no gaps, so the events are lost, unless the entity has been forgotten meanwhile. A first commit with a
+// number above 1 may follow a Forget: its writer knew the last number.
+func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
+	if r.before.count == 0 && (from == 1 || !r.recovering) {
+		p.Unused = to
+	}
+	return p, r.stand(ctx)
 }
 
 // stand returns ErrTruncated if one of the last two commits that were read has been removed.
