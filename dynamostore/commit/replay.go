@@ -27,7 +27,7 @@ type reader struct {
 	*table
 	id         annals.PersistenceID
 	recovering bool           // the commit of the snapshot's number must exist as long as the events after it are read
-	before, at record         // the commit that was read last, and the one before it
+	before, at record         // the commit that was read last is at; before was read before it
 	events     []annals.Event // of the commit that was read last
 }
 
@@ -175,11 +175,8 @@ func (r *reader) after(ctx context.Context, first record, start, from, to annals
 
 // part returns what a commit has of the numbers from … to. It is the commit that was read last, again, where a page begins with it.
 func (r *reader) part(ctx context.Context, rec record, from, to annals.SeqNr) (p driver.Part, err error) {
-	switch {
-	case rec.seq == r.at.seq && rec.write == r.at.write:
+	if rec.seq == r.at.seq && rec.write == r.at.write {
 		return p, nil
-	case rec.seq <= r.at.seq:
-		return p, forgotten()
 	}
 	if r.before, r.at = r.at, rec; rec.seq <= r.before.last() {
 		if err := r.stand(ctx); err != nil {

@@ -65,6 +65,10 @@ func TestJournalRequests(t *testing.T) {
 		b.Replay(2, 3)
 		b.Replay(9, 20)
 	})
+	requests(t, "replay-of-forgotten", six, func(b *plantest.Bench) {
+		b.Meanwhile = func() { _ = b.DeleteAll(b.Context(), "annals", []plan.Item{key("1"), key("3"), key("4")}) }
+		b.Replay(2, annals.MaxSeqNr)
+	})
 	requests(t, "last", six, func(b *plantest.Bench) {
 		b.Last()
 		b.ID = "Thread|nobody"
