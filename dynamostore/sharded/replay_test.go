@@ -15,16 +15,16 @@ func TestRecoverBesideHardDeletes(t *testing.T) {
 	t.Parallel()
 	for name, l := range byNumber() {
 		l.Journal.HardDelete = true
-		for what, saved := range map[string]annals.SeqNr{"a snapshot": 4, "no snapshot": 0} {
-			t.Run(name+", "+what, func(t *testing.T) {
+		for _, c := range []struct{ before, after annals.SeqNr }{{3, 6}, {3, 5}, {0, 6}, {0, 5}} { // the snapshots; what they have is deleted
+			t.Run(fmt.Sprintf("%s, %+v", name, c), func(t *testing.T) {
 				t.Parallel()
 				interleave(t, 13, func() (owner, []func()) {
 					o := newOwner(t, l)
-					if o.append(1, 5); saved > 0 {
-						o.save(saved)
-						o.delete(saved)
+					if o.append(1, 4); c.before > 0 {
+						o.save(c.before)
+						o.delete(c.before)
 					}
-					return o, []func(){func() { o.append(6, 7) }, func() { o.save(7) }, func() { o.prune(6); o.delete(7) }}
+					return o, []func(){func() { o.append(5, 6) }, func() { o.save(c.after) }, func() { o.prune(c.after - 1); o.delete(c.after) }}
 				}, recoverWhole)
 			})
 		}
