@@ -212,7 +212,7 @@ func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c 
 	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 }
 
-// modestStates recognises no repeated write, keeps no metadata, and takes no events.
+// modestStates recognises no repeated write, keeps no metadata, and takes neither events nor deletes.
 type modestStates struct{ annals.StateStore }
 
 func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
@@ -226,12 +226,8 @@ func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Rece
 	return s.StateStore.Put(ctx, w)
 }
 
-func (s modestStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if w.Event != nil {
-		return annals.Receipt{}, unsupported("delete state")
-	}
-	w.WriteID = annals.WriteID{}
-	return s.StateStore.Delete(ctx, w)
+func (modestStates) Delete(_ context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return annals.Receipt{}, unsupportedFor("delete state", w.ID)
 }
 
 type modestQuery struct{ annals.Query }

@@ -15,6 +15,7 @@ package storetest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -46,6 +47,9 @@ type Config struct {
 	// LoseEvent removes the commit whose one event is number n of id from the tables of s, without s, as a broken disk or an operator does.
 	// nil: as above.
 	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
+
+	// TimeUnit is the unit in which the store keeps NewEvent.Time, where that is not a microsecond.
+	TimeUnit time.Duration
 
 	// Short makes the cases write less and run fewer rounds, for stores on slow servers.
 	Short bool
