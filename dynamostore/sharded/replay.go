@@ -122,7 +122,10 @@ func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 		stand = last < from
 	case r.hard && r.at.live && r.rows.NumberOf(r.at.Item) < to:
 		var err error
-		if stand, err = r.stands(ctx, r.at); err != nil {
+		if stand, err = r.stands(ctx, r.at); err == nil && !stand {
+			stand, err = r.last(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -130,6 +133,19 @@ func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 		return &annals.Error{Kind: annals.ErrTruncated}
 	}
 	return nil
+}
+
+// last reports whether the event that was read last, which is deleted now, is the last one that is deleted.
+func (r *reader) last(ctx context.Context) (bool, error) {
+	n := r.rows.NumberOf(r.at.Item)
+	for it, err := range r.rows.read(ctx, numbered.Part{ID: r.id, From: n + 1, To: annals.MaxSeqNr, Limit: 1}) {
+		if err != nil {
+			return false, err
+		}
+		e, live, err := r.journal.event(it)
+		return live && e.SeqNr == n+1, err
+	}
+	return r.stands(ctx, row{Item: r.at.Item}) // the newest row is never removed
 }
 
 // Gap is driver.Reader. Rows has looked for the numbers by key.

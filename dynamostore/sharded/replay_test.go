@@ -25,7 +25,7 @@ func TestRecoverBesideHardDeletes(t *testing.T) {
 						o.delete(c.before)
 					}
 					return o, []func(){func() { o.append(5, 6) }, func() { o.save(c.after) }, func() { o.prune(c.after - 1); o.delete(c.after) }}
-				}, recoverWhole)
+				}, func(o owner, x plan.Executor) { recoverWhole(o, x) })
 			})
 		}
 	}
