@@ -274,7 +274,7 @@ func TestShardedNewEntity(t *testing.T) {
 		change              func(l *sharded.Layout)
 		recovery, last, all int // requests: of a new entity, of its last number, of the recovery of one with an event
 	}{
-		"few requests": {byNumber, 1 + 2 + 2, 2, 1 + 1 + shards},
+		"few requests": {byNumber, 1 + 2, 2, 1 + 1 + shards},
 		"hard deletes": {func(l *sharded.Layout) {
 			byNumber(l)
 			l.Journal.HardDelete = true // row 1 may have been removed
@@ -282,7 +282,7 @@ func TestShardedNewEntity(t *testing.T) {
 		"no index": {func(l *sharded.Layout) {
 			byNumber(l)
 			l.NoIndex = true
-		}, shards + shards + shards + 1, shards + 1, shards + shards},
+		}, shards + shards, shards + 1, shards + shards},
 	} {
 		ctx, seen := t.Context(), &recorder{}
 		s := newShardedTables(t)
