@@ -295,14 +295,17 @@ func TestReadersBesideForget(t *testing.T) {
 	if last != 0 || n != 0 || err != nil {
 		t.Errorf("recovery: %d events, last number %d, %v", n, last, err)
 	}
-	fill()
-	if err := p.beside.Journal().DeleteTo(t.Context(), id, 1); err != nil {
-		t.Fatal(err)
-	}
-	for nth, ends := range map[int]error{7: annals.ErrTruncated, 100: nil} { // forwards, since there are deleted numbers
+	// The first event is deleted and not on the first page, so the snapshots are searched again, and the events are read forwards.
+	for _, nth := range []int{13, 14, 17} {
+		fill()
+		if err := p.beside.Journal().DeleteTo(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
 		p.before("Query", nth, forget)
-		if _, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); !errors.Is(err, ends) {
-			t.Errorf("recovery forwards: %v, want %v", err, ends)
+		var got []annals.SeqNr
+		_, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error { got = append(got, e.SeqNr); return nil })
+		if len(got) == 0 && err != nil || len(got) > 0 && !errors.Is(err, annals.ErrTruncated) {
+			t.Errorf("recovery forwards, forgotten before query %d: %v, %v", nth, got, err)
 		}
 	}
 }

@@ -242,11 +242,11 @@ func TestShardedAsksTheIndexOnce(t *testing.T) {
 		}
 	}
 	const id = annals.PersistenceID("Thing-1")
-	for i, want := range []int{4, 3} {
+	for i, want := range []int{3, 2} {
 		if _, last, err := recoverAll(store, t, id); last != 0 || err != nil {
 			t.Fatal(last, err)
 		}
-		wantRequests(fmt.Sprintf("recovery %d of an entity without events: snapshot, events, last number, and the index once", i+1), want)
+		wantRequests(fmt.Sprintf("recovery %d of an entity without events: snapshot, events, and the index once", i+1), want)
 	}
 	fill(ctx, t, store, id, 1, 1, 10)
 	wantRequests("the first append, after a recovery", 1)
@@ -274,7 +274,7 @@ func TestShardedNewEntity(t *testing.T) {
 		change              func(l *sharded.Layout)
 		recovery, last, all int // requests: of a new entity, of its last number, of the recovery of one with an event
 	}{
-		"few requests": {byNumber, 1 + 2 + 2, 2, 1 + 1 + shards},
+		"few requests": {byNumber, 1 + 2, 2, 1 + 1 + shards},
 		"hard deletes": {func(l *sharded.Layout) {
 			byNumber(l)
 			l.Journal.HardDelete = true // row 1 may have been removed
@@ -282,7 +282,7 @@ func TestShardedNewEntity(t *testing.T) {
 		"no index": {func(l *sharded.Layout) {
 			byNumber(l)
 			l.NoIndex = true
-		}, shards + shards + shards + 1, shards + 1, shards + shards},
+		}, shards + shards, shards + 1, shards + shards},
 	} {
 		ctx, seen := t.Context(), &recorder{}
 		s := newShardedTables(t)

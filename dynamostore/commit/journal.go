@@ -2,8 +2,6 @@ package commit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -79,120 +77,6 @@ func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
 		}
 	}
 	return op
-}
-
-// Replay is annals.Journal. It begins with the commit that may contain from, and continues after the last number of that commit, where the
-// next commit begins.
-func (t *table) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		r := replay{from: from, to: to, yield: func(e annals.Event) bool { return yield(e, nil) }}
-		if err := t.replay(ctx, id, &r); err != nil {
-			yield(annals.Event{}, err)
-		}
-		if r.before.count > 0 {
-			t.times.LearnTo(id, r.before.at, r.before.last())
-		}
-	}
-}
-
-func (t *table) replay(ctx context.Context, id annals.PersistenceID, r *replay) error {
-	start := annals.SeqNr(1)
-	var anchor annals.SeqNr // a commit of which events were yielded: it must still exist
-	if r.from > 1 {
-		first, ok, err := t.commitAt(ctx, id, r.from)
-		if err != nil {
-			return err
-		}
-		if ok {
-			if more, err := r.next(first); !more || err != nil {
-				return err
-			}
-			if start = first.last() + 1; r.begun {
-				anchor = first.seq
-			}
-		}
-	}
-	if start > r.to {
-		return nil
-	}
-	if anchor > 0 {
-		start = anchor
-	}
-	for rec, err := range t.records(ctx, id, plan.Query{From: plan.N(start), To: plan.N(r.to), Anchor: isCommit, Dense: true}) {
-		if err != nil {
-			return err
-		}
-		if rec.snapshot {
-			continue
-		}
-		if anchor > 0 && rec.seq != anchor {
-			break
-		}
-		anchor = 0
-		before := r.before
-		more, err := r.next(rec)
-		if errors.Is(err, annals.ErrCorrupt) {
-			err = t.holeOrEnd(ctx, before, err)
-		}
-		if !more || err != nil {
-			return err
-		}
-	}
-	if anchor > 0 {
-		return &annals.Error{Kind: annals.ErrTruncated}
-	}
-	return nil
-}
-
-// replay checks that commits, given to next in order, have no gaps after the first event.
-type replay struct {
-	from, to annals.SeqNr
-	before   record // the commit before
-	begun    bool   // events have been yielded
-	yield    func(annals.Event) bool
-}
-
-func (r *replay) next(rec record) (more bool, err error) {
-	again, err := r.before.followedBy(rec)
-	switch {
-	case again || err != nil:
-		return again, err
-	case r.begun && rec.deleted():
-		return false, &annals.Error{Kind: annals.ErrTruncated}
-	}
-	r.before = rec
-	return rec.events(r.from, r.to, func(e annals.Event) bool {
-		r.begun = true
-		return r.yield(e)
-	})
-}
-
-// followedBy checks that rec, which was read after the commit r, is the next commit. It is r again where a page begins with the last commit
-// of the page before. ErrTruncated says that the entity was forgotten and has been written again. The zero record is followed by any.
-func (r record) followedBy(rec record) (again bool, err error) {
-	switch {
-	case r.count == 0:
-	case rec.seq == r.seq && rec.write == r.write:
-		return true, nil
-	case rec.seq <= r.seq:
-		return false, &annals.Error{Kind: annals.ErrTruncated}
-	case rec.seq != r.last()+1 && !r.tombstone():
-		return false, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by a commit from %d", r.last(), rec.seq)}
-	}
-	return false, nil
-}
-
-// holeOrEnd returns the error of a gap after a commit: corrupt, or ErrTruncated when the entity has been forgotten since the commit was
-// read.
-func (t *table) holeOrEnd(ctx context.Context, before record, corrupt error) error {
-	it, ok, err := t.x.Get(ctx, plan.Get{Table: t.name, Key: key(before.id, before.seq)})
-	if err != nil {
-		return err
-	}
-	if !ok || !wrote(it, before.write) {
-		return &annals.Error{Kind: annals.ErrTruncated}
-	}
-	return corrupt
 }
 
 // records yields the items of an entity that q finds. Table and Hash of q are not set.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,6 +265,36 @@ func TestOrdersOfRecovery(t *testing.T) {
 			},
 			func(e *entity, x plan.Executor) error { return e.Recover(x) })
 	})
+}
+
+func TestOrdersOfRecoveryBesideForget(t *testing.T) {
+	everyOrder(t, plantest.Orders{Page: 2},
+		func(e *entity, x plan.Executor) error { return e.Write(x, 1, 2, 1) },
+		func(e *entity) []process {
+			return []process{
+				func(x plan.Executor) error {
+					if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
+						return err
+					}
+					if _, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID}); err != nil {
+						return err
+					}
+					e.Acked = 0
+					return errors.Join(e.Append(x, 0, 2, 'b'), e.Append(x, 2, 1, 'b'), e.Append(x, 3, 1, 'b'))
+				},
+				func(x plan.Executor) error {
+					life := ""
+					_, err := e.Offer.On(x).Recover(e.Ctx, e.ID, func(annals.Snapshot) error { return nil }, func(ev annals.Event) error {
+						life += string(ev.Data)
+						return nil
+					})
+					if errors.Is(err, annals.ErrTruncated) || err == nil && (strings.Trim(life, "a") == "" || strings.Trim(life, "b") == "") {
+						return nil
+					}
+					return fmt.Errorf("recovered events %q, %w", life, err)
+				},
+			}
+		}, nil)
 }
 
 func TestOrdersOfAppends(t *testing.T) {

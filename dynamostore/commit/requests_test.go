@@ -65,6 +65,10 @@ func TestJournalRequests(t *testing.T) {
 		b.Replay(2, 3)
 		b.Replay(9, 20)
 	})
+	requests(t, "replay-of-forgotten", six, func(b *plantest.Bench) {
+		b.Meanwhile = func() { _ = b.DeleteAll(b.Context(), "annals", []plan.Item{key("1"), key("3"), key("4")}) }
+		b.Replay(2, annals.MaxSeqNr)
+	})
 	requests(t, "last", six, func(b *plantest.Bench) {
 		b.Last()
 		b.ID = "Thread|nobody"
@@ -136,10 +140,6 @@ func TestSnapshotRequests(t *testing.T) {
 const snapshotFrame = 63
 
 func TestRecoveryRequests(t *testing.T) {
-	strip := func(b *plantest.Bench, from, to annals.SeqNr) { // as a delete does, from one that others are beginning
-		_, _ = b.Write(b.Context(), plan.Write{Ops: []plan.Op{{Table: "annals", Key: key(fmt.Sprint(from)), Update: "SET #from = :end REMOVE #ev",
-			Names: map[string]string{"#from": "from", "#ev": "ev"}, Values: plan.Item{":end": plan.N(to + 1)}}}})
-	}
 	four := func(b *plantest.Bench) {
 		b.Append(0, "1", "2")
 		b.Append(2, "3")
@@ -158,23 +158,20 @@ func TestRecoveryRequests(t *testing.T) {
 	requests(t, "recover-all-deleted", func(b *plantest.Bench) { four(b); b.Delete(annals.MaxSeqNr) }, recoverEntity)
 	requests(t, "recover-deleted-without-snapshot", func(b *plantest.Bench) { four(b); b.Delete(3) }, recoverEntity)
 	requests(t, "recover-deleted-after-the-snapshot", func(b *plantest.Bench) { four(b); b.Save(4, []byte("4")); b.Delete(5) }, recoverEntity)
-	requests(t, "recover-overtaken-by-a-snapshot", func(b *plantest.Bench) { four(b); b.Delete(2) }, func(b *plantest.Bench) {
-		b.Meanwhile = func() { b.Save(4, []byte("4")); strip(b, 3, 3); strip(b, 4, 4) }
-		recoverEntity(b)
-	})
-	requests(t, "recover-torn", func(b *plantest.Bench) { four(b); b.Delete(2) }, func(b *plantest.Bench) {
-		b.Meanwhile = func() { strip(b, 4, 4) }
-		recoverEntity(b)
-	})
 	requests(t, "recover-lost-parts", func(b *plantest.Bench) { four(b); b.Save(2, []byte("2")); b.Save(4, noise(900_000)) }, func(b *plantest.Bench) {
 		b.Meanwhile = func() { b.Prune(annals.SnapshotCriteria{MinSeqNr: 4, MaxSeqNr: 4}) }
 		recoverEntity(b)
 	})
-	requests(t, "recover-more-than-it-keeps", func(b *plantest.Bench) {
+	large := func(b *plantest.Bench) {
 		for i := range annals.SeqNr(45) {
 			b.Append(i, string(bytes.Repeat([]byte("x"), 400_000)))
 		}
-	}, recoverEntity)
+	}
+	requests(t, "recover-more-than-it-keeps", large, recoverEntity)
+	requests(t, "recover-overtaken-by-a-snapshot", func(b *plantest.Bench) { large(b); b.Delete(1) }, func(b *plantest.Bench) {
+		b.Meanwhile = func() { b.Save(3, []byte("3")); b.Delete(3) }
+		recoverEntity(b)
+	})
 }
 
 // Events after a snapshot that are too large to keep are read again from the snapshot on, not from the first event.

@@ -2,10 +2,7 @@ package sharded
 
 import (
 	"context"
-	"fmt"
-	"iter"
 	"slices"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
@@ -63,96 +60,6 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 		}
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
-}
-
-// Replay is annals.Journal. Rows are deleted in ascending order. So if a gap after a yielded event is due to a delete, that event has been
-// deleted too, which Replay checks.
-func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		if from < 1 {
-			return // a recovery from a snapshot with the highest number
-		}
-		fail := func(err error) { yield(annals.Event{}, err) }
-		var before plan.Item // the row of the last event yielded
-		var newest plan.Item // the last row read
-		last := from - 1     // the number of before
-		flagged := false     // a row after it is flagged as deleted
-		begun := false       // a row was found
-		var at time.Time     // of the last event yielded
-		defer func() { j.times.Learn(id, at) }()
-		for it, err := range j.rows.read(ctx, numbered.Part{ID: id, From: from, To: to}) {
-			if err != nil {
-				fail(err)
-				return
-			}
-			e, live, err := j.event(it)
-			if err != nil {
-				fail(err)
-				return
-			}
-			if !begun && from == 1 && e.SeqNr > 1 {
-				if err := j.rows.fits(ctx, id); err != nil {
-					fail(err)
-					return
-				}
-			}
-			begun = true
-			above := newest
-			newest = it
-			if !live {
-				flagged = true
-				continue
-			}
-			if before != nil && e.SeqNr != last+1 {
-				err := j.stands(ctx, before)
-				if err == nil {
-					err = j.hole(above, it)
-				}
-				if err != nil {
-					fail(err)
-					return
-				}
-			}
-			if !yield(e, nil) {
-				return
-			}
-			before, last, flagged, at = it, e.SeqNr, false, e.Time
-		}
-		var err error
-		switch {
-		case !begun && from == 1:
-			err = j.rows.fits(ctx, id)
-		case before != nil && last < to && (flagged || j.hard):
-			err = j.stands(ctx, before) // the events after it may have been deleted
-		}
-		if err != nil {
-			fail(err)
-		}
-	}
-}
-
-// stands returns ErrTruncated if a row has been deleted since it was read.
-func (j *journal) stands(ctx context.Context, row plan.Item) error {
-	it, ok, err := j.rows.x.Get(ctx, plan.Get{Table: j.rows.Name, Key: j.rows.KeyOf(row)})
-	if err == nil && (!ok || plan.Flag(it, j.columns.Deleted)) {
-		err = &annals.Error{Kind: annals.ErrTruncated}
-	}
-	return err
-}
-
-// hole returns ErrCorrupt if rows are missing between a and b, the next row, unless a writer of the plugin left their numbers unused: it
-// does so for an event that cannot be serialized, and writes on with the same writer id. Each commit of this package has a writer id of
-// its own, and its events have one time. An update in place removes the writer id of a row.
-func (j *journal) hole(a, b plan.Item) error {
-	from, to := j.rows.NumberOf(a), j.rows.NumberOf(b)
-	if to == from+1 {
-		return nil
-	}
-	first, second := j.writer(a), j.writer(b)
-	if first == "" || second == "" || first == second && !millis(a, j.columns.Ordering).Equal(millis(b, j.columns.Ordering)) {
-		return nil
-	}
-	return j.rows.Corrupt(b, fmt.Errorf("event %d is followed by %d", from, to))
 }
 
 // LastSeqNr is annals.Journal: flagged rows count.
