@@ -100,7 +100,7 @@ func TestLostEvents(t *testing.T) {
 					t.Errorf("%s: recovery without event %d and the snapshot %d: %d, %v", name, lost, snapshot, numbers, err)
 				}
 				numbers, err := h.replay(1, annals.MaxSeqNr)
-				if errors.Is(err, annals.ErrCorrupt) != (lost > 1) || len(numbers) >= 5 {
+				if !errors.Is(err, annals.ErrCorrupt) || len(numbers) >= 5 {
 					t.Errorf("%s: replay without event %d: %d, %v", name, lost, numbers, err)
 				}
 				if last, err := h.Journal.LastSeqNr(h, entityID); lost == 5 && !l.Lean && !errors.Is(err, annals.ErrCorrupt) || lost < 5 && (err != nil || last != 5) {
