@@ -2,56 +2,71 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 )
 
-// complete returns ErrCorrupt when a number is missing between two of the events, or between the last event that was read of the same
-// statement and these, unless the plugin left the number unused.
-func (r *reader) complete(ctx context.Context, events []annals.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	a := &r.last
-	if a.SeqNr == 0 {
-		a, events = &events[0], events[1:]
-	}
-	if n := len(events); n == 0 || events[n-1].SeqNr-a.SeqNr == annals.SeqNr(n) {
-		return nil
-	}
-	for i := range events {
-		b := &events[i]
-		if b.SeqNr != a.SeqNr+1 && !unused(a, b) {
-			if explained, err := r.explained(ctx, a.SeqNr, b.SeqNr); err != nil {
-				return err
-			} else if !explained {
-				return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d is followed by %d", a.SeqNr, b.SeqNr)}
-			}
-		}
-		a = b
-	}
-	return nil
+// prepareGap makes the query for what is known about the numbers $2 … $3, none of which had an event: whether there is an event before
+// them, the last of their rows, or else the next row, if it is flagged as deleted, whether there are rows from $2 on and a state, and the
+// events around them.
+func (s *backend) prepareGap() {
+	s.sql.gap = s.fill(`
+		WITH a AS MATERIALIZED (SELECT writer, db_timestamp FROM {journal} WHERE persistence_id = $1 AND seq_nr < $2 AND NOT deleted ORDER BY seq_nr DESC LIMIT 1),
+			b AS MATERIALIZED (SELECT seq_nr, writer, db_timestamp, deleted FROM {journal} WHERE persistence_id = $1 AND seq_nr > $3 ORDER BY seq_nr LIMIT 1),
+			marked AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr BETWEEN $2 AND $3 AND deleted)
+		SELECT coalesce((SELECT seq_nr FROM marked), (SELECT seq_nr FROM b WHERE deleted), 0),
+			EXISTS (SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2),
+			EXISTS (SELECT FROM {state} WHERE persistence_id = $1),
+			(SELECT writer FROM a), (SELECT db_timestamp FROM a), (SELECT writer FROM b WHERE NOT deleted), (SELECT db_timestamp FROM b)`)
 }
 
-// unused reports whether the numbers between a and b look unused. Where an event adapter on the JVM fails, the plugin stores nothing
-// and the same writer continues after the number, so such a gap is between two writes of one writer. Each commit of this package has
-// a writer of its own, and its events share one time unless they were imported with times.
-func unused(a, b *annals.Event) bool {
-	return a.WriteID == b.WriteID && (a.WriteID.IsZero() || !a.Time.Equal(b.Time))
+// Gap is driver.Reader. A row that is flagged as deleted says that all before it are deleted, unless there is an event before it: then it
+// is a marker that a plugin left beyond the last event. Events that belong to a durable state are numbered by its revisions, some of which
+// have no event.
+func (r *replay) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
+	if r.answer != nil {
+		r.answer.receive() // it holds a connection
+	}
+	var marked annals.SeqNr
+	var rows, state bool
+	var a, b writer
+	err = driver.Fetch(ctx, func(ctx context.Context) error {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		return r.reader().QueryRow(ctx, r.s.fill(r.s.sql.gap, "{state}", r.s.stateTable(r.id).name), string(r.id), int64(from), int64(to)).
+			Scan((*int64)(&marked), &rows, &state, &a.name, &a.at, &b.name, &b.at)
+	})
+	switch {
+	case err != nil:
+	case !rows: // the entity was forgotten
+		err = &annals.Error{Kind: annals.ErrTruncated}
+	case marked > 0 && a.name == nil:
+		p.Deleted = marked
+	case marked > 0:
+		p.Unused, p.Proven = marked, true
+	case state:
+		p.Unused, p.Proven = to, true
+	case r.s.options.Gaps || a.continued(b):
+		p.Unused = to
+	}
+	return p, err
 }
 
-// explained reports whether the plugin left the numbers between a and b unused in another way: a delete beyond the last event leaves a
-// marker there, and events that belong to a durable state are numbered by its revisions, some of which have no event.
-func (r *reader) explained(ctx context.Context, a, b annals.SeqNr) (marker bool, err error) {
-	if r.sparse {
-		return true, nil
+// writer is the writer of an event, and the event's time. The name is nil where there is no event.
+type writer struct {
+	name *string
+	at   *time.Time
+}
+
+// continued reports whether a and b, the events around missing numbers, look as if the numbers between them were left unused. Where an event
+// adapter on the JVM fails, the plugin stores nothing and the same writer continues after the number, so such a gap is between two writes of
+// one writer. Each commit of this package has a writer of its own, and its events share one time unless they were imported with times.
+func (a writer) continued(b writer) bool {
+	if a.name == nil || b.name == nil {
+		return false
 	}
-	driver.Count(ctx, annals.Result{Requests: 1})
-	err = r.reader().QueryRow(ctx, r.s.fill(`
-		SELECT EXISTS (SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr > $2 AND seq_nr < $3 AND deleted),
-			EXISTS (SELECT FROM {state} WHERE persistence_id = $1)`, "{state}", r.s.stateTable(r.id).name),
-		string(r.id), int64(a), int64(b)).Scan(&marker, &r.sparse)
-	return marker || r.sparse, err
+	first, _ := annals.ParseWriteID(*a.name) // zero for the name of a foreign writer in another form
+	second, _ := annals.ParseWriteID(*b.name)
+	return first == second && (first.IsZero() || !a.at.Equal(*b.at))
 }

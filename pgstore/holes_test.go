@@ -1,11 +1,14 @@
 package pgstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -58,6 +61,79 @@ func forID(sql string) string {
 	}
 	return strings.ReplaceAll(sql, "$id", "pid")
 }
+
+// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are the newest row, which has
+// the last number, and a snapshot whose events are deleted.
+func TestLostRows(t *testing.T) {
+	t.Parallel()
+	for _, pluginDeletes := range []bool{false, true} {
+		at := postgres.Schema(t)
+		s := openAt(t, at, pgstore.Options{CreateTables: true, PluginDeletes: pluginDeletes})
+		for _, saved := range []annals.SeqNr{0, 6} {
+			for _, deleted := range []annals.SeqNr{0, 4, 6, 9} {
+				for _, old := range []annals.SeqNr{0, 9} { // so many rows are old: a delete removes them
+					id := annals.NewPersistenceID("Lost", fmt.Sprintf("%d-%d-%d", saved, deleted, old))
+					for n := range annals.SeqNr(12) {
+						appendOne(t, s, id, n)
+					}
+					if saved > 0 {
+						if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: text("s")}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					run(t, at, fmt.Sprintf("UPDATE event_journal SET db_timestamp = db_timestamp - interval '1 day' WHERE persistence_id = '%s' AND seq_nr <= %d", id, old))
+					if err := s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
+						t.Fatal(err)
+					}
+					lost.Rows(t, s, id, deleted, 12, func(n annals.SeqNr) {
+						row := fmt.Sprintf(" FROM event_journal WHERE persistence_id = '%s' AND seq_nr = %d", id, n)
+						run(t, at, "CREATE TABLE kept AS SELECT *"+row+"; DELETE"+row)
+					}, func() { run(t, at, "INSERT INTO event_journal SELECT * FROM kept; DROP TABLE kept") })
+				}
+			}
+		}
+	}
+}
+
+// Rows at the beginning that no marker covers are lost, or were removed by deleteEventsBefore of the plugins, which the option Gaps accepts.
+// Numbers that are taken for unused are reported.
+func TestGapsAndStrict(t *testing.T) {
+	t.Parallel()
+	at := postgres.Schema(t)
+	s := openAt(t, at, pgstore.Options{CreateTables: true})
+	for after := range annals.SeqNr(6) {
+		appendOne(t, s, "T|1", after)
+		appendOne(t, s, "T|2", after)
+	}
+	run(t, at, "DELETE FROM event_journal WHERE seq_nr < 3 AND persistence_id = 'T|1'")
+	run(t, at, "DELETE FROM event_journal WHERE seq_nr = 4 AND persistence_id = 'T|2'")
+	run(t, at, "UPDATE event_journal SET writer = 'c8656a55-d977-4e35-b334-203cec974b8e' WHERE persistence_id = 'T|2'")
+	counts := &unused{}
+	for _, c := range []struct {
+		o            pgstore.Options
+		first, holes bool // the two entities can be read
+	}{{pgstore.Options{}, false, true}, {pgstore.Options{Gaps: true}, true, true}, {pgstore.Options{Strict: true}, false, false}, {pgstore.Options{Gaps: true, Strict: true}, false, false}} {
+		c.o.Observer = counts
+		s := openAt(t, at, c.o)
+		for id, whole := range map[annals.PersistenceID]bool{"T|1": c.first, "T|2": c.holes} {
+			counts.n = 0
+			events, err := collected(s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr))
+			if whole && (err != nil || counts.n == 0) || !whole && !errors.Is(err, annals.ErrCorrupt) {
+				t.Errorf("%+v: %s has %d events, %d numbers were reported, %v", c.o, id, len(events), counts.n, err)
+			}
+		}
+		holes, err := s.Check(t.Context(), "T|2")
+		if err != nil || len(holes) != 1 || holes[0] != (annals.Hole{From: 4, To: 4}) {
+			t.Errorf("%+v: Check found %v, %v", c.o, holes, err)
+		}
+	}
+}
+
+// unused counts the numbers that were taken for unused.
+type unused struct{ n int }
+
+func (*unused) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+func (u *unused) End(_ context.Context, _ annals.Call, r annals.Result)  { u.n += r.Unused }
 
 // A number is missing where one page ends and the next begins.
 func TestHoleBetweenPages(t *testing.T) {

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -38,45 +37,35 @@ func (s *backend) prepareRecover() {
 
 // Recover implements annals.Recoverer.
 func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	for begun := false; ; begun = true {
-		r := reader{view: v, id: id, to: annals.MaxSeqNr, limit: recoverPage}
-		var first recovery
-		if err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
-			first, err = r.first(ctx)
-			return err
-		}); err != nil {
-			return 0, err
-		}
-		switch {
-		case first.found:
-			if err := snapshot(first.snapshot); err != nil {
-				return 0, err
-			}
-		case begun: // the caller has events that only a snapshot can replace
-			return 0, &annals.Error{Kind: annals.ErrTruncated}
-		}
-		last, err := r.deliver(ctx, first.events, event)
-		if errors.Is(err, annals.ErrTruncated) && r.overtaken {
-			continue
-		}
-		return max(last, first.last, first.snapshot.SeqNr), err
+	return driver.RecoverFrom(ctx, &replay{view: v, id: id, limit: recoverPage}, snapshot, event)
+}
+
+// Begin is driver.Reader. One statement reads the last number, the snapshot and the first events after it. They are of one moment, so no
+// snapshot replaces events that are missing in front of those.
+func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
+	var first driver.Part
+	err = driver.Fetch(ctx, func(ctx context.Context) (err error) {
+		first, err = r.first(ctx, &b)
+		return err
+	})
+	if b.Settled = first.Last; len(first.Events) > 0 {
+		b.Settled = first.Events[0].SeqNr - 1
 	}
+	b.Rows = func(yield func(driver.Part, error) bool) {
+		if more := r.full(); !yield(first, nil) || !more {
+			return
+		}
+		r.pages(ctx, first.Events[len(first.Events)-1].SeqNr+1, annals.MaxSeqNr, true, yield)
+	}
+	return b, err
 }
 
-// recovery is the answer to the recovery statement.
-type recovery struct {
-	last     annals.SeqNr
-	snapshot annals.Snapshot
-	found    bool
-	events   []annals.Event
-}
-
-// first reads the snapshot and the events after it.
-func (r *reader) first(ctx context.Context) (rec recovery, err error) {
+// first reads the last number, the snapshot and the events after it.
+func (r *replay) first(ctx context.Context, b *driver.Beginning) (p driver.Part, err error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
 	if err != nil {
-		return recovery{}, err
+		return p, err
 	}
 	defer rows.Close()
 	var kind int32
@@ -84,44 +73,18 @@ func (r *reader) first(ctx context.Context) (rec recovery, err error) {
 	for rows.Next() {
 		var e annals.Event
 		if err := d.event(&e); err != nil {
-			return recovery{}, err
+			return p, err
 		}
 		switch kind {
 		case lastRow:
-			rec.last = e.SeqNr
+			p.Last = e.SeqNr
 		case snapshotRow:
-			rec.snapshot, rec.found = asSnapshot(e), true
+			b.Snapshot, b.Found = asSnapshot(e), true
 		case eventRow:
-			rec.events = append(rec.events, e)
+			p.Events = append(p.Events, e)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return recovery{}, err
-	}
-	if err := r.complete(ctx, rec.events); err != nil {
-		return recovery{}, err
-	}
-	r.add(rec.events)
-	r.note()
-	return rec, nil
-}
-
-// deliver calls event for the first page and those after it. It returns the number of the last event.
-func (r *reader) deliver(ctx context.Context, page []annals.Event, event func(annals.Event) error) (last annals.SeqNr, err error) {
-	defer r.release()
-	for {
-		for i := range page {
-			if err := event(page[i]); err != nil {
-				return 0, err
-			}
-			last = page[i].SeqNr
-		}
-		if r.ended {
-			return last, nil
-		}
-		if page, err = r.read(ctx); err != nil {
-			r.overtaken = errors.Is(err, annals.ErrTruncated)
-			return 0, err
-		}
-	}
+	r.events, r.bytes, r.limit = 0, 0, recoverPage
+	r.count(p.Events)
+	return p, rows.Err()
 }

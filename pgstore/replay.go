@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// The first page of a replay is small, for readers that stop early. Each further page has as many events as fit into pageBytes, by the
+// The first page of a replay is small, for callers that stop early. Each further page has as many events as fit into pageBytes, by the
 // average size of the events of the page before.
 const (
 	firstPage  = 200
@@ -24,109 +24,90 @@ func (s *backend) prepareReplay() {
 
 // Replay implements annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		r := reader{view: j.view, id: id, next: from, to: to, limit: firstPage}
-		defer r.release()
-		for !r.ended {
-			events, err := r.read(ctx)
-			if err != nil {
-				yield(annals.Event{}, err)
-				return
-			}
-			for i := range events {
-				if !yield(events[i], nil) {
-					return
-				}
-			}
+	return driver.Replay(ctx, &replay{view: j.view, id: id, limit: firstPage}, from, to)
+}
+
+// replay is a driver.Reader. A delete leaves a row with the last number that it deletes, flagged as deleted. All rows before it are
+// deleted, too.
+type replay struct {
+	*view
+	id    annals.PersistenceID
+	limit int // of the next page
+
+	answer *answer // has the page that is being read; nil between pages
+	part   *part   // has the events that were read last
+	events int     // of the page that were read
+	bytes  int     // of their payloads
+}
+
+// Rows is driver.Reader.
+func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
+	return func(yield func(driver.Part, error) bool) {
+		r.pages(ctx, from, to, false, yield)
+	}
+}
+
+// pages yields the events from … to, page by page. again says that rows before from have been read.
+func (r *replay) pages(ctx context.Context, from, to annals.SeqNr, again bool, yield func(driver.Part, error) bool) {
+	r.part = parts.Get().(*part)
+	defer r.release()
+	for next := from; next <= to; {
+		var p driver.Part
+		more := false
+		err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
+			p, more, err = r.next(ctx, next, to, again)
+			return err
+		})
+		if n := len(p.Events); n > 0 {
+			next, again = p.Events[n-1].SeqNr+1, true
+		}
+		if !yield(p, err) || err != nil || !more {
+			return
 		}
 	}
 }
 
-// reader reads the events of one entity page by page. Call release at the end.
-type reader struct {
-	*view
-	id        annals.PersistenceID
-	next      annals.SeqNr // where the next page begins
-	to        annals.SeqNr
-	limit     int          // of the next page
-	prev      annals.SeqNr // the last event of the page before, 0 at first
-	ended     bool         // there are no more events
-	overtaken bool         // a delete removed events between two pages
-	sparse    bool         // the entity has a state: its events are numbered by revisions
-
-	part   *part        // has the events that read returned last; nil at first
-	answer *answer      // has the page that is being read; nil between pages
-	last   annals.Event // of the events of the page that were read, without payloads
-	events int          // of the page that were read
-	bytes  int          // of their payloads
-}
-
-// release frees what the reader holds.
-func (r *reader) release() {
+// release frees what r holds.
+func (r *replay) release() {
 	if r.answer != nil {
 		r.answer.close()
 	}
-	if r.part != nil {
-		r.part.free()
-	}
+	r.part.free()
 }
 
-// read returns the next events. They are valid until the next call.
-func (r *reader) read(ctx context.Context) (events []annals.Event, err error) {
-	if r.answer == nil && r.next > r.to {
-		r.ended = true
-		return nil, nil
-	}
-	err = driver.Fetch(ctx, func(ctx context.Context) (err error) {
-		events, err = r.fetch(ctx)
-		return err
-	})
-	return events, err
-}
-
-// fetch returns the next part of the page, or the first part of the next page. Between two pages events may have been deleted. Deletes
-// take an entity's events from the first on, so as long as prev is there, none after it has been deleted. That is why a page begins with
-// prev once more: a gap after prev is then one that the writer left.
-func (r *reader) fetch(ctx context.Context) ([]annals.Event, error) {
-	begins := r.answer == nil
-	if begins {
-		if err := r.query(ctx); err != nil {
-			return nil, err
+// next returns the next events of the page, or of the next page, which begins with from. more is false with the last page. A page without
+// events may follow deletes, so the last number is read, too.
+func (r *replay) next(ctx context.Context, from, to annals.SeqNr, again bool) (p driver.Part, more bool, err error) {
+	if r.answer == nil {
+		if err := r.query(ctx, from, to); err != nil {
+			return p, false, err
 		}
 	}
-	events, more, err := r.answer.next(r.part)
-	if err == nil {
-		err = r.complete(ctx, events)
+	if p.Events, more, err = r.answer.next(r.part); err != nil {
+		return driver.Part{}, false, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.add(events)
-	if begins && r.prev > 0 {
-		if len(events) > 0 && events[0].SeqNr == r.prev {
-			events = events[1:]
-		} else if err := r.truncated(ctx, events); err != nil {
-			return nil, err
-		}
-	}
-	if !more {
+	r.count(p.Events)
+	switch {
+	case more:
+	case r.events == 0 && again:
 		r.answer = nil
-		r.note()
+		driver.Count(ctx, annals.Result{Requests: 1})
+		if p.Last, err = r.s.lastSeqNr(ctx, r.reader(), r.id); err == nil && p.Last < from-1 {
+			err = &annals.Error{Kind: annals.ErrTruncated} // the entity was forgotten
+		}
+	default:
+		r.answer = nil
+		more = r.full()
 	}
-	return events, nil
+	return p, more, err
 }
 
 // query begins the next page.
-func (r *reader) query(ctx context.Context) error {
-	from := r.next
-	if r.prev > 0 {
-		from = r.prev
-		r.limit++
-	}
+func (r *replay) query(ctx context.Context, from, to annals.SeqNr) error {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(from), r.limit}
-	if r.to < annals.MaxSeqNr {
-		sql, args = r.s.sql.replayTo, append(args, int64(r.to))
+	if to < annals.MaxSeqNr {
+		sql, args = r.s.sql.replayTo, append(args, int64(to))
 	}
 	rows, err := r.reader().Query(ctx, sql, args...)
 	if err != nil {
@@ -137,47 +118,25 @@ func (r *reader) query(ctx context.Context) error {
 		size = r.limit + 1 // more than there are: the caller may use the connection while it handles events
 	}
 	r.answer = &answer{size: size, left: r.limit, events: newEventDecoder(rows, r.id, nil)}
-	r.last, r.events, r.bytes = annals.Event{}, 0, 0
-	if r.part == nil {
-		r.part = parts.Get().(*part)
-	}
+	r.events, r.bytes = 0, 0
 	return nil
 }
 
-// add counts events of the page.
-func (r *reader) add(events []annals.Event) {
+// count counts events of the page.
+func (r *replay) count(events []annals.Event) {
 	for i := range events {
 		r.bytes += len(events[i].Data) + len(events[i].Metadata.Data)
 	}
-	if n := len(events); n > 0 {
-		r.events += n
-		r.last = events[n-1]
-		r.last.Data, r.last.Metadata.Data = nil, nil
-	}
+	r.events += len(events)
 }
 
-// note prepares the next page, at the end of a page.
-func (r *reader) note() {
-	r.ended = r.events < r.limit
-	if r.events > 0 {
-		r.prev, r.next = r.last.SeqNr, r.last.SeqNr+1
-		r.limit = nextLimit(r.events, r.bytes)
+// full reports, at the end of a page, whether there can be another page, and prepares it.
+func (r *replay) full() bool {
+	if r.events < r.limit {
+		return false
 	}
-}
-
-// truncated says what it means that the last event of the page before has been deleted: ErrTruncated, unless the delete went no
-// further than to that event.
-func (r *reader) truncated(ctx context.Context, page []annals.Event) error {
-	if len(page) > 0 && page[0].SeqNr == r.prev+1 {
-		return nil
-	}
-	if len(page) == 0 {
-		driver.Count(ctx, annals.Result{Requests: 1})
-		if last, err := r.s.lastSeqNr(ctx, r.reader(), r.id); err != nil || last == r.prev {
-			return err
-		}
-	}
-	return &annals.Error{Kind: annals.ErrTruncated}
+	r.limit = nextLimit(r.events, r.bytes)
+	return true
 }
 
 // nextLimit is how many events the page after one of so many events and bytes of payloads may have.

@@ -10,6 +10,7 @@ type statements struct {
 	lookUp, last, deleteTo  string
 	skip                    string
 	replay, replayTo        string // without and with a last number
+	gap                     string // with {state} for the table of the entity's state
 	recover                 string
 	events, eventKeys       string // the columns of an event, with and without payloads
 	loadSnapshot            string
@@ -23,6 +24,7 @@ func (s *backend) prepare() {
 	s.prepareAppend()
 	s.prepareDelete()
 	s.prepareReplay()
+	s.prepareGap()
 	s.prepareSnapshots()
 	s.prepareRecover()
 	s.prepareSkip()

@@ -30,6 +30,14 @@ type Options struct {
 	// plugins, a delete beyond the last event is one to the last event, and an entity that was never written gets no marker.
 	PluginDeletes bool
 
+	// Gaps accepts numbers without events before an entity's first event that no marker covers: the plugins' deleteEventsBefore, and
+	// statements of users, remove rows without leaving a marker. Without Gaps they are ErrCorrupt.
+	Gaps bool
+
+	// Strict makes all numbers without events ErrCorrupt for which there is no marker of a delete and no durable state. Otherwise such
+	// numbers are accepted where the plugins may have left them unused, and annals.Result.Unused and Check report them.
+	Strict bool
+
 	// WriteTimeout is the most time that a write, including its change handler, or the function of InTx may take. The server
 	// enforces it. 0 means 5 seconds; the maximum is 2 minutes. It also limits the size of a write: 4 MiB per second of WriteTimeout,
 	// at most 64 MiB.
@@ -96,7 +104,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	s := &Store{backend: b}
 	b.self = s
-	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Observer: o.Observer, ReadWait: b.answerTime()})
+	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Observer: o.Observer, Strict: o.Strict, ReadWait: b.answerTime()})
 	return s, nil
 }
 

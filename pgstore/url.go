@@ -48,6 +48,8 @@ func (o Options) fromURL(u *url.URL) (*pgxpool.Config, Options, error) {
 	p.Flag("jsonb", &o.JSONB)
 	p.Flag("tags_index", &o.TagsIndex)
 	p.Flag("plugin_deletes", &o.PluginDeletes)
+	p.Flag("gaps", &o.Gaps)
+	p.Flag("strict", &o.Strict)
 	p.Duration("write_timeout", &o.WriteTimeout)
 	p.Duration("lateness", &o.Lateness)
 	p.Flag("non_durable", &o.NonDurable)
