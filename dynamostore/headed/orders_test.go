@@ -365,9 +365,9 @@ func TestOrdersOfGaps(t *testing.T) {
 	l := shared
 	for _, gaps := range []bool{false, true} {
 		l.Journal.Gaps = gaps
-		for deleted := annals.SeqNr(2); deleted <= 5; deleted++ {
+		for _, deleted := range []annals.SeqNr{3, 4, 6} {
 			t.Run(fmt.Sprintf("Gaps %v: a replay beside a delete to %d", gaps, deleted), func(t *testing.T) {
-				everyOrder(t, l, plantest.Orders{Page: 2}, leaves(3, 5), nil, inTurn(deletes(deleted), competes(1)), replays(1, annals.MaxSeqNr, false))
+				everyOrder(t, l, plantest.Orders{Page: 2}, leaves(5, 7), nil, deletes(deleted), replays(1, annals.MaxSeqNr, false))
 			})
 		}
 		t.Run(fmt.Sprintf("Gaps %v: a recovery beside a snapshot and a delete", gaps), func(t *testing.T) {

@@ -173,12 +173,12 @@ func TestOrdersOfRecovery(t *testing.T) {
 	})
 }
 
-// Beside deletes, reads of an entity whose number 3 was left unused miss no other number behind their first one.
+// Beside deletes, reads of an entity whose number 5 was left unused miss no other number behind their first one.
 func TestOrdersOfGaps(t *testing.T) {
 	t.Parallel()
 	follows := func(what string, acked annals.SeqNr) func(last *annals.SeqNr, n annals.SeqNr) error {
 		return func(last *annals.SeqNr, n annals.SeqNr) error {
-			if before := *last; before != 0 && n != before+1 && (before != 2 || n != 4) {
+			if before := *last; before != 0 && n != before+1 && (before != 4 || n != 6) {
 				return fmt.Errorf("%s: event %d after %d, and %d was acknowledged", what, n, before, acked)
 			}
 			*last = n
@@ -214,11 +214,11 @@ func TestOrdersOfGaps(t *testing.T) {
 			return err
 		}
 	}
-	for deleted := annals.SeqNr(2); deleted <= 5; deleted++ {
+	for _, deleted := range []annals.SeqNr{3, 4, 6} {
 		t.Run(fmt.Sprint("a delete to ", deleted), func(t *testing.T) {
 			everyOrder(t, Layout{Journal: Journal{Gaps: true}}, plantest.Orders{Page: 2},
 				func(e *entity, x plan.Executor) error {
-					return errors.Join(e.Write(x, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{eventKey(entityAID, 3)}))
+					return errors.Join(e.Write(x, 1, 1, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{eventKey(entityAID, 5)}))
 				},
 				func(e *entity) []process {
 					return []process{plantest.InTurn(func(x plan.Executor) error { return e.save(x, deleted) }, func(x plan.Executor) error { return e.DeleteTo(x, deleted) }, func(x plan.Executor) error { return e.Write(x, 1) }), replay(e), recovery(e)}
