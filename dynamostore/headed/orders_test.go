@@ -363,6 +363,9 @@ func TestOrdersOfRecovery(t *testing.T) {
 func TestOrdersOfGaps(t *testing.T) {
 	t.Parallel()
 	l := shared
+	saves := func(e *entity, x plan.Executor) error {
+		return e.offer.On(x).Snapshots.Save(e.ctx, *snapshotOf(entityID, 4))
+	}
 	for _, gaps := range []bool{false, true} {
 		l.Journal.Gaps = gaps
 		for _, deleted := range []annals.SeqNr{3, 4, 6} {
@@ -370,10 +373,10 @@ func TestOrdersOfGaps(t *testing.T) {
 				everyOrder(t, l, plantest.Orders{Page: 2}, leaves(5, 7), nil, deletes(deleted), replays(1, annals.MaxSeqNr, false))
 			})
 		}
-		t.Run(fmt.Sprintf("Gaps %v: a recovery beside a snapshot and a delete", gaps), func(t *testing.T) {
-			everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, inTurn(writesState(1), deletes(5)), recovery)
-		})
 	}
+	t.Run("a recovery beside a snapshot and a delete", func(t *testing.T) {
+		everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, inTurn(saves, deletes(4)), recovery)
+	})
 	t.Run("the last number beside deletes", func(t *testing.T) {
 		everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, deletes(annals.MaxSeqNr), lasts(2))
 	})

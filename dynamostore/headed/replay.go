@@ -85,7 +85,7 @@ func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driv
 		return err
 	}
 	r.version, r.seen = h.version, 0
-	if !r.j.gaps && p.From <= h.version+1 {
+	if !r.j.gaps && p.From-1 <= h.version {
 		err = r.each(&p, r.known(ctx, p), give)
 		if end := min(to, h.version); err == nil && p.From <= end {
 			err = r.rest(ctx, p.From, end, give)
@@ -151,7 +151,7 @@ func (r *reader) rest(ctx context.Context, from, to annals.SeqNr, give func(driv
 // known yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers
 // unused, there are events with numbers above the version.
 func (r *reader) known(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	end := r.head.version + 1
+	end := min(r.head.version, annals.MaxSeqNr-1) + 1
 	return func(yield func(plan.Item, error) bool) {
 		var last annals.SeqNr
 		for it, err := range r.j.between(ctx, numbered.Part{ID: p.ID, From: p.From, To: min(p.To, end)}, end) {

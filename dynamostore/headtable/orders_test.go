@@ -214,14 +214,14 @@ func TestOrdersOfGaps(t *testing.T) {
 			return err
 		}
 	}
-	for _, deleted := range []annals.SeqNr{3, 4, 6} {
-		t.Run(fmt.Sprint("a delete to ", deleted), func(t *testing.T) {
+	for what, read := range map[string]func(e *entity) process{"replay": replay, "recovery": recovery} {
+		t.Run(what, func(t *testing.T) {
 			everyOrder(t, Layout{Journal: Journal{Gaps: true}}, plantest.Orders{Page: 2},
 				func(e *entity, x plan.Executor) error {
 					return errors.Join(e.Write(x, 1, 1, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{eventKey(entityAID, 5)}))
 				},
 				func(e *entity) []process {
-					return []process{plantest.InTurn(func(x plan.Executor) error { return e.save(x, deleted) }, func(x plan.Executor) error { return e.DeleteTo(x, deleted) }, func(x plan.Executor) error { return e.Write(x, 1) }), replay(e), recovery(e)}
+					return []process{plantest.InTurn(func(x plan.Executor) error { return e.save(x, 4) }, func(x plan.Executor) error { return e.DeleteTo(x, 4) }, func(x plan.Executor) error { return e.Write(x, 1) }), read(e)}
 				}, nil)
 		})
 	}
