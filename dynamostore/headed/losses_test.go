@@ -210,3 +210,24 @@ func TestDamagedVersion(t *testing.T) {
 		}
 	}
 }
+
+func TestGreatestNumber(t *testing.T) {
+	t.Parallel()
+	for _, gaps := range []bool{false, true} {
+		l := lean
+		l.Journal.Gaps = gaps
+		h := newHistory(t, l)
+		if err := h.SkipTo(h, entityID, annals.MaxSeqNr-1); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.append(annals.MaxSeqNr - 1); err != nil {
+			t.Fatal(err)
+		}
+		if numbers, err := h.replay(1, annals.MaxSeqNr); err != nil || !slices.Equal(numbers, []annals.SeqNr{annals.MaxSeqNr}) {
+			t.Errorf("Gaps %v: replay %d, %v", gaps, numbers, err)
+		}
+		if numbers, last, err := h.recover(); err != nil || !slices.Equal(numbers, []annals.SeqNr{annals.MaxSeqNr}) || last != annals.MaxSeqNr {
+			t.Errorf("Gaps %v: recovery %d, last %d, %v", gaps, numbers, last, err)
+		}
+	}
+}

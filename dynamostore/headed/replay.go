@@ -87,10 +87,10 @@ func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driv
 	r.version, r.seen = h.version, 0
 	if !r.j.gaps && p.From-1 <= h.version {
 		err = r.each(&p, r.known(ctx, p), give)
-		if end := min(to, h.version); err == nil && p.From <= end {
+		if end := min(to, h.version); err == nil && 0 < p.From && p.From <= end {
 			err = r.rest(ctx, p.From, end, give)
 		}
-		if err != nil || !r.unused || p.From > to {
+		if err != nil || !r.unused || p.From < 1 || p.From > to {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func (r *reader) each(p *numbered.Part, rows iter.Seq2[plan.Item, error], give f
 			return err
 		}
 		r.seen++
-		p.From = r.event[0].SeqNr + 1
+		p.From = r.event[0].SeqNr + 1 // negative after the greatest number
 		if err := give(driver.Part{Events: r.event[:]}); err != nil {
 			return err
 		}
