@@ -31,7 +31,7 @@ type Layout struct {
 
 const (
 	defaultTable = "annals"
-	lateness     = 30 * time.Second // the default of Layout.Lateness: three requests, by the time-out of dynamostore.NewClient
+	lateness     = 30 * time.Second // the default of Layout.Lateness: three tries of a request
 	format       = 1                // of all items but the tombstones of snapshots
 	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes   = 2048
@@ -68,7 +68,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true,
-			StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
+			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: maxOffsets},
 		},
 		Check: t.check,
