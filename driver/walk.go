@@ -130,7 +130,7 @@ func (w *walk) learn(p *Part) error {
 	w.last = max(w.last, p.Last, p.Deleted)
 	w.deleted = max(w.deleted, p.Deleted)
 	switch {
-	case w.deleted < w.next:
+	case w.deleted < w.next || w.next < 0:
 	case w.begun || w.deleted > w.settled:
 		return truncated()
 	default:

@@ -285,3 +285,38 @@ func TestLostRow(t *testing.T) {
 		}
 	}
 }
+
+// parts is a Reader of nothing but these parts.
+type parts []driver.Part
+
+func (parts) Begin(context.Context, bool) (b driver.Beginning, err error) { return b, nil }
+
+func (ps parts) Rows(context.Context, annals.SeqNr, annals.SeqNr) iter.Seq2[driver.Part, error] {
+	return func(yield func(driver.Part, error) bool) {
+		for _, p := range ps {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (parts) Gap(context.Context, annals.SeqNr, annals.SeqNr) (p driver.Part, err error) {
+	return p, nil
+}
+
+// What is deleted before the greatest number does not matter once its event was handed over.
+func TestGreatestNumber(t *testing.T) {
+	t.Parallel()
+	r := parts{{Events: []annals.Event{{SeqNr: annals.MaxSeqNr}}}, {Deleted: annals.MaxSeqNr - 1}}
+	got := annals.SeqNr(0)
+	for e, err := range driver.Replay(t.Context(), r, annals.MaxSeqNr, annals.MaxSeqNr) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = e.SeqNr
+	}
+	if got != annals.MaxSeqNr {
+		t.Errorf("event %d", got)
+	}
+}

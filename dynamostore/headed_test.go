@@ -51,7 +51,7 @@ func TestHeadedCosts(t *testing.T) {
 	load()
 	cost("load of an entity that was never written", 2, 2.5, 0)
 	load()
-	cost("the same again", 1, 2, 0)
+	cost("the same again", 2, 2.5, 0)
 	append(0, 1, 800, "")
 	cost("the first event, of 800 bytes", 1, 0, 4+2)
 	append(1, 1, 800, "")

@@ -223,22 +223,6 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 	return j.last(ctx, id, h, 0)
 }
 
-// read reads the head of id. When there is none, id must not have events at other keys.
-func (j *journal) read(ctx context.Context, id annals.PersistenceID) (head, error) {
-	key, err := j.key(id, 0)
-	if err != nil {
-		return head{}, err
-	}
-	it, ok, err := j.x.Get(ctx, plan.Get{Table: j.heads, Key: key})
-	if err == nil && !ok {
-		err = j.events.Fits(ctx, j.x, id)
-	}
-	if err != nil {
-		return head{}, err
-	}
-	return j.head(it)
-}
-
 // last returns the last number of an entity with the head h: the version. known is another number that it may have, or 0: only a library leaves numbers
 // unused, so that the last one is above the version, or stores an event with number 0, so that it is below.
 func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, known annals.SeqNr) (annals.SeqNr, error) {
@@ -264,8 +248,8 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, kno
 	case len(found) == 1 && j.events.NumberOf(found[0]) == last, len(found) == 0 && last == h.deleted:
 		return last, nil
 	}
-	r := replay{j: j, id: id, to: last, head: h, next: last, yield: func(annals.Event, error) bool { return true }}
-	if err := r.missing(ctx, last); err != nil {
+	r := reader{j: j, id: id}
+	if _, err := r.Gap(ctx, last, last); err != nil {
 		return 0, err
 	}
 	if r.head.version > h.version || r.head.deleted > h.deleted {
@@ -274,7 +258,7 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, kno
 	return j.lastInIndex(ctx, id, h)
 }
 
-// lastInIndex returns the last number that the index has, or that is at a key soon after.
+// lastInIndex returns the last number that the index has, or that is at a key soon after. The head tells whether it was deleted meanwhile.
 func (j *journal) lastInIndex(ctx context.Context, id annals.PersistenceID, h head) (annals.SeqNr, error) {
 	last := h.deleted
 	for it, err := range j.found(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
@@ -284,5 +268,10 @@ func (j *journal) lastInIndex(ctx context.Context, id annals.PersistenceID, h he
 		last = max(last, j.events.NumberOf(it))
 		break
 	}
-	return j.events.Newest(ctx, j.x, id, last, numbered.Lag)
+	last, err := j.events.Newest(ctx, j.x, id, last, numbered.Lag)
+	if err != nil {
+		return 0, err
+	}
+	h, err = j.read(ctx, id)
+	return max(last, h.deleted), err
 }

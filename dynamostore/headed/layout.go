@@ -82,7 +82,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.x, s.x, j.snapshots = x, x, &s
-		c := plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j}}
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: &j}
 		if l.Lean {
 			c.Skipper = &j
 		}

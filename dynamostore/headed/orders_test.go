@@ -17,6 +17,15 @@ type entity struct {
 	layout Layout
 	offer  plan.Offer
 	acked  annals.SeqNr // the last number that was acknowledged
+	unused annals.SeqNr // a number that a library has left unused
+}
+
+// after returns the number of the event after event n.
+func (e *entity) after(n annals.SeqNr) annals.SeqNr {
+	if n+1 == e.unused {
+		n++
+	}
+	return n + 1
 }
 
 const entityID = annals.PersistenceID("Thread|1")
@@ -183,7 +192,7 @@ func replays(from, to annals.SeqNr, whole bool) process {
 			if next != 0 && ev.SeqNr != next {
 				return fmt.Errorf("replay from %d: event %d, want %d", from, ev.SeqNr, next)
 			}
-			next = ev.SeqNr + 1
+			next = e.after(ev.SeqNr)
 		}
 		if next != 0 && next <= min(to, acked) {
 			return fmt.Errorf("replay from %d ends before %d, and %d was acknowledged", from, next, acked)
@@ -209,7 +218,7 @@ func (e *entity) recover(x plan.Executor) (annals.SeqNr, error) {
 			covered = s.SeqNr // it replaces what was handed over before
 			return nil
 		}, func(ev annals.Event) error {
-			if ev.SeqNr != covered+1 {
+			if ev.SeqNr != e.after(covered) {
 				fault = fmt.Errorf("recovery has event %d after %d", ev.SeqNr, covered)
 			}
 			covered = ev.SeqNr
@@ -241,6 +250,28 @@ func lasts(times int) process {
 			}
 			least = last
 		}
+		return nil
+	}
+}
+
+// leaves writes events as a library does, and leaves one number before the last unused.
+func leaves(unused, last annals.SeqNr) process {
+	return func(e *entity, x plan.Executor) error {
+		p, version := newLibrary(e.layout), annals.SeqNr(0)
+		for n := annals.SeqNr(1); n <= last; n++ {
+			if n == unused {
+				continue
+			}
+			var state *annals.Snapshot
+			if n == 1 && !e.layout.Lean {
+				state = snapshotOf(entityID, n)
+			}
+			if _, err := p.write(e.ctx, x, entityID, version, n, state); err != nil {
+				return err
+			}
+			version++
+		}
+		e.unused, e.acked = unused, last
 		return nil
 	}
 }
@@ -325,6 +356,29 @@ func TestOrdersOfRecovery(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// With an unused number, reads beside deletes hide nothing: with Gaps, and where the count says that no event is missing.
+func TestOrdersOfGaps(t *testing.T) {
+	t.Parallel()
+	l := shared
+	saves := func(e *entity, x plan.Executor) error {
+		return e.offer.On(x).Snapshots.Save(e.ctx, *snapshotOf(entityID, 4))
+	}
+	for _, gaps := range []bool{false, true} {
+		l.Journal.Gaps = gaps
+		for _, deleted := range []annals.SeqNr{3, 4, 6} {
+			t.Run(fmt.Sprintf("Gaps %v: a replay beside a delete to %d", gaps, deleted), func(t *testing.T) {
+				everyOrder(t, l, plantest.Orders{Page: 2}, leaves(5, 7), nil, deletes(deleted), replays(1, annals.MaxSeqNr, false))
+			})
+		}
+	}
+	t.Run("a recovery beside a snapshot and a delete", func(t *testing.T) {
+		everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, inTurn(saves, deletes(4)), recovery)
+	})
+	t.Run("the last number beside deletes", func(t *testing.T) {
+		everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, deletes(annals.MaxSeqNr), lasts(2))
 	})
 }
 

@@ -7,98 +7,151 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // Replay is annals.Journal.
 func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		h, err := j.read(ctx, id)
-		if err != nil {
-			yield(annals.Event{}, err)
-			return
+	return driver.Replay(ctx, &reader{j: j, id: id}, from, to)
+}
+
+// Recover is annals.Recoverer.
+func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.RecoverFrom(ctx, &reader{j: j, id: id}, snapshot, event)
+}
+
+// reader is a driver.Reader.
+type reader struct {
+	j       *journal
+	id      annals.PersistenceID
+	begun   bool            // the head has been read
+	head    head            // as it was read last
+	version annals.SeqNr    // of the head before rows were read
+	event   [1]annals.Event // of the row that was read last
+	seen    annals.SeqNr    // how many rows were read
+
+	counted head         // as it was before the events were counted; without an item they were not
+	events  annals.SeqNr // how many there are above those that are deleted
+	unused  bool         // a library has left numbers unused, and no event is missing
+}
+
+// Begin is driver.Reader. The newest state is in the head, or in a row that is read together with it.
+func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
+	s := r.j.snapshots
+	var m mainRow
+	if r.head, m, err = r.j.readBoth(ctx, r.id); err != nil {
+		return b, err
+	}
+	if r.begun = true; !s.lean && (!m.hidden || s.keep == 0) {
+		b.Settled = r.head.deleted // the head would have a newer state
+	}
+	b.Snapshot, b.Found, err = s.newestIn(ctx, r.id, m, annals.SnapshotCriteria{})
+	return b, err
+}
+
+// errLeft ends a read whose caller has left the loop.
+var errLeft = errors.New("the read has been left")
+
+// Rows is driver.Reader.
+func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
+	return func(yield func(driver.Part, error) bool) {
+		err := r.rows(ctx, from, to, func(p driver.Part) error {
+			if !yield(p, nil) {
+				return errLeft
+			}
+			return nil
+		})
+		if err != nil && err != errLeft { //nolint:errorlint // returned as it is
+			yield(driver.Part{}, err)
 		}
-		j.replay(ctx, &replay{id: id, from: from, to: to, head: h}, yield)
 	}
 }
 
-// replay is a replay in progress.
-type replay struct {
-	j        *journal
-	id       annals.PersistenceID
-	from, to annals.SeqNr // events to yield
-	head     head         // as it was read before the rows that are worked on
-	whole    bool         // numbers may be missing before the first event only if they are deleted
-	unused   bool         // a library has left numbers unused, and no event is missing
-	next     annals.SeqNr // the number after the last event
-	last     annals.SeqNr // the number of the last event; 0 before the first
-	yield    func(annals.Event, error) bool
-}
-
-// errLeft ends a replay whose caller has left the loop.
-var errLeft = errors.New("the replay has been left")
-
-// replay yields the events of r, and reports whether all of them were yielded.
-func (j *journal) replay(ctx context.Context, r *replay, yield func(annals.Event, error) bool) bool {
-	r.j, r.yield = j, yield
-	err := r.run(ctx)
-	if err != nil && !errors.Is(err, errLeft) {
-		yield(annals.Event{}, err)
+// rows gives the rows up to the version. When they are fewer than the head has counted, and none is lost, there are others above the version.
+// Those are read through the index, and then the head again: it tells whether the last ones were deleted meanwhile.
+func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) (err error) {
+	if !r.begun {
+		if r.head, err = r.j.read(ctx, r.id); err != nil {
+			return err
+		}
 	}
-	return err == nil
-}
-
-func (r *replay) run(ctx context.Context) error {
-	if r.head.item == nil || r.from < 1 { // from is negative in a recovery from a snapshot with the highest number
+	h, p := r.head, numbered.Part{ID: r.id, From: max(from, r.head.deleted+1), To: to}
+	if h.item == nil {
 		return nil
 	}
-	if r.next = max(r.from, r.head.deleted+1); r.next > r.to {
-		return nil
+	if err = give(driver.Part{Deleted: h.deleted}); err != nil || p.From > to {
+		return err
 	}
-	known := !r.j.gaps && r.next <= r.head.version+1
-	rows := r.indexed
-	if known {
-		rows = r.known
+	r.version, r.seen = h.version, 0
+	if !r.j.gaps && p.From-1 <= h.version {
+		err = r.each(&p, r.known(ctx, p), give)
+		if end := min(to, h.version); err == nil && 0 < p.From && p.From <= end {
+			err = r.rest(ctx, p.From, end, give)
+		}
+		if err != nil || !r.unused || p.From < 1 || p.From > to {
+			return err
+		}
 	}
-	err := r.all(ctx, rows)
-	if err == nil && known && r.unused {
-		err = r.all(ctx, r.indexed) // there are events with numbers above the version
+	if err = r.each(&p, r.j.complete(ctx, p), give); err != nil {
+		return err
 	}
-	if err == nil && r.unused && r.to == annals.MaxSeqNr {
-		r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return r.last - r.head.version })
+	if r.unused && to == annals.MaxSeqNr {
+		r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return p.From - 1 - r.head.version })
 	}
-	return err
+	if from == 1 && h.deleted == 0 && r.seen >= h.version {
+		return nil // all that were stored before
+	}
+	now, err := r.j.read(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	return give(driver.Part{Deleted: now.deleted})
 }
 
-// all takes the rows from r.next on.
-func (r *replay) all(ctx context.Context, rows func(context.Context, numbered.Part) iter.Seq2[plan.Item, error]) error {
-	if r.next > r.to {
-		return nil
-	}
-	for it, err := range rows(ctx, numbered.Part{ID: r.id, From: r.next, To: r.to}) {
+// each gives the events of rows, and moves the beginning of p behind the last one.
+func (r *reader) each(p *numbered.Part, rows iter.Seq2[plan.Item, error], give func(driver.Part) error) error {
+	for it, err := range rows {
 		if err == nil {
-			err = r.take(ctx, it)
+			r.event[0], err = r.decode(it)
 		}
 		if err != nil {
 			return err
 		}
-	}
-	if end := min(r.to, r.head.version); r.next <= end {
-		return r.missing(ctx, end)
+		r.seen++
+		p.From = r.event[0].SeqNr + 1 // negative after the greatest number
+		if err := give(driver.Part{Events: r.event[:]}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// indexed yields the rows that the index has, and the rows that it does not have yet.
-func (r *replay) indexed(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	return r.j.complete(ctx, p)
+func (r *reader) decode(it plan.Item) (annals.Event, error) {
+	e, err := r.j.event(r.id, it)
+	if err == nil {
+		r.j.times.Learn(r.id, e.Time)
+	}
+	return e, err
+}
+
+// rest looks at the numbers from … to, which had no rows, although the last one is the version.
+func (r *reader) rest(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) error {
+	p, err := r.Gap(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	if !r.unused {
+		p.Last = r.head.version
+	}
+	return give(p)
 }
 
 // known yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers
 // unused, there are events with numbers above the version.
-func (r *replay) known(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	end := r.head.version + 1
+func (r *reader) known(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+	end := min(r.head.version, annals.MaxSeqNr-1) + 1
 	return func(yield func(plan.Item, error) bool) {
 		var last annals.SeqNr
 		for it, err := range r.j.between(ctx, numbered.Part{ID: p.ID, From: p.From, To: min(p.To, end)}, end) {
@@ -133,101 +186,93 @@ func (j *journal) found(ctx context.Context, p numbered.Part) iter.Seq2[plan.Ite
 	}
 }
 
-// take yields the event of the next row.
-func (r *replay) take(ctx context.Context, it plan.Item) error {
-	n := r.j.events.NumberOf(it)
-	if n < r.next {
-		return nil // read by key meanwhile
-	}
-	if n > r.next {
-		if err := r.missing(ctx, n-1); err != nil {
-			return err
-		}
-	}
-	e, err := r.j.event(r.id, it)
-	if err != nil {
-		return err
-	}
-	r.next, r.last = n+1, n
-	r.j.times.Learn(r.id, e.Time)
-	if !r.yield(e, nil) {
-		return errLeft
-	}
-	return nil
-}
-
 // disputed is how many missing numbers are looked at together with the head, which is one more item of a transaction.
 const disputed = 99
 
-// missing judges the numbers from r.next to to, which have no rows. They were deleted meanwhile, were written after the rows were read, were
-// left unused by a library, or are lost. The head has counted every event that was stored. So events are lost if there are fewer of them
-// than the head has counted, while the numbers have no rows.
-func (r *replay) missing(ctx context.Context, to annals.SeqNr) error {
-	if to < min(r.to, r.head.version) && (r.j.gaps || r.last == 0 && !r.whole) {
-		return nil // a row follows, and numbers may be missing before the first event
+// recounts is how often the events are counted while others write the entity.
+const recounts = 16
+
+// Gap is driver.Reader. The numbers were deleted meanwhile, were written after the rows were read, were left unused by a library, or are lost.
+// The head has counted every event that was stored. So events are lost if there are fewer of them than the head has counted, while
+// the numbers have no rows.
+func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
+	if r.lax() && to < r.version {
+		r.head, err = r.j.read(ctx, r.id)
+		return driver.Part{Deleted: r.head.deleted, Unused: to, Proven: r.proven()}, err
 	}
-	var counted *head // the head before the events were counted
-	var events annals.SeqNr
-	for {
-		h, found, err := r.together(ctx, to)
-		if err != nil {
-			return err
-		}
-		r.head = h
-		for _, it := range found {
-			if err := r.take(ctx, it); err != nil {
-				return err
-			}
-		}
-		if h.deleted >= r.next {
-			if r.last > 0 {
-				return &annals.Error{Kind: annals.ErrTruncated}
-			}
-			r.next = h.deleted + 1
-		}
+	end := min(to-from, disputed-1) + from
+	for range recounts {
+		p, err = r.together(ctx, from, end)
+		h := r.head
 		switch {
-		case r.next > to || r.j.gaps || r.unused:
-			return nil
-		case len(found) > 0:
-			continue
-		case counted != nil && counted.version == h.version && counted.deleted == h.deleted:
-			if events+h.deleted < h.version {
-				return corrupt(h.item, fmt.Errorf("%d events were stored, %d are deleted and there are %d; the first one that is missing is %d", h.version, h.deleted, events, r.next))
+		case err != nil, p.Deleted >= from, len(p.Events) > 0 && p.Events[0].SeqNr == from:
+			return p, err
+		case r.lax():
+		case r.counted.item == nil || r.counted.version != h.version || r.counted.deleted != h.deleted:
+			if r.events, err = r.j.count(ctx, r.id, h); err != nil {
+				return p, err
 			}
+			r.counted = h
+			continue
+		case r.events+h.deleted < h.version:
+			return p, corrupt(h.item, fmt.Errorf("%d events were stored, %d are deleted and there are %d; the first one that is missing is %d", h.version, h.deleted, r.events, from))
+		default:
 			r.unused = true
-			return nil
 		}
-		if events, err = r.j.count(ctx, r.id, h); err != nil {
-			return err
+		if p.Unused, p.Proven = to, r.proven(); len(p.Events) > 0 {
+			p.Unused = end
 		}
-		counted = &h
+		return p, nil
 	}
+	return p, &annals.Error{Kind: annals.ErrUnavailable, Err: fmt.Errorf("the events were counted %d times, and others were written meanwhile", recounts)}
 }
 
-// together reads the head and rows from r.next to to as they are at one moment.
-func (r *replay) together(ctx context.Context, to annals.SeqNr) (h head, found []plan.Item, err error) {
+// lax reports whether numbers without rows are unused unless they are deleted.
+func (r *reader) lax() bool { return r.j.gaps || r.unused }
+
+// proven reports whether the count proves that no event is lost. Where events are deleted, some of their numbers may have been unused.
+func (r *reader) proven() bool {
+	return r.unused && r.counted.deleted == 0 && r.events == r.counted.version
+}
+
+// together reads the head and the rows from … to as they are at one moment.
+func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
 	key, err := r.j.key(r.id, 0)
 	if err != nil {
-		return head{}, nil, err
+		return p, err
 	}
 	gets := []plan.Get{{Table: r.j.heads, Key: key}}
-	for n := r.next; n <= to && len(gets) <= disputed; n++ {
+	for n := from; n <= to; n++ {
 		if key, err = r.j.key(r.id, n); err != nil {
-			return head{}, nil, err
+			return p, err
 		}
 		gets = append(gets, plan.Get{Table: r.j.events.Name, Key: key})
 	}
 	items, err := r.j.x.GetTogether(ctx, gets)
+	if err == nil {
+		r.head, err = r.j.head(items[0])
+	}
+	if err == nil && r.head.item == nil {
+		err = r.j.lost(gets[0].Key)
+	}
 	if err != nil {
-		return head{}, nil, err
+		return p, err
 	}
-	for _, it := range items[1:] {
-		if it != nil && r.j.events.OwnerOf(it) == r.id {
-			found = append(found, it)
+	p.Deleted = r.head.deleted
+	for i, it := range items[1:] {
+		if it == nil || r.j.events.OwnerOf(it) != r.id {
+			continue
 		}
+		e, err := r.decode(it)
+		if err == nil && e.SeqNr != from+annals.SeqNr(i) {
+			err = corrupt(it, fmt.Errorf("the number %d is not the one of its key", e.SeqNr))
+		}
+		if err != nil {
+			return p, err
+		}
+		p.Events = append(p.Events, e)
 	}
-	h, err = r.j.head(items[0])
-	return h, found, err
+	return p, nil
 }
 
 // count returns how many events of id there are above those that are deleted. The libraries can also store an event with number 0.

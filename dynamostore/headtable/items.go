@@ -158,6 +158,9 @@ func headOf(id annals.PersistenceID, it plan.Item) (h head, err error) {
 		}
 		h.events = append(h.events, e)
 	}
+	if n := len(h.events); n > 0 && h.events[n-1].SeqNr != h.last {
+		return head{}, fmt.Errorf("the last event has the number %d, and the head %d", h.events[n-1].SeqNr, h.last)
+	}
 	return h, nil
 }
 

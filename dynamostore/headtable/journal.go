@@ -129,13 +129,19 @@ func (a attempt) refused(old []plan.Item, _ bool) error {
 	return &annals.Error{Kind: annals.ErrConflict, After: a.commit.After, Last: h.last}
 }
 
-// head reads the head of an entity.
+// head reads the head of an entity. An entity without a head must not have other items.
 func (j *journal) head(ctx context.Context, id annals.PersistenceID) (head, error) {
 	aid, err := aidOf(id)
 	if err != nil {
 		return head{}, err
 	}
-	it, _, err := j.x.Get(ctx, plan.Get{Table: j.heads, Key: headKey(aid)})
+	it, ok, err := j.x.Get(ctx, plan.Get{Table: j.heads, Key: headKey(aid)})
+	if err == nil && !ok {
+		var found bool
+		if _, found, err = j.x.Get(ctx, plan.Get{Table: j.snapshots.table, Key: snapshotKey(aid, currentPlace)}); err == nil {
+			it, err = j.headAgain(ctx, aid, found)
+		}
+	}
 	if err != nil {
 		return head{}, err
 	}

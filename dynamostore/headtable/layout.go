@@ -67,7 +67,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		On: func(x plan.Executor) plan.Contracts {
 			s, j := s, j
 			s.x, j.x, j.snapshots = x, x, &s
-			return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j}, Skipper: &j}
+			return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: &j, Skipper: &j}
 		},
 		Feed: &plan.Feed{Table: j.heads, Events: headEvents, Owner: headOwner, Scan: j.scan},
 	}, nil

@@ -173,6 +173,60 @@ func TestOrdersOfRecovery(t *testing.T) {
 	})
 }
 
+// Beside deletes, reads of an entity whose number 5 was left unused miss no other number behind their first one.
+func TestOrdersOfGaps(t *testing.T) {
+	t.Parallel()
+	follows := func(what string, acked annals.SeqNr) func(last *annals.SeqNr, n annals.SeqNr) error {
+		return func(last *annals.SeqNr, n annals.SeqNr) error {
+			if before := *last; before != 0 && n != before+1 && (before != 4 || n != 6) {
+				return fmt.Errorf("%s: event %d after %d, and %d was acknowledged", what, n, before, acked)
+			}
+			*last = n
+			return nil
+		}
+	}
+	replay := func(e *entity) process {
+		return func(x plan.Executor) error {
+			acked, last := e.Acked, annals.SeqNr(0)
+			next := follows("replay", acked)
+			for ev, err := range e.Offer.On(x).Journal.Replay(e.Ctx, entityID, 1, annals.MaxSeqNr) {
+				if errors.Is(err, annals.ErrTruncated) {
+					return nil
+				}
+				if err := errors.Join(err, next(&last, ev.SeqNr)); err != nil {
+					return err
+				}
+			}
+			if last > 0 && last < acked {
+				return fmt.Errorf("the replay ends with %d, and %d was acknowledged", last, acked)
+			}
+			return nil
+		}
+	}
+	recovery := func(e *entity) process {
+		return func(x plan.Executor) error {
+			acked, covered := e.Acked, annals.SeqNr(0)
+			next := follows("recovery", acked)
+			last, err := e.Offer.On(x).Recover(e.Ctx, entityID, func(s annals.Snapshot) error { covered = s.SeqNr; return nil }, func(ev annals.Event) error { return next(&covered, ev.SeqNr) })
+			if err == nil && (last < acked || covered != last) {
+				err = fmt.Errorf("recovered %d with the last number %d, and %d was acknowledged", covered, last, acked)
+			}
+			return err
+		}
+	}
+	for what, read := range map[string]func(e *entity) process{"replay": replay, "recovery": recovery} {
+		t.Run(what, func(t *testing.T) {
+			everyOrder(t, Layout{Journal: Journal{Gaps: true}}, plantest.Orders{Page: 2},
+				func(e *entity, x plan.Executor) error {
+					return errors.Join(e.Write(x, 1, 1, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{eventKey(entityAID, 5)}))
+				},
+				func(e *entity) []process {
+					return []process{plantest.InTurn(func(x plan.Executor) error { return e.save(x, 4) }, func(x plan.Executor) error { return e.DeleteTo(x, 4) }, func(x plan.Executor) error { return e.Write(x, 1) }), read(e)}
+				}, nil)
+		})
+	}
+}
+
 // Of saves the newest wins, and copies are those of the newest numbers, in whatever order saves and their retention run.
 func TestOrdersOfSnapshots(t *testing.T) {
 	t.Parallel()

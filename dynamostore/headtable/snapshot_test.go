@@ -37,6 +37,7 @@ func (b *bench) wantNewest(c annals.SnapshotCriteria, want annals.SeqNr) {
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 3}})
+	b.write(thing, 0, 5)
 	b.saves(1, 5)
 	b.wantNewest(annals.SnapshotCriteria{}, 5)
 	b.wantNewest(annals.SnapshotCriteria{MaxSeqNr: 4}, 4)

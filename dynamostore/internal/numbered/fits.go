@@ -15,20 +15,35 @@ func (t Table) Fits(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	if t.IDs == nil || t.IDs.has(id) {
 		return nil
 	}
+	_, err := t.Has(ctx, x, id)
+	return err
+}
+
+// others is how many rows of other ids with the same value in the index Has passes over.
+const others = 100
+
+// Has reports whether the index has rows of id, and returns ErrInvalid as Fits does.
+func (t Table) Has(ctx context.Context, x plan.Executor, id annals.PersistenceID) (found bool, err error) {
 	if _, err := t.Key(id, 1); err != nil {
-		return nil // such an id is read through the index
+		return false, nil // such an id is read through the index
 	}
-	row, ok, err := t.First(ctx, x, Part{ID: id, To: annals.MaxSeqNr})
-	if err != nil {
-		return err
-	}
-	if ok {
-		if err := t.Misplaced(row); err != nil {
-			return err
+	p, passed := Part{ID: id, To: annals.MaxSeqNr, Limit: 1, Fields: []string{}}, 0
+	for row, err := range t.Ordered(p, x.Query(ctx, t.Query(p))) {
+		if err == nil {
+			err = t.Misplaced(row)
 		}
+		if err != nil {
+			return false, err
+		}
+		if found = t.OwnerOf(row) == id; found || passed == others {
+			break
+		}
+		passed++
 	}
-	t.IDs.add(id)
-	return nil
+	if t.IDs != nil {
+		t.IDs.add(id)
+	}
+	return found, nil
 }
 
 // Unwritten reports whether id has no rows: row 1 does not exist, strongly consistent, and the index has no other. It is for tables in which
