@@ -252,6 +252,7 @@ func TestHoles(t *testing.T) {
 		}
 		p := &plugin{x: plantest.New(offer.Tables), shards: 10}
 		first := cmp.Or(c.first, 11)
+		p.put(plan.Item{"par": plan.S(fmt.Sprintf("journal-SL-%s-0", entityID)), "num": plan.N(0), "seq": plan.N(first)})
 		for i, writer := range c.writers {
 			n := first + annals.SeqNr(i)
 			it := plan.Item{"par": plan.S(fmt.Sprintf("journal-P-%s-%d", entityID, n/100)), "num": plan.N(n % 100), "persistence_id": plan.S(string(entityID)), "seq": plan.N(n),

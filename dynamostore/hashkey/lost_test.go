@@ -41,7 +41,6 @@ func TestLoseAnyRow(t *testing.T) {
 	}
 }
 
-
 // A counter with a number that is far too high is an error of reads after some requests, however high it is.
 func TestCounterFarAbove(t *testing.T) {
 	t.Parallel()
