@@ -159,14 +159,14 @@ func by(w row, writer string) bool {
 }
 
 // hole returns ErrCorrupt for numbers that are missing in front of row b, and behind row a, unless a writer of the plugin may have left them
-// unused. a has number 0 where there is none. The numbers can be of an incomplete batch of which one of the rows is the rest. When only the
-// marker of a batch was stored, the next writer begins behind that marker. And the plugin leaves the numbers of events unused that cannot
-// be stored. Its writers have one id for many commits, while each commit of this package has its own.
+// unused. a has number 0 where there is none. The numbers can be of an incomplete batch of which one of the rows is the rest. And the plugin
+// leaves the numbers of events unused that cannot be stored. Its writers have one id for many commits, while each commit of this package
+// has its own.
 func (r *reader) hole(ctx context.Context, a, b row) error {
 	from, to := max(a.n, a.last, r.marks.deleted())+1, min(b.n, b.first)-1
 	_, first := owner(a.item)
 	_, second := owner(b.item)
-	if from > to || to%perGroup == 0 || second == "" || a.n > 0 && (first == "" || first == second) {
+	if from > to || second == "" || a.n > 0 && (first == "" || first == second) {
 		return nil
 	}
 	for _, beside := range []struct {
