@@ -1,6 +1,10 @@
 package annals
 
-import "context"
+import (
+	"context"
+	"errors"
+	"iter"
+)
 
 // Hole is the numbers From … To of an entity, which have no events.
 type Hole struct{ From, To SeqNr }
@@ -11,4 +15,35 @@ type Checker interface {
 	// no mark proves that they are: another system left them unused, or a row was lost. The error is ErrCorrupt where a replay or
 	// recovery would be. A store that is strict is checked as one that is not.
 	Check(ctx context.Context, id PersistenceID) ([]Hole, error)
+}
+
+// Checked is what CheckAll finds of one entity.
+type Checked struct {
+	ID    PersistenceID
+	Holes []Hole
+	Err   error // ErrCorrupt: events are lost or cannot be read; nil otherwise
+}
+
+// CheckAll checks the entities of a type that follow after in the order of Query.IDs, and yields each of them, whether something is wrong
+// or not. entityType "" is any type, and after "" begins with the first entity: to go on later, keep the last ID. An error other than
+// ErrCorrupt ends the sequence. It is ErrUnsupported for a store that is no Checker or lists no ids.
+func CheckAll(ctx context.Context, s Store, entityType string, after PersistenceID) iter.Seq2[Checked, error] {
+	return func(yield func(Checked, error) bool) {
+		checker, ok := s.(Checker)
+		if !ok {
+			yield(Checked{}, &Error{Op: "check", Kind: ErrUnsupported})
+			return
+		}
+		for id, err := range s.Query().IDs(ctx, entityType, after) {
+			c := Checked{ID: id}
+			if err == nil {
+				if c.Holes, c.Err = checker.Check(ctx, id); !errors.Is(c.Err, ErrCorrupt) {
+					c.Err, err = nil, c.Err
+				}
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
 }

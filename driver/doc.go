@@ -16,5 +16,8 @@
 //		return driver.Recover(ctx, s.Store, id, snapshot, event)
 //	}
 //
+// Replay and RecoverFrom read events for drivers that read pages: a Reader says what is stored, and they decide what is complete, truncated
+// or corrupt.
+//
 // Package memstore is the driver to read first. Package storetest checks a store.
 package driver

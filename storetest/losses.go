@@ -6,6 +6,7 @@ import "github.com/annals-go/annals"
 var lossCases = []testCase{
 	{id: "LOSS-1", about: "a replay with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: replayOfALoss},
 	{id: "LOSS-2", about: "a recovery with an event missing between others is ErrCorrupt", needs: needs(events, loseEvent), run: recoveryOfALoss},
+	{id: "LOSS-3", about: "any event that was lost is ErrCorrupt, also in front of all others and behind a snapshot", needs: needs(events, loseEvent), run: anyLoss},
 }
 
 // lossy is an entity with the events 1 … last without the event lost.
@@ -44,6 +45,40 @@ func recoveryOfALoss(h *harness) {
 			}
 			_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			h.wantKind(err, annals.ErrCorrupt, "recovery of 7 events without 5 and a snapshot of %d", snapshot)
+		}
+	}
+}
+
+// anyLoss takes each event but the newest away, of entities with and without a snapshot and deleted events. Only a delete or a snapshot may
+// cover for it.
+func anyLoss(h *harness) {
+	const last = 7
+	for _, snapshot := range []annals.SeqNr{0, 3} {
+		if snapshot > 0 && !h.caps.Snapshots {
+			continue
+		}
+		for _, deleted := range []annals.SeqNr{0, 2, 4} {
+			for lost := deleted + 1; lost < last; lost++ {
+				id := h.id()
+				for after := range annals.SeqNr(last) {
+					h.write(id, after, 1)
+				}
+				if snapshot > 0 {
+					h.saveSnapshot(snapshotOf(id, snapshot))
+				}
+				h.deleteTo(id, deleted)
+				h.cfg.LoseEvent(h, h.store, id, lost)
+				_, err := collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
+				h.wantKind(err, annals.ErrCorrupt, "replay of 7 events without %d, %d deleted", lost, deleted)
+				for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
+					end, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+					if lost > snapshot {
+						h.wantKind(err, annals.ErrCorrupt, "recovery of 7 events without %d, %d deleted, snapshot of %d", lost, deleted, snapshot)
+					} else if err != nil || end != last {
+						h.Errorf("recovery of 7 events without %d, %d deleted, snapshot of %d: last number %d, %v", lost, deleted, snapshot, end, err)
+					}
+				}
+			}
 		}
 	}
 }

@@ -326,7 +326,8 @@ func (s leaking) Journal() annals.Journal {
 // silentLosses leaves out what is lost.
 type silentLosses struct {
 	annals.Store
-	lost sync.Map
+	noticed bool // between two events
+	lost    sync.Map
 }
 
 type lostEvent struct {
@@ -342,8 +343,14 @@ func (s *silentLosses) Journal() annals.Journal {
 	j := s.Store.Journal()
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 		return func(yield func(annals.Event, error) bool) {
+			begun := false
 			for e, err := range j.Replay(ctx, id, from, to) {
-				if _, lost := s.lost.Load(lostEvent{id, e.SeqNr}); !lost && !yield(e, err) {
+				_, lost := s.lost.Load(lostEvent{id, e.SeqNr})
+				if lost && s.noticed && begun {
+					yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrCorrupt})
+					return
+				}
+				if begun = begun || !lost; !lost && !yield(e, err) {
 					return
 				}
 			}

@@ -75,7 +75,9 @@ func TestMutants(t *testing.T) {
 		{"forgets a state that was written after its look", func() annals.Store { return lateForgetter{&freshStates{Store: memstore.New()}} },
 			[]string{"FORGET-16"}},
 		{"skips an event that is lost", func() annals.Store { return &silentLosses{Store: memstore.New()} },
-			[]string{"LOSS-1", "LOSS-2"}},
+			[]string{"LOSS-1", "LOSS-2", "LOSS-3"}},
+		{"takes an event that is lost behind a snapshot for a deleted one", func() annals.Store { return &silentLosses{Store: memstore.New(), noticed: true} },
+			[]string{"LOSS-3"}},
 		{"takes ids with more characters than it claims", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Limits.MaxIDBytes, c.Limits.MaxIDChars = 0, 255 }}
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ type Scenario struct {
 type Orders struct {
 	Page int  // items in a page of a query, and keys in a request of GetEach; other requests may come between two. 0 is all items in one page, and 100 keys
 	Late bool // one write is executed a second time, at any later moment: a request that was sent twice because its answer was lost
+	Lag  bool // global indexes lag behind, in random schedules
 }
 
 // EveryOrder runs a scenario once for each order in which the requests of the processes can reach the tables, and stops at the first
@@ -51,6 +53,9 @@ type Run struct {
 	twice     bool // a write has been executed a second time
 
 	prepared uint64 // unique numbers given before the run
+
+	random  *rand.Rand // makes the choices; nil: choices has them
+	lagging *Executor  // what the indexes have, with Lag
 
 	choices []int // the first choices to make; later ones take the first possibility
 	chosen  []choice
@@ -131,12 +136,14 @@ func (s *Run) run(p Scenario) error {
 		if len(may) == 0 {
 			break
 		}
-		if len(s.chosen) >= len(s.choices) && s.before() {
-			return nil
-		}
 		taken := 0
-		if at := len(s.chosen); at < len(s.choices) {
+		switch at := len(s.chosen); {
+		case s.random != nil:
+			taken = s.random.IntN(len(may))
+		case at < len(s.choices):
 			taken = s.choices[at]
+		case s.before():
+			return nil
 		}
 		s.chosen = append(s.chosen, choice{taken, len(may)})
 		if err := may[taken](); err != nil {

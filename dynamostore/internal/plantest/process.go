@@ -171,7 +171,7 @@ func (s *series) next(a *process) {
 	if s.last != nil && s.query.Paged != nil {
 		s.query.Paged()
 	}
-	s.Items, s.err = s.pages.next(a.Executor, a.s.Page)
+	s.Items, s.err = s.pages.next(a.tablesFor(s.query), a.s.Page)
 	s.Last, s.read = s.ended, true
 	for _, it := range s.Items {
 		a.hear(showItem(it))
@@ -184,7 +184,7 @@ func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, er
 		for p := (pages{query: q}); ; {
 			var page []plan.Item
 			var err error
-			a.request(func() { page, err = p.next(a.Executor, a.s.Page) })
+			a.request(func() { page, err = p.next(a.tablesFor(q), a.s.Page) })
 			if err != nil {
 				yield(nil, err)
 				return
@@ -203,6 +203,14 @@ func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, er
 			}
 		}
 	}
+}
+
+// tablesFor returns the tables that answer a query.
+func (a *process) tablesFor(q plan.Query) *Executor {
+	if a.s.lags(q) {
+		return a.s.index()
+	}
+	return a.Executor
 }
 
 // pages are those of a query.

@@ -1,0 +1,17 @@
+package hashkey_test
+
+import (
+	"testing"
+
+	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+)
+
+// Reads are complete in random schedules, with every option.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	plantest.RandomSchedules(t, map[string]plan.Layout{
+		"marked": hashkey.Layout{Table: "t", SequenceShards: 3}, "permanent": hashkey.Layout{Table: "t", SequenceShards: 3, Permanent: true},
+	})
+}

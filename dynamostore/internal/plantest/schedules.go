@@ -1,0 +1,219 @@
+package plantest
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+var (
+	schedules = flag.Int("schedules", 60, "how many random schedules RandomSchedules runs for each setting of a layout")
+	seed      = flag.Uint64("schedule.seed", 0, "the seed of the one schedule to run; 0 is random seeds")
+)
+
+// RandomSchedules runs owners that append, save snapshots and delete, and readers, in random orders of their requests: with small pages, with
+// indexes that lag behind, and with one write that is executed a second time. Reads must be complete. It does so for each layout, by name.
+func RandomSchedules(t *testing.T, layouts map[string]plan.Layout) {
+	t.Helper()
+	for name, layout := range layouts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if *seed != 0 {
+				runSchedule(t, layout, *seed)
+				return
+			}
+			for range *schedules {
+				if seed := rand.Uint64(); !runSchedule(t, layout, seed) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// runSchedule runs the schedule of a seed.
+func runSchedule(t *testing.T, layout plan.Layout, seed uint64) bool {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 0))
+	offer, err := layout.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, random: r, owners: 1}
+	s := &Run{Orders: Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0}, random: r}
+	p := Scenario{Tables: New(offer.Tables)}
+	if r.IntN(4) == 0 { // the numbers get a third digit soon
+		h.size = 95 + r.IntN(5)
+	}
+	for range r.IntN(6) {
+		if err := h.step(p.Tables); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	owner := h.steps(1 + r.IntN(6))
+	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x)) }
+	p.Processes = []Process{owner, reader}
+	if offer.Capabilities.FenceAfterDelete && r.IntN(2) == 0 {
+		h.owners++
+		p.Processes = append(p.Processes, h.steps(1+r.IntN(3))) // another owner
+	}
+	if r.IntN(2) == 0 {
+		p.Processes = append(p.Processes, reader)
+	}
+	p.End = reader
+	if err := s.run(p); err != nil {
+		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, p.Tables.Log())
+		return false
+	}
+	return true
+}
+
+// history is an entity in a random schedule.
+type history struct {
+	*Entity
+	random    *rand.Rand
+	owners    int
+	size      int // of the next commit; 0 is a small one
+	writes    byte
+	saved     annals.SeqNr // the newest snapshot whose save was acknowledged
+	marked    annals.SeqNr // the number up to which a delete was begun
+	uncovered annals.SeqNr // that of a delete that no snapshot covers
+}
+
+// steps are those of an owner.
+func (h *history) steps(n int) Process {
+	return InTurn(slices.Repeat([]Process{h.step}, n)...)
+}
+
+// step is a random step of an owner.
+func (h *history) step(x plan.Executor) error {
+	c := h.Offer.On(x)
+	caps := h.Offer.Capabilities
+	switch what := h.random.IntN(8); {
+	case what < 4 || h.Acked == 0:
+		h.writes++
+		after := h.Acked
+		commit := annals.Commit{ID: h.ID, After: after, WriteID: annals.WriteID{14: 1, 15: h.writes}}
+		size := cmp.Or(h.size, 1+h.random.IntN(3))
+		h.size = 0
+		for range size {
+			commit.Events = append(commit.Events, Event(fmt.Sprint(h.writes)))
+		}
+		last := after + annals.SeqNr(len(commit.Events))
+		if caps.CommitSnapshot && (after == 0 && caps.Limits.FirstSnapshot || h.random.IntN(4) == 0) {
+			commit.Snapshot = &annals.Snapshot{ID: h.ID, SeqNr: last, Payload: Event("state").Payload}
+		}
+		r, err := c.Journal.Append(h.Ctx, commit)
+		switch {
+		case errors.Is(err, annals.ErrConflict) && h.owners > 1: // another owner was first
+			return nil
+		case err != nil:
+			return fmt.Errorf("append after %d: %w", after, err)
+		case r.SeqNr != last:
+			return fmt.Errorf("append after %d: the last number is %d, want %d", after, r.SeqNr, last)
+		}
+		h.Acked = max(h.Acked, last)
+		if commit.Snapshot != nil {
+			h.saved = max(h.saved, last)
+		}
+	case what < 6 && caps.Snapshots:
+		n := h.Acked - annals.SeqNr(h.random.IntN(int(min(h.Acked, 3))))
+		if err := c.Snapshots.Save(h.Ctx, annals.Snapshot{ID: h.ID, SeqNr: n, Payload: Event("state").Payload}); err != nil {
+			return fmt.Errorf("save %d: %w", n, err)
+		}
+		h.saved = max(h.saved, n)
+	case what < 7 || !caps.ManySnapshots:
+		to := h.saved
+		if h.saved == 0 || h.random.IntN(6) == 0 {
+			to = annals.SeqNr(h.random.IntN(int(h.Acked))) + 1
+		}
+		if h.marked = max(h.marked, to); to > h.saved {
+			h.uncovered = max(h.uncovered, to)
+		}
+		if err := c.Journal.DeleteTo(h.Ctx, h.ID, to); err != nil {
+			return fmt.Errorf("delete to %d: %w", to, err)
+		}
+	case h.saved > 1:
+		if err := c.Snapshots.Delete(h.Ctx, h.ID, annals.SnapshotCriteria{MaxSeqNr: h.saved - 1}); err != nil {
+			return fmt.Errorf("delete snapshots below %d: %w", h.saved, err)
+		}
+	}
+	return nil
+}
+
+// recover recovers the entity. Only numbers that were deleted without a snapshot may be missing, and none between two events.
+func (h *history) recover(x plan.Executor) error {
+	for {
+		acked := h.Acked
+		var covered, missing annals.SeqNr
+		begun, torn := false, false
+		last, err := h.Offer.On(x).Recover(h.Ctx, h.ID, func(s annals.Snapshot) error {
+			covered, missing, begun, torn = s.SeqNr, 0, false, false
+			return nil
+		}, func(e annals.Event) error {
+			if e.SeqNr != covered+1 {
+				missing, torn = e.SeqNr-1, torn || begun
+			}
+			covered, begun = e.SeqNr, true
+			return nil
+		})
+		switch {
+		case errors.Is(err, annals.ErrTruncated):
+			continue
+		case err != nil:
+			return fmt.Errorf("recovery: %w", err)
+		case torn || missing > h.uncovered || last > covered && last > h.uncovered:
+			return fmt.Errorf("recovery: to %d, events up to %d are missing, between events: %t, the last number is %d; %d deleted, %d of them without a snapshot", covered, missing, torn, last, h.marked, h.uncovered)
+		case last < acked:
+			return fmt.Errorf("recovery: the last number is %d, %d was acknowledged", last, acked)
+		}
+		return nil
+	}
+}
+
+// replay reads all events, and the last number.
+func (h *history) replay(x plan.Executor) error {
+	acked := h.Acked
+	c := h.Offer.On(x)
+	var before annals.SeqNr
+	truncated := false
+	for e, err := range c.Journal.Replay(h.Ctx, h.ID, 1, annals.MaxSeqNr) {
+		switch {
+		case errors.Is(err, annals.ErrTruncated) && before > 0 && h.marked > before:
+			truncated = true
+		case err != nil:
+			return fmt.Errorf("replay: %w", err)
+		case e.SeqNr != before+1 && (before > 0 || e.SeqNr > h.marked+1):
+			return fmt.Errorf("replay: event %d after %d, %d deleted", e.SeqNr, before, h.marked)
+		default:
+			before = e.SeqNr
+		}
+	}
+	if before < acked && !truncated && h.marked < acked {
+		return fmt.Errorf("replay: to %d, %d was acknowledged", before, acked)
+	}
+	if last, err := c.Journal.LastSeqNr(h.Ctx, h.ID); last < acked || err != nil {
+		return fmt.Errorf("the last number is %d, %d was acknowledged: %w", last, acked, err)
+	}
+	return nil
+}
+
+// index returns the tables as the indexes have them.
+func (s *Run) index() *Executor {
+	if s.lagging == nil || s.random.IntN(3) == 0 {
+		s.lagging = s.tables.Clone()
+	}
+	return s.lagging
+}
+
+// lags reports whether a query is answered by what an index had at an earlier time.
+func (s *Run) lags(q plan.Query) bool {
+	return s.Lag && q.Index != "" && !s.tables.tables[q.Table].Local(q.Index)
+}
