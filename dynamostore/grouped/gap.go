@@ -64,7 +64,7 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (driver.Part, e
 	}
 	if !r.gaps {
 		for k := i; k <= end; k++ {
-			if err := r.lost(ctx, k); err != nil {
+			if err := r.lost(ctx, from, k); err != nil {
 				return driver.Part{}, err
 			}
 		}
@@ -121,12 +121,12 @@ func (r *reader) rowsOf(ctx context.Context, s span) (rows []row, err error) {
 	return rows, nil
 }
 
-// lost returns ErrCorrupt when other rows prove that events of row k's batch were stored and are missing, or events in front of row k. k may
-// be the number of rows.
+// lost returns ErrCorrupt when other rows prove that events of row k's batch were stored and are missing, or events in front of row k, number
+// gap or later ones. k may be the number of rows.
 //
 // A writer of the plugin ends when it cannot store a batch. So a batch is complete if its writer has stored something behind it. And a
 // writer stores no number twice.
-func (r *reader) lost(ctx context.Context, k int) error {
+func (r *reader) lost(ctx context.Context, gap annals.SeqNr, k int) error {
 	a := &r.around
 	var before, w row
 	if k > 0 {
@@ -149,7 +149,7 @@ func (r *reader) lost(ctx context.Context, k int) error {
 			}
 		}
 	}
-	return r.hole(ctx, before, w)
+	return r.hole(ctx, gap, before, w)
 }
 
 // by reports whether a row is of a writer.
@@ -162,11 +162,11 @@ func by(w row, writer string) bool {
 // unused. a has number 0 where there is none. The numbers can be of an incomplete batch of which one of the rows is the rest. And the plugin
 // leaves the numbers of events unused that cannot be stored. Its writers have one id for many commits, while each commit of this package
 // has its own.
-func (r *reader) hole(ctx context.Context, a, b row) error {
+func (r *reader) hole(ctx context.Context, gap annals.SeqNr, a, b row) error {
 	from, to := max(a.n, a.last, r.marks.deleted())+1, min(b.n, b.first)-1
 	_, first := owner(a.item)
 	_, second := owner(b.item)
-	if from > to || second == "" || a.n > 0 && (first == "" || first == second) {
+	if from > to || to < gap || second == "" || a.n > 0 && (first == "" || first == second) {
 		return nil
 	}
 	for _, beside := range []struct {
