@@ -204,3 +204,36 @@ func TestDeletedWhileRead(t *testing.T) {
 		}
 	}
 }
+
+// After a delete of everything no commit can have numbers on both sides of the mark, and the last number does not depend on the marks.
+func TestDeleteLeavesTheLastRow(t *testing.T) {
+	t.Parallel()
+	x, j := filled(t, 6, 2)
+	if err := j.DeleteTo(t.Context(), entityID, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(after annals.SeqNr, size int) error {
+		_, err := onto(j, x).Append(t.Context(), annals.Commit{ID: entityID, After: after, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, size)})
+		return err
+	}
+	for after := range annals.SeqNr(6) {
+		if err := commit(after, int(6-after)+1); !errors.Is(err, annals.ErrConflict) {
+			t.Errorf("a commit after %d that passes the mark: %v", after, err)
+		}
+	}
+	p := &plugin{x: x, shards: 3}
+	if highest, events := p.highest(), p.replay(1, annals.MaxSeqNr); highest != 6 || events != nil {
+		t.Errorf("the plugin finds the last number %d, and the events %v", highest, events)
+	}
+	shown(t, j, 7, 6)
+	if err := commit(6, 2); err != nil {
+		t.Fatal(err)
+	}
+	shown(t, j, 7, 8)
+	if err := j.DeleteTo(t.Context(), entityID, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := j.list(t.Context(), entityID); err != nil || fmt.Sprint(found.Numbers) != "[8]" {
+		t.Errorf("left are %v, %v", found.Numbers, err)
+	}
+}
