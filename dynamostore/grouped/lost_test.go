@@ -73,39 +73,57 @@ func number(it plan.Item) annals.SeqNr {
 	return group*perGroup + annals.SeqNr(n)
 }
 
-// A commit over the end of a group, while groups are read in parallel: the first group is read before, the second one after.
+// A commit over the end of a group, between the reads of the two groups, in both orders: groups are read in parallel.
 func TestCommitOverGroupsWhileRead(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{2, 99} {
-		x, j := filled(t, 98, 1)
-		half := &halves{Executor: x, meanwhile: func() {
-			c := annals.Commit{ID: entityID, After: 98, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, size)}
-			if _, err := onto(j, x).Append(t.Context(), c); err != nil {
-				t.Error(err)
+	for _, size := range []annals.SeqNr{2, 99} {
+		for _, backward := range []bool{false, true} {
+			x, j := filled(t, 98, 1)
+			half := &halves{x, backward, func() {
+				c := annals.Commit{ID: entityID, After: 98, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, int(size))}
+				if _, err := onto(j, x).Append(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+			}}
+			var got annals.SeqNr
+			last, err := recoverer{journal: onto(j, half)}.Recover(t.Context(), entityID, nil, func(e annals.Event) error { got = e.SeqNr; return nil })
+			if err != nil || last != got || last != 98+size {
+				t.Errorf("a commit of %d events, backward %v: recovered to %d, the last number is %d, %v", size, backward, got, last, err)
 			}
-		}}
-		var got annals.SeqNr
-		last, err := recoverer{journal: onto(j, half)}.Recover(t.Context(), entityID, nil, func(e annals.Event) error { got = e.SeqNr; return nil })
-		if err != nil || last != got || last < 98 {
-			t.Errorf("recovered to %d, the last number is %d, %v", got, last, err)
 		}
 	}
 }
 
-// halves is an executor that does something between the first query of a series and the next.
+// halves is an executor that does something between the first query of the first series and the others, which it reads before the first one
+// when backward is set.
 type halves struct {
 	*plantest.Executor
+	backward  bool
 	meanwhile func()
 }
 
 func (h *halves) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
+	all := slices.Collect(queries)
+	parts := [][]plan.Query{all[:1], all[1:]}
+	order := []int{0, 1}
+	if h.backward {
+		order = []int{1, 0}
+	}
+	var pages [2][]plan.Page
+	var failed error
+	for i, part := range order {
+		if i == 1 && h.meanwhile != nil {
+			h.meanwhile()
+			h.meanwhile = nil
+		}
+		for p, err := range h.Executor.Series(ctx, slices.Values(parts[part]), 0) {
+			p.Query += part
+			pages[part], failed = append(pages[part], p), errors.Join(failed, err)
+		}
+	}
 	return func(yield func(plan.Page, error) bool) {
-		for p, err := range h.Executor.Series(ctx, queries, 0) {
-			if h.meanwhile != nil && p.Query == 0 && p.Last {
-				h.meanwhile()
-				h.meanwhile = nil
-			}
-			if !yield(p, err) {
+		for _, p := range slices.Concat(pages[0], pages[1]) {
+			if !yield(p, failed) {
 				return
 			}
 		}

@@ -190,13 +190,13 @@ func (s *series) widen(ctx context.Context, first annals.SeqNr) error {
 	return nil
 }
 
-// complete reads the rest of the batch in which s.to is.
+// complete reads the rest of a batch: that in which s.to is, or one that was written while its first group was read, after the next group.
 func (s *series) complete(ctx context.Context) error {
 	last := s.batches.unfinished()
-	if last <= s.to {
+	if last == 0 {
 		return nil
 	}
-	for p, err := range s.read(ctx, s.id, span{from: s.last.n + 1, to: last, fields: batchFields}) {
+	for p, err := range s.read(ctx, s.id, span{from: s.last.n + 1, to: last}) {
 		if err != nil {
 			return err
 		}
@@ -204,11 +204,8 @@ func (s *series) complete(ctx context.Context) error {
 			if !s.batches.continues(w) {
 				return nil
 			}
-			if rows := s.batches.add(w); rows != nil {
-				if err := s.show(rows); err != nil {
-					return err
-				}
-				return s.page(ctx, nil)
+			if err := s.page(ctx, []row{w}); err != nil {
+				return err
 			}
 		}
 	}
@@ -224,7 +221,7 @@ func (s *series) end(ctx context.Context) (err error) {
 	}
 	p := driver.Part{Last: s.last.n}
 	switch {
-	case s.last.n == s.to:
+	case s.last.n >= s.to:
 		return nil
 	case s.to == annals.MaxSeqNr && s.last.n > 0 && groupOf(s.last.n) >= groupOf(m.high) && !s.paged:
 	case s.last.n > 0 || s.begun:
