@@ -1,6 +1,7 @@
 package grouped
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (r *reader) look(ctx context.Context, from, to annals.SeqNr) error {
 	low, failed := r.lowMark(ctx, r.id)
 	r.marks.low = max(r.marks.low, low)
 	if failed != nil || err != nil && !(errors.Is(err, errEmpty) && r.marks.low > from) {
-		return errors.Join(failed, err)
+		return cmp.Or(failed, err)
 	}
 	b := batches{low: r.marks.low}
 	for _, w := range rows {

@@ -130,6 +130,29 @@ func (h *halves) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead
 	}
 }
 
+// A replay that ends within the entity ends with the last number asked for.
+func TestLostAtTheEndOfAReplay(t *testing.T) {
+	t.Parallel()
+	x, j := filled(t, 103, 1)
+	for _, n := range []annals.SeqNr{5, 6, 99, 100, 102} {
+		if err := x.DeleteAll(t.Context(), journalTable, []plan.Item{j.key(entityID, n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		from, to annals.SeqNr
+		corrupt  bool
+	}{{1, 4, false}, {1, 5, true}, {5, 5, true}, {6, 6, true}, {7, 98, false}, {7, 99, true}, {100, 100, true}, {101, 102, true}, {103, 200, false}, {104, 200, false}} {
+		var failed error
+		for _, failed = range onto(j, x).Replay(t.Context(), entityID, c.from, c.to) {
+			continue
+		}
+		if errors.Is(failed, annals.ErrCorrupt) != c.corrupt || failed != nil && !c.corrupt {
+			t.Errorf("replay from %d to %d: %v", c.from, c.to, failed)
+		}
+	}
+}
+
 // A count or an index that is damaged does not hide a batch, when the writer of the batch has stored something else.
 func TestDamagedBatch(t *testing.T) {
 	t.Parallel()

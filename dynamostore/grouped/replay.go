@@ -54,7 +54,7 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	if r.marks, err = r.journal.marks(ctx, r.id); err != nil {
 		return b, err
 	}
-	r.begun = true
+	r.begun, r.around = true, surroundings{}
 	if r.snapshots == nil {
 		return driver.Beginning{Settled: annals.MaxSeqNr}, nil
 	}
@@ -70,7 +70,7 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 		if !r.begun {
 			r.marks, err = r.journal.marks(ctx, r.id)
 		}
-		for again := true; again && err == nil; {
+		for err == nil {
 			p := driver.Part{Deleted: r.marks.deleted()}
 			if r.limit == 0 {
 				p.Last = max(r.marks.high, p.Deleted)
@@ -82,15 +82,13 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 			if r.begun { // the row before: when it is the last one, no event behind it has been deleted
 				s.begin = max(s.begin-1, 1)
 			}
-			if err = s.run(ctx); errors.Is(err, errEmpty) {
-				before, faulty := r.marks, err
-				r.marks, err = r.journal.marks(ctx, r.id)
-				if err == nil && r.marks == before {
-					err = faulty
-				}
-				continue // many groups were emptied while they were read
+			before, faulty := r.marks, s.run(ctx)
+			if err = faulty; !errors.Is(err, errEmpty) {
+				break
 			}
-			again = false
+			if r.marks, err = r.journal.marks(ctx, r.id); err == nil && r.marks == before {
+				err = faulty // else many groups were emptied while they were read
+			}
 		}
 		if err != nil && err != errLeft { //nolint:errorlint // returned as it is
 			yield(driver.Part{}, err)
@@ -215,30 +213,23 @@ func (s *series) complete(ctx context.Context) error {
 // end tells the last number, and looks whether events behind the last row have been deleted during the read. There are none if the row is in the
 // highest marked group and was read together with what is behind it: a delete leaves an entity's last row.
 func (s *series) end(ctx context.Context) (err error) {
-	m := &s.reader.marks
+	p, m := driver.Part{Last: s.last.n}, &s.reader.marks
+	switch {
+	case s.last.n >= s.to:
+	case s.to < annals.MaxSeqNr:
+		p.Last, err = s.journal.last(ctx, s.id, *m)
+	case s.last.n > 0 && groupOf(s.last.n) >= groupOf(m.high) && !s.paged:
+	case s.last.n > 0 || s.begun:
+		var low annals.SeqNr
+		low, err = s.lowMark(ctx, s.id)
+		m.low = max(m.low, low)
+		p.Deleted = m.deleted()
+	}
 	if s.to == annals.MaxSeqNr && s.last.n > 0 {
 		s.learn(s.id, max(s.last.n, m.high), m.high)
 	}
-	p := driver.Part{Last: s.last.n}
-	switch {
-	case s.last.n >= s.to:
-		return nil
-	case s.to == annals.MaxSeqNr && s.last.n > 0 && groupOf(s.last.n) >= groupOf(m.high) && !s.paged:
-	case s.last.n > 0 || s.begun:
-		var low annals.SeqNr
-		if low, err = s.lowMark(ctx, s.id); err != nil {
-			return err
-		}
-		m.low = max(m.low, low)
-		p.Deleted = m.deleted()
-		if s.to < annals.MaxSeqNr {
-			if p.Last, err = s.journal.last(ctx, s.id, *m); err != nil {
-				return err
-			}
-		}
+	if err == nil && !s.yield(p, nil) {
+		err = errLeft
 	}
-	if !s.yield(p, nil) {
-		return errLeft
-	}
-	return nil
+	return err
 }
