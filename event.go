@@ -15,7 +15,9 @@ type NewEvent struct {
 	Tags     []string
 	Metadata Payload // zero: none
 	// Time is for importers: when the event was stored elsewhere. Zero is the store's clock. A store that claims EventTimes keeps it,
-	// in microseconds. A reader that follows events and has read past this time does not get the event: import before readers start.
+	// rounded down to microseconds, or to the unit that its document names. A time outside of the years 2 to 9999 is ErrInvalid, and so is
+	// one that the store has no place for. A reader that follows events and has read past this time does not get the event: import before
+	// readers start.
 	Time    time.Time
 	Adapter string // manifest of an Akka event adapter, for events of its tables; otherwise ""
 }
@@ -43,7 +45,7 @@ type Receipt struct {
 type Event struct {
 	ID    PersistenceID
 	SeqNr SeqNr
-	Time  time.Time // when it was stored, UTC, in microseconds: by the store's clock, or NewEvent.Time; zero without Capabilities.Times
+	Time  time.Time // when it was stored, UTC, by the store's clock in microseconds, or NewEvent.Time; zero without Capabilities.Times
 	Payload
 	Tags     []string
 	Metadata Payload

@@ -45,7 +45,7 @@ type StateStore interface {
 	// write with a WriteID is ErrUnknown, since it may have been stored; with FirstTry it is ErrConflict.
 	Put(ctx context.Context, w StateWrite) (Receipt, error)
 	// Delete leaves a tombstone at revision After+1, so that revisions never repeat. w.Payload is ignored. The errors
-	// are those of Put.
+	// are those of Put. A store that cannot keep the revision does not claim Capabilities.DeletesStates: Delete is ErrUnsupported.
 	Delete(ctx context.Context, w StateWrite) (Receipt, error)
 }
 

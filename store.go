@@ -37,6 +37,7 @@ type Capabilities struct {
 	EventTimes       bool // NewEvent.Time is stored; without the claim events get the time of the store's clock, if Times is claimed
 	SnapshotQueries  bool // Query.Snapshots
 	TagQueries       bool // Filter.Tag; without the claim it is ErrUnsupported
+	DeletesStates    bool // StateStore.Delete, which keeps the revision; without the claim it is ErrUnsupported, and so is a decision to delete in a host
 	StateEvents      bool // StateWrite.Event; without the claim it is ErrUnsupported
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
 	Repeatable       bool // Append recognises a repeated WriteID

@@ -197,7 +197,11 @@ func (e *NewEvent) fault() error {
 	if !validText(e.Adapter) {
 		adapter = errors.New("the adapter's manifest is not valid UTF-8 without U+0000")
 	}
-	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags), adapter)
+	var at error
+	if year := e.Time.UTC().Year(); !e.Time.IsZero() && (year < 2 || year > 9999) { // no other time is rounded to the zero time
+		at = fmt.Errorf("the time is in the year %d", year)
+	}
+	return errors.Join(e.Payload.fault(), metadataFault(e.Metadata), validTags(e.Tags), adapter, at)
 }
 
 // Size is what e takes of Limits.MaxBytes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -35,6 +36,10 @@ func TestCommitValidate(t *testing.T) {
 		"no serializer":           {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{}}}, limits, annals.ErrInvalid},
 		"broken manifest":         {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4, Manifest: "\xff"}}}}, limits, annals.ErrInvalid},
 		"broken adapter":          {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Adapter: "\x00"}}}, limits, annals.ErrInvalid},
+		"year 1":                  {annals.Commit{ID: "Thing|1", Events: at(1)}, limits, annals.ErrInvalid},
+		"year 2":                  {annals.Commit{ID: "Thing|1", Events: at(2)}, limits, nil},
+		"year 9999":               {annals.Commit{ID: "Thing|1", Events: at(9999)}, limits, nil},
+		"year 10000":              {annals.Commit{ID: "Thing|1", Events: at(10_000)}, limits, annals.ErrInvalid},
 		"empty tag":               {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Tags: []string{""}}}}, limits, annals.ErrInvalid},
 		"metadata without number": {annals.Commit{ID: "Thing|1", Events: []annals.NewEvent{{Payload: payload, Metadata: annals.Payload{Data: []byte("x")}}}}, limits, annals.ErrInvalid},
 		"snapshot of another":     {annals.Commit{ID: "Thing|2", After: 3, Events: one, Snapshot: snapshot}, limits, annals.ErrInvalid},
@@ -48,6 +53,11 @@ func TestCommitValidate(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
+}
+
+// at is an event in the last nanosecond of a year.
+func at(year int) []annals.NewEvent {
+	return []annals.NewEvent{{Payload: payload, Time: time.Date(year+1, 1, 1, 0, 0, 0, -1, time.UTC)}}
 }
 
 func make3() []annals.NewEvent {

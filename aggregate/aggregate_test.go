@@ -444,6 +444,23 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
+// A decision to delete is refused where the store would lose the revision. Commands beside it are not.
+func TestDeleteThatTheStoreRefuses(t *testing.T) {
+	t.Parallel()
+	s := newFlaky()
+	s.caps.DeletesStates = false
+	r, err := aggregate.NewState(s, accountState, aggregate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ amount, want int }{{5, 5}, {-1000, 0}, {2, 7}} {
+		got, err := r.Do(t.Context(), "a", c.amount)
+		if refused := c.amount == -1000; refused != errors.Is(err, annals.ErrUnsupported) || !refused && (err != nil || got.Reply != c.want) {
+			t.Errorf("%d: got %d, error %v, want %d", c.amount, got.Reply, err, c.want)
+		}
+	}
+}
+
 // A Decide that calls runtime.Goexit ends the caller's goroutine. Other callers are not delayed.
 func TestGoexitInDecide(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func ExampleError() {
 		fmt.Println(e.Report.Entities, "dealt with,", e.Report.Failed, "failed")
 	}
 	// Output:
-	// annals: replay: invalid: the persistence id is empty
+	// annals: get state: invalid: the persistence id is empty
 	// 3 dealt with, 1 failed
 }
 

@@ -114,20 +114,21 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	return w.deleteSnapshotsTo(ctx, oldest-1)
 }
 
-// deleteEntity deletes the events before the snapshots: events without the snapshot before them would be read as the whole entity.
+// deleteEntity deletes the state first, which some stores refuse, and the events before the snapshots: events without the snapshot before
+// them would be read as the whole entity.
 func (w *work) deleteEntity(ctx context.Context) error {
+	if w.caps.States {
+		if err := w.deleteState(ctx); err != nil {
+			return err
+		}
+	}
 	if w.caps.Events {
 		if err := w.deleteEvents(ctx, annals.MaxSeqNr); err != nil {
 			return err
 		}
 	}
 	if w.caps.Snapshots {
-		if err := w.deleteSnapshots(ctx); err != nil {
-			return err
-		}
-	}
-	if w.caps.States {
-		return w.deleteState(ctx)
+		return w.deleteSnapshots(ctx)
 	}
 	return nil
 }

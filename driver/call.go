@@ -31,8 +31,8 @@ type spent struct {
 
 type spentKey struct{}
 
-// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits, WriteUnits and Unused of r. Other fields are left out: the
-// Store counts events and bytes. Without an Observer Count does nothing.
+// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits, WriteUnits and Unused of r. The last Warning counts. Other
+// fields are left out: the Store counts events and bytes. Without an Observer Count does nothing.
 func Count(ctx context.Context, r annals.Result) {
 	sp, _ := ctx.Value(spentKey{}).(*spent)
 	if sp == nil {
@@ -45,6 +45,9 @@ func Count(ctx context.Context, r annals.Result) {
 	sp.result.ReadUnits += r.ReadUnits
 	sp.result.WriteUnits += r.WriteUnits
 	sp.result.Unused += r.Unused
+	if r.Warning != nil {
+		sp.result.Warning = r.Warning
+	}
 }
 
 // start tells the Observer of a call.

@@ -40,9 +40,13 @@ func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 // Delete is annals.StateStore.
 func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	w.Payload = annals.Payload{}
+	if !s.s.caps.DeletesStates {
+		return s.write(ctx, "delete state", w, nil)
+	}
 	return s.write(ctx, "delete state", w, s.d.Delete)
 }
 
+// write calls write, or is ErrUnsupported when that is nil.
 func (s states) write(ctx context.Context, op string, w annals.StateWrite, write func(context.Context, annals.StateWrite) (annals.Receipt, error)) (r annals.Receipt, err error) {
 	events := 0
 	if w.Event != nil {
@@ -51,6 +55,9 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events})
 	defer k.end(&err)
 	fault := w.Validate(op, s.s.caps.Limits)
+	if write == nil {
+		fault = unclaimed("a delete of a state")
+	}
 	if fault == nil && w.Event != nil && !s.s.caps.StateEvents {
 		fault = unclaimed("a write with an event")
 	}

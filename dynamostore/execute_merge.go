@@ -7,8 +7,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Merge is plan.Executor. Each query holds the page that is being yielded and one more. A query with a Limit, from which few items are
-// wanted, does not read ahead.
+// Merge is plan.Executor. Each query holds one page until an item of it is yielded, and then that page and one more. A query with a Limit,
+// from which few items are wanted, does not read ahead.
 func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
 	if len(queries) == 1 {
 		return e.Query(ctx, queries[0])
@@ -18,10 +18,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 		defer running.stop()
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
-			s := &shard{}
-			if q.Limit > 0 {
-				s.wanted = make(chan struct{}, 1)
-			}
+			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0}
 			s.pages = running.start(e.pages(q), s.wanted)
 			shards[i] = s
 		}
@@ -40,9 +37,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 			if first == nil {
 				return
 			}
-			it := first.items[0]
-			first.items, first.known = first.items[1:], false
-			if !yield(it, nil) {
+			if !yield(first.take(), nil) {
 				return
 			}
 		}
@@ -52,26 +47,42 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 // shard is one query of a merge: the rest of its page, and the order of the first item in it.
 type shard struct {
 	pages  <-chan page
-	wanted chan struct{} // receives a value for each further page that is wanted; nil: all are
+	wanted chan struct{} // receives a value for each page that is wanted after the first
+	ahead  bool          // the next page is wanted when the first item of a page is taken, otherwise when the last one has been
 	items  []plan.Item
 	head   int64
 	known  bool // head is the order of items[0]
-	begun  bool
+	asked  bool // the next page is wanted
 	ended  bool
+}
+
+// ask wants the next page, once.
+func (s *shard) ask() {
+	if !s.asked {
+		s.asked = true
+		s.wanted <- struct{}{}
+	}
+}
+
+// take removes the first item.
+func (s *shard) take() plan.Item {
+	if s.ahead {
+		s.ask()
+	}
+	it := s.items[0]
+	s.items, s.known = s.items[1:], false
+	return it
 }
 
 // advance waits for the next page when items is empty. Afterwards items is empty only if the query has ended.
 func (s *shard) advance(order string) error {
 	for len(s.items) == 0 && !s.ended {
-		if s.begun && s.wanted != nil {
-			s.wanted <- struct{}{}
-		}
-		s.begun = true
+		s.ask()
 		p, open := <-s.pages
 		if p.err != nil {
 			return p.err
 		}
-		s.items, s.ended = p.items, !open
+		s.items, s.asked, s.ended = p.items, false, !open
 	}
 	if len(s.items) > 0 && !s.known {
 		s.head, _ = plan.Number(s.items[0], order)

@@ -84,9 +84,13 @@ func TestFeeds(t *testing.T) {
 			}
 			found := map[annals.PersistenceID]string{}
 			for n := range 2 {
-				for id, err := range s.Feed().IDs(t.Context(), s.Executor(), plan.Part{N: n, Of: 2}) {
+				for seen, err := range s.Feed().Scan(t.Context(), s.Executor(), plan.Part{N: n, Of: 2}) {
 					if err != nil {
 						t.Fatal(err)
+					}
+					id := seen.ID
+					if last := annals.SeqNr(len(want[id])); seen.Last != last {
+						t.Errorf("the scan finds %d events of %s, want %d", seen.Last, id, last)
 					}
 					if part := fmt.Sprint(n); found[id] != "" && found[id] != part {
 						t.Errorf("%s is in both parts", id)

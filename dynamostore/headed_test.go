@@ -67,6 +67,36 @@ func TestHeadedCosts(t *testing.T) {
 		t.Errorf("last number %d", last)
 	}
 	cost("load of the snapshot and 20 events after it", 2, 1+5+20+1, 0)
+	// Events of 300 bytes: one query reads ten of them for a unit. Numbers of up to three digits begin with all digits.
+	for _, c := range []struct {
+		events, requests int
+		units            float64 // the minimum is 1 for the head and 1 for each 4 KB of events
+	}{
+		{98, 2, 13}, {99, 2, 13}, {100, 2, 13}, {101, 2, 14}, {198, 2, 24}, {199, 4, 45}, {1000, 4, 220},
+	} {
+		id = annals.PersistenceID(fmt.Sprintf("Thing|many-%d", c.events))
+		for after := 0; after < c.events; after += 50 {
+			append(annals.SeqNr(after), min(50, c.events-after), 300, "")
+		}
+		if last := load(); last != annals.SeqNr(c.events) {
+			t.Errorf("last number %d of %d", last, c.events)
+		}
+		cost(fmt.Sprintf("load of %d events of 300 bytes", c.events), c.requests, c.units, 0)
+	}
+	append(1000, 10, 300, "state")
+	append(1010, 50, 300, "")
+	append(1060, 49, 300, "")
+	load()
+	cost("load of 99 events with as many digits", 2, 15, 0)
+	id = "Thing|digits"
+	for after := annals.SeqNr(0); after < 950; after += 50 {
+		append(after, 50, 300, map[annals.SeqNr]string{900: "state"}[after])
+	}
+	append(950, 50, 300, "")
+	append(1000, 49, 300, "")
+	load()
+	cost("load of 99 events, those from 1000 on with one digit more", 3, 15, 0)
+	id = annals.NewPersistenceID("Thing", "small")
 	if _, err := s.Journal().LastSeqNr(ctx, id); err != nil {
 		t.Fatal(err)
 	}

@@ -265,3 +265,49 @@ func TestShardedAsksTheIndexOnce(t *testing.T) {
 	}
 	wantRequests("no snapshot: the keys and the index", 2)
 }
+
+// To find out that an id is new takes few requests, also where its rows can be in 64 partitions.
+func TestShardedNewEntity(t *testing.T) {
+	t.Parallel()
+	const shards, id = 64, annals.PersistenceID("Thing-1")
+	for name, c := range map[string]struct {
+		change              func(l *sharded.Layout)
+		recovery, last, all int // requests: of a new entity, of its last number, of the recovery of one with an event
+	}{
+		"few requests": {byNumber, 1 + 2 + 2, 2, 1 + 1 + shards},
+		"hard deletes": {func(l *sharded.Layout) {
+			byNumber(l)
+			l.Journal.HardDelete = true // row 1 may have been removed
+		}, 1 + shards + 1 + shards + 1, shards + 1, 1 + shards + 1},
+		"no index": {func(l *sharded.Layout) {
+			byNumber(l)
+			l.NoIndex = true
+		}, shards + shards + shards + 1, shards + 1, shards + shards},
+	} {
+		ctx, seen := t.Context(), &recorder{}
+		s := newShardedTables(t)
+		store := s.open(s.with(c.change), dynamostore.Options{Observer: seen})
+		wantRequests := func(what string, want int) {
+			t.Helper()
+			if r := seen.last(); r.Requests != want {
+				t.Errorf("%s: %s: %d requests, want %d", name, what, r.Requests, want)
+			}
+		}
+		recovered := func(want annals.SeqNr) {
+			t.Helper()
+			if _, last, err := recoverAll(store, t, id); last != want || err != nil {
+				t.Fatalf("%s: last number %d, error %v, want %d", name, last, err, want)
+			}
+		}
+		recovered(0)
+		wantRequests("recovery of a new entity", c.recovery)
+		if last, err := store.Journal().LastSeqNr(ctx, id); last != 0 || err != nil {
+			t.Fatal(last, err)
+		}
+		wantRequests("last number of a new entity", c.last)
+		fill(ctx, t, store, id, 1, 1, 10)
+		wantRequests("its first append", 1)
+		recovered(1)
+		wantRequests("recovery of an entity with an event", c.all)
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 )
@@ -104,14 +106,53 @@ func TestShardedReplayAsksAllShardsAtOnce(t *testing.T) {
 	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 10_000 {
 		t.Errorf("%d events", n)
 	}
-	if r := seen.last(); most != 16 || r.Requests != 16 {
-		t.Errorf("%d requests, %d at once; want 16 and 16", r.Requests, most)
+	if r := seen.last(); most != 16 || r.Requests != 17 {
+		t.Errorf("%d requests, %d at once; want one for row 1, which shows that there are rows, and 16 at once", r.Requests, most)
 	}
 	if last, err := s.Journal().LastSeqNr(ctx, id); last != 10_000 || err != nil {
 		t.Error(last, err)
 	}
-	if r := seen.last(); r.Requests != 17 || r.ReadUnits > 17 {
-		t.Errorf("last number: %d requests, %v read units; want one for each shard and one for the events after them, 17 and 17", r.Requests, r.ReadUnits)
+	if r := seen.last(); r.Requests != 18 || r.ReadUnits > 18 {
+		t.Errorf("last number: %d requests, %v read units; want one for row 1, one for each shard and one for the events after them, 18 and 18", r.Requests, r.ReadUnits)
+	}
+}
+
+// Before the first row is yielded a merge holds one page of each shard, and afterwards at most two.
+func TestMergeHoldsFewPages(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	const shards, pages = 64, 4
+	s, p := shardedBehindProxy(t, sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
+	const id = annals.PersistenceID("Thing|1-1")
+	fill(ctx, t, s, id, shards*pages, shards, 10)
+	var queries []plan.Query // with pages of one row
+	for shard := range shards {
+		queries = append(queries, plan.Query{Table: dynamostore.JournalOf(s), Hash: fmt.Sprintf("%s-%d", id, shard), Most: 1})
+	}
+	var read atomic.Int64
+	p.SetRule(func(r dynamo.Request) dynamo.Fault {
+		read.Add(1)
+		if strings.Contains(string(r.Body), fmt.Sprintf("%s-%d", id, shards-1)) {
+			return dynamo.Fault{Delay: 200 * time.Millisecond} // meanwhile the others could read ahead
+		}
+		return dynamo.Fault{}
+	})
+	yielded := int64(0)
+	for _, err := range s.Executor().Merge(ctx, queries, "sequence-nr") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := int64(2 * shards)
+		if yielded == 0 {
+			most = shards
+		}
+		if held := read.Load() - yielded; held > most {
+			t.Fatalf("%d pages in memory after %d rows, want at most %d", held, yielded, most)
+		}
+		yielded++
+	}
+	if yielded != shards*pages {
+		t.Errorf("%d rows, want %d", yielded, shards*pages)
 	}
 }
 

@@ -62,10 +62,11 @@ func TestSkipWithLostAnswer(t *testing.T) {
 		bs.layout = layout
 		c := bs.config(t)
 		s := c.Open(t).(*dynamostore.Store)
-		c.LoseAnswer(t, s)
+		end := c.LoseAnswer(t, s)
 		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the first skip: %v", layout().Name(), err)
 		}
+		end()
 		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the same again: %v", layout().Name(), err)
 		}
@@ -75,8 +76,8 @@ func TestSkipWithLostAnswer(t *testing.T) {
 	}
 }
 
-// Without tombstones a table has no place for a revision without a state.
-func TestSkipWithoutTombstones(t *testing.T) {
+// Without tombstones a table has no place for a revision without a state: revisions would repeat after a delete.
+func TestWithoutTombstones(t *testing.T) {
 	t.Parallel()
 	prefix := "s" + rand.Text()
 	layout := sharded.Layout{Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Table: prefix + "d"}}
@@ -88,6 +89,15 @@ func TestSkipWithoutTombstones(t *testing.T) {
 		t.Error(err)
 	}
 	if st, ok, err := s.States().Get(t.Context(), "Thing|1-1"); ok || st.Revision != 0 || err != nil {
+		t.Error(st, ok, err)
+	}
+	if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: "Thing|1-1", Payload: text("1").Payload}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "Thing|1-1", After: 1}); !errors.Is(err, annals.ErrUnsupported) {
+		t.Errorf("delete: %v", err)
+	}
+	if st, ok, err := s.States().Get(t.Context(), "Thing|1-1"); !ok || st.Revision != 1 || err != nil {
 		t.Error(st, ok, err)
 	}
 }

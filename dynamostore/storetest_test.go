@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"cmp"
 	"crypto/rand"
 	"flag"
 	"net/http"
@@ -75,13 +76,31 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 			dynamostore.SetBack(slow, time.Hour)
 			return slow
 		},
-		LoseAnswer: func(_ testing.TB, s annals.Store) { bs.of(s).route.proxy().LoseNextWrite() },
+		LoseAnswer: func(_ testing.TB, s annals.Store) func() {
+			bs.of(s).route.proxy().LoseNextWrite()
+			return func() { bs.of(s).route.proxy().SetRule(nil) }
+		},
 		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
 			bs.of(s).loseEvent(tb, id, n)
 		},
-		Short:  !soaking(), // the server is slow beside an embedded store
-		Except: exceptions(bs.layout()),
+		Short:    !soaking(), // the server is slow beside an embedded store
+		TimeUnit: timeUnit(bs.layout()),
+		Except:   exceptions(bs.layout()),
 	}
+}
+
+// timeUnit is the unit in which a layout keeps NewEvent.Time; 0 is a microsecond.
+func timeUnit(l dynamostore.Layout) time.Duration {
+	switch l := l.(type) {
+	case headed.Layout:
+		if l.Peer == headed.Rust3 {
+			return time.Nanosecond
+		}
+		return cmp.Or(l.Journal.OccurredAt, time.Millisecond)
+	case headtable.Layout:
+		return time.Nanosecond
+	}
+	return 0
 }
 
 // exceptions are the cases that stores of a layout fail.

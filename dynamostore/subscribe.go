@@ -92,10 +92,53 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 // A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. Of each shard at most 100
 // deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
 //
+// A loop goes on without entities that it cannot read (see ParkedEntities). It ends with an error when requests have been refused for five
+// minutes, and at once when items of the subscription cannot be read, or 1,000 entities are parked.
+//
 // An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
 // deleted before they are delivered may be left out.
 func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
 	return driver.Subscribe(ctx, s.Store, name, f)
+}
+
+// ParkedEntity is an entity with events that a subscription cannot read, so that it goes on without them.
+type ParkedEntity struct {
+	ID    annals.PersistenceID
+	From  annals.SeqNr // the first number that is not delivered; the item that cannot be read has this number or a later one
+	Error string       // why
+	Since time.Time    // when a loop noticed it, by the clock of its process
+}
+
+// ParkedEntities returns the parked entities of a subscription, in no order: those that have an item of annals.ErrCorrupt, a hole, or an item of a later
+// version of Annals. An entity is not parked any more when its events from From on are acknowledged. The error is ErrUnsupported without
+// Options.Subscriptions. A name that nobody has subscribed to has no parked entities.
+func (s *Store) ParkedEntities(ctx context.Context, subscription string) (parked []ParkedEntity, err error) {
+	if s.subscriptions == nil {
+		return nil, errNoSubscriptions("list parked entities")
+	}
+	err = driver.Read(ctx, s.Store, annals.Call{Op: "list parked entities"}, func(ctx context.Context) error {
+		all, err := s.subscriptions.Parked(ctx, subscription)
+		for _, p := range all {
+			parked = append(parked, ParkedEntity(p))
+		}
+		return err
+	})
+	return parked, err
+}
+
+func errNoSubscriptions(op string) error {
+	return &annals.Error{Op: op, Kind: annals.ErrUnsupported, Err: errors.New("the store has no Options.Subscriptions")}
+}
+
+// RetryParked orders that a subscription reads the events of all parked entities again, after the items in the tables have been put right. It
+// does not wait for that: the loops begin a new round of catching up (see docs/stores/dynamodb.md). What still cannot be read is parked again.
+// The error is ErrUnsupported without Options.Subscriptions, and ErrInvalid when nobody has subscribed under this name.
+func (s *Store) RetryParked(ctx context.Context, subscription string) error {
+	const op = "retry parked entities"
+	if s.subscriptions == nil {
+		return errNoSubscriptions(op)
+	}
+	return driver.Write(ctx, s.Store, annals.Call{Op: op}, func(ctx context.Context) error { return s.subscriptions.Retry(ctx, subscription) })
 }
 
 // Subscribe is annals.Subscriber.

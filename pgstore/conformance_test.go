@@ -17,7 +17,10 @@ func TestConformance(t *testing.T) {
 	var behind proxies
 	c := config(pgstore.Options{})
 	c.Open = func(tb testing.TB) annals.Store { return behind.open(tb, tables(tb, pgstore.Options{})) }
-	c.LoseAnswer = func(_ testing.TB, s annals.Store) { lose(behind.proxy(s), postgres.Write) }
+	c.LoseAnswer = func(_ testing.TB, s annals.Store) func() {
+		lose(behind.proxy(s), postgres.Write)
+		return func() { behind.proxy(s).SetRule(nil) }
+	}
 	c.Undo = func(tb testing.TB, s annals.Store) {
 		for _, table := range []string{"event_journal", "durable_state"} {
 			run(tb, urls.of(s), fmt.Sprintf("DROP SEQUENCE IF EXISTS undo_%[1]s; DROP FUNCTION IF EXISTS undo_%[1]s CASCADE;"+undoing, table, 0, 1))
@@ -44,7 +47,14 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 }
 
 func TestTransactor(t *testing.T) {
-	storetest.RunTransactor[pgx.Tx](t, config(pgstore.Options{}))
+	var behind proxies
+	c := config(pgstore.Options{})
+	c.Open = func(tb testing.TB) annals.Store { return behind.open(tb, tables(tb, pgstore.Options{})) }
+	c.LoseAnswer = func(_ testing.TB, s annals.Store) func() {
+		lose(behind.proxy(s), postgres.Commit)
+		return func() { behind.proxy(s).SetRule(nil) }
+	}
+	storetest.RunTransactor[pgx.Tx](t, c)
 }
 
 func TestStateTypes(t *testing.T) {

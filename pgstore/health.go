@@ -20,9 +20,11 @@ func (v *view) CheckHealth(ctx context.Context) error {
 		return invalid(wrong)
 	}
 	var standby, readOnly, found bool
+	var comment string
 	err = v.s.group.QueryRow(ctx, v.s.fill(`
-		SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM {journal} WHERE persistence_id = '')`)).
-		Scan(&standby, &readOnly, &found)
+		SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM {journal} WHERE persistence_id = ''),
+			coalesce(obj_description(to_regclass($1), 'pg_class'), '')`), v.s.epoch.name).
+		Scan(&standby, &readOnly, &found, &comment)
 	switch {
 	case err != nil:
 		return err
@@ -31,5 +33,5 @@ func (v *view) CheckHealth(ctx context.Context) error {
 	case readOnly:
 		return &annals.Error{Kind: annals.ErrUnavailable, Err: errRead}
 	}
-	return nil
+	return newer(comment)
 }

@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -20,21 +22,42 @@ const reportTime = time.Second
 //
 // Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
 // the own transaction, which is the statement's elsewhere.
+//
+// A transaction that has been open for longer is Result.Warning, and is logged when the first is found and when one is found after there
+// were none.
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
 	args := []any{q.s.options.Lateness.Microseconds()}
-	sql := `SELECT ` + earliest
+	sql := `SELECT ` + earliest + `, NULL::timestamptz, ` + earliest
 	if !q.s.yugabyte {
 		args = append(args, reportTime.Microseconds())
 		sql = `
 			SELECT CASE WHEN pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database())
 					OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN ` + earliest + `
-				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END
+				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END,
+				least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())), ` + earliest + `
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
-	driver.Count(ctx, annals.Result{Requests: 1})
-	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at)
+	var oldest *time.Time
+	var limit time.Time
+	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &limit)
+	driver.Count(ctx, annals.Result{Requests: 1, Warning: q.s.warnOfAge(ctx, oldest, limit)})
 	return at, err
 }
+
+// warnOfAge returns a warning if the oldest transaction began before limit, which is Options.Lateness ago, and logs the first of several.
+func (s *backend) warnOfAge(ctx context.Context, oldest *time.Time, limit time.Time) error {
+	late := oldest != nil && oldest.Before(limit)
+	if before := s.late.Swap(late); !late {
+		return nil
+	} else if before {
+		return errLate
+	}
+	slog.Default().WarnContext(ctx, "annals: "+errLate.Error(), slog.Time("began", *oldest), slog.Duration("lateness", s.options.Lateness))
+	return errLate
+}
+
+var errLate = errors.New("a transaction in the database has been open for longer than Options.Lateness: " +
+	"followers may skip the events that it stores")

@@ -22,7 +22,7 @@ func Schema(o Options) (string, error) {
 	}
 	var b strings.Builder
 	for _, o := range s.objects() {
-		if o.column == "" {
+		if o.column == "" { // the tables have all columns
 			b.WriteString(o.ddl + ";\n")
 		}
 	}
@@ -30,9 +30,10 @@ func Schema(o Options) (string, error) {
 }
 
 // Migrate creates what a store with the options o uses and the database lacks, in one transaction: schema, tables, indexes, and in
-// the tables of states the columns that the plugins' tables do not have. It returns the statements that it ran, none when nothing is
-// missing; then it only reads, and the role needs no right to create. Nothing that exists is changed otherwise: Open reports what is
-// wrong. The errors are those of Open. Processes may migrate at the same time.
+// the tables of states the columns that the plugins' tables do not have. It upgrades the table of epochs of an older release; older releases
+// refuse it then. It returns the statements that it ran, none when nothing is missing; then it only reads, and the role needs no right to
+// create. Nothing that exists is changed otherwise: Open reports what is wrong. The errors are those of Open. Processes may migrate at the
+// same time.
 //
 // An index on a large table blocks its writers while it is made: create it beforehand, with CREATE INDEX CONCURRENTLY and the name
 // that Pending shows.
@@ -40,6 +41,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o Options) (done []string,
 	s, err := newBackend(pool, o)
 	if err == nil {
 		err = s.refusePartitions(ctx)
+	}
+	if err == nil {
+		err = s.refuseNewer(ctx)
 	}
 	if err == nil {
 		done, err = s.create(ctx, true)
@@ -53,15 +57,21 @@ func Pending(ctx context.Context, pool *pgxpool.Pool, o Options) ([]string, erro
 	if err != nil {
 		return nil, faultOf("open", err)
 	}
-	missing, err := s.missing(ctx, s.reads, true)
+	var missing []object
+	if err = s.refuseNewer(ctx); err == nil {
+		missing, err = s.missing(ctx, s.reads, true)
+	}
 	return statementsOf(missing), faultOf("open", err)
 }
 
 // object is something that the store uses and that Migrate can make.
 type object struct {
-	name   string // as to_regclass takes it; of a schema the bare name
-	column string // of the table called name, where the object is a column
-	ddl    string
+	name    string // as to_regclass takes it; of a schema the bare name
+	column  string // of the table called name, where the object is a column
+	typ     string // of that column, where the object is its type
+	comment string // of the table, where the object is the comment
+	shared  bool   // it changes a table that the plugins have, too
+	ddl     string
 }
 
 func statementsOf(objects []object) []string {
@@ -72,10 +82,10 @@ func statementsOf(objects []object) []string {
 	return all
 }
 
-// create makes what is missing, columns only if columns is true, and returns the statements that it ran. Where nothing is missing it
-// only reads.
-func (s *backend) create(ctx context.Context, columns bool) (done []string, err error) {
-	if missing, err := s.missing(ctx, s.reads, columns); err != nil || len(missing) == 0 {
+// create makes what is missing, and returns the statements that it ran. Unless all is true it changes no table of the plugins, and none of
+// another role. Where nothing is missing it only reads.
+func (s *backend) create(ctx context.Context, all bool) (done []string, err error) {
+	if missing, err := s.missing(ctx, s.reads, all); err != nil || len(missing) == 0 {
 		return nil, err
 	}
 	err = atomically(ctx, s.reads, func(tx pgx.Tx) error {
@@ -83,7 +93,7 @@ func (s *backend) create(ctx context.Context, columns bool) (done []string, err 
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('annals create tables', 0))`); err != nil {
 			return err
 		}
-		missing, err := s.missing(ctx, tx, columns)
+		missing, err := s.missing(ctx, tx, all)
 		if err != nil {
 			return err
 		}
@@ -100,33 +110,31 @@ func (s *backend) create(ctx context.Context, columns bool) (done []string, err 
 
 // missing are the objects that the search_path does not lead to, in the order in which they can be made. A column is missing where its
 // table exists.
-func (s *backend) missing(ctx context.Context, q querier, columns bool) ([]object, error) {
-	var all []object
-	for _, o := range s.objects() {
-		if columns || o.column == "" {
-			all = append(all, o)
-		}
-	}
-	names, columnNames := make([]string, len(all)), make([]string, len(all))
-	for i, o := range all {
-		names[i], columnNames[i] = o.name, o.column
+func (s *backend) missing(ctx context.Context, q querier, all bool) ([]object, error) {
+	objects := slices.DeleteFunc(s.objects(), func(o object) bool { return o.shared && !all })
+	names, columns, types, comments := make([]string, len(objects)), make([]string, len(objects)), make([]string, len(objects)), make([]string, len(objects))
+	for i, o := range objects {
+		names[i], columns[i], types[i], comments[i] = o.name, o.column, o.typ, o.comment
 	}
 	rows, err := q.Query(ctx, `
 		SELECT nr::int - 1
-		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY o (name, of_table, nr)
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY o (name, of_table, typ, comment, nr)
 		WHERE CASE
-			WHEN nr = 1 AND $3 <> '' THEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $3)
+			WHEN nr = 1 AND $5 <> '' THEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $5)
+			WHEN comment <> '' THEN obj_description(to_regclass(name), 'pg_class') IS DISTINCT FROM comment
 			WHEN of_table = '' THEN to_regclass(name) IS NULL
-			ELSE to_regclass(name) IS NOT NULL
-				AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass(name) AND attname = of_table AND NOT attisdropped) END
-		ORDER BY nr`, names, columnNames, s.tables.Schema)
+			ELSE to_regclass(name) IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass(name) AND attname = of_table
+				AND NOT attisdropped AND typ IN ('', format_type(atttypid, NULL))) END
+			AND ($6 OR of_table = '' AND comment = '' OR to_regclass(name) IS NULL
+				OR pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass(name)), 'USAGE'))
+		ORDER BY nr`, names, columns, types, comments, s.tables.Schema, all)
 	if err != nil {
 		return nil, err
 	}
 	numbers, err := pgx.CollectRows(rows, pgx.RowTo[int])
 	missing := make([]object, len(numbers))
 	for i, nr := range numbers {
-		missing[i] = all[nr]
+		missing[i] = objects[nr]
 	}
 	return missing, err
 }
@@ -194,8 +202,8 @@ const (
 
 	epochColumns = `
 	projection_name VARCHAR(255) NOT NULL,
-	slice_from INT NOT NULL,
-	slice_to INT NOT NULL,
+	slice_from SMALLINT NOT NULL,
+	slice_to SMALLINT NOT NULL,
 	epoch BIGINT NOT NULL,
 	through_time TIMESTAMPTZ,
 	through_seq_nr BIGINT,
@@ -219,10 +227,10 @@ func (s *backend) objects() (all []object) {
 	table := func(name, columns string) {
 		all = append(all, object{name: t.quoted(name), ddl: "CREATE TABLE " + t.quoted(name) + " (" + strings.ReplaceAll(columns, "{payload}", payload) + ")"})
 	}
-	column := func(of string, s shape, names []string) {
+	column := func(of string, s shape, names []string, shared bool) {
 		for _, c := range s.columns {
 			if slices.Contains(names, c.Name) {
-				all = append(all, object{name: t.quoted(of), column: c.Name, ddl: "ALTER TABLE " + t.quoted(of) + " ADD COLUMN " + c.Definition})
+				all = append(all, object{name: t.quoted(of), column: c.Name, shared: shared, ddl: "ALTER TABLE " + t.quoted(of) + " ADD COLUMN " + c.Definition})
 			}
 		}
 	}
@@ -241,14 +249,17 @@ func (s *backend) objects() (all []object) {
 	table(t.Snapshot, snapshotColumns)
 	for _, name := range t.states(s.options) {
 		table(name, stateColumns)
-		column(name, stateShape, stateShape.optional)
+		column(name, stateShape, stateShape.optional, true)
 		index(name, "_slice_idx", "(slice, entity_type, db_timestamp)")
 		tags(name)
 	}
 	table(t.TimestampOffset, offsetColumns)
 	table(t.Epoch, epochColumns)
-	column(t.Epoch, epochShape, positionColumns)
-	return all
+	column(t.Epoch, epochShape, positionColumns, false)
+	epoch := t.quoted(t.Epoch)
+	return append(all,
+		object{name: epoch, column: "slice_to", typ: "smallint", ddl: "ALTER TABLE " + epoch + " ALTER slice_from TYPE SMALLINT, ALTER slice_to TYPE SMALLINT"},
+		object{name: epoch, comment: versionComment, ddl: "COMMENT ON TABLE " + epoch + " IS '" + versionComment + "'"})
 }
 
 // indexName is the plugins' name for an index of a table. Where that is longer than PostgreSQL's names it is cut and gets a checksum,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ import (
 // Options of a Store. The zero Options are valid.
 type Options struct {
 	Tables       Tables                              // zero means AkkaTables
-	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, but changes none that does
+	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, and upgrades the table of epochs of an older release; it changes nothing else
 	JSONB        bool                                // new tables have payload columns of type JSONB; those of existing tables may have any type
 	TagsIndex    bool                                // indexes for Filter.Tag are created too; they make writes with tags slower
 	StateTypes   map[string]annals.StateType[pgx.Tx] // by entity type
@@ -150,6 +151,7 @@ type backend struct {
 
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
+	late       atomic.Bool    // the last horizon found a transaction older than Lateness
 	notifier   notifier
 	watchers   driver.Watchers
 }
@@ -174,6 +176,9 @@ func (s *backend) start(ctx context.Context) error {
 		return err
 	}
 	if err := s.refusePartitions(ctx); err != nil {
+		return err
+	}
+	if err := s.refuseNewer(ctx); err != nil {
 		return err
 	}
 	if s.options.CreateTables {
@@ -236,7 +241,7 @@ func (v *view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: v.s.offset.exists(),
 		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, Times: true, EventTimes: true,
-		SnapshotQueries: v.s.snapshotsAreFollowed(), TagQueries: true, StateEvents: true,
+		SnapshotQueries: v.s.snapshotsAreFollowed(), TagQueries: true, DeletesStates: true, StateEvents: true,
 		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes, Forgets: true, Skips: true, SkipsStates: true,
 		Lateness: v.s.options.Lateness,
 		Limits:   v.s.limits,

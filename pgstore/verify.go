@@ -38,7 +38,7 @@ func (t *table) json(column string) bool {
 
 // typesOf has, for each type that the store creates columns with, the types that such a column may have in an existing table.
 var typesOf = map[string][]string{
-	"INT": {"integer", "bigint"}, "INTEGER": {"integer", "bigint"}, "BIGINT": {"bigint"}, "VARCHAR": {"character varying", "text"},
+	"SMALLINT": {"smallint", "integer", "bigint"}, "INT": {"integer", "bigint"}, "INTEGER": {"integer", "bigint"}, "BIGINT": {"bigint"}, "VARCHAR": {"character varying", "text"},
 	"TEXT": {"character varying", "text"}, "TIMESTAMPTZ": {"timestamp with time zone"}, "{payload}": {"bytea", "jsonb", "json"},
 	"BYTEA": {"bytea"}, "BOOLEAN": {"boolean"}, "TEXT[]": {"text[]", "character varying[]"},
 }
@@ -156,7 +156,11 @@ func (s *backend) verify(ctx context.Context) (wrong, err error) {
 		faults = append(faults, offsetShape.faults(s.offset))
 	}
 	if s.epoch.exists() {
-		faults = append(faults, epochShape.faults(s.epoch))
+		wrong := epochShape.faults(s.epoch)
+		if wrong != nil && !s.epoch.has("through_time") {
+			wrong = fmt.Errorf("%w: an older release made it, and Migrate upgrades it", wrong)
+		}
+		faults = append(faults, wrong)
 	}
 	return errors.Join(faults...), nil
 }

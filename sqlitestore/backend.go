@@ -87,7 +87,7 @@ func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
 func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
 	q := &statements{conn: conn}
 	defer func() { _ = q.close() }()
-	err := patiently(ctx, func() error { _, err := checkVersion(ctx, q); return err })
+	err := patiently(ctx, func() error { return lookAtVersion(ctx, q) })
 	if err != nil {
 		return err
 	}
@@ -177,6 +177,9 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after a Commit; for errors, panics and Goexit
+	if err := b.files.check(); err != nil {
+		return err
+	}
 	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: b.writer.statements}
 	if err := fn(annals.ContextWithTx(ctx, b.self), t); err != nil {
 		return err
@@ -190,7 +193,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		}
 		return err
 	}
-	if err := b.files.check(); err != nil {
+	if err := b.files.checkCommitted(); err != nil {
 		return err
 	}
 	b.wake()
@@ -254,7 +257,7 @@ func (view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
 		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
+		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
 		Limits: limits,
 	}
 }

@@ -3,7 +3,13 @@ package sqlitestore_test
 import (
 	"context"
 	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+
+	"modernc.org/sqlite"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/sqlitestore"
@@ -24,6 +30,42 @@ func TestConformance(t *testing.T) {
 				tb.Error(err)
 			}
 		},
+		LoseAnswer: moveFolder,
+	})
+}
+
+// moveFolder moves the folder of the file of s away at the end of the next COMMIT, and back.
+func moveFolder(tb testing.TB, s annals.Store) (back func()) {
+	dir := filepath.Dir(sqlitestore.Path(s.(*sqlitestore.Store)))
+	atCommits.Store(dir, func() {
+		atCommits.Delete(dir)
+		if err := os.Rename(dir, dir+"-moved"); err != nil {
+			tb.Error(err)
+		}
+	})
+	return func() {
+		if err := os.Rename(dir+"-moved", dir); err != nil {
+			tb.Error(err)
+		}
+	}
+}
+
+// atCommits are functions that are called at each COMMIT to the files in a folder.
+var atCommits sync.Map
+
+func init() {
+	sqlite.RegisterConnectionHook(func(conn sqlite.ExecQuerierContext, dsn string) error {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return err
+		}
+		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
+			if f, ok := atCommits.Load(filepath.Dir(u.Path)); ok {
+				f.(func())()
+			}
+			return 0
+		})
+		return nil
 	})
 }
 
@@ -32,6 +74,7 @@ func TestTransactor(t *testing.T) {
 	storetest.RunTransactor[*sql.Tx](t, storetest.Config{
 		Open:         func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) },
 		OpenObserved: openObserved,
+		LoseAnswer:   moveFolder,
 	})
 }
 

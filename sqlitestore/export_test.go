@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"net/url"
 	"runtime"
 
@@ -64,3 +65,10 @@ func FromURL(u *url.URL) (Options, error) {
 
 // SnapshotPage is the query for a page of snapshots.
 func SnapshotPage(f annals.Filter) (text string, args []any) { return snapshotPage(f, heldBack(f)) }
+
+// CheckVersion is what Open does before it changes the file.
+func CheckVersion(ctx context.Context, conn *sql.Conn) error {
+	q := &statements{conn: conn}
+	defer func() { _ = q.close() }()
+	return lookAtVersion(ctx, q)
+}

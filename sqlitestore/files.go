@@ -80,10 +80,16 @@ func openFiles(path string) (files, error) {
 }
 
 // check is ErrCorrupt when one of the files is not the one that was opened.
-func (f files) check() error {
+func (f files) check() error { return f.missing(annals.ErrCorrupt) }
+
+// checkCommitted is check after a COMMIT: ErrUnknown, because the write is found again where the files come back.
+func (f files) checkCommitted() error { return f.missing(annals.ErrUnknown) }
+
+// missing is an error of a kind when one of the files is not the one that was opened.
+func (f files) missing(kind error) error {
 	for i := range f {
 		if info, err := os.Stat(f[i].path); err != nil || !os.SameFile(info, f[i].info) {
-			return &annals.Error{Kind: annals.ErrCorrupt,
+			return &annals.Error{Kind: kind,
 				Err: fmt.Errorf("the file %s was deleted or replaced while the store had it open: close the store", f[i].path)}
 		}
 	}

@@ -21,7 +21,7 @@ func (v view) CheckHealth(ctx context.Context) error {
 	}
 	patient, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
-	err := v.read(patient, func(ctx context.Context, q *statements) error {
+	err := v.readTx(patient, func(ctx context.Context, q *statements) error {
 		if _, err := checkVersion(ctx, q); err != nil {
 			return err
 		}

@@ -210,8 +210,18 @@ func Migrate(ctx context.Context, path string, o Options) error {
 	return s.Close()
 }
 
+// lookAtVersion is checkVersion in a transaction of its own.
+func lookAtVersion(ctx context.Context, q *statements) error {
+	if _, err := q.exec(ctx, `BEGIN`); err != nil {
+		return err
+	}
+	_, err := checkVersion(ctx, q)
+	_, failed := q.exec(context.WithoutCancel(ctx), `ROLLBACK`)
+	return cmp.Or(err, failed)
+}
+
 // checkVersion returns the version of the tables, 0 where there are none, and refuses a file that a newer release wrote. It
-// writes nothing.
+// writes nothing. It needs a transaction: another process may create the tables between two statements.
 func checkVersion(ctx context.Context, q *statements) (version int64, err error) {
 	const exists = `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'annals'`
 	found, err := q.row(ctx, exists, nil, func(*values) {})

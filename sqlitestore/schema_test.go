@@ -140,3 +140,35 @@ func TestNoMigration(t *testing.T) {
 		})
 	}
 }
+
+// A file is looked at as it is at one moment, while another process creates the tables.
+func TestVersionWhileTablesAreCreated(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	other := raw(t, path)
+	mustExec(t, other, `PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF`)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			mustExec(t, other, `BEGIN IMMEDIATE; CREATE TABLE event_journal (n); CREATE TABLE annals (version INTEGER); INSERT INTO annals VALUES (1); COMMIT`)
+			mustExec(t, other, `BEGIN IMMEDIATE; DROP TABLE annals; DROP TABLE event_journal; COMMIT`)
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	conn, err := raw(t, path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 1000 {
+		if err := sqlitestore.CheckVersion(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

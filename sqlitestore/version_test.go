@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// oldFile is a file that an older release wrote: version 1 without checksums, version 2 with them.
+// oldFile is a file that a release with a schema version wrote: version 1 without checksums, the others with them.
 func oldFile(t *testing.T, version int) (path string) {
 	t.Helper()
 	packed, err := os.Open(filepath.Join("testdata", fmt.Sprintf("version%d.db.gz", version)))
@@ -35,10 +35,10 @@ func oldFile(t *testing.T, version int) (path string) {
 	return path
 }
 
-// A file of an older schema version can be read, and is upgraded to version 3 when it is opened. Its rows stay as they are.
+// What every schema version wrote can be read, and is upgraded to the last one when it is opened. The rows stay as they are.
 func TestOlderVersions(t *testing.T) {
 	t.Parallel()
-	for version, sums := range map[int]int{1: 0, 2: 5} {
+	for version, sums := range map[int]int{1: 0, 2: 5, 3: 5, 4: 5} {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			t.Parallel()
 			upgrade(t, oldFile(t, version), sums)
@@ -46,7 +46,7 @@ func TestOlderVersions(t *testing.T) {
 	}
 }
 
-// upgrade opens the file of an older version, whose rows have so many checksums, twice, and writes to it.
+// upgrade opens the file of a version, whose events have so many checksums, twice, and writes to it.
 func upgrade(t *testing.T, path string, sums int) {
 	o := posts(nil)
 	o.Checksums = true

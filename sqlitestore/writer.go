@@ -254,7 +254,7 @@ func (w *writer) turn(wait context.Context, plain bool) {
 		return
 	}
 	w.lastGroup, w.lastCommit = len(g.writes), time.Since(syncing)
-	if err := w.files.check(); err != nil {
+	if err := w.files.checkCommitted(); err != nil {
 		for _, j := range g.writes {
 			j.done <- err
 		}
@@ -360,7 +360,7 @@ func (w *writer) take(g *group) bool {
 }
 
 // begin takes the write lock of the file. While another process has it, begin tries again, as long as wanted returns true. It returns
-// false without an error when wanted returned false.
+// false without an error when wanted returned false, and ErrCorrupt when the files are not there any more.
 func (w *writer) begin(wanted func() bool) (bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		_, err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
@@ -370,6 +370,10 @@ func (w *writer) begin(wanted func() bool) (bool, error) {
 		}
 		switch {
 		case err == nil:
+			if err := w.files.check(); err != nil {
+				w.rollback()
+				return false, err
+			}
 			return true, nil
 		case !busy(err):
 			return false, err

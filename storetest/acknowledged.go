@@ -11,6 +11,7 @@ var acknowledgementCases = []testCase{
 	{id: "RECEIPT-1", about: "a commit sent again after a delete of its first events has the same receipt", needs: needs(events, repeatable), run: sentAgainDivided},
 	{id: "RECEIPT-2", about: "a commit that the server undoes at its end is not acknowledged", needs: needs(events, undo), run: undoneCommits},
 	{id: "RECEIPT-3", about: "a state write that the server undoes at its end is not acknowledged", needs: needs(states, undo), run: undoneStates},
+	{id: "RECEIPT-4", about: "a write that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: storedWrites},
 }
 
 func sentAgainDivided(h *harness) {
@@ -66,4 +67,53 @@ func undoneStates(h *harness) {
 		h.Errorf("put state sent again: got %+v, error %v, want revision 1", r, err)
 	}
 	h.wantState(id, 1)
+}
+
+// storedWrites loses the answers to writes of each kind. A kind of error that says that nothing was written must be true.
+func storedWrites(h *harness) {
+	id, state := h.id(), h.id()
+	c := h.commit(id, 0, h.batch(2))
+	h.wantTold("append", func() (err error) { _, err = h.journal().Append(h.ctx, c); return err }, func() bool { return h.last(id) > 0 })
+	last := h.append(c).SeqNr
+	h.wantTold("delete of events", func() error { return h.journal().DeleteTo(h.ctx, id, 1) },
+		func() bool { return len(h.replay(id, 1, annals.MaxSeqNr)) < int(last) })
+	if h.caps.Snapshots && !h.caps.Limits.FirstSnapshot {
+		h.wantTold("save of a snapshot", func() error { return h.store.Snapshots().Save(h.ctx, snapshotOf(id, last)) }, func() bool {
+			_, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+			return h.succeeds(err) && ok
+		})
+	}
+	if h.caps.States {
+		w := stateWrite(state, 0)
+		h.wantTold("put of a state", func() (err error) { _, err = h.store.States().Put(h.ctx, w); return err }, func() bool {
+			_, ok, err := h.store.States().Get(h.ctx, state)
+			return h.succeeds(err) && ok
+		})
+	}
+	if h.caps.Offsets {
+		o := offsetAt(id, 1, 10)
+		h.wantTold("save of an offset", func() error {
+			return h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{o}})
+		}, func() bool { return h.handledOf("p", id) != (annals.Offset{}) })
+	}
+}
+
+// wantTold loses the answer to a write, and checks that its error tells what stored says afterwards.
+func (h *harness) wantTold(what string, write func() error, stored func() bool) {
+	h.Helper()
+	end := h.cfg.LoseAnswer(h, h.store)
+	err := write()
+	end()
+	if is := stored(); is != (err == nil) && !errors.Is(err, annals.ErrUnknown) {
+		h.Errorf("%s whose answer got lost: got error %v, and it was stored: %v; want ErrUnknown or the truth", what, err, is)
+	}
+}
+
+// succeeds ends the case when err is not nil.
+func (h *harness) succeeds(err error) bool {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+	return true
 }

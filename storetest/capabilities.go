@@ -176,6 +176,7 @@ func claimsFit(h *harness) {
 		{"Times", c.Times, c.Events, "Events"},
 		{"EventTimes", c.EventTimes, c.Times, "Times"},
 		{"StateMetadata", c.StateMetadata, c.States, "States"},
+		{"DeletesStates", c.DeletesStates, c.States, "States"},
 		{"StateEvents", c.StateEvents, c.Events && c.States, "Events and States"},
 		{"IdempotentState", c.IdempotentState, c.States, "States"},
 		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries || c.IDQueries), "at least 0, and EventQueries, StateQueries or IDQueries"},

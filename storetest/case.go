@@ -81,6 +81,7 @@ var (
 	times            = claims("", "Times", func(c annals.Capabilities) bool { return c.Times })
 	eventTimes       = claims("", "EventTimes", func(c annals.Capabilities) bool { return c.EventTimes })
 	tagQueries       = claims(Queries, "TagQueries", func(c annals.Capabilities) bool { return c.TagQueries })
+	deletesStates    = claims(States, "DeletesStates", func(c annals.Capabilities) bool { return c.DeletesStates })
 	stateEvents      = claims(States, "StateEvents", func(c annals.Capabilities) bool { return c.StateEvents })
 	idempotentState  = claims(States, "IdempotentState", func(c annals.Capabilities) bool { return c.IdempotentState })
 	orderedFeed      = claims(Queries, "Lateness 0", func(c annals.Capabilities) bool { return c.Lateness == 0 })

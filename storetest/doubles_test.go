@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"sync/atomic"
@@ -212,7 +213,7 @@ func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c 
 	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 }
 
-// modestStates recognises no repeated write, keeps no metadata, and takes no events.
+// modestStates recognises no repeated write, keeps no metadata, and takes neither events nor deletes.
 type modestStates struct{ annals.StateStore }
 
 func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
@@ -226,12 +227,8 @@ func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Rece
 	return s.StateStore.Put(ctx, w)
 }
 
-func (s modestStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if w.Event != nil {
-		return annals.Receipt{}, unsupported("delete state")
-	}
-	w.WriteID = annals.WriteID{}
-	return s.StateStore.Delete(ctx, w)
+func (modestStates) Delete(_ context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	return annals.Receipt{}, unsupportedFor("delete state", w.ID)
 }
 
 type modestQuery struct{ annals.Query }
@@ -291,6 +288,7 @@ func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, fr
 type unlucky struct {
 	annals.Store
 	lose atomic.Bool
+	kind error // of the error then; nil is ErrUnknown
 }
 
 func (s *unlucky) Journal() annals.Journal   { return unluckyJournal{s.Store.Journal(), s} }
@@ -298,7 +296,7 @@ func (s *unlucky) States() annals.StateStore { return unluckyStates{s.Store.Stat
 
 func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
 	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return annals.Receipt{}, &annals.Error{Op: "write", Kind: annals.ErrUnknown}
+		return annals.Receipt{}, &annals.Error{Op: "write", Kind: cmp.Or(s.kind, error(annals.ErrUnknown))}
 	}
 	return r, err
 }

@@ -11,21 +11,21 @@ import (
 // forgetCases are about annals.Forgetter.
 var forgetCases = []testCase{
 	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgets), run: forgetEvents},
-	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgets), run: forgetState},
+	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgets, deletesStates), run: forgetState},
 	{id: "FORGET-3", about: "what was deleted less than Age ago is not forgotten", needs: needs(events, forgets), run: forgetYoung},
 	{id: "FORGET-4", about: "an entity with an event is a conflict", needs: needs(events, forgets), run: forgetWithEvents},
 	{id: "FORGET-5", about: "an entity with a snapshot is a conflict", needs: needs(events, snapshots, forgets), run: forgetWithSnapshot},
-	{id: "FORGET-6", about: "an entity with a state is a conflict", needs: needs(states, forgets), run: forgetWithState},
+	{id: "FORGET-6", about: "an entity with a state is a conflict", needs: needs(states, forgets, deletesStates), run: forgetWithState},
 	{id: "FORGET-7", about: "an entity never written is forgotten, again and again", needs: needs(forgets), run: forgetUnknown},
 	{id: "FORGET-8", about: "a dry run has the same answer and writes nothing", needs: needs(events, forgets), run: forgetDry},
 	{id: "FORGET-9", about: "a negative age or an invalid id is ErrInvalid", needs: needs(forgets), run: forgetInvalid},
 	{id: "FORGET-10", about: "a context that has ended forgets nothing", needs: needs(events, forgets), run: forgetEndedContext},
 	{id: "FORGET-11", about: "a forgotten entity is no longer among the ids", needs: needs(events, idQueries, forgets), run: forgetIDs},
 	{id: "FORGET-12", about: "answers to a concurrent writer are true", needs: needs(events, forgets, fenceAfterDelete), run: forgetRace},
-	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgets), run: forgetTogether},
+	{id: "FORGET-13", about: "events and a state are forgotten together or not at all", needs: needs(events, states, forgets, deletesStates), run: forgetTogether},
 	{id: "FORGET-14", about: "a replay during it does not end early without an error", needs: needs(events, forgets), run: forgetBesideReplay},
 	{id: "FORGET-15", about: "what one store has forgotten, another store on the same data has forgotten too", needs: needs(events, forgets, fenceAfterDelete, reopen), run: forgetInAnother},
-	{id: "FORGET-16", about: "a state that is written at the same time stays", needs: needs(states, forgets), run: forgetBesideState},
+	{id: "FORGET-16", about: "a state that is written at the same time stays", needs: needs(states, forgets, deletesStates), run: forgetBesideState},
 }
 
 // forget calls Forget as clients do: again while that is safe, because a store may not get its lock at once.

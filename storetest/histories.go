@@ -195,7 +195,7 @@ func (tw *twin) writeState() {
 	if rapid.IntRange(0, 2).Draw(tw.T, "stale") == 0 {
 		after = tw.number("after", 0, tw.revision+2)
 	}
-	c := stateCall{stateWrite(tw.id, after), rapid.IntRange(0, 3).Draw(tw.T, "delete") == 0}
+	c := stateCall{stateWrite(tw.id, after), rapid.IntRange(0, 3).Draw(tw.T, "delete") == 0 && tw.h.caps.DeletesStates}
 	c.w.Manifest = rapid.StringMatching("[a-z]{0,3}").Draw(tw.T, "manifest")
 	if !tw.h.caps.IdempotentState || rapid.IntRange(0, 4).Draw(tw.T, "without WriteID") == 0 {
 		c.w.WriteID = annals.WriteID{}

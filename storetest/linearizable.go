@@ -210,7 +210,9 @@ func (h *harness) writeStates(hi *history, ids []annals.PersistenceID, steps int
 			case 0, 1:
 				in = action{op: "get", id: id}
 			case 2:
-				in.op, in.values = "remove", ""
+				if h.caps.DeletesStates {
+					in.op, in.values = "remove", ""
+				}
 			}
 			var out answer
 			out, errs[number] = hi.do(number, in, func() (answer, error) { return h.stateCall(in) })

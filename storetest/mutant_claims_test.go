@@ -50,6 +50,10 @@ func TestClaimMutants(t *testing.T) {
 			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.SkipsStates = false }}
 		},
 			[]string{"CLAIM-1"}},
+		{"deletes states without the claim", func() annals.Store {
+			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.DeletesStates = false }}
+		},
+			[]string{"CLAIM-1"}},
 		{"subscribes without the claim", func() annals.Store {
 			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.Subscribes = false }}
 		},

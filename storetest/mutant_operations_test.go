@@ -324,6 +324,22 @@ func (s coarseTimes) Journal() annals.Journal {
 	}}
 }
 
+// wrappedTimes keeps imported times in 64 bits of nanoseconds.
+type wrappedTimes struct{ *memstore.Store }
+
+func (s wrappedTimes) Journal() annals.Journal {
+	j := s.Store.Journal()
+	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+		c.Events = slices.Clone(c.Events)
+		for i := range c.Events {
+			if t := c.Events[i].Time; !t.IsZero() {
+				c.Events[i].Time = time.Unix(0, t.UnixNano())
+			}
+		}
+		return j.Append(ctx, c)
+	}}
+}
+
 // carelessSkips skips to the number before, over what is there, and to any number.
 type carelessSkips struct{ *memstore.Store }
 

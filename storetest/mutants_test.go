@@ -97,7 +97,7 @@ func TestMutants(t *testing.T) {
 		{"takes an After above the last number", func() annals.Store { return fillsHoles{memstore.New()} },
 			[]string{"REFUSE-9"}},
 		{"gives the time of a slow clock", func() annals.Store { return ownClock{memstore.New()} },
-			[]string{"TIME-4"}},
+			[]string{"TIME-4", "TIME-9"}},
 		{"calls an operation by another name", func() annals.Store { return misnamed{memstore.New()} },
 			[]string{"OPERATION-1", "CLOSE-1"}},
 		{"goes on with a loop when it is closed", func() annals.Store { return readsAhead{memstore.New()} },
@@ -148,6 +148,8 @@ func TestMutants(t *testing.T) {
 			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
 		{"keeps imported times in seconds", func() annals.Store { return coarseTimes{memstore.New()} },
 			[]string{"TIME-6"}},
+		{"wraps imported times around", func() annals.Store { return wrappedTimes{memstore.New()} },
+			[]string{"TIME-8"}},
 		{"shows events in the order of their numbers", func() annals.Store {
 			return mutantQueries{Store: memstore.New(), sort: func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) }}
 		},

@@ -73,7 +73,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 			_, err := s.States().Put(ctx, stateWrite(id, 0))
 			return err
 		}},
-		{name: "delete state", claimed: c.States, id: never, run: func(ctx context.Context, s annals.Store) error {
+		{name: "delete state", claimed: c.DeletesStates, id: never, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.States().Delete(ctx, stateWrite(never, 0))
 			return err
 		}},

@@ -26,10 +26,10 @@ var queryCases = []testCase{
 	{id: "QUERY-7", about: "Newest is the offset of the last event", needs: needs(events, eventQueries), run: newestOffset},
 	{id: "QUERY-8", about: "deleted events are not found, all others are", needs: needs(events, eventQueries), run: queryBehindDelete},
 	{id: "QUERY-9", about: "the body of a query may append, and break off", needs: needs(events, eventQueries), run: appendWithinQuery},
-	{id: "QUERY-10", about: "ids of entities that have a state and no events, deleted or not", needs: needs(events, states, idQueries), run: idsOfStates},
+	{id: "QUERY-10", about: "ids of entities that have a state and no events, deleted or not", needs: needs(events, states, idQueries, deletesStates), run: idsOfStates},
 	{id: "QUERY-11", about: "ids of entities whose events are deleted", needs: needs(events, idQueries), run: idsOfDeleted},
-	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries), run: newestStates},
-	{id: "QUERY-21", about: "states after an offset, by type, slices and page", needs: needs(states, stateQueries), run: pagesOfStates},
+	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries, deletesStates), run: newestStates},
+	{id: "QUERY-21", about: "states after an offset, by type, slices and page", needs: needs(states, stateQueries, deletesStates), run: pagesOfStates},
 	{id: "QUERY-22", about: "states by tag", needs: needs(states, stateQueries, tags, tagQueries), run: statesByTag},
 }
 

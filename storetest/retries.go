@@ -218,8 +218,9 @@ func lostByServer(h *harness) {
 	for i := range 6 {
 		c := h.commit(id, after, h.batch(1+i%3))
 		want := after + annals.SeqNr(len(c.Events))
-		h.cfg.LoseAnswer(h, h.store)
+		end := h.cfg.LoseAnswer(h, h.store)
 		r, err := h.journal().Append(h.ctx, c)
+		end()
 		if err != nil && !errors.Is(err, annals.ErrUnknown) || err == nil && r.SeqNr != want {
 			h.Fatalf("append after %d whose answer got lost: got %+v, error %v, want number %d or an unknown outcome", after, r, err, want)
 		}
@@ -235,8 +236,9 @@ func stateLostByServer(h *harness) {
 	id := h.id()
 	for after := range annals.SeqNr(4) {
 		w := stateWrite(id, after)
-		h.cfg.LoseAnswer(h, h.store)
+		end := h.cfg.LoseAnswer(h, h.store)
 		r, err := h.store.States().Put(h.ctx, w)
+		end()
 		if err != nil && !errors.Is(err, annals.ErrUnknown) || err == nil && r.SeqNr != after+1 {
 			h.Fatalf("put state after %d whose answer got lost: got %+v, error %v, want revision %d or an unknown outcome", after, r, err, after+1)
 		}

@@ -8,15 +8,15 @@ import (
 )
 
 var stateRetryCases = []testCase{
-	{id: "STATE-20", about: "a put or delete that is sent again is recognised", needs: needs(states, idempotentState), run: stateSentAgain},
-	{id: "STATE-21", about: "a write that is sent again after up to three others is recognised", needs: needs(states, idempotentState), run: stateSentAgainLater},
-	{id: "STATE-22", about: "a write that is sent again after four others is ErrUnknown, never a conflict", needs: needs(states, idempotentState), run: stateForgotten},
-	{id: "STATE-23", about: "a write that was never stored is a conflict within four revisions, and ErrUnknown after them", needs: needs(states, idempotentState), run: stateNeverLanded},
+	{id: "STATE-20", about: "a put or delete that is sent again is recognised", needs: needs(states, idempotentState, deletesStates), run: stateSentAgain},
+	{id: "STATE-21", about: "a write that is sent again after up to three others is recognised", needs: needs(states, idempotentState, deletesStates), run: stateSentAgainLater},
+	{id: "STATE-22", about: "a write that is sent again after four others is ErrUnknown, never a conflict", needs: needs(states, idempotentState, deletesStates), run: stateForgotten},
+	{id: "STATE-23", about: "a write that was never stored is a conflict within four revisions, and ErrUnknown after them", needs: needs(states, idempotentState, deletesStates), run: stateNeverLanded},
 	{id: "STATE-24", about: "duplicates at the same time are one write", needs: needs(states, idempotentState), run: stateDuplicatesInFlight},
 	{id: "STATE-25", about: "the zero WriteID is never recognised", needs: needs(states), run: stateZeroWriteID},
 	{id: "STATE-26", about: "a repeated write with an event stores the event once", needs: needs(states, idempotentState, stateEvents, events), run: stateEventSentAgain},
 	{id: "STATE-27", about: "without IdempotentState a write that is sent again is never stored twice", needs: needs(states), unless: needs(idempotentState), run: stateNeverDoubled},
-	{id: "STATE-28", about: "with FirstTry an old write is always a conflict, and a stored one is recognised", needs: needs(states, idempotentState), run: stateFirstTry},
+	{id: "STATE-28", about: "with FirstTry an old write is always a conflict, and a stored one is recognised", needs: needs(states, idempotentState, deletesStates), run: stateFirstTry},
 }
 
 // writeState is Put or Delete.

@@ -23,7 +23,7 @@ var stateCases = []testCase{
 		h.put(id, 1)
 		h.wantState(id, 2)
 	}},
-	{id: "D-04", about: "a deleted state is not found, its revision is kept", needs: needs(states), run: func(h *harness) {
+	{id: "D-04", about: "a deleted state is not found, its revision is kept", needs: needs(states, deletesStates), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		h.deleteState(id, 1)
@@ -37,14 +37,14 @@ var stateCases = []testCase{
 		h.wantState(id, 1)
 		h.wantState(id+"-2", 2)
 	}},
-	{id: "D-06", about: "a put after a delete is the next revision", needs: needs(states), run: func(h *harness) {
+	{id: "D-06", about: "a put after a delete is the next revision", needs: needs(states, deletesStates), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		h.deleteState(id, 1)
 		h.put(id, 2)
 		h.wantState(id, 3)
 	}},
-	{id: "D-O1", about: "a delete after another revision is a conflict", needs: needs(states), run: func(h *harness) {
+	{id: "D-O1", about: "a delete after another revision is a conflict", needs: needs(states, deletesStates), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
 		for _, after := range []annals.SeqNr{0, 98} {
@@ -82,7 +82,7 @@ var stateCases = []testCase{
 			}
 		}
 	}},
-	{id: "D-O4", about: "a delete with the revision of Get as After, of nothing, a state or a tombstone", needs: needs(states), run: func(h *harness) {
+	{id: "D-O4", about: "a delete with the revision of Get as After, of nothing, a state or a tombstone", needs: needs(states, deletesStates), run: func(h *harness) {
 		id := h.id()
 		for revision := range annals.SeqNr(4) { // of nothing, a tombstone, a state, another tombstone
 			s, _, err := h.store.States().Get(h.ctx, id)
@@ -97,13 +97,13 @@ var stateCases = []testCase{
 			h.wantNoState(id, revision+1)
 		}
 	}},
-	{id: "STATE-1", about: "revisions continue after deletes and never repeat", needs: needs(states), run: revisionsGoOn},
-	{id: "STATE-2", about: "a delete of an entity never written leaves a tombstone", needs: needs(states), run: tombstoneOfUnknown},
+	{id: "STATE-1", about: "revisions continue after deletes and never repeat", needs: needs(states, deletesStates), run: revisionsGoOn},
+	{id: "STATE-2", about: "a delete of an entity never written leaves a tombstone", needs: needs(states, deletesStates), run: tombstoneOfUnknown},
 	{id: "STATE-3", about: "of eight writers with the same After one wins, at every revision", needs: needs(states), run: oneStateWinner},
-	{id: "STATE-4", about: "a writer that was paused during a delete gets a conflict", needs: needs(states), run: pausedStateWriter},
+	{id: "STATE-4", about: "a writer that was paused during a delete gets a conflict", needs: needs(states, deletesStates), run: pausedStateWriter},
 	{id: "STATE-5", about: "tags are kept", needs: needs(states, tags), run: stateTags},
-	{id: "STATE-10", about: "metadata is kept, also that of a delete", needs: needs(states, stateMetadata), own: true, run: stateMetadataComeBack},
-	{id: "STATE-6", about: "the event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events), run: eventsOfStates},
+	{id: "STATE-10", about: "metadata is kept, also that of a delete", needs: needs(states, stateMetadata, deletesStates), own: true, run: stateMetadataComeBack},
+	{id: "STATE-6", about: "the event of a write is in the journal, numbered as the revision", needs: needs(states, stateEvents, events, deletesStates), run: eventsOfStates},
 	{id: "STATE-7", about: "a refused write leaves no event", needs: needs(states, stateEvents, events), run: noEventOfConflict},
 	{id: "STATE-9", about: "a write with an event is ErrInvalid when the journal's last number is not After", needs: needs(states, stateEvents, events), run: eventOutOfStep},
 	{id: "STATE-8", about: "concurrent writes with events store one event for each revision", needs: needs(states, stateEvents, events), run: racingStateEvents},

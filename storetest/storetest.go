@@ -15,6 +15,7 @@ package storetest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -35,9 +36,9 @@ type Config struct {
 	// SlowClock is Reopen for a process whose clock is an hour slower than that of s. nil: as above.
 	SlowClock func(tb testing.TB, s annals.Store) annals.Store
 
-	// LoseAnswer loses the answer of the server to the next write of s, which the server stores. It tests the retries of the store itself.
-	// nil: as above.
-	LoseAnswer func(tb testing.TB, s annals.Store)
+	// LoseAnswer loses the answer to the next write of s, which the server or the file stores: the connection breaks, or the file cannot
+	// be found any more. end repairs what stays broken. nil: as above.
+	LoseAnswer func(tb testing.TB, s annals.Store) (end func())
 
 	// Undo makes the server of s undo the next write at its end, as a constraint does that is checked at COMMIT, and accept the write after
 	// that. nil: as above.
@@ -46,6 +47,9 @@ type Config struct {
 	// LoseEvent removes the commit whose one event is number n of id from the tables of s, without s, as a broken disk or an operator does.
 	// nil: as above.
 	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
+
+	// TimeUnit is the unit in which the store keeps NewEvent.Time, where that is not a microsecond.
+	TimeUnit time.Duration
 
 	// Short makes the cases write less and run fewer rounds, for stores on slow servers.
 	Short bool

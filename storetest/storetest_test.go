@@ -79,7 +79,7 @@ func TestListing(t *testing.T) {
 	}
 	for _, want := range []string{
 		"not claimed: S-04 the newest is 15 (needs Snapshots)",
-		"not claimed: D-06 a put after a delete is the next revision (needs States)",
+		"not claimed: D-06 a put after a delete is the next revision (needs States, DeletesStates)",
 		"not claimed: J-O4 metadata is kept (needs Metadata)",
 		"not claimed: SKIP-1 an entity starts after numbers that were deleted elsewhere (needs Skips)",
 		"not claimed: TIME-1 times of an entity's events never go down (needs Times)",
@@ -115,10 +115,21 @@ func (handle) Close() error { return nil }
 // Answers lost between store and server.
 func TestLoseAnswer(t *testing.T) {
 	t.Parallel()
-	run(t, Config{
-		Open:       func(testing.TB) annals.Store { return &unlucky{Store: memstore.New()} },
-		LoseAnswer: func(_ testing.TB, s annals.Store) { s.(*unlucky).lose.Store(true) },
-	}, retryCases)
+	c := Config{
+		Open: func(testing.TB) annals.Store { return &unlucky{Store: memstore.New()} },
+		LoseAnswer: func(_ testing.TB, s annals.Store) func() {
+			s.(*unlucky).lose.Store(true)
+			return func() {}
+		},
+	}
+	run(t, c, slices.Concat(retryCases, acknowledgementCases))
+
+	c.Open = func(testing.TB) annals.Store { return &unlucky{Store: memstore.New(), kind: annals.ErrCorrupt} }
+	for _, id := range []string{"RETRY-9", "RETRY-10", "RECEIPT-4"} {
+		if !fails(t, caseOf(t, id), c.probe(t)) {
+			t.Errorf("%s: passes for a store that calls what it stored corrupt", id)
+		}
+	}
 }
 
 func TestExcept(t *testing.T) {

@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -12,9 +15,11 @@ var timeCases = []testCase{
 	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events, times), run: timesNeverGoDown},
 	{id: "TIME-2", about: "NewEvent.Time is kept, and an event without one has the store's clock", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
-	{id: "TIME-6", about: "imported times are kept in microseconds, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
+	{id: "TIME-6", about: "imported times are kept in microseconds or Config.TimeUnit, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
+	{id: "TIME-8", about: "an imported time of any age is kept, or is ErrInvalid and nothing is written", needs: needs(events, eventTimes), run: extremeTimes},
 	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, times, slowClock), run: slowClockOfEvents},
+	{id: "TIME-9", about: "a process with a slow clock that has the number of the last event from elsewhere writes none that queries show before it", needs: needs(events, times, eventQueries, slowClock), run: slowClockByReceipt},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
 }
 
@@ -38,6 +43,34 @@ func timesNeverGoDown(h *harness) {
 	}
 	if !before.Time.Equal(seen) {
 		h.Errorf("time of the last event: got %v, want %v as in its receipt", before.Time, seen)
+	}
+}
+
+func slowClockByReceipt(h *harness) {
+	s := h.slow()
+	for _, read := range []annals.SeqNr{0, 1} { // what the process has read before
+		id := h.id()
+		if read > 0 {
+			h.write(id, 0, int(read))
+			if _, err := collect(s.Journal().Replay(h.ctx, id, 1, annals.MaxSeqNr)); err != nil {
+				h.Fatal(err)
+			}
+		}
+		last := h.write(id, read, 2)
+		for range 2 {
+			r, err := h.send(h.ctx, s, h.commit(id, last, 1))
+			if err != nil {
+				h.Fatal(err)
+			}
+			last = r.SeqNr
+		}
+		h.write(id, last, 1)
+		all := h.replay(id, 1, annals.MaxSeqNr)
+		for i, e := range all[1:] {
+			if e.Time.Before(all[i].Time) {
+				h.Errorf("time of number %d, after %d was read: got %v, want it not before that of %d, %v", e.SeqNr, read, e.Time, all[i].SeqNr, all[i].Time)
+			}
+		}
 	}
 }
 
@@ -78,18 +111,19 @@ func importedTimes(h *harness) {
 		time.Date(1999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
 		time.Date(2012, 2, 29, 1, 0, 0, 123_456_789, zone),
 		time.Date(2012, 2, 29, 1, 0, 0, 123_457_000, zone),
+		time.Date(2012, 2, 29, 1, 0, 0, 999_999_999, zone),
 	}
 	var after annals.SeqNr
 	for len(given) > int(after) {
 		times := given[after:][:h.batch(min(2, len(given)-int(after)))]
 		r := h.imported(id, after, times...)
 		after = r.SeqNr
-		if want := given[after-1]; !r.Time.Equal(want.Truncate(time.Microsecond)) {
+		if want := given[after-1]; !r.Time.Equal(h.stored(want)) {
 			h.Errorf("receipt of imported events up to %d: got time %v, want %v", after, r.Time, want)
 		}
 	}
 	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
-		if want := given[i].UTC().Truncate(time.Microsecond); e.Time != want {
+		if want := h.stored(given[i]); e.Time != want {
 			h.Errorf("number %d imported with the time %v: got %v, want %v", e.SeqNr, given[i], e.Time, want)
 		}
 	}
@@ -99,6 +133,36 @@ func importedTimes(h *harness) {
 	c := h.commit(id, after, 1)
 	c.Events[0].Time = takenAt(3)
 	h.wantRepeated(c, h.append(c), "with an imported time")
+}
+
+// stored is t as the store keeps an imported time.
+func (h *harness) stored(t time.Time) time.Time {
+	return t.UTC().Truncate(cmp.Or(h.cfg.TimeUnit, time.Microsecond))
+}
+
+func extremeTimes(h *harness) {
+	nanos := func(n int64) time.Time { return time.Unix(0, n) } // the bounds of 64 bits
+	for _, given := range []time.Time{
+		time.Unix(math.MinInt64, 0), time.Unix(math.MaxInt64/2, 0), time.UnixMicro(math.MinInt64), time.UnixMicro(math.MaxInt64),
+		time.Date(0, 12, 31, 23, 59, 59, 999_999_999, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(2, 1, 1, 0, 0, 0, 1, time.UTC),
+		time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC), time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
+		nanos(math.MinInt64).Add(-1), nanos(math.MinInt64), nanos(math.MaxInt64), nanos(math.MaxInt64).Add(1),
+		time.Unix(0, -1), time.Unix(0, 0), time.Date(5138, 11, 16, 9, 46, 40, 1_000_000, time.UTC),
+	} {
+		id := h.id()
+		c := h.commit(id, 0, 1)
+		c.Events[0].Time = given
+		_, err := h.journal().Append(h.ctx, c)
+		switch es := h.replay(id, 1, annals.MaxSeqNr); {
+		case err != nil && (!errors.Is(err, annals.ErrInvalid) || len(es) > 0):
+			h.Errorf("append of an event with the time %v: got error %v and then the events %s, want ErrInvalid and none", given, err, span(es))
+		case err == nil && (len(es) != 1 || es[0].Time != h.stored(given)):
+			h.Errorf("append of an event with the time %v: got %v, want that of one event, %v", given, es, h.stored(given))
+		}
+		if year := given.UTC().Year(); (year < 2 || year > 9999) && err == nil {
+			h.Errorf("append of an event in the year %d: got no error, want ErrInvalid", year)
+		}
+	}
 }
 
 func importedFeed(h *harness) {

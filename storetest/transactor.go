@@ -37,6 +37,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-17", about: "of racing transactions that handle an event once, one is stored", needs: needs(events, offsets), run: txHandlesOnce[T]},
 		{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips[T]},
 		{id: "TX-18", about: "the inner store has the optional abilities that it claims", run: txClaims[T]},
+		{id: "TX-19", about: "a transaction that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: txAnswerLost[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
 	}
 }
@@ -78,6 +79,16 @@ func txCommits[T any](h *harness) {
 	h.wantReplay(a, 1, annals.MaxSeqNr, 1, annals.SeqNr(2+h.batch(2)))
 	h.wantReplay(b, 1, annals.MaxSeqNr, 1, 1)
 	h.write(b, 1, 1)
+}
+
+func txAnswerLost[T any](h *harness) {
+	id := h.id()
+	h.wantTold("transaction", func() error {
+		return inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			_, err := in.Journal().Append(ctx, h.commit(id, 0, 1))
+			return err
+		})
+	}, func() bool { return h.last(id) > 0 })
 }
 
 func txRollsBack[T any](h *harness) {

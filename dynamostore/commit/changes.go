@@ -10,7 +10,9 @@ import (
 )
 
 // changes says how the stream of the table tells of events.
-func (t *table) changes() *plan.Feed { return &plan.Feed{Table: t.name, Events: changed, IDs: t.ids} }
+func (t *table) changes() *plan.Feed {
+	return &plan.Feed{Table: t.name, Events: changed, Owner: owner, Scan: t.scan}
+}
 
 // changed returns the events of a commit that is new. An existing commit only changes when its events are deleted, or when it is put into an
 // index. Other items hold no events.
@@ -32,28 +34,41 @@ func changed(image plan.Item, created bool) (all []annals.Event, err error) {
 	return all, err
 }
 
-// ids yields the ids that have commits or tombstones of commits.
-func (t *table) ids(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) {
-		var last annals.PersistenceID
-		for page, err := range x.ScanAll(ctx, t.name, []string{attrID, attrCount}, p) {
+// owner is plan.Feed.Owner.
+func owner(image plan.Item) annals.PersistenceID {
+	id, _ := plan.Text(image, attrID)
+	return annals.PersistenceID(id)
+}
+
+// scan is plan.Feed.Scan: it finds the ids that have commits or tombstones of commits. The items of an id follow each other.
+func (t *table) scan(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[plan.Found, error] {
+	return func(yield func(plan.Found, error) bool) {
+		var last plan.Found
+		for page, err := range x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrCount, attrTime}, p) {
 			if err != nil {
-				yield("", err)
+				yield(plan.Found{}, err)
 				return
 			}
 			for _, it := range page {
 				if !isCommit(it) {
 					continue
 				}
-				id, err := idOf(it)
-				if err == nil && id == last { // the items of an id follow each other
-					continue
+				if id := owner(it); id != last.ID {
+					if last.ID != "" && !yield(last, nil) {
+						return
+					}
+					last = plan.Found{ID: id}
 				}
-				if !yield(id, err) || err != nil {
-					return
+				first, _ := plan.Number(it, attrSeq)
+				count, _ := plan.Number(it, attrCount)
+				if n := annals.SeqNr(first + count - 1); n > last.Last {
+					d := decode(it)
+					last.Last, last.Time = n, d.Time(attrTime)
 				}
-				last = id
 			}
+		}
+		if last.ID != "" {
+			yield(last, nil)
 		}
 	}
 }

@@ -108,11 +108,11 @@ func TestFeedIDs(t *testing.T) {
 	}
 	got, parts := map[annals.PersistenceID]int{}, map[int]bool{}
 	for n := range 4 {
-		for id, err := range offer.Feed.IDs(t.Context(), x, plan.Part{N: n, Of: 4}) {
+		for found, err := range offer.Feed.Scan(t.Context(), x, plan.Part{N: n, Of: 4}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got[id]++
+			got[found.ID]++
 			parts[n] = true
 		}
 	}

@@ -12,13 +12,19 @@ import (
 )
 
 // Append is annals.Journal: one put, on condition that no item has the key. Readers see whole commits, so two writers with the same
-// After put to the same key.
+// After put to the same key. Where queries follow the times, and this process has neither written nor read the event before, it is read
+// first: the clock that gave it a time may be ahead, and followers would see the new event first.
 func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	if err := t.announce(ctx, c.ID); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.After > lastNumber-annals.SeqNr(len(c.Events)) {
 		return annals.Receipt{}, fault("the number of the last event would be above %d", lastNumber)
+	}
+	if t.index != "" && !t.times.Knows(c.ID, c.After) {
+		if _, err := t.LastSeqNr(ctx, c.ID); err != nil {
+			return annals.Receipt{}, err
+		}
 	}
 	now := t.times.NotBefore(c.ID, t.x.Now())
 	w := plan.Write{
@@ -44,6 +50,7 @@ func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, er
 		return repeatedReceipt(c.ID, out.Old[0])
 	}
 	r := annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}
+	t.times.LearnTo(c.ID, now, r.SeqNr)
 	if last := c.Events[len(c.Events)-1].Time; t.index == "" && !last.IsZero() {
 		r.Time = last.UTC().Truncate(time.Microsecond)
 	}
@@ -83,7 +90,7 @@ func (t *table) Replay(ctx context.Context, id annals.PersistenceID, from, to an
 			yield(annals.Event{}, err)
 		}
 		if r.before.count > 0 {
-			t.times.Learn(id, r.before.at)
+			t.times.LearnTo(id, r.before.at, r.before.last())
 		}
 	}
 }
@@ -228,7 +235,7 @@ func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.
 	if !ok || err != nil {
 		return 0, err
 	}
-	t.times.Learn(id, rec.at)
+	t.times.LearnTo(id, rec.at, rec.last())
 	return rec.last(), nil
 }
 

@@ -82,7 +82,7 @@ func (t *table) backward(ctx context.Context, id annals.PersistenceID) (b backwa
 			}
 			continue
 		case above == nil:
-			t.times.Learn(id, rec.at)
+			t.times.LearnTo(id, rec.at, rec.last())
 		case rec.last()+1 != above.seq:
 			return fromTheFirst(id), nil // forgotten between two pages, or corrupt
 		}
@@ -168,7 +168,7 @@ func (t *table) forward(ctx context.Context, b backwards, r *recovery) error {
 		return &annals.Error{Kind: annals.ErrTruncated}
 	}
 	if r.newest.count > 0 {
-		t.times.Learn(id, r.newest.at)
+		t.times.LearnTo(id, r.newest.at, r.newest.last())
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // feed says how the stream of the journal table tells of events: each insert is one.
 func (j *journal) feed() *plan.Feed {
-	return &plan.Feed{Table: j.events.Name, Events: j.inserted, IDs: j.ids}
+	return &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.inserter, Scan: j.scan, Counts: true}
 }
 
 // inserted returns the event of a row that was inserted.
@@ -26,12 +26,18 @@ func (j *journal) inserted(image plan.Item, created bool) ([]annals.Event, error
 	return []annals.Event{e}, nil
 }
 
-// ids yields the ids of the heads in a part of the snapshot table.
-func (j *journal) ids(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) {
-		for page, err := range x.ScanAll(ctx, j.heads, []string{attrPartition, attrSort, attrAID}, p) {
+// inserter is plan.Feed.Owner.
+func (j *journal) inserter(image plan.Item) annals.PersistenceID {
+	n, _ := plan.Number(image, attrSeq)
+	return j.owner(image, annals.SeqNr(n))
+}
+
+// scan is plan.Feed.Scan: it finds the heads in a part of the snapshot table.
+func (j *journal) scan(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[plan.Found, error] {
+	return func(yield func(plan.Found, error) bool) {
+		for page, err := range x.ScanAll(ctx, j.heads, []string{attrPartition, attrSort, attrAID, attrVersion}, p) {
 			if err != nil {
-				yield("", err)
+				yield(plan.Found{}, err)
 				return
 			}
 			for _, it := range page {
@@ -39,7 +45,8 @@ func (j *journal) ids(ctx context.Context, x plan.Executor, p plan.Part) iter.Se
 				if key, err := j.key(id, 0); err != nil || !plan.SameKey(key, j.events.KeyOf(it)) {
 					continue // a copy
 				}
-				if !yield(id, nil) {
+				version, _ := plan.Number(it, attrVersion)
+				if !yield(plan.Found{ID: id, Last: annals.SeqNr(version)}, nil) {
 					return
 				}
 			}

@@ -1,7 +1,6 @@
 package headed
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -53,9 +52,12 @@ type rows struct {
 	writeIDs bool
 }
 
-// eventItem returns the row of event n of c, which is stored at the time at.
+// eventItem returns the row of event n of c. at is its time.
 func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at time.Time) (plan.Item, error) {
 	it, err := r.row(c.ID, n)
+	if err == nil {
+		err = r.timeFault(n, at)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -177,24 +179,43 @@ func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, state plan
 	return it, nil
 }
 
-// inUnit returns t as a number of units since 1970. Without a unit it is the milliseconds within the second.
+// timeFault returns an error if event n cannot have the time at: 64 bits of nanoseconds end, and later milliseconds are taken for another unit.
+func (r rows) timeFault(n annals.SeqNr, at time.Time) error {
+	first, end := time.Time{}, at
+	switch r.unit {
+	case time.Nanosecond:
+		first, end = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+	case time.Millisecond:
+		end = time.UnixMilli(mostMillis + 1).Add(-1)
+	}
+	if at.Before(first) || at.After(end) {
+		return invalid("event", n, fmt.Errorf("the time %v is not between %v and %v", at, first.UTC(), end.UTC()))
+	}
+	return nil
+}
+
+// inUnit returns t as a number of units since 1970, rounded down. Without a unit it is the milliseconds within the second.
 func inUnit(t time.Time, unit time.Duration) int64 {
 	switch unit {
 	case 0:
 		return int64(t.Nanosecond()) / int64(time.Millisecond)
 	case time.Nanosecond:
 		return t.UnixNano()
+	case time.Microsecond:
+		return t.UnixMicro()
+	case time.Millisecond:
+		return t.UnixMilli()
 	}
-	return t.UnixMicro() / int64(cmp.Or(unit/time.Microsecond, 1))
+	return t.Unix()
 }
 
-// inTime returns the time that inUnit has made a number of; the zero time without a unit. Times are in microseconds.
+// inTime returns the time that inUnit has made a number of; the zero time without a unit.
 func inTime(n int64, unit time.Duration) time.Time {
 	switch unit {
 	case 0:
 		return time.Time{}
 	case time.Nanosecond:
-		return time.Unix(0, n).UTC().Truncate(time.Microsecond)
+		return time.Unix(0, n).UTC()
 	case time.Microsecond:
 		return time.UnixMicro(n).UTC()
 	case time.Millisecond:

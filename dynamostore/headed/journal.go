@@ -62,7 +62,7 @@ type write struct {
 	annals.Commit
 	version  annals.SeqNr // that the head must have
 	exists   bool         // there is a head although After is 0: that of a snapshot without events
-	at       time.Time    // of the events
+	at       time.Time    // of the events without a NewEvent.Time
 	repeated plan.Item    // an event that an earlier try has stored
 	// counter is the head when it has refused the write, although the number after Commit.After is free and not deleted.
 	counter *head
@@ -81,12 +81,20 @@ func (w *write) send(ctx context.Context) (annals.Receipt, error) {
 	if w.Snapshot != nil && !out.Repeated {
 		w.snapshots.written(ctx, *w.Snapshot)
 	}
-	r := annals.Receipt{SeqNr: w.After + annals.SeqNr(len(w.Events)), Time: inTime(inUnit(w.at, w.unit), w.unit), Repeated: out.Repeated}
+	r := annals.Receipt{SeqNr: w.After + annals.SeqNr(len(w.Events)), Time: inTime(inUnit(w.timeOf(len(w.Events)-1), w.unit), w.unit), Repeated: out.Repeated}
 	if out.Repeated {
 		n, _ := plan.Number(w.repeated, attrOccurred)
 		r.Time = inTime(n, w.unit)
 	}
 	return r, nil
+}
+
+// timeOf returns the time of an event.
+func (w *write) timeOf(i int) time.Time {
+	if t := w.Events[i].Time; !t.IsZero() {
+		return t.UTC()
+	}
+	return w.at
 }
 
 // request returns the transaction. The events come first, because they tell whether an earlier try was stored.
@@ -96,13 +104,13 @@ func (w *write) request() (plan.Write, error) {
 		request.Token = plan.TokenOf(w.events.Name, string(w.ID), strconv.FormatInt(int64(w.After), 10), w.WriteID.String(), strconv.FormatInt(int64(w.version), 10), strconv.FormatBool(w.exists))
 	}
 	for i := range w.Events {
-		it, err := w.eventItem(w.Commit, w.After+1+annals.SeqNr(i), &w.Events[i], w.at)
+		it, err := w.eventItem(w.Commit, w.After+1+annals.SeqNr(i), &w.Events[i], w.timeOf(i))
 		if err != nil {
 			return plan.Write{}, err
 		}
 		request.Ops = append(request.Ops, plan.Op{Table: w.events.Name, Put: it, Condition: absent, Names: absentNames, Ours: w.ours})
 	}
-	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(len(w.Events)), w.at)
+	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(len(w.Events)), w.timeOf(len(w.Events)-1))
 	if err != nil {
 		return plan.Write{}, err
 	}
@@ -129,7 +137,7 @@ func (w *write) headOp(set plan.Item) (plan.Op, error) {
 	u.SetTo(attrVersion, u.Value(plan.N(after)))
 	u.SetAll(set)
 	if set == nil && !w.lean && !w.peer.noUpdated {
-		u.SetAll(plan.Item{attrUpdated: w.updated(w.at)})
+		u.SetAll(plan.Item{attrUpdated: w.updated(w.timeOf(len(w.Events) - 1))})
 	}
 	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values, Ours: ours}
 	op.Condition = u.Name(attrVersion) + " = " + u.Value(plan.N(w.version))

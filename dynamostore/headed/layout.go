@@ -38,7 +38,8 @@ type Layout struct {
 type Journal struct {
 	Table string // "journal"
 	Index string // "journal-aid-index"
-	// OccurredAt is the unit of the attribute occurred_at; 0 is that of the Peer. Programs of the Go library choose the unit themselves.
+	// OccurredAt is the unit of the attribute occurred_at: a nanosecond, microsecond, millisecond or second; 0 is that of the Peer. Programs
+	// of the Go library choose the unit themselves. NewEvent.Time is kept in it.
 	OccurredAt time.Duration
 	// Gaps says that numbers without events between others are no error, and that numbers are looked for in the index. Without Gaps
 	// a hole is ErrCorrupt when there are fewer events than the head has counted. Set it for tables in which a program has left numbers
@@ -75,7 +76,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	j := &journal{rows: r, events: events, heads: heads.Name, gaps: l.Journal.Gaps, times: &plan.Times{},
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
 	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 1,
-		Times: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: l.limits()}}
+		Times: r.unit != 0, EventTimes: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: l.limits()}}
 	offer.Check = j.check
 	offer.Feed = j.feed()
 	offer.On = func(x plan.Executor) plan.Contracts {
@@ -112,6 +113,11 @@ func (l Layout) rows() (rows, error) {
 	var faults []error
 	if l.Shards < 1 {
 		faults = append(faults, fmt.Errorf("%d shards", l.Shards))
+	}
+	switch l.Journal.OccurredAt {
+	case 0, time.Nanosecond, time.Microsecond, time.Millisecond, time.Second:
+	default:
+		faults = append(faults, fmt.Errorf("the unit of times is %v", l.Journal.OccurredAt))
 	}
 	if l.AID != TypeValue && (l.AID != Value || l.Keys != nil) {
 		faults = append(faults, errors.New("AID is TypeValue, or Value without Keys"))

@@ -10,9 +10,12 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// byKey is how many numbers are read by key at once, where they cannot be read as one range. The service counts each row that is read by key
-// as at least 4 KB.
-const byKey = 100
+// byKey is how many numbers are read by key at once, where they cannot be read as ranges. The service counts each row that is read by key
+// as at least 4 KB. So no more than fewByKey are read by key where two ranges have them.
+const (
+	byKey    = 100
+	fewByKey = 16
+)
 
 // between yields the rows of p, where no number is expected above end. All of them that were stored before are found: they are read from the
 // table, or through the index and then by key. In the order of the libraries' sort keys 10 is before 2. So one query reads consecutive
@@ -22,12 +25,12 @@ func (j *journal) between(ctx context.Context, p numbered.Part, end annals.SeqNr
 	switch {
 	case j.formula && ranged && digits(p.From) == digits(p.To):
 		return j.events.ByRange(ctx, j.x, p)
-	case j.formula && end <= numbered.Few && p.From <= end/2+1:
+	case j.formula && end <= numbered.Few && p.To-p.From >= end/2-1:
 		return j.events.ByFew(ctx, j.x, p) // it reads at most about twice as many rows as there are in p
+	case j.formula && ranged && p.To-p.From >= fewByKey:
+		return j.inParts(ctx, p, lowest(digits(p.To)), end)
 	case p.To-p.From < byKey:
 		return j.byKey(ctx, p)
-	case j.formula && ranged:
-		return j.inParts(ctx, p, lowest(digits(p.To)), end)
 	case j.formula && p.To > end/10:
 		return j.inParts(ctx, p, end/10+1, end)
 	}

@@ -12,7 +12,7 @@ import (
 // keys lie between those of the entity are not among them.
 func TestReplayBounds(t *testing.T) {
 	t.Parallel()
-	for _, last := range []annals.SeqNr{1, 9, 10, 11, 98, 99, 100, 101, 130, 1005} {
+	for _, last := range []annals.SeqNr{1, 9, 10, 11, 98, 99, 100, 101, 130, 197, 198, 199, 200, 1005} {
 		plan, err := Layout{Shards: 1, Lean: true}.Plan()
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestReplayBounds(t *testing.T) {
 		}
 		bounds := []annals.SeqNr{1, 2, 5, 9, 10, 11, 50, 99, 100, 101, last / 10, last/10 + 1, last / 2, last - 1, last, last + 1, annals.MaxSeqNr}
 		if last > 200 {
-			bounds = []annals.SeqNr{1, 2, 99, 100, 101, 999, 1000, last, annals.MaxSeqNr}
+			bounds = []annals.SeqNr{1, 2, 99, 100, 101, 950, 990, 999, 1000, last, annals.MaxSeqNr}
 		}
 		for _, from := range bounds {
 			for _, to := range bounds {

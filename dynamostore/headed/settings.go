@@ -66,7 +66,7 @@ func (j *journal) fits(table string, it plan.Item) error {
 	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, AID, Types) %s%s", table, annals.Quote(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
 }
 
-// mostMillis is a time in the year 5138 in milliseconds, and one in January 1970 in nanoseconds.
+// mostMillis is the greatest occurred_at in milliseconds: a time in the year 5138 in milliseconds, and one in January 1970 in nanoseconds.
 const mostMillis = 100_000_000_000_000
 
 // others names the peers that make the key of a row with the same settings otherwise.

@@ -28,16 +28,23 @@ func headEvents(image plan.Item, _ bool) ([]annals.Event, error) {
 	return events, nil
 }
 
-// ids is plan.Feed.IDs: each entity has a head.
-func (j journal) ids(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) {
-		for page, err := range x.ScanAll(ctx, j.heads, []string{attrAID}, p) {
+// headOwner is plan.Feed.Owner.
+func headOwner(image plan.Item) annals.PersistenceID {
+	aid, _ := plan.Text(image, attrAID)
+	return rule.ID(aid)
+}
+
+// scan is plan.Feed.Scan: each entity has a head.
+func (j journal) scan(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[plan.Found, error] {
+	return func(yield func(plan.Found, error) bool) {
+		for page, err := range x.ScanAll(ctx, j.heads, []string{attrAID, attrSeq}, p) {
 			if err != nil {
-				yield("", err)
+				yield(plan.Found{}, err)
 				return
 			}
 			for _, it := range page {
-				if aid, _ := plan.Text(it, attrAID); aid != configAID && !yield(rule.ID(aid), nil) {
+				last, _ := plan.Number(it, attrSeq)
+				if aid, _ := plan.Text(it, attrAID); aid != configAID && !yield(plan.Found{ID: headOwner(it), Last: annals.SeqNr(last)}, nil) {
 					return
 				}
 			}

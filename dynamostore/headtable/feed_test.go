@@ -73,11 +73,11 @@ func TestFeedOfTheLibrary(t *testing.T) {
 			}
 		}
 		for part := range 4 {
-			for id, err := range b.offer.Feed.IDs(t.Context(), b.Executor, plan.Part{N: part, Of: 4}) {
+			for found, err := range b.offer.Feed.Scan(t.Context(), b.Executor, plan.Part{N: part, Of: 4}) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, id)
+				got = append(got, found.ID)
 			}
 		}
 		slices.Sort(want)

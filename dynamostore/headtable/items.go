@@ -73,7 +73,7 @@ func payload(d *plan.Decoder) annals.Payload {
 func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, now time.Time) (it plan.Item, at time.Time, err error) {
 	at = now
 	if !e.Time.IsZero() {
-		at = e.Time.UTC().Truncate(time.Microsecond)
+		at = e.Time.UTC()
 	}
 	if at.Before(minTime) || at.After(maxTime) {
 		return nil, at, fault("event %d has the time %v, which is not between %v and %v", n, at, minTime.UTC(), maxTime.UTC())

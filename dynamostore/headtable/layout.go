@@ -69,7 +69,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 			s.x, j.x, j.snapshots = x, x, &s
 			return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j}, Skipper: &j}
 		},
-		Feed: &plan.Feed{Table: j.heads, Events: headEvents, IDs: j.ids},
+		Feed: &plan.Feed{Table: j.heads, Events: headEvents, Owner: headOwner, Scan: j.scan},
 	}, nil
 }
 

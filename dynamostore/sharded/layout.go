@@ -91,9 +91,9 @@ type State struct {
 	NoSortKey bool
 	// Revision says how stored revisions relate to those of writers: the plugin's client V2 stores one more, V1 stores the same.
 	Revision Revision
-	// Tombstones keeps a row without payload for a deleted state, so that its revisions never repeat, and allows SkipStateTo. The
-	// plugin cannot read such rows: set Tombstones only for tables that the plugin no longer reads. Otherwise a delete removes the
-	// row, as the plugin does.
+	// Tombstones allows deletes of states, and SkipStateTo: a deleted state keeps a row without payload, so that its revisions never
+	// repeat. The plugin cannot read such rows: it removes the row, and begins again at revision 1. Without Tombstones a delete is
+	// ErrUnsupported.
 	Tombstones bool
 }
 
@@ -162,12 +162,14 @@ func (l Layout) Plan() (plan.Offer, error) {
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()
-		c.SkipsStates = offer.SkipStateTo != nil
+		c.DeletesStates, c.SkipsStates = l.State.Tombstones, l.State.Tombstones
 	}
 	offer.Check = check(checks...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
-		j.rows.x, s.rows.x = x, x
+		if j.rows.x, s.rows.x = x, x; !l.Journal.Off {
+			s.events = &j.rows
+		}
 		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j, &s, l.Snapshot.Off}, Skipper: &j}
 	}
 	return offer, nil
@@ -235,7 +237,7 @@ func (l Layout) journal() (*journal, error) {
 		r.sort = j.columns.SequenceNr
 	}
 	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
-	j.rows.Deleted, j.rows.dense, j.rows.byIndex = j.columns.Deleted, true, l.ReadThrough == Index
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first = j.columns.Deleted, true, l.ReadThrough == Index, !c.HardDelete
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 

@@ -1,8 +1,10 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
@@ -15,6 +17,7 @@ type rows struct {
 	resolver resolver
 	dense    bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
 	byIndex  bool          // read through the index, even if reads by key are possible
+	first    bool          // row 1 exists as long as there are rows
 	x        plan.Executor // runs the requests; set by plan.Offer.On
 }
 
@@ -53,7 +56,7 @@ func (r rows) find(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, er
 			if !r.dense || p.Backward || len(queries) == 1 {
 				return merged
 			}
-			return r.Complete(ctx, r.x, p, merged, false)
+			return r.unlessUnwritten(ctx, p, r.Complete(ctx, r.x, p, merged, false))
 		}
 		// No key can be computed for the id. The plugin cannot have written rows with this setting, but can have written some with an
 		// older one, which the index has.
@@ -66,6 +69,37 @@ func (r rows) find(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, er
 		return found
 	}
 	return r.Complete(ctx, r.x, p, found, true)
+}
+
+// scattered reports whether the rows of id are in several partitions and in an index. Then the index is asked before all partitions are.
+func (r rows) scattered(id annals.PersistenceID) bool {
+	if !r.keyed() || r.IDs == nil {
+		return false
+	}
+	shards, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding)
+	return err == nil && len(shards) > 1
+}
+
+// unwritten reports whether id is found to have no rows without a read of all partitions.
+func (r rows) unwritten(ctx context.Context, id annals.PersistenceID) (bool, error) {
+	if !r.first || !r.scattered(id) {
+		return false, nil
+	}
+	return r.Unwritten(ctx, r.x, id)
+}
+
+// unlessUnwritten yields the rows found for p; none, without a read of all partitions, when p begins with row 1 and there is no row.
+func (r rows) unlessUnwritten(ctx context.Context, p numbered.Part, found iter.Seq2[plan.Item, error]) iter.Seq2[plan.Item, error] {
+	if p.From > 1 {
+		return found
+	}
+	return func(yield func(plan.Item, error) bool) {
+		if unwritten, err := r.unwritten(ctx, p.ID); err != nil {
+			yield(nil, err)
+		} else if !unwritten {
+			found(yield)
+		}
+	}
 }
 
 func none(func(plan.Item, error) bool) {}
@@ -115,8 +149,56 @@ func (r rows) fits(ctx context.Context, id annals.PersistenceID) error {
 	return r.Fits(ctx, r.x, id)
 }
 
+// deletedTo returns the number up to which the events after n are deleted, or missing; n when event n+1 is not. Each event that an index shows as
+// not deleted is looked up by the key of its row, strongly consistent.
+func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (annals.SeqNr, error) {
+	if n == annals.MaxSeqNr {
+		return n, nil
+	}
+	var shown []plan.Item
+	standing := func() (annals.SeqNr, bool, error) { // the first of shown that is not deleted
+		keys := make([]plan.Item, len(shown))
+		for i, it := range shown {
+			keys[i] = r.KeyOf(it)
+		}
+		shown = shown[:0]
+		found, err := r.x.GetAll(ctx, plan.GetAll{Table: r.Name, Keys: keys})
+		found = slices.DeleteFunc(found, func(it plan.Item) bool { return plan.Flag(it, r.Deleted) })
+		if err != nil || len(found) == 0 {
+			return 0, false, err
+		}
+		return r.NumberOf(slices.MinFunc(found, func(a, b plan.Item) int { return cmp.Compare(r.NumberOf(a), r.NumberOf(b)) })), true, nil
+	}
+	last := n
+	for it, err := range r.read(ctx, numbered.Part{ID: id, From: n + 1, To: annals.MaxSeqNr, Limit: together, Fields: []string{r.Deleted}}) {
+		if err != nil {
+			return 0, err
+		}
+		if last = r.NumberOf(it); !plan.Flag(it, r.Deleted) {
+			shown = append(shown, it)
+		}
+		if len(shown) == together {
+			if first, ok, err := standing(); ok || err != nil {
+				return first - 1, err
+			}
+		}
+	}
+	if len(shown) > 0 {
+		if first, ok, err := standing(); ok || err != nil {
+			return first - 1, err
+		}
+	}
+	return last, nil
+}
+
+// together is how many rows are read by key in one request.
+const together = 100
+
 // newest returns the highest number that has a row; 0 when there is no row.
 func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
+		return 0, err
+	}
 	for it, err := range r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
 		if err != nil {
 			return 0, err

@@ -16,6 +16,7 @@ type snapshots struct {
 	rows    rows
 	columns SnapshotColumns
 	legacy  bool
+	events  *rows // of the journal; nil when there is none
 }
 
 // Save is annals.SnapshotStore. It replaces a snapshot of the same number, but not a row of another id.
@@ -50,10 +51,37 @@ const (
 	looksAlone       = 3
 )
 
-// Latest is annals.SnapshotStore.
+// Latest is annals.SnapshotStore. A snapshot that the index does not show yet is found if events that it replaces are deleted.
 func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	found, ok, err := s.search(ctx, id, c)
+	if err != nil || s.rows.keyed() || s.events == nil || c != (annals.SnapshotCriteria{}) {
+		return found, ok, err
+	}
+	deleted, err := s.events.deletedTo(ctx, id, found.SeqNr)
+	if err != nil || deleted == found.SeqNr {
+		return found, ok, err
+	}
+	// Events are deleted after a snapshot that replaces them was acknowledged. So it is at the number of the last deleted event or above. Of
+	// two snapshots the higher is saved before the lower is deleted. So numbers are read in ascending order, and those of one request as
+	// they are at one moment.
+	last, err := s.events.newest(ctx, id)
+	if err == nil && last <= deleted { // the index shows none of the events after deleted
+		last, err = s.events.Newest(ctx, s.rows.x, id, deleted, numbered.Lag)
+	}
+	for from := deleted; err == nil && from <= last; from += together {
+		var rows []plan.Item
+		if rows, err = s.rows.Together(ctx, s.rows.x, id, from, min(from+together-1, last)); len(rows) > 0 {
+			found, err = s.snapshot(id, rows[len(rows)-1])
+			return found, err == nil, err
+		}
+	}
+	return found, ok, err
+}
+
+// search returns the newest snapshot that reads by key, or the index, show.
+func (s *snapshots) search(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	for looks := 1; ; looks++ {
-		found, ok, err := s.look(ctx, id, c)
+		found, ok, err := s.newest(ctx, id, c)
 		if ok || err != nil || !s.rows.keyed() || s.legacy {
 			return found, ok, err
 		}
@@ -70,8 +98,33 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	}
 }
 
-// look returns the newest snapshot that one read finds.
+// look is Latest in few requests, for a reader that notices when it has missed a snapshot whose events are deleted, and then calls Latest.
+// Where snapshots are in several partitions it asks the index for the newest.
 func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+	if !s.rows.scattered(id) || c != (annals.SnapshotCriteria{}) {
+		return s.newest(ctx, id, c)
+	}
+	it, ok, err := s.rows.First(ctx, s.rows.x, numbered.Part{ID: id, To: annals.MaxSeqNr, Backward: true})
+	if ok {
+		err = s.rows.Misplaced(it)
+	}
+	if !ok || err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	n := s.rows.NumberOf(it)
+	rows, err := s.rows.ByKey(ctx, s.rows.x, id, n, n)
+	if err == nil && len(rows) == 1 {
+		found, err := s.snapshot(id, rows[0])
+		return found, err == nil, err
+	}
+	if err != nil {
+		return annals.Snapshot{}, false, err
+	}
+	return s.newest(ctx, id, c) // that one has been deleted
+}
+
+// newest returns the newest snapshot that one read finds.
+func (s *snapshots) newest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	from, to := bounds(c)
 	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Backward: true, Limit: 1}) {
 		if err != nil {

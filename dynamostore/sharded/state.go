@@ -149,7 +149,7 @@ func (s *states) revision(it plan.Item) annals.SeqNr {
 	return max(annals.SeqNr(n)-s.plus, 0)
 }
 
-// Write is plan.States: a put, an update or a delete, on condition of the stored revision. Rows have no place for a WriteID, so the request has
+// Write is plan.States: a put or an update, on condition of the stored revision. Rows have no place for a WriteID, so the request has
 // a token by which the service recognises repetitions.
 func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (annals.Receipt, error) {
 	table, key, err := s.place(w.ID)
@@ -168,8 +168,6 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 	}
 	op := plan.Op{Table: table, Condition: condition, Names: u.Names, Values: u.Values}
 	switch {
-	case w.Deleted && !s.tombstones: // as the plugin does
-		op.Key, op.Delete = key, true
 	case w.Columns == nil:
 		op.Put, err = s.item(w, key)
 	default:

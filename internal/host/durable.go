@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/annals-go/annals"
@@ -129,6 +130,9 @@ func (e *durable[C, S, R]) decide(ctx context.Context, c C) (d Decision[R]) {
 		return Decision[R]{Err: err}
 	}
 	next, save, del := effect.Outcome()
+	if del && !e.m.caps.DeletesStates {
+		return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrUnsupported, Err: errors.New("the store does not delete states")}}
+	}
 	var metadata annals.Payload
 	var known any
 	if save || del {

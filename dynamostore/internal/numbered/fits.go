@@ -31,6 +31,21 @@ func (t Table) Fits(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	return nil
 }
 
+// Unwritten reports whether id has no rows: row 1 does not exist, strongly consistent, and the index has no other. It is for tables in which
+// row 1 exists as long as there are rows; the index has those of ids that lost it in some other way.
+func (t Table) Unwritten(ctx context.Context, x plan.Executor, id annals.PersistenceID) (bool, error) {
+	first, err := t.ByKey(ctx, x, id, 1, 1)
+	if err != nil || len(first) > 0 {
+		return false, err
+	}
+	_, ok, err := t.First(ctx, x, Part{ID: id, To: annals.MaxSeqNr})
+	if ok || err != nil {
+		return false, err
+	}
+	t.IDs.add(id)
+	return true, nil
+}
+
 // Misplaced returns ErrInvalid for a row whose key does not fit the settings.
 func (t Table) Misplaced(row plan.Item) error {
 	id := t.OwnerOf(row)

@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Few is the highest number that ByFew can read.
-const Few = 99
+// Few is the highest number that ByFew can read. Sort keys of numbers up to it are between those of 1 and 99.
+const Few = 199
 
 // ByRange yields the rows of p by one query of the table, strongly consistent. It is for tables whose sort keys end in the number in decimal, and
 // whose partition keys do not depend on the number. Such sort keys are in the order of the numbers if these have as many digits, so p.From and
@@ -20,11 +20,11 @@ func (t Table) ByRange(ctx context.Context, x plan.Executor, p Part) iter.Seq2[p
 	return t.between(ctx, x, p, p)
 }
 
-// ByFew is ByRange for numbers up to Few, which may have one digit or two. It reads all rows up to Few.
+// ByFew is ByRange for numbers up to Few, which may have one digit to three. It reads all rows up to Few, and has those of p in memory.
 func (t Table) ByFew(ctx context.Context, x plan.Executor, p Part) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		var rows [Few + 1]plan.Item
-		for row, err := range t.between(ctx, x, p, Part{ID: p.ID, From: 1, To: Few}) {
+		for row, err := range t.between(ctx, x, p, Part{ID: p.ID, From: 1, To: 99}) {
 			if err != nil {
 				yield(nil, err)
 				return

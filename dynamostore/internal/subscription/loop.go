@@ -13,7 +13,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/liveness"
 )
 
@@ -129,18 +128,19 @@ func (l *loop) run(ctx context.Context) {
 		cancel()
 		l.free(context.WithoutCancel(ctx))
 	}()
-	for failures := 0; ; {
+	var failed failures
+	for {
 		err := l.lookAt(ctx)
-		wait := l.pace()
+		wait, again := l.pace(), true
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			failures = 0
-		case transient(err):
-			wait = backoff.Delay(failures)
-			failures++
+			failed = failures{}
 		default:
+			wait, again = failed.wait(err)
+		}
+		if !again {
 			l.fail(err)
 			return
 		}
@@ -192,7 +192,7 @@ func (l *loop) lookAt(ctx context.Context) error {
 		}
 		return l.begin(ctx, v, made)
 	case v.head.filter != filterText(l.filter):
-		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another filter", annals.Quote(l.name))}
+		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another one: %w", annals.Quote(l.name), errFilter)}
 	case l.round == 0: // the sign of life has to come before the first shard
 		l.round = v.head.round
 		signal(l.look)

@@ -144,7 +144,7 @@ func model(t *testing.T, seed uint64) {
 	}
 	var all []running
 	var wait sync.WaitGroup
-	begin := func() {
+	begin := func() *process {
 		p, who := w.process(), random.IntN(1000)
 		if random.IntN(3) == 0 {
 			p.slow(within(random, lease/2))
@@ -165,10 +165,43 @@ func model(t *testing.T, seed uint64) {
 		all = append(all, running{p, cancel})
 		own, late := rand.New(rand.NewPCG(seed, random.Uint64())), random.IntN(3) == 0
 		wait.Go(func() { m.consume(ctx, who, p, own, late) })
+		return p
 	}
 	end := func(i int) {
 		all[i].stop()
 		all = slices.Delete(all, i, i+1)
+	}
+	// outage is a time of up to two days in which no process reads. It begins with shards that end while those after them cannot be listed. After
+	// some of it a process begins, lists shards, and ends before it has read.
+	outage := func() {
+		for _, p := range all {
+			p.fail(false, true)
+		}
+		w.stream.roll()
+		<-time.After(5*lease + within(random, 10*lease))
+		for _, p := range all {
+			p.pause(48 * time.Hour)
+		}
+		rest := func() {
+			for range 3 {
+				write(1 + random.IntN(5))
+				<-time.After(within(random, 8*time.Hour))
+				if random.IntN(2) == 0 {
+					w.stream.roll()
+				}
+			}
+		}
+		rest()
+		if random.IntN(4) > 0 {
+			begin().fail(true, false)
+			<-time.After(10 * lease)
+			end(len(all) - 1)
+			rest()
+		}
+		for _, p := range all {
+			p.pause(within(random, time.Hour))
+			p.fail(false, false)
+		}
 	}
 	write(20)
 	begin()
@@ -195,14 +228,8 @@ func model(t *testing.T, seed uint64) {
 				all[random.IntN(len(all))].pause(within(random, 4*lease))
 			}
 		case 6:
-			if random.IntN(8) == 0 { // no process reads for more than a day
-				for _, p := range all {
-					p.pause(26 * time.Hour)
-				}
-				write(5)
-				<-time.After(25 * time.Hour)
-				w.stream.trim(random.IntN(6))
-				<-time.After(2 * time.Hour)
+			if random.IntN(8) == 0 {
+				outage()
 			}
 		default:
 			write(1 + random.IntN(5))

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
-	"github.com/annals-go/annals/internal/backoff"
 )
 
 // start begins to read s, which is of the stream name, and which this loop holds.
@@ -22,7 +22,7 @@ func (l *loop) start(ctx context.Context, name string, s shard, after ...*held) 
 	l.mu.Unlock()
 	l.readers.Go(func() {
 		defer stop()
-		r := &reader{loop: l, shard: h}
+		r := &reader{loop: l, shard: h, parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
 		err := r.run(reading, name)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -44,26 +44,34 @@ func (l *loop) start(ctx context.Context, name string, s shard, after ...*held) 
 // reader makes deliveries of what it reads in a shard. It is for one goroutine.
 type reader struct {
 	*loop
-	shard    *held
-	building *delivery
-	position string // of the last record that was read completely
+	shard     *held
+	building  *delivery
+	position  string                                // of the last record that was read completely
+	parked    map[annals.PersistenceID]annals.SeqNr // that this reader has stored: the first numbers that it could not read
+	truncated map[annals.PersistenceID]int          // how often replays of entities that are not parked were ErrTruncated
 }
 
 // run reads until nothing follows.
 func (r *reader) run(ctx context.Context, name string) error {
 	r.position = r.shard.read
 	if n, ok := r.shard.part(); ok {
-		return repeated(ctx, func() error { return r.catchUp(ctx, plan.Part{N: n, Of: parts}) })
+		return repeated(ctx, func() error { return r.catchUp(ctx, n) })
 	}
 	from := r.Stream.Reader(name, r.shard.id, r.position)
 	for {
 		var records []stream.Record
 		var end bool
-		if err := repeated(ctx, func() (err error) { records, end, err = from.Next(ctx); return err }); err != nil {
+		next := func() (err error) {
+			if err := r.tooOld(); err != nil { // a shard without records may have lost them
+				return err
+			}
+			if records, end, err = from.Next(ctx); err == nil {
+				err = r.tooOld()
+			}
 			return err
 		}
-		if r.position == "" && time.Since(r.shard.since) > memory {
-			return stream.ErrTrimmed // the reader began with the oldest record that is left
+		if err := repeated(ctx, next); err != nil {
+			return err
 		}
 		if err := repeated(ctx, func() error { return r.records(ctx, records) }); err != nil || end {
 			return err
@@ -71,14 +79,12 @@ func (r *reader) run(ctx context.Context, name string) error {
 	}
 }
 
-// repeated calls fn until it succeeds, fails for good, or ctx ends. What fn has delivered is not delivered again.
-func repeated(ctx context.Context, fn func() error) error {
-	for try := 0; ; try++ {
-		err := fn()
-		if err == nil || !transient(err) || errors.Is(err, stream.ErrTrimmed) || backoff.Wait(ctx, try) != nil {
-			return err
-		}
+// tooOld is ErrTrimmed when the reader begins with the oldest record that is left, and others may have been removed before.
+func (r *reader) tooOld() error {
+	if r.position == "" && time.Since(r.shard.since) > memory {
+		return stream.ErrTrimmed
 	}
+	return nil
 }
 
 // fits reports whether the events of id can be in deliveries.
@@ -86,30 +92,54 @@ func (r *reader) fits(id annals.PersistenceID) bool {
 	return (r.filter.Type == "" || r.filter.Type == id.Type()) && r.filter.Slices.Contains(id.Slice())
 }
 
+// pieces are the steps of a part of the catch-up. The position in the part is how many of them have been taken.
+const pieces = 32
+
 // catchUp delivers the events of all ids in a part of the table, from the journal.
-func (r *reader) catchUp(ctx context.Context, p plan.Part) error {
+func (r *reader) catchUp(ctx context.Context, part int) error {
+	taken, _ := strconv.Atoi(r.position)
+	for n := taken; n < pieces; n++ {
+		if err := r.piece(ctx, plan.Part{N: part*pieces + n, Of: parts * pieces}); err != nil {
+			return err
+		}
+		r.position = strconv.Itoa(n + 1)
+		if err := r.reached(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) piece(ctx context.Context, p plan.Part) error {
 	const some = 100 // ids whose marks are read in one request
-	var ids []annals.PersistenceID
+	var all []plan.Found
 	deliver := func() error {
+		ids := make([]annals.PersistenceID, len(all))
+		for i, f := range all {
+			ids[i] = f.ID
+		}
 		if err := r.remember(ctx, ids); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if _, err := r.replay(ctx, id, annals.MaxSeqNr); err != nil {
+		for _, f := range all {
+			if r.has(f) {
+				continue
+			}
+			if err := r.rest(ctx, f.ID); err != nil {
 				return err
 			}
 		}
-		ids = nil
-		return r.flush(ctx)
+		all = nil
+		return nil
 	}
-	for id, err := range r.Feed.IDs(ctx, r.Executor, p) {
+	for f, err := range r.Feed.Scan(ctx, r.Executor, p) {
 		if err != nil {
 			return err
 		}
-		if !r.fits(id) {
+		if !r.fits(f.ID) {
 			continue
 		}
-		if ids = append(ids, id); len(ids) == some {
+		if all = append(all, f); len(all) == some {
 			if err := deliver(); err != nil {
 				return err
 			}
@@ -118,19 +148,45 @@ func (r *reader) catchUp(ctx context.Context, p plan.Part) error {
 	return deliver()
 }
 
-// records delivers the events that records tell of.
+// has reports whether the events that a scan found are delivered.
+func (r *reader) has(f plan.Found) bool {
+	m := r.mark(f.ID)
+	return m.seq > 0 && m.seq == f.Last && !m.gaps && (f.Time.IsZero() || f.Time.Equal(m.time))
+}
+
+// rest delivers the events of id after its mark.
+func (r *reader) rest(ctx context.Context, id annals.PersistenceID) error {
+	_, err := r.replay(ctx, id, annals.MaxSeqNr)
+	return r.park(ctx, id, err)
+}
+
+// reached hands over what was read up to the position.
+func (r *reader) reached(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shard.read = r.position
+	return nil
+}
+
+// records delivers the events that records tell of. The journal is asked for those of an image that cannot be read.
 func (r *reader) records(ctx context.Context, records []stream.Record) error {
-	told := make([][]annals.Event, len(records))
+	told, broken := make([][]annals.Event, len(records)), make([]annals.PersistenceID, len(records))
 	var ids []annals.PersistenceID
 	for i, rec := range records {
 		if rec.Removed {
 			continue
 		}
 		events, err := r.Feed.Events(rec.Image, rec.Created)
-		if err != nil {
-			return err
-		}
-		if len(events) > 0 && r.fits(events[0].ID) {
+		switch {
+		case err != nil:
+			if id := r.Feed.Owner(rec.Image); r.fits(id) {
+				broken[i] = id
+				ids = append(ids, id)
+			}
+		case len(events) > 0 && r.fits(events[0].ID):
 			told[i] = events
 			ids = append(ids, events[0].ID)
 		}
@@ -139,20 +195,19 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 		return err
 	}
 	for i, rec := range records {
+		if id := broken[i]; id != "" {
+			if err := r.rest(ctx, id); err != nil {
+				return err
+			}
+		}
 		for _, e := range told[i] {
-			if err := r.event(ctx, e); err != nil {
+			if err := r.park(ctx, e.ID, r.event(ctx, e)); err != nil {
 				return err
 			}
 		}
 		r.position = rec.Sequence
 	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shard.read = r.position
-	return nil
+	return r.reached(ctx)
 }
 
 // event delivers e, and first the events before it that are not delivered.
@@ -224,6 +279,8 @@ func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.
 
 // deliver adds e to the delivery that is being built, if it fits the filter.
 func (r *reader) deliver(ctx context.Context, e annals.Event) error {
+	before, m := r.mark(e.ID), markOf(e)
+	m.gaps = r.Feed.Counts && (before.gaps || e.SeqNr != before.seq+1)
 	if r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag) {
 		if d := r.building; d != nil && (len(d.events) == maxEvents || len(d.upTo) == maxEntities) {
 			if err := r.flush(ctx); err != nil {
@@ -234,9 +291,9 @@ func (r *reader) deliver(ctx context.Context, e annals.Event) error {
 			r.building = &delivery{upTo: map[annals.PersistenceID]mark{}}
 		}
 		r.building.events = append(r.building.events, e)
-		r.building.upTo[e.ID] = markOf(e)
+		r.building.upTo[e.ID] = m
 	}
-	r.set(e.ID, markOf(e))
+	r.set(e.ID, m)
 	return nil
 }
 

@@ -57,18 +57,19 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 	for n := range parts {
 		all = append(all, shard{round: next.round, id: partID(n), since: made.at})
 	}
-	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next.round))...))
+	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next))...))
 }
 
-// joined are the shards of the stream that known does not have. Those whose parent is not known follow the catch-up.
-func joined(known []shard, made *listing, round int64) (all []shard) {
+// joined are the shards of the stream that known does not have, in the round of stands. They were not in the list before: none of them has a
+// record from before that list. Those whose parent is not known follow the catch-up.
+func joined(known []shard, made *listing, stands head) (all []shard) {
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.id] = true
 	}
 	for _, s := range made.shards {
 		if !ids[s.ID] {
-			all = append(all, shard{round: round, id: s.ID, parent: s.Parent, since: made.at})
+			all = append(all, shard{round: stands.round, id: s.ID, parent: s.Parent, since: stands.listed})
 		}
 	}
 	for _, s := range all {
@@ -98,13 +99,7 @@ func (l *loop) register(ctx context.Context, stands *head, next head, shards []s
 			next.listed = listed
 		}
 		next.write = newWrite()
-		ours := next.write
-		op := plan.Op{Table: l.Table, Put: next.item(l.name), Condition: "attribute_not_exists(#write)", Names: map[string]string{"#write": attrWrite},
-			Ours: func(old plan.Item) bool { return wrote(old, ours) }}
-		if stands != nil {
-			op.Condition, op.Values = "#write = :write", plan.Item{":write": plan.S(stands.write)}
-		}
-		w := plan.Write{Ops: []plan.Op{op}}
+		w := plan.Write{Ops: []plan.Op{l.put(l.name, next, stands)}}
 		for _, s := range some {
 			s.write = newWrite()
 			w.Ops = append(w.Ops, plan.Op{Table: l.Table, Put: s.item(l.name)})
@@ -115,6 +110,16 @@ func (l *loop) register(ctx context.Context, stands *head, next head, shards []s
 		stored := next
 		stands = &stored
 	}
+}
+
+// put stores next after stands, nil for no head.
+func (s *Subscriptions) put(name string, next head, stands *head) plan.Op {
+	op := plan.Op{Table: s.Table, Put: next.item(name), Condition: "attribute_not_exists(#write)", Names: map[string]string{"#write": attrWrite},
+		Ours: func(old plan.Item) bool { return wrote(old, next.write) }}
+	if stands != nil {
+		op.Condition, op.Values = "#write = :write", plan.Item{":write": plan.S(stands.write)}
+	}
+	return op
 }
 
 // wrote reports whether the write with this id stored it.
@@ -143,7 +148,7 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 	case trimmed || v.lost(made):
 		return true, l.begin(ctx, v, made)
 	}
-	fresh := parentsFirst(joined(v.shards, made, v.head.round))
+	fresh := parentsFirst(joined(v.shards, made, *v.head))
 	next := *v.head
 	next.listed = made.at
 	if err := l.register(ctx, v.head, next, fresh); err != nil {
@@ -158,9 +163,9 @@ func (made *listing) has(s shard) bool {
 	return slices.ContainsFunc(made.shards, func(o stream.Shard) bool { return o.ID == s.id })
 }
 
-// lost reports whether records were removed from the stream, or may have been, before they were read.
+// lost reports whether a new round has to begin: it was ordered, or records were removed from the stream, or may have been, before they were read.
 func (v view) lost(made *listing) bool {
-	if v.head.stream != made.name || made.at.Sub(v.head.listed) > memory {
+	if v.head.again || v.head.stream != made.name || time.Since(v.head.listed) > memory { // now, because the list may have taken long
 		return true
 	}
 	return slices.ContainsFunc(v.shards, func(s shard) bool {
@@ -180,11 +185,11 @@ func (l *loop) forget(ctx context.Context, v view, made *listing) error {
 	return l.remove(ctx, keys)
 }
 
-func (l *loop) remove(ctx context.Context, keys []plan.Item) error {
+func (s *Subscriptions) remove(ctx context.Context, keys []plan.Item) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return driver.Fetch(ctx, func(ctx context.Context) error { return l.Executor.DeleteAll(ctx, l.Table, keys) })
+	return driver.Fetch(ctx, func(ctx context.Context) error { return s.Executor.DeleteAll(ctx, s.Table, keys) })
 }
 
 // sweep deletes the shards of earlier rounds. Then their owners cannot acknowledge anything.

@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/internal/backoff"
 )
 
 // Source is what subscriptions read, and where they keep what was acknowledged.
@@ -115,9 +116,47 @@ func (s *Subscriptions) write(ctx context.Context, w plan.Write) error {
 	})
 }
 
-var errClosed = &annals.Error{Kind: annals.ErrClosed}
+var (
+	errClosed = &annals.Error{Kind: annals.ErrClosed}
+	errFilter = errors.New("the loops of a subscription must have the filter that it began with")
+)
 
-// transient reports whether the same may succeed later.
-func transient(err error) bool {
-	return errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrUnavailable) || errors.Is(err, annals.ErrTruncated)
+// patience is how long a loop repeats what is refused. Wrong clocks, rights that are missing, and a stream that is off can be put right meanwhile.
+const patience = 5 * time.Minute
+
+// failures are those of a task since it succeeded.
+type failures struct {
+	n       int
+	refused time.Time // since when the task has been refused; zero: it was not refused last
+}
+
+// wait returns the time after which the task that failed with err is tried again; false when err ends the loop.
+func (f *failures) wait(err error) (time.Duration, bool) {
+	is := func(kind error) bool { return errors.Is(err, kind) }
+	switch {
+	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrCorrupt), annals.IsUnsupported(err):
+		return 0, false
+	case is(annals.ErrConflict), is(annals.ErrUnknown), is(annals.ErrUnavailable), is(annals.ErrTruncated):
+		f.refused = time.Time{}
+	case f.refused.IsZero():
+		f.refused = time.Now()
+	case time.Since(f.refused) >= patience:
+		return 0, false
+	}
+	f.n++
+	return backoff.Delay(f.n - 1), true
+}
+
+// repeated calls fn until it succeeds, fails for good, or ctx ends. What fn has delivered is not delivered again.
+func repeated(ctx context.Context, fn func() error) error {
+	var failed failures
+	for {
+		err := fn()
+		if err == nil {
+			return nil
+		}
+		if wait, again := failed.wait(err); !again || backoff.Sleep(ctx, wait) != nil {
+			return err
+		}
+	}
 }

@@ -341,3 +341,42 @@ func TestTrimmed(t *testing.T) {
 		})
 	}
 }
+
+// A shard is read to its end, but those after it are not listed before nobody subscribes for most of a day. Then they are listed, but not read
+// until their oldest records are a day old and removed. What these tell of is read from the journal.
+func TestTrimmedBeforeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		subscribe := func(events int, d time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			c := p.subscribe(ctx, "s", annals.Filter{})
+			c.ack(c.deliveries(events))
+			time.AfterFunc(d, cancel)
+			if _, err, _ := c.next(); !errors.Is(err, ctx.Err()) {
+				t.Error(err)
+			}
+			c.stop()
+		}
+		p.append("A|1", 0, 1)
+		subscribe(1, 3*lease)
+		p.fail(false, true)
+		w.stream.roll()
+		subscribe(0, 3*lease)
+		p.append("A|1", 1, 1)
+		p.append("A|2", 0, 1)
+		time.Sleep(19 * time.Hour)
+		p.fail(true, false)
+		subscribe(0, 3*lease)
+		time.Sleep(6 * time.Hour)
+		p.fail(false, false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c := p.subscribe(ctx, "s", annals.Filter{})
+		defer p.Close()
+		defer c.stop()
+		c.ack(c.deliveries(2))
+	})
+}

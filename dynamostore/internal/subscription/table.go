@@ -14,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // The attributes of the items.
@@ -34,6 +35,10 @@ const (
 	attrEnded    = "ended"
 	attrSeq      = "seq"
 	attrTime     = "time"
+	attrGaps     = "gaps"
+	attrAgain    = "again"
+	attrID       = "id"
+	attrError    = "error"
 )
 
 // Range keys. The items of a subscription are read in their order: the head comes first.
@@ -55,8 +60,8 @@ func Table(name string) plan.Table {
 	return plan.Table{Name: name, Hash: plan.Key{Name: attrName}, Range: plan.Key{Name: attrItem}}
 }
 
-// own is the hash key of the items of a subscription, but for the marks of entities. It ends with "#" and theirs with a digit, so they differ
-// whatever the names are.
+// own is the hash key of the items of a subscription, but for those of entities. It ends with "#", that of marks with a digit, and that of parked
+// entities with a letter, so they differ whatever the names are.
 func own(name string) string { return name + "#" }
 
 func key(name, item string) plan.Item {
@@ -73,6 +78,7 @@ type head struct {
 	// round counts how often the subscription began to catch up. The shards of earlier rounds are void.
 	round  int64
 	listed time.Time // before this time the shards of the stream were listed, and all of them stored
+	again  bool      // a new round is ordered
 	write  string    // changes with each write
 }
 
@@ -80,6 +86,9 @@ func (h head) item(name string) plan.Item {
 	it := key(name, itemHead)
 	it[attrFilter], it[attrStream], it[attrRound] = plan.S(h.filter), plan.S(h.stream), plan.N(h.round)
 	it[attrListed], it[attrWrite] = plan.Micros(h.listed), plan.S(h.write)
+	if h.again {
+		it[attrAgain] = plan.Bool(true)
+	}
 	return it
 }
 
@@ -101,7 +110,7 @@ type shard struct {
 	round    int64
 	id       string    // of the stream's shard, or catchUp with the number of the part
 	parent   string    // the shard that has to be ended before this one begins; catchUp is all parts of the catch-up; "" is none
-	since    time.Time // when the shard was stored
+	since    time.Time // the shard has no records from before this time that have to be read
 	owner    string    // a loop; "" is none
 	position string    // of the last record up to which everything is acknowledged; "" is none
 	ended    bool      // everything is acknowledged, and nothing will follow
@@ -172,7 +181,7 @@ func (v *view) add(name string, it plan.Item) error {
 	switch {
 	case item == itemHead:
 		d.Require(attrStream, attrListed)
-		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), write: write}
+		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), again: d.Flag(attrAgain), write: write}
 	case isLoop:
 		v.loops[loop] = member{lease: time.Duration(d.Required(attrLease, 1, math.MaxInt32)) * time.Millisecond, round: round, write: write}
 	case strings.HasPrefix(item, itemShard):
@@ -199,19 +208,24 @@ func corrupt(err error) error { return &annals.Error{Kind: annals.ErrCorrupt, Er
 type mark struct {
 	seq  annals.SeqNr
 	time time.Time // of the event: an entity that was forgotten and begins again has another time at this number
+	gaps bool      // numbers up to seq are unused, or may be, and the feed counts events
 }
 
-func markOf(e annals.Event) mark { return mark{e.SeqNr, e.Time} }
+func markOf(e annals.Event) mark { return mark{seq: e.SeqNr, time: e.Time} }
 
 // entityKey is the key of the mark of id. The marks of a subscription are in many partitions, since one partition takes 1,000 write units
 // a second. An id that is too long for a key is hashed.
 func entityKey(name string, id annals.PersistenceID) plan.Item {
+	return plan.Item{attrName: plan.S(own(name) + strconv.Itoa(id.Slice())), attrItem: entityItem(id)}
+}
+
+func entityItem(id annals.PersistenceID) types.AttributeValue {
 	item := itemID + string(id)
 	if len(item) > maxItem {
 		sum := sha256.Sum256([]byte(id))
 		item = itemHash + hex.EncodeToString(sum[:])
 	}
-	return plan.Item{attrName: plan.S(own(name) + strconv.Itoa(id.Slice())), attrItem: plan.S(item)}
+	return plan.S(item)
 }
 
 func (m mark) item(name string, id annals.PersistenceID) plan.Item {
@@ -219,6 +233,9 @@ func (m mark) item(name string, id annals.PersistenceID) plan.Item {
 	it[attrSeq] = plan.N(m.seq)
 	if !m.time.IsZero() {
 		it[attrTime] = plan.Micros(m.time)
+	}
+	if m.gaps {
+		it[attrGaps] = plan.Bool(true)
 	}
 	return it
 }
@@ -238,7 +255,7 @@ func loadMarks(ctx context.Context, x plan.Executor, table, name string, ids []a
 	for _, it := range items {
 		d := plan.Decoder{Item: it}
 		id := byItem[d.Text(attrItem)]
-		marks[id] = mark{annals.SeqNr(d.Required(attrSeq, 1, math.MaxInt64)), d.Time(attrTime)}
+		marks[id] = mark{annals.SeqNr(d.Required(attrSeq, 1, math.MaxInt64)), d.Time(attrTime), d.Flag(attrGaps)}
 		if d.Fault != nil {
 			return nil, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("the progress of a subscription: %w", d.Fault)}
 		}

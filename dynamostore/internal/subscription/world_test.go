@@ -86,8 +86,11 @@ type remote struct {
 	crashed bool
 	until   time.Time     // the process is stopped
 	listing time.Duration // how long a page of the list of shards takes
+	deaf    bool          // requests for records fail
+	blind   bool          // requests for the list of shards fail
 	fault   func(w plan.Write) (before, after error)
-	writes  int
+	refused error          // when not nil, every request fails with it
+	counts  map[string]int // of requests for events, by kind
 }
 
 var errDown = &annals.Error{Kind: annals.ErrUnavailable, Err: errors.New("down")}
@@ -111,6 +114,26 @@ func (r *remote) slow(d time.Duration) {
 	r.listing = d
 }
 
+// fail sets which requests to the stream fail: those for records, and those for the list of shards.
+func (r *remote) fail(records, list bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deaf, r.blind = records, list
+}
+
+// failed returns the errors of requests for records, and for the list of shards.
+func (r *remote) failed() (records, list error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deaf {
+		records = errDown
+	}
+	if r.blind {
+		list = errDown
+	}
+	return records, list
+}
+
 // do runs a request.
 func (r *remote) do(fn func()) error {
 	<-time.After(time.Millisecond)
@@ -119,10 +142,13 @@ func (r *remote) do(fn func()) error {
 	r.mu.Unlock()
 	<-time.After(time.Until(until))
 	r.mu.Lock()
-	crashed := r.crashed
+	failed := r.refused
+	if r.crashed {
+		failed = errDown
+	}
 	r.mu.Unlock()
-	if crashed {
-		return errDown
+	if failed != nil {
+		return failed
 	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -138,7 +164,36 @@ func (r *remote) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, er
 	return it, ok, errors.Join(failed, err)
 }
 
+// count adds a request for the items of a table to the counts.
+func (r *remote) count(kind, table string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		r.counts = map[string]int{}
+	}
+	if table != subscriptions || kind == "marks" {
+		r.counts[kind]++
+	}
+}
+
+// counted returns the counts since the last call.
+func (r *remote) counted() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := r.counts
+	r.counts = nil
+	return counts
+}
+
+// refuse lets every request fail with err; nil: none.
+func (r *remote) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = err
+}
+
 func (r *remote) GetAll(ctx context.Context, g plan.GetAll) (items []plan.Item, err error) {
+	r.count("marks", g.Table)
 	failed := r.do(func() { items, err = r.Executor.GetAll(ctx, g) })
 	if failed != nil {
 		err = failed
@@ -156,7 +211,7 @@ func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err
 	if before != nil {
 		return out, before
 	}
-	if failed := r.do(func() { r.writes++; out, err = r.Executor.Write(ctx, w) }); failed != nil {
+	if failed := r.do(func() { out, err = r.Executor.Write(ctx, w) }); failed != nil {
 		err = failed
 	}
 	if err == nil {
@@ -173,6 +228,7 @@ func (r *remote) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 }
 
 func (r *remote) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	r.count("queries", q.Table)
 	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.Query(ctx, q) })
 }
 
@@ -185,6 +241,7 @@ func (r *remote) Merge(ctx context.Context, queries []plan.Query, order string) 
 }
 
 func (r *remote) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
+	r.count("scans", table)
 	return remotely(r, func() iter.Seq2[[]plan.Item, error] { return r.Executor.ScanAll(ctx, table, fields, p) })
 }
 
@@ -213,7 +270,7 @@ func remotely[T any](r *remote, read func() iter.Seq2[T, error]) iter.Seq2[T, er
 	}
 }
 
-// fakeStream is a stream in memory.
+// fakeStream is a stream in memory. It keeps a record for a day.
 type fakeStream struct {
 	mu     sync.Mutex
 	name   string
@@ -226,11 +283,13 @@ type fakeStream struct {
 // fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
 type fakeShard struct {
 	stream.Shard
-	closed   bool // it gets no more records
+	closed   bool      // it gets no more records
+	until    time.Time // when it was closed
 	from, to uint64
 	records  []stream.Record
-	trimmed  int // so many of them are removed
-	read     int // so many of them have been read: their order is fixed
+	times    []time.Time // of the records
+	trimmed  int         // so many of them are removed
+	read     int         // so many of them have been read: their order is fixed
 }
 
 const hashes = 1 << 16
@@ -263,6 +322,19 @@ func (s *fakeStream) add(image plan.Item, created bool) {
 				at -= s.random.IntN(n + 1)
 			}
 			sh.records = slices.Insert(sh.records, at, stream.Record{Created: created, Image: image})
+			sh.times = append(sh.times, time.Now())
+		}
+	}
+}
+
+// roll closes each open shard, as the service does after some hours; others go on.
+func (s *fakeStream) roll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sh := range slices.Clone(s.shards) {
+		if !sh.closed {
+			sh.closed, sh.until = true, time.Now()
+			s.grow(sh.ID, sh.from, sh.to)
 		}
 	}
 }
@@ -273,22 +345,34 @@ func (s *fakeStream) split() {
 	defer s.mu.Unlock()
 	open := slices.DeleteFunc(slices.Clone(s.shards), func(sh *fakeShard) bool { return sh.closed || sh.to-sh.from < 2 })
 	sh := open[s.random.IntN(len(open))]
-	sh.closed = true
+	sh.closed, sh.until = true, time.Now()
 	middle := (sh.from + sh.to) / 2
 	s.grow(sh.ID, sh.from, middle)
 	s.grow(sh.ID, middle, sh.to)
 }
 
-// trim removes the oldest records: of each shard but the last ones. A closed shard without records is removed, too.
+// trim removes the oldest records: of each shard but the last ones.
 func (s *fakeStream) trim(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sh := range s.shards {
 		sh.trimmed = max(sh.trimmed, len(sh.records)-keep)
+	}
+	s.age()
+}
+
+// age removes the records that are older than a day, and the shards that were closed before that. The lock is held.
+func (s *fakeStream) age() {
+	for _, sh := range s.shards {
+		for sh.trimmed < len(sh.records) && old(sh.times[sh.trimmed]) {
+			sh.trimmed++
+		}
 		sh.read = max(sh.read, sh.trimmed)
 	}
-	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.closed && sh.trimmed == len(sh.records) })
+	s.shards = slices.DeleteFunc(s.shards, func(sh *fakeShard) bool { return sh.closed && old(sh.until) })
 }
+
+func old(at time.Time) bool { return time.Since(at) > 24*time.Hour }
 
 const shardsOfAPage = 5
 
@@ -296,6 +380,7 @@ const shardsOfAPage = 5
 func (s *fakeStream) list(after string) (page []stream.Shard, next string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.age()
 	for _, sh := range s.shards {
 		if sh.ID > after {
 			page = append(page, sh.Shard)
@@ -331,7 +416,8 @@ func (s remoteStream) Shards(ctx context.Context, _, after string) (page []strea
 		return nil, "", &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 	}
 	err = s.r.do(func() { page, next = s.s.list(after) })
-	return page, next, err
+	_, blind := s.r.failed()
+	return page, next, errors.Join(err, blind)
 }
 
 func (s remoteStream) Reader(_, shard, after string) Reader {
@@ -355,8 +441,9 @@ const recordsOfAPage = 5
 func (r *fakeReader) Next(ctx context.Context) (records []stream.Record, end bool, err error) {
 	for {
 		failed := r.s.r.do(func() { records, end, err = r.read() })
-		if failed != nil {
-			err = failed
+		deaf, _ := r.s.r.failed()
+		if failed := errors.Join(failed, deaf); failed != nil {
+			return nil, false, failed
 		}
 		if err != nil || end || len(records) > 0 {
 			return records, end, err
@@ -373,6 +460,7 @@ func (r *fakeReader) read() (records []stream.Record, end bool, err error) {
 	s := r.s.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.age()
 	i := slices.IndexFunc(s.shards, func(sh *fakeShard) bool { return sh.ID == r.shard })
 	if i < 0 {
 		return nil, false, fmt.Errorf("%w: no shard", stream.ErrTrimmed)
