@@ -243,3 +243,33 @@ func (c *counted) Gap(ctx context.Context, from, to annals.SeqNr) (driver.Part, 
 	}
 	return p, err
 }
+
+// A delete behind a number that the plugin left unused is noticed: what was read around that number says nothing of later groups.
+func TestDeleteBehindAnUnusedNumber(t *testing.T) {
+	t.Parallel()
+	offer, err := Layout{Journal: Journal{SequenceShards: 3, ReplayAhead: 1}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plugin{x: plantest.New(offer.Tables), shards: 3}
+	p.start("p")
+	for p.next < 600 {
+		if p.next == 50 {
+			p.next++
+		}
+		p.write(1)
+	}
+	j := offer.On(p.x).Journal.(*journal)
+	var failed error
+	for e, err := range j.Replay(t.Context(), entityID, 1, annals.MaxSeqNr) {
+		if failed = err; e.SeqNr == 60 {
+			err = onto(j, p.x).DeleteTo(t.Context(), entityID, annals.MaxSeqNr)
+		}
+		if err != nil && failed == nil {
+			t.Fatal(err)
+		}
+	}
+	if !errors.Is(failed, annals.ErrTruncated) {
+		t.Errorf("replayed, %v, want ErrTruncated", failed)
+	}
+}
