@@ -47,7 +47,8 @@ type ClientOptions struct {
 }
 
 // NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration and ErrUnavailable when ctx
-// has ended.
+// has ended. Connections that are not used stay open for 90 seconds; the HTTPClient of the client's Options has a method
+// CloseIdleConnections.
 func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	cfg, err := o.config(ctx)
 	if err != nil {
@@ -131,6 +132,31 @@ func (s steady) Do(r *http.Request) (*http.Response, error) {
 	}
 	answer.Body = &flowing{body: answer.Body, cancel: cancel}
 	return answer, nil
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (s steady) CloseIdleConnections() {
+	if c, ok := s.HTTPClient.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// connections returns the most connections that the transport of an HTTP client has to the service; 0 is without bound, or not known.
+func connections(c aws.HTTPClient) int {
+	if s, ok := c.(steady); ok {
+		c = s.HTTPClient
+	}
+	var t *http.Transport
+	switch c := c.(type) {
+	case *http.Client:
+		t, _ = c.Transport.(*http.Transport)
+	case interface{ GetTransport() *http.Transport }: // the SDK's own
+		t = c.GetTransport()
+	}
+	if t == nil {
+		return 0
+	}
+	return t.MaxConnsPerHost
 }
 
 // bodyStalls is the longest time of one read from the body of an answer. Answers have at most 16 MB and arrive in parts.

@@ -34,22 +34,26 @@ const (
 	backoffMost  = time.Second
 )
 
+// conflictsLast is for how long a request is repeated that meets transactions of others.
+const conflictsLast = time.Minute
+
 // Now is plan.Executor.
 func (e *engine) Now() time.Time { return time.Now().Add(-e.behind).UTC().Truncate(time.Microsecond) }
 
 // request is sent to the service until it is answered.
 type request struct {
 	keys func() []string // the names of the partitions it uses, for the pacer
-	send func() error
+	send func(ctx context.Context) error
 	read bool
 	// prepare, when not nil, is called before each time the request is sent. open is that of run.
 	prepare func(open bool)
-	// late, when not nil, says that the request must not be sent any more, if open.
-	late func() bool
+	within  time.Duration // from prepare to the end of a try: one without an answer then is lost; 0 is without bound
+	// lasts is for how long an open request is sent again, counted from the first try that may have been stored; 0 is without bound.
+	lasts time.Duration
 }
 
-// run sends r until it is answered. Throttled requests and conflicts of transactions are repeated until ctx ends, lost answers and
-// failed connections a bounded number of times. open reports that an answer to a write was lost, so that the write may have been
+// run sends r until it is answered. Throttled requests are repeated until ctx ends, conflicts of transactions for conflictsLast, lost
+// answers and failed connections a bounded number of times. open reports that an answer to a write was lost, so that the write may have been
 // stored. The error is nil or an *annals.Error; failed is its class.
 func (e *engine) run(ctx context.Context, r request) (open bool, failed class, err error) {
 	if !r.read {
@@ -64,12 +68,16 @@ func (e *engine) run(ctx context.Context, r request) (open bool, failed class, e
 
 func (e *engine) exchange(ctx context.Context, r request) (open bool, failed class, err error) {
 	losses := 0
-	var last error // the last error of the service
+	var last error               // the last error of the service
+	var sent, conflict time.Time // of the last try before the request was open; of the first conflict
 	for try := 0; ; try++ {
 		if err := e.turn(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
 		}
-		if open && r.late != nil && r.late() {
+		switch {
+		case !open:
+			sent = time.Now()
+		case r.lasts > 0 && time.Since(sent) > r.lasts:
 			<-e.slots
 			return open, lost, giveUp(ctx, lost, last, open)
 		}
@@ -77,7 +85,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 		if r.prepare != nil {
 			r.prepare(open)
 		}
-		last = r.send()
+		last = r.bounded(ctx)
 		<-e.slots
 		c := class(0)
 		if last != nil {
@@ -100,12 +108,28 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 			if losses >= e.attempts {
 				return open, c, giveUp(ctx, c, last, open)
 			}
+		case busy:
+			if conflict.IsZero() {
+				conflict = time.Now()
+			} else if time.Since(conflict) > conflictsLast {
+				return open, c, giveUp(ctx, c, last, open)
+			}
 		}
 		// After a throttle too: the key's rate limit does not know that this one request is throttled again and again.
 		if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
 			return open, c, giveUp(ctx, c, last, open)
 		}
 	}
+}
+
+// bounded sends r once.
+func (r request) bounded(ctx context.Context) error {
+	if r.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.within)
+		defer cancel()
+	}
+	return r.send(ctx)
 }
 
 // turn waits until r may be sent: first for the rate limits of its partition keys, then for a free slot.

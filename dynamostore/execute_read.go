@@ -26,7 +26,7 @@ const (
 
 // read sends a read until it is answered. keys are the names of the partitions that it uses.
 func read[I, O any](ctx context.Context, e *engine, keys func() []string, send func(context.Context, *I, ...func(*dynamodb.Options)) (*O, error), in *I) (out *O, err error) {
-	_, _, err = e.run(ctx, request{read: true, keys: keys, send: func() (err error) { out, err = send(ctx, in, once); return err }})
+	_, _, err = e.run(ctx, request{read: true, keys: keys, send: func(context.Context) (err error) { out, err = send(ctx, in, once); return err }})
 	return out, err
 }
 

@@ -42,7 +42,7 @@ func readStream[I, O any](ctx context.Context, s streams, send func(context.Cont
 	_, _, err = s.run(ctx, request{
 		read: true,
 		keys: func() []string { return nil }, // each shard has its own capacity, and one reader
-		send: func() (err error) {
+		send: func(ctx context.Context) (err error) {
 			out, err = send(ctx, in, onceStreams)
 			if limit, ok := errors.AsType[*streamtypes.LimitExceededException](err); ok { // the service's answer to requests that come too often; of a table it means something else
 				err = &smithy.GenericAPIError{Code: "ThrottlingException", Message: limit.ErrorMessage()}

@@ -20,9 +20,15 @@ const (
 	transactionBytes = 4 << 20 // in all items of a TransactWriteItems
 )
 
-// keepsTime is how long a transaction of events or states is sent with one time. A transaction whose answer was lost keeps its time, so that
-// it stays the same request. Sent later it could become visible later than the layout's Lateness allows.
-const keepsTime = 15 * time.Second
+const (
+	// keepsTime is how long a transaction of events or states is sent with one time. A transaction whose answer was lost keeps its time, so that
+	// it stays the same request. Sent later it could become visible later than the layout's Lateness allows.
+	keepsTime = 15 * time.Second
+	// keepsToken is how long other transactions are sent with one token, which the service forgets after ten minutes.
+	keepsToken = 9 * time.Minute
+	// stampedFor is the longest time from the stamp of a write to the end of the try, with the waits for credentials and a connection.
+	stampedFor = 10 * time.Second
+)
 
 // Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
@@ -42,22 +48,29 @@ func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWr
 		return plan.Outcome{}, err
 	}
 	var old plan.Item
-	open, c, err := e.run(ctx, request{
-		keys:    func() []string { return e.keysOf(w.Ops) },
-		send:    func() (err error) { old, err = e.single(ctx, &w.Ops[0]); return err },
-		prepare: e.stamping(w.Ops),
-	})
+	r := request{
+		keys: func() []string { return e.keysOf(w.Ops) },
+		send: func(ctx context.Context) (err error) { old, err = e.single(ctx, &w.Ops[0]); return err },
+	}
+	if stamp := e.stamping(w.Ops); stamp != nil {
+		r.prepare, r.within = func(bool) { stamp() }, stampedFor
+	}
+	open, c, err := e.run(ctx, r)
 	switch {
 	case err == nil:
-		return plan.Outcome{Old: []plan.Item{old}}, nil
+		return plan.Outcome{Old: make([]plan.Item, 1)}, nil
 	case c != refused:
 		return plan.Outcome{}, err
 	}
-	return w.Judge([]plan.Item{old}, open, errors.Unwrap(err))
+	outcomes, err := plan.Judge([]plan.Write{w}, []plan.Item{standing(old)}, false, open, errors.Unwrap(err))
+	if err != nil {
+		return plan.Outcome{}, err
+	}
+	return outcomes[0], nil
 }
 
-// single sends a write of one op. standing is the item that made the condition fail; nil when there was no item.
-func (e *engine) single(ctx context.Context, op *plan.Op) (standing plan.Item, err error) {
+// single sends a write of one op. failed is the item that made the condition fail; nil when there was no item.
+func (e *engine) single(ctx context.Context, op *plan.Op) (failed plan.Item, err error) {
 	condition, onFailure := conditionOf(op)
 	var used *types.ConsumedCapacity
 	switch {
@@ -81,18 +94,26 @@ func (e *engine) single(ctx context.Context, op *plan.Op) (standing plan.Item, e
 		}
 	}
 	countWrite(ctx, used)
-	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) && len(failed.Item) > 0 {
-		standing = failed.Item
+	if refusal := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &refusal) {
+		failed = refusal.Item
 	}
-	return standing, err
+	return failed, err
+}
+
+// standing is the item that made a condition fail, as plan.Judge takes it.
+func standing(it plan.Item) plan.Item {
+	if it == nil {
+		return plan.Item{}
+	}
+	return it
 }
 
 // stamping returns the function that calls Stamp of all ops with the current time; nil when no op has one.
-func (e *engine) stamping(ops []plan.Op) func(bool) {
+func (e *engine) stamping(ops []plan.Op) func() {
 	if !slices.ContainsFunc(ops, func(op plan.Op) bool { return op.Stamp != nil }) {
 		return nil
 	}
-	return func(bool) {
+	return func() {
 		now := e.Now()
 		for _, op := range ops {
 			if op.Stamp != nil {
@@ -121,22 +142,20 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 		token = plan.NewToken()
 	}
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
-	stamp, stamped := e.stamping(ops), time.Now()
-	var reasons []types.CancellationReason
-	open, c, err := e.run(ctx, request{
-		keys: func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
-		prepare: func(open bool) {
-			if stamp != nil && !open { // nothing has been written: this is a new request with a new token
-				stamp(open)
-				token, stamped = plan.NewToken(), time.Now()
-			}
-		},
-		late: func() bool { return stamp != nil && time.Since(stamped) > keepsTime },
-		send: func() error {
+	var failed []plan.Item
+	r := request{
+		keys:  func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
+		lasts: keepsToken,
+		send: func(ctx context.Context) error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {
+				failed = make([]plan.Item, len(ops))
 				if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
-					reasons = slices.Clone(canceled.CancellationReasons) // strip removes the items
+					for i, r := range canceled.CancellationReasons[:min(len(ops), len(canceled.CancellationReasons))] {
+						if classes[aws.ToString(r.Code)] == refused {
+							failed[i] = standing(r.Item)
+						}
+					}
 				}
 				return err
 			}
@@ -145,68 +164,26 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 			}
 			return nil
 		},
-	})
-	outcomes := make([]plan.Outcome, len(writes))
+	}
+	if stamp := e.stamping(ops); stamp != nil {
+		r.within, r.lasts = stampedFor, keepsTime
+		r.prepare = func(open bool) {
+			if !open { // nothing has been written: this is a new request with a new token
+				stamp()
+				token = plan.NewToken()
+			}
+		}
+	}
+	open, c, err := e.run(ctx, r)
 	switch {
 	case err == nil:
-		return outcomes, nil
+		return make([]plan.Outcome, len(writes)), nil
 	case c == reused: // the other request came first, so no try of this one has been executed
 		return nil, &annals.Error{Kind: annals.ErrConflict, Err: errors.Unwrap(err)}
 	case c != refused:
 		return nil, err
 	}
-	return judgeAll(writes, len(own), reasons, open, errors.Unwrap(err))
-}
-
-// judgeAll returns the outcomes of a transaction that the service has cancelled, with its reasons. own is how many items of the caller's it has.
-// An earlier try of the transaction was stored when each of its writes that has Ours says so.
-func judgeAll(writes []plan.Write, own int, reasons []types.CancellationReason, open bool, err error) ([]plan.Outcome, error) {
-	outcomes := make([]plan.Outcome, len(writes))
-	at, repeated, able := 0, 0, 0
-	var first error
-	for i, w := range writes {
-		old := make([]plan.Item, len(w.Ops))
-		hit, can := false, false
-		for j := range w.Ops {
-			can = can || w.Ops[j].Ours != nil
-			if k := at + j; k < len(reasons) && aws.ToString(reasons[k].Code) == "ConditionalCheckFailed" {
-				hit = true
-				if len(reasons[k].Item) > 0 {
-					old[j] = reasons[k].Item
-				}
-			}
-		}
-		at += len(w.Ops)
-		if can {
-			able++
-		}
-		if !hit {
-			continue
-		}
-		outcome, refusal := w.Judge(old, open, err)
-		if outcome.Repeated {
-			repeated++
-		}
-		outcomes[i] = outcome
-		if refusal == nil && outcome.Refused {
-			if len(writes) == 1 && own == 0 {
-				return outcomes, nil
-			}
-			refusal = &annals.Error{Kind: annals.ErrConflict, Err: err} // expected for this write, but the other writes were not stored either
-		}
-		if first == nil {
-			first = refusal
-		}
-	}
-	switch {
-	case first != nil:
-		return nil, first
-	case able > 0 && repeated == able:
-		return outcomes, nil
-	case repeated > 0:
-		return nil, &annals.Error{Kind: annals.ErrConflict, Err: err}
-	}
-	return nil, &annals.Error{Kind: annals.ErrConstraint, Err: err} // one of the caller's own items
+	return plan.Judge(writes, failed, len(own) > 0, open, errors.Unwrap(err))
 }
 
 func transactItem(op plan.Op) types.TransactWriteItem {
@@ -235,7 +212,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 		}
 		in := &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: requests}, ReturnConsumedCapacity: e.capacity()}
 		var out *dynamodb.BatchWriteItemOutput
-		if _, _, err := e.run(ctx, request{keys: touched, send: func() (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }}); err != nil {
+		if _, _, err := e.run(ctx, request{keys: touched, send: func(ctx context.Context) (err error) { out, err = e.client.BatchWriteItem(ctx, in, once); return err }}); err != nil {
 			return nil, err
 		}
 		for i := range out.ConsumedCapacity {

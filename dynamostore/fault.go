@@ -1,10 +1,13 @@
 package dynamostore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,9 +22,9 @@ type class int
 const (
 	refused   class = iota + 1 // a condition did not hold: nothing was written
 	throttled                  // over the capacity: nothing was written
-	busy                       // another transaction holds the item: nothing was written
+	busy                       // another transaction holds the item, or another region writes it: nothing was written
 	lost                       // no answer, or an answer that does not tell: it may have been written
-	unreached                  // no connection: nothing was written
+	unreached                  // no connection, or the time in the signature was wrong: nothing was written
 	wrong                      // the request can never work: nothing was written
 	reused                     // the token was used with another request: nothing was written
 	down                       // nothing was written, and repeating the request at once does not help
@@ -33,7 +36,8 @@ var classes = map[string]class{
 	"ConditionalCheckFailedException": refused, "ConditionalCheckFailed": refused,
 	"ProvisionedThroughputExceededException": throttled, "ProvisionedThroughputExceeded": throttled, "RequestLimitExceeded": throttled,
 	"ThrottlingException": throttled, "Throttling": throttled, "ThrottlingError": throttled,
-	"TransactionConflictException": busy, "TransactionConflict": busy,
+	"TransactionConflictException": busy, "TransactionConflict": busy, "ReplicatedWriteConflictException": busy,
+	"RequestTimeTooSkewed": unreached, "RequestExpired": unreached, "RequestInTheFuture": unreached,
 	"TransactionInProgressException":       lost,
 	"IdempotentParameterMismatchException": reused,
 
@@ -51,6 +55,9 @@ func classify(err error) class {
 	strip(err)
 	if canceled := (*types.TransactionCanceledException)(nil); errors.As(err, &canceled) {
 		return classifyReasons(canceled.CancellationReasons)
+	}
+	if skewed(err) {
+		return unreached
 	}
 	if c := unsent(err); c != 0 {
 		return c
@@ -101,22 +108,37 @@ func unsent(err error) class {
 	return down // no credentials, or a request that cannot be built
 }
 
-// classifyReasons returns the class of a cancelled transaction. A reason that lasts counts before one that a later try may not meet.
-func classifyReasons(reasons []types.CancellationReason) class {
-	found := down
-	for _, r := range reasons {
-		switch c := classes[aws.ToString(r.Code)]; {
-		case c == refused:
-			return refused
-		case c == wrong:
-			found = wrong
-		case c == throttled && found != wrong:
-			found = throttled
-		case c == busy && found == down:
-			found = busy
-		}
+// clockSkew is the difference of two clocks from which a signature may be refused for its time. The service allows five minutes.
+const clockSkew = 4 * time.Minute
+
+// skewed reports whether a signature was refused, and the answer has another time than this machine. The SDK takes the service's time from the
+// answer, so the next request can succeed.
+func skewed(err error) bool {
+	var api smithy.APIError
+	var answer *smithyhttp.ResponseError
+	if !errors.As(err, &api) || !slices.Contains([]string{"InvalidSignatureException", "SignatureDoesNotMatch"}, api.ErrorCode()) || !errors.As(err, &answer) || answer.Response == nil {
+		return false
 	}
-	return found
+	at, err := http.ParseTime(answer.Response.Header.Get("Date"))
+	return err == nil && time.Since(at).Abs() > clockSkew
+}
+
+// urgency orders what the reasons of a cancelled transaction say: what lasts counts most. A reason that a later try may not meet counts before a
+// condition that failed: the item of the former was not evaluated.
+var urgency = []class{0, refused, down, busy, throttled, wrong}
+
+// classifyReasons returns the class of a cancelled transaction. down says that the reasons do not tell.
+func classifyReasons(reasons []types.CancellationReason) class {
+	found := 0
+	for _, r := range reasons {
+		code := aws.ToString(r.Code)
+		c := classes[code]
+		if c == 0 && code != "" && code != "None" {
+			c = down
+		}
+		found = max(found, slices.Index(urgency, c))
+	}
+	return cmp.Or(urgency[found], down)
 }
 
 // strip removes stored items and parts of answers from the errors of the SDK. The engine takes the items that it needs before.

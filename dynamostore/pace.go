@@ -2,51 +2,32 @@ package dynamostore
 
 import (
 	"context"
-	"github.com/annals-go/annals/internal/backoff"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/annals-go/annals/internal/backoff"
 )
 
-// pacer limits the rate of requests to partition keys and tables that the service has throttled. A key gets a rate limit with its
-// first throttle and loses it when it has not been throttled for rateLife. The limit falls by a factor with each throttle and
-// rises linearly with time (additive increase, multiplicative decrease). Backoff alone would send every waiting request again
-// to a partition that is over its capacity.
-//
-// The limits of keys are independent: where a whole table or index is over its capacity, each of its keys would go on trying.
-// So a table has a limit too. It applies while at least a third of the table's requests are throttled.
+// pacer limits the rate of requests to partition keys, and to tables and indexes, that the service throttles. Backoff alone would send every
+// waiting request again to a partition that is over its capacity. The limits of keys are independent: where a whole table or index is over
+// its capacity, each of its keys would go on trying. So a table has a limit too, by the same rule.
 type pacer struct {
-	known   atomic.Int64 // entries of byKey and byTable: while it is 0, no request takes the lock
-	mu      sync.Mutex
-	byKey   map[string]*keyRate
-	byTable map[string]*tableRate
+	known  atomic.Int64 // entries of byName: while it is 0, no request takes the lock
+	mu     sync.Mutex
+	byName map[string]*rate // of partitions, and of tables
 }
 
-// keyRate is the rate limit of one partition key.
-type keyRate struct {
-	rate  float64   // requests a second
-	step  float64   // added to rate every second
-	next  time.Time // the earliest time of the next request
-	cut   time.Time // when rate was last lowered
-	grown time.Time // when rate was last raised
-}
-
-const (
-	rateLife     = 30 * time.Second       // a limit is dropped after this time without a throttle
-	keyCut       = 0.85                   // multiplicative decrease
-	keyQuiet     = 250 * time.Millisecond // throttles within this time lower the rate once
-	keyFirst     = 200                    // requests a second after the first throttle
-	keyLow       = 0.5
-	keyRatesKept = 1000 // from this number on, a new limit first drops those that are over
-)
-
-// tableRate is the rate limit of a table. It counts the answers of a time window: where a third or more are throttles, the rate
-// falls to what the table accepted in that window; otherwise it rises by half.
-type tableRate struct {
-	rate           float64   // requests a second; infinite: no limit
+// rate is the rate limit of a partition key or of a table. It counts the answers of a time window. It begins where a third or more are
+// throttles, with what was accepted in that window. Then it falls to what was accepted where a tenth are. Otherwise it grows, the faster
+// the longer there was no throttle.
+type rate struct {
+	limit          float64   // requests a second; infinite: no limit
+	grow           float64   // by which part the limit rises with the next window
 	next           time.Time // when the next request may go out
 	since          time.Time // start of the window
 	passed, turned int       // requests accepted and throttled in the window
@@ -54,187 +35,157 @@ type tableRate struct {
 }
 
 const (
-	tableWindow = 250 * time.Millisecond // the shortest window
-	tableEnough = 8                      // answers in a window from which a rate is computed
-	tableStale  = 2 * time.Second        // a window that has fewer answers after this time raises the rate
-	tableGrow   = 1.5                    // factor of each window without overload
-	tableLow    = 20                     // requests a second: enough to notice soon when the table accepts more again
-	tableAhead  = 250 * time.Millisecond // a request reserves its time at most this far ahead, since the rate may rise meanwhile
+	rateLife   = 30 * time.Second       // a limit is dropped after this time without a throttle
+	ratesKept  = 1000                   // from this number on, a new limit first drops those that are over
+	rateWindow = 250 * time.Millisecond // the shortest window
+	rateEnough = 8                      // answers in a window from which a rate is computed
+	rateStale  = 2 * time.Second        // a window that has fewer answers after this time raises the rate
+	rateGrow   = 0.03                   // the rise after a throttle; without further ones it doubles with each window, up to 1
+	rateLow    = 20                     // requests a second: enough to notice soon when more are accepted again
+	rateAhead  = 250 * time.Millisecond // a request reserves its time at most this far ahead, since the rate may rise meanwhile
 )
 
 // partition is the pacer's name of a partition key of a table or index, or of a table with some of its indexes. mode separates reads from
 // writes, which have separate capacities. hash is "" for a request without a known key.
 func partition(mode, table, hash string) string { return mode + table + "\x00" + hash }
 
-// tableOf returns the part of a partition's name that is the table's, and whether the partition has a known key.
-func tableOf(key string) (table string, known bool) {
-	table, hash, _ := strings.Cut(key, "\x00")
-	return table, hash != ""
+// limited returns the names of the limits for requests to partitions: their tables, each once, and those whose key is known.
+func limited(partitions []string) (names []string) {
+	for _, name := range partitions {
+		table, hash, _ := strings.Cut(name, "\x00")
+		if !slices.Contains(names, table) {
+			names = append(names, table)
+		}
+		if hash != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // busy reports whether any limit exists.
 func (p *pacer) busy() bool { return p.known.Load() > 0 }
 
-// wait returns when a request to keys may be sent, or with ctx's error.
-func (p *pacer) wait(ctx context.Context, keys []string) error {
+// wait returns when a request to partitions may be sent, or with ctx's error.
+func (p *pacer) wait(ctx context.Context, partitions []string) error {
 	for {
-		d, ok := p.reserve(keys)
+		d, ok := p.reserve(partitions)
 		if err := backoff.Sleep(ctx, d); err != nil || ok {
 			return err
 		}
 	}
 }
 
-// reserve returns how long a request to keys has to wait. ok is false when the request must then call reserve again.
-func (p *pacer) reserve(keys []string) (wait time.Duration, ok bool) {
+// reserve returns how long a request to partitions has to wait. ok is false when the request must then call reserve again.
+func (p *pacer) reserve(partitions []string) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
+	var limits []*rate
+	for _, name := range limited(partitions) {
+		r := p.byName[name]
+		switch {
+		case r == nil:
+			continue
+		case now.Sub(r.last) > rateLife:
+			p.drop(name)
+			continue
+		}
+		if r.judge(now); math.IsInf(r.limit, 1) {
+			continue
+		}
+		if r.next.Sub(now) > rateAhead {
+			return rateAhead/2 + rand.N(rateAhead), false
+		}
+		limits = append(limits, r)
+	}
 	at := now
-	var bounds []*tableRate
-	for i, key := range keys {
-		table, _ := tableOf(key)
-		if i > 0 && strings.HasPrefix(keys[i-1], table+"\x00") {
-			continue
+	for _, r := range limits {
+		if r.next.Before(now) {
+			r.next = now
 		}
-		b := p.byTable[table]
-		if b != nil && now.Sub(b.last) > rateLife {
-			delete(p.byTable, table)
-			p.known.Add(-1)
-			b = nil
+		if r.next.After(at) {
+			at = r.next
 		}
-		if b == nil || math.IsInf(b.rate, 1) {
-			continue
-		}
-		if b.judge(now); b.next.Sub(now) > tableAhead {
-			return tableAhead/2 + rand.N(tableAhead), false
-		}
-		bounds = append(bounds, b)
-	}
-	for _, b := range bounds {
-		at = reserved(&b.next, now, at, b.rate)
-	}
-	for _, key := range keys {
-		l := p.byKey[key]
-		if l == nil {
-			continue
-		}
-		if now.Sub(l.cut) > rateLife {
-			delete(p.byKey, key)
-			p.known.Add(-1)
-			continue
-		}
-		l.grow(now)
-		at = reserved(&l.next, now, at, l.rate)
+		r.next = r.next.Add(time.Duration(float64(time.Second) / r.limit))
 	}
 	return at.Sub(now), true
 }
 
-// reserved takes the next time of a limit and returns that time or at, whichever is later.
-func reserved(next *time.Time, now, at time.Time, rate float64) time.Time {
-	if next.Before(now) {
-		*next = now
-	}
-	if next.After(at) {
-		at = *next
-	}
-	*next = next.Add(time.Duration(float64(time.Second) / rate))
-	return at
-}
-
-// pass records a request to keys that was not throttled.
-func (p *pacer) pass(keys []string) {
+// pass records a request to partitions that was not throttled.
+func (p *pacer) pass(partitions []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range keys {
-		table, _ := tableOf(key)
-		if b := p.byTable[table]; b != nil {
-			b.passed++
-			b.judge(time.Now())
+	for _, name := range limited(partitions) {
+		if r := p.byName[name]; r != nil {
+			r.passed++
+			r.judge(time.Now())
 		}
 	}
 }
 
-// slow records a request to keys that was throttled.
-func (p *pacer) slow(keys []string) {
+// slow records a request to partitions that was throttled.
+func (p *pacer) slow(partitions []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for _, key := range keys {
-		table, known := tableOf(key)
-		b := p.byTable[table]
-		if b == nil {
-			if p.byTable == nil {
-				p.byTable = map[string]*tableRate{}
-			}
-			b = &tableRate{rate: math.Inf(1), since: now}
-			p.byTable[table] = b
+	for _, name := range limited(partitions) {
+		r := p.byName[name]
+		if r == nil {
+			p.sweep(now)
+			r = &rate{limit: math.Inf(1), since: now}
+			p.byName[name] = r
 			p.known.Add(1)
 		}
-		b.turned++
-		b.last = now
-		b.judge(now)
-		if known {
-			p.cut(key, now)
-		}
+		r.turned++
+		r.last = now
+		r.judge(now)
 	}
 }
 
-// cut lowers the rate of key, or gives the key its first limit.
-func (p *pacer) cut(key string, now time.Time) {
-	l := p.byKey[key]
-	if l == nil {
-		p.sweep(now)
-		l = &keyRate{rate: keyFirst / keyCut, grown: now}
-		p.byKey[key] = l
-		p.known.Add(1)
-	} else if now.Sub(l.cut) < keyQuiet {
-		return
-	}
-	l.rate = max(l.rate*keyCut, keyLow)
-	l.step = l.rate / 20
-	l.cut, l.grown = now, now
-}
-
-// sweep drops limits that are over, before another is added: keys without further requests would keep theirs forever.
+// sweep drops limits that are over, before another is added: those without further requests would stay forever.
 func (p *pacer) sweep(now time.Time) {
-	if p.byKey == nil {
-		p.byKey = map[string]*keyRate{}
+	if p.byName == nil {
+		p.byName = map[string]*rate{}
 	}
-	if len(p.byKey) < keyRatesKept {
+	if len(p.byName) < ratesKept {
 		return
 	}
-	for key, l := range p.byKey {
-		if now.Sub(l.cut) > rateLife {
-			delete(p.byKey, key)
-			p.known.Add(-1)
+	for name, r := range p.byName {
+		if now.Sub(r.last) > rateLife {
+			p.drop(name)
 		}
 	}
 }
 
-func (l *keyRate) grow(now time.Time) {
-	if quiet := l.cut.Add(keyQuiet); now.After(quiet) {
-		since := l.grown
-		if since.Before(quiet) {
-			since = quiet
-		}
-		l.rate += l.step * now.Sub(since).Seconds()
-		l.grown = now
-	}
+func (p *pacer) drop(name string) {
+	delete(p.byName, name)
+	p.known.Add(-1)
 }
 
-// judge ends the window when it has enough answers, or has lasted too long, and sets the rate.
-func (b *tableRate) judge(now time.Time) {
-	window := now.Sub(b.since)
-	answers := b.passed + b.turned
+// often is how many accepted requests for each throttled one are too few.
+func (r *rate) often() int {
+	if math.IsInf(r.limit, 1) {
+		return 2
+	}
+	return 10
+}
+
+// judge ends the window when it has enough answers, or has lasted too long, and sets the limit.
+func (r *rate) judge(now time.Time) {
+	window := now.Sub(r.since)
+	answers := r.passed + r.turned
 	switch {
-	case window < tableWindow || answers < tableEnough && window < tableStale:
+	case window < rateWindow || answers < rateEnough && window < rateStale:
 		return
-	case answers < tableEnough: // too few requests for the rate to matter
-	case 2*b.turned > b.passed:
-		b.rate = max(float64(b.passed)/window.Seconds(), tableLow)
+	case answers >= rateEnough && r.turned*r.often() > r.passed:
+		r.limit, r.grow = max(float64(r.passed)/window.Seconds(), rateLow), rateGrow
+	case r.turned > 0:
+		r.grow = rateGrow
+		r.limit *= 1 + r.grow
 	default:
-		b.rate *= tableGrow
+		r.limit *= 1 + r.grow
+		r.grow = min(2*r.grow, 1)
 	}
-	b.since, b.passed, b.turned = now, 0, 0
+	r.since, r.passed, r.turned = now, 0, 0
 }

@@ -113,7 +113,7 @@ func throttleIndex(t *testing.T, callers, beside int) {
 	want("the first second", 0, 10*callers, indexed...)
 	c.reset(true)
 	_ = backoff.Sleep(ctx, 9*time.Second)
-	want("the next nine seconds", 0, 9*4*tableLow, indexed...)
+	want("the next nine seconds", 0, 9*4*rateLow, indexed...)
 	want("the next nine seconds", 9*beside*90, 9*beside*101, others...)
 	c.reset(false)
 	_ = backoff.Sleep(ctx, 4*time.Second)

@@ -79,6 +79,33 @@ func TestPacerFindsTheLimit(t *testing.T) {
 	})
 }
 
+// A key that takes thousands of requests per second is not slowed down by one throttled answer.
+func TestPacerAfterOneThrottle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := &throttledTable{admit: func() bool { n++; return n != 1000 }}
+		e := c.engine()
+		ctx, stop := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		for range DefaultConnections {
+			done.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = e.Write(ctx, plan.Write{Ops: []plan.Op{{Table: "t", Put: plan.Item{"pid": plan.S("busy")}}}})
+				}
+			})
+		}
+		for second := range 3 {
+			_ = backoff.Sleep(ctx, time.Second)
+			if n := c.since(); n < 49_000 {
+				t.Errorf("%d requests in second %d, want 50,000", n, second)
+			}
+		}
+		stop()
+		done.Wait()
+	})
+}
+
 // Other keys do not wait, and a key that has not been throttled for some time has no limit again.
 func TestPacerKeepsKeysApart(t *testing.T) {
 	t.Parallel()
@@ -86,8 +113,13 @@ func TestPacerKeepsKeysApart(t *testing.T) {
 		var p pacer
 		begun := time.Now()
 		for range 5 {
-			p.slow([]string{partition("w", "table", "hot")})
-			_ = backoff.Sleep(t.Context(), keyQuiet)
+			for range rateEnough {
+				p.slow([]string{partition("w", "table", "hot")})
+				for range 3 {
+					p.pass([]string{partition("w", "table", "cold")})
+				}
+			}
+			_ = backoff.Sleep(t.Context(), rateWindow)
 		}
 		waited := func(key string) time.Duration {
 			before := time.Now()
@@ -113,12 +145,12 @@ func TestPacerKeepsKeysApart(t *testing.T) {
 		if d := waited("hot"); d != 0 || p.busy() {
 			t.Errorf("%v after the throttle, the key still waited %v", time.Since(begun), d)
 		}
-		for i := range keyRatesKept {
+		for i := range ratesKept {
 			p.slow([]string{partition("w", "table", fmt.Sprint(i))})
 		}
 		_ = backoff.Sleep(t.Context(), rateLife+time.Second)
 		p.slow([]string{partition("w", "table", "one more")})
-		if n := p.known.Load(); n != 2 || len(p.byKey) != 1 || len(p.byTable) != 1 {
+		if n := p.known.Load(); n != 2 || len(p.byName) != 2 {
 			t.Errorf("%d rates are kept", n)
 		}
 	})
@@ -188,7 +220,7 @@ func TestThrottledTable(t *testing.T) {
 				t.Errorf("%d requests in the first second of %d keys", n, writers)
 			}
 			_ = backoff.Sleep(ctx, 9*time.Second)
-			if n := c.since(); n > 9*4*tableLow {
+			if n := c.since(); n > 9*4*rateLow {
 				t.Errorf("%d requests in the next nine seconds", n)
 			}
 			c.mu.Lock()

@@ -85,7 +85,7 @@ func (e *engine) create(ctx context.Context, t plan.Table, o Options) error {
 	in := creation(t, o)
 	_, _, err := e.run(ctx, request{
 		keys: func() []string { return []string{partition("d", t.Name, "")} },
-		send: func() error { _, err := e.client.CreateTable(ctx, in, once); return err },
+		send: func(context.Context) error { _, err := e.client.CreateTable(ctx, in, once); return err },
 	})
 	if exists := (*types.ResourceInUseException)(nil); errors.As(err, &exists) {
 		return nil

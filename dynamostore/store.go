@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -25,8 +28,10 @@ type Options struct {
 	Provisioned   Throughput    // of created tables and indexes; zero is on demand
 	Streams       bool          // give created tables with events a stream of new images
 	Subscriptions Subscriptions // zero: the Store is no annals.Subscriber
-	MaxInFlight   int           // most requests at a time, others wait; 0 is DefaultConnections
-	Attempts      int           // how often a request is sent when its answers are lost; 0 is 8
+	// MaxInFlight is the most requests at a time; others wait. 0 is DefaultConnections, or the connections of the client if these are fewer.
+	// More than the client's connections is ErrInvalid: requests would wait for a connection after they got their time.
+	MaxInFlight int
+	Attempts    int // how often a request is sent when its answers are lost; 0 is 8
 	// Strict makes numbers without an event ErrCorrupt when no mark proves that they never had one or that it was deleted alone. Otherwise
 	// they are accepted in tables that a plugin or library may have left so, and annals.Result.Unused and Check report them.
 	Strict   bool
@@ -58,6 +63,7 @@ type Store struct {
 	common        *stateType                  // of all other entity types
 	locks         locks                       // for changes that have a handler
 	subscriptions *subscription.Subscriptions // nil: none
+	clients       []aws.HTTPClient            // of a store that has clients of its own
 }
 
 var (
@@ -143,6 +149,17 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 	if err := o.Subscriptions.fault(offer); err != nil {
 		return nil, err
 	}
+	most, bound := cmp.Or(max(o.MaxInFlight, 0), DefaultConnections), 0
+	if c, ok := client.(interface{ Options() dynamodb.Options }); ok {
+		bound = connections(c.Options().HTTPClient)
+	}
+	switch {
+	case bound == 0 || most <= bound:
+	case o.MaxInFlight > bound:
+		return nil, fmt.Errorf("MaxInFlight is %d, the client has at most %d connections", o.MaxInFlight, bound)
+	default:
+		most = bound
+	}
 	offer.Capabilities.Subscribes = o.Subscriptions.Table != ""
 	s := &Store{
 		offer: offer,
@@ -150,7 +167,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 			client:    client,
 			tables:    map[string]plan.Table{},
 			described: map[string]*types.TableDescription{},
-			slots:     make(chan struct{}, cmp.Or(max(o.MaxInFlight, 0), DefaultConnections)),
+			slots:     make(chan struct{}, most),
 			attempts:  cmp.Or(max(o.Attempts, 0), defaultAttempts),
 			observed:  o.Observer != nil,
 		},
@@ -196,10 +213,13 @@ func (v view) Offsets() annals.OffsetStore     { return v.Contracts.Offsets }
 // Fault is driver.Driver. Errors that are not *annals.Error come from the user's own functions, such as resolvers of keys.
 func (view) Fault(err error) error { return &annals.Error{Kind: annals.ErrInvalid, Err: err} }
 
-// Close is driver.Driver. The client is the caller's.
+// Close is driver.Driver. A client that was given to Open is the caller's.
 func (v view) Close() error {
 	if v.s.subscriptions != nil {
 		v.s.subscriptions.Close()
+	}
+	for _, c := range v.s.clients {
+		steady{c}.CloseIdleConnections()
 	}
 	return nil
 }

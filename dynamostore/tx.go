@@ -166,13 +166,16 @@ func (l stale) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 		if err != nil {
 			return plan.Outcome{}, err
 		}
-		old[i] = it
+		old[i] = standing(it)
 	}
-	outcome, err := w.Judge(old, false, errStale)
-	if l.inTx && outcome.Repeated {
+	outcomes, err := plan.Judge([]plan.Write{w}, old, false, false, errStale)
+	switch {
+	case err != nil:
+		return plan.Outcome{}, err
+	case l.inTx && outcomes[0].Repeated:
 		return l.Executor.Write(ctx, w)
 	}
-	return outcome, err
+	return outcomes[0], nil
 }
 
 var errStale = errors.New("the state has been written since")

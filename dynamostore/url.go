@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
+	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
 // OpenURL opens a URL such as dynamodb:?layout=commit&table=annals; it is a function for annals.Openers. The parameters are fields of
@@ -27,15 +28,22 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 	if err != nil {
 		return nil, err
 	}
+	clients := []aws.HTTPClient{client.Options().HTTPClient}
 	if o := &settings.store.Subscriptions; o.Table != "" && o.Streams == nil {
-		if o.Streams, err = NewStreamsClient(ctx, settings.client); err != nil {
+		streams, err := NewStreamsClient(ctx, settings.client)
+		if err != nil {
 			return nil, err
 		}
+		o.Streams, clients = streams, append(clients, streams.Options().HTTPClient)
 	}
 	s, err := Open(ctx, client, settings.layout, settings.store)
 	if err != nil {
+		for _, c := range clients {
+			steady{c}.CloseIdleConnections()
+		}
 		return nil, err // a nil *Store would not be a nil annals.Store
 	}
+	s.clients = clients
 	return s, nil
 }
 

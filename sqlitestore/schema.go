@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -20,7 +21,8 @@ import (
 //	2  the column crc32c of events, snapshots and states
 //	3  the column written of events, the columns meta_* of states
 //	4  the columns through_* of offset_epochs
-const schemaVersion = 4
+//	5  no new column: the row of an entity's last deleted number is kept
+const schemaVersion = 5
 
 // The tables of the store, except durable_state, which stateTable returns.
 var (
@@ -299,8 +301,16 @@ func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTy
 	return nil
 }
 
-// upgradeTables creates the tables where version is 0, and adds the columns of later versions to the tables of an older one. The rows stay
-// as they are.
+// markDeletes inserts the row of the last deleted number where a release before version 5 has removed it. Its writer has no other row, and
+// its time is not that of a commit.
+const markDeletes = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
+		event_ser_id, event_ser_manifest, event_payload, deleted, writer)
+	SELECT slice, entity_type, persistence_id, seq_nr - 1, db_timestamp - 1, 0, '', x'', ?, '00000000-0000-0000-0000-000000000000'
+	FROM event_journal AS first
+	WHERE seq_nr > 1 AND deleted = 0 AND seq_nr = (SELECT min(seq_nr) FROM event_journal WHERE persistence_id = first.persistence_id)`
+
+// upgradeTables creates the tables where version is 0. In tables of an older version it adds the columns of later ones, and what
+// markDeletes inserts. The rows that are there stay as they are.
 func upgradeTables(ctx context.Context, q *statements, version int64) error {
 	for _, t := range ownTables() {
 		if version == 0 {
@@ -309,6 +319,11 @@ func upgradeTables(ctx context.Context, q *statements, version int64) error {
 			}
 		}
 		if err := t.addColumns(ctx, q); err != nil {
+			return err
+		}
+	}
+	if version < 5 {
+		if _, err := q.exec(ctx, markDeletes, time.Now().UnixMicro()); err != nil {
 			return err
 		}
 	}

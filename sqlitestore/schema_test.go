@@ -110,7 +110,7 @@ func TestNoMigration(t *testing.T) {
 		{"no index", made(posts(nil), `DROP INDEX event_journal_time_idx`), `no index "event_journal_time_idx"`},
 		{"no index of states", made(posts(nil), `DROP INDEX posts_time_idx`), `no index "posts_time_idx"`},
 		{"version 1", oldFile(t, 1), "no write-ahead log"},
-		{"version 2", oldFile(t, 2), "schema version 2, this release needs 4"},
+		{"version 2", oldFile(t, 2), "schema version 2, this release needs 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

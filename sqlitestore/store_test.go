@@ -140,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"empty path", "", annals.ErrInvalid, "memstore"},
 		{"memory", ":memory:", annals.ErrInvalid, "memstore"},
 		{"not a database", text, annals.ErrInvalid, "not a database"},
-		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 4"},
+		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 5"},
 		{"folder", dir, annals.ErrInvalid, "names a folder"},
 		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrInvalid, "no such file or directory"},
 		{"file for a folder", filepath.Join(text, "annals.db"), annals.ErrInvalid, "not a directory"},

@@ -31,7 +31,7 @@ type Layout struct {
 
 const (
 	defaultTable = "annals"
-	lateness     = 30 * time.Second // the default of Layout.Lateness: three requests, by the time-out of dynamostore.NewClient
+	lateness     = 30 * time.Second // the default of Layout.Lateness: three tries of a request
 	format       = 1                // of all items but the tombstones of snapshots
 	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes   = 2048

@@ -113,8 +113,11 @@ func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	if out.Repeated {
+	switch {
+	case out.Repeated && came(w, out.Old[0]):
 		return repeated(w, out.Old[0]), nil
+	case out.Repeated: // the state no longer remembers it
+		return repeatedReceipt(w.ID, out.Old[1])
 	}
 	return annals.Receipt{SeqNr: w.After + 1, Time: w.Time}, nil
 }

@@ -103,7 +103,7 @@ func TestMarkerFarAbove(t *testing.T) {
 	t.Parallel()
 	x, j := filled(t, 5, 1)
 	for _, seq := range []annals.SeqNr{1_000_000, 9223372036854775800} {
-		if _, err := x.Write(t.Context(), plan.Write{Ops: []plan.Op{j.putHigh(entityID, seq, func() bool { return false })}}); err != nil {
+		if _, err := x.Write(t.Context(), plan.Write{Ops: []plan.Op{j.putHigh(entityID, seq)}}); err != nil {
 			t.Fatal(err)
 		}
 		var got []annals.SeqNr

@@ -31,23 +31,21 @@ type known struct {
 // the plugin writes none for a group whose first number it has left unused.
 func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	last := c.After + annals.SeqNr(len(c.Events))
-	repeated := false
-	ours := func(old plan.Item) bool {
-		id, writer := owner(old)
-		repeated = id == c.ID && writer == c.WriteID.String()
-		return repeated
-	}
 	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
 	for i := range c.Events {
 		it, err := j.eventItem(c, c.After+1+annals.SeqNr(i), &c.Events[i])
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#par)", Names: map[string]string{"#par": attrPar}, Ours: ours})
+		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#par)", Names: map[string]string{"#par": attrPar}})
+	}
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last event after the others
+		id, writer := owner(old)
+		return id == c.ID && writer == c.WriteID.String()
 	}
 	before, _ := j.known.Get(c.ID)
 	if groupOf(last) != groupOf(c.After) || before.unmarked && groupOf(last) == groupOf(before.last) {
-		w.Ops = append(w.Ops, j.putHigh(c.ID, last, func() bool { return repeated }))
+		w.Ops = append(w.Ops, j.putHigh(c.ID, last))
 	}
 	out, err := j.x.Write(ctx, w)
 	if err != nil {

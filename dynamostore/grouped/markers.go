@@ -71,12 +71,9 @@ func (j *journal) mark(it plan.Item) (n annals.SeqNr, high bool, err error) {
 	return n, high, nil
 }
 
-// putHigh marks the group of n as reached. It is part of the write that stores n. repeated reports whether the events of that write were
-// stored by an earlier try of it: a later write may then have moved the marker on.
-func (j *journal) putHigh(id annals.PersistenceID, n annals.SeqNr, repeated func() bool) plan.Op {
-	op := j.putMark(j.high(id, j.shardOf(n)), n-n%perGroup, "<=")
-	op.Ours = func(plan.Item) bool { return repeated() }
-	return op
+// putHigh marks the group of n as reached. It is part of the write that stores n.
+func (j *journal) putHigh(id annals.PersistenceID, n annals.SeqNr) plan.Op {
+	return j.putMark(j.high(id, j.shardOf(n)), n-n%perGroup, "<=")
 }
 
 // putLow marks n as the lowest number.

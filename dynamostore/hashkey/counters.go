@@ -34,7 +34,9 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 		for _, it := range found {
 			event = event || it[payloadName] != nil
 			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
-				return annals.SeqNr(n), annals.SeqNr(n), nil // written since the counters were read
+				high, err := j.counters(ctx, j.keys.all(j.keys.high, id)) // written since the counters were read
+				last = slices.Max(append(high, annals.SeqNr(n)))
+				return last, last, err
 			}
 		}
 		if !event {
@@ -98,6 +100,12 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 		op.Condition, op.Names, op.Values = "attribute_not_exists(#key)", map[string]string{"#key": keyName}, nil
 		w.Ops = append(w.Ops, op)
 	}
-	_, err = j.x.Write(ctx, w)
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
+	out, err := j.x.Write(ctx, w)
+	if err == nil && out.Repeated && len(w.Ops) == 1 { // a skip to a later number may have written this counter too
+		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
+			err = &annals.Error{Kind: annals.ErrConflict, Last: last}
+		}
+	}
 	return err
 }

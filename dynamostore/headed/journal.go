@@ -3,6 +3,7 @@ package headed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -37,8 +38,8 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		w.version -= ahead
 	}
 	r, err := w.send(ctx)
-	if w.counter != nil {
-		if err = w.recount(ctx); err == nil {
+	if off, ok := errors.AsType[miscount](err); ok {
+		if err = w.recount(ctx, off.head); err == nil {
 			r, err = w.send(ctx)
 		}
 	}
@@ -60,13 +61,15 @@ func (j *journal) time(c annals.Commit) time.Time {
 type write struct {
 	*journal
 	annals.Commit
-	version  annals.SeqNr // that the head must have
-	exists   bool         // there is a head although After is 0: that of a snapshot without events
-	at       time.Time    // of the events without a NewEvent.Time
-	repeated plan.Item    // an event that an earlier try has stored
-	// counter is the head when it has refused the write, although the number after Commit.After is free and not deleted.
-	counter *head
+	version annals.SeqNr // that the head must have
+	exists  bool         // there is a head although After is 0: that of a snapshot without events
+	at      time.Time    // of the events without a NewEvent.Time
 }
+
+// miscount is the cause of a conflict with the head, although the number after Commit.After is free and not deleted.
+type miscount struct{ head }
+
+func (m miscount) Error() string { return fmt.Sprintf("the head has version %d", m.version) }
 
 // send sends the transaction.
 func (w *write) send(ctx context.Context) (annals.Receipt, error) {
@@ -83,7 +86,7 @@ func (w *write) send(ctx context.Context) (annals.Receipt, error) {
 	}
 	r := annals.Receipt{SeqNr: w.After + annals.SeqNr(len(w.Events)), Time: inTime(inUnit(w.timeOf(len(w.Events)-1), w.unit), w.unit), Repeated: out.Repeated}
 	if out.Repeated {
-		n, _ := plan.Number(w.repeated, attrOccurred)
+		n, _ := plan.Number(out.Old[len(w.Events)-1], attrOccurred)
 		r.Time = inTime(n, w.unit)
 	}
 	return r, nil
@@ -97,7 +100,7 @@ func (w *write) timeOf(i int) time.Time {
 	return w.at
 }
 
-// request returns the transaction. The events come first, because they tell whether an earlier try was stored.
+// request returns the transaction. Its last event tells whether an earlier try was stored: deletes remove it after the others.
 func (w *write) request() (plan.Write, error) {
 	request := plan.Write{Refused: w.refused}
 	if !w.writeIDs {
@@ -108,7 +111,10 @@ func (w *write) request() (plan.Write, error) {
 		if err != nil {
 			return plan.Write{}, err
 		}
-		request.Ops = append(request.Ops, plan.Op{Table: w.events.Name, Put: it, Condition: absent, Names: absentNames, Ours: w.ours})
+		request.Ops = append(request.Ops, plan.Op{Table: w.events.Name, Put: it, Condition: absent, Names: absentNames})
+	}
+	if w.writeIDs {
+		request.Ops[len(w.Events)-1].Ours = w.ours
 	}
 	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(len(w.Events)), w.timeOf(len(w.Events)-1))
 	if err != nil {
@@ -127,10 +133,9 @@ var absentNames = map[string]string{"#pkey": attrPartition}
 // headOp returns the put of a new head, or the update of an existing one. set are the attributes of its new state; nil for none.
 func (w *write) headOp(set plan.Item) (plan.Op, error) {
 	after := w.version + annals.SeqNr(len(w.Events))
-	ours := func(plan.Item) bool { return w.repeated != nil }
 	if w.After == 0 && !w.exists {
 		it, err := w.headItem(w.ID, after, set)
-		return plan.Op{Table: w.heads, Put: it, Condition: absent, Names: absentNames, Ours: ours}, err
+		return plan.Op{Table: w.heads, Put: it, Condition: absent, Names: absentNames}, err
 	}
 	key, err := w.key(w.ID, 0)
 	u := plan.NewUpdate()
@@ -139,7 +144,7 @@ func (w *write) headOp(set plan.Item) (plan.Op, error) {
 	if set == nil && !w.lean && !w.peer.noUpdated {
 		u.SetAll(plan.Item{attrUpdated: w.updated(w.timeOf(len(w.Events) - 1))})
 	}
-	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values, Ours: ours}
+	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
 	op.Condition = u.Name(attrVersion) + " = " + u.Value(plan.N(w.version))
 	return op, err
 }
@@ -147,11 +152,7 @@ func (w *write) headOp(set plan.Item) (plan.Op, error) {
 // ours reports whether the row at the key of an event is of an earlier try.
 func (w *write) ours(old plan.Item) bool {
 	id, _ := plan.Text(old, attrWriteID)
-	if !w.writeIDs || id != w.WriteID.String() {
-		return false
-	}
-	w.repeated = old
-	return true
+	return id == w.WriteID.String()
 }
 
 // refused is plan.Write.Refused.
@@ -179,7 +180,7 @@ func (w *write) refused(old []plan.Item, _ bool) error {
 	}
 	conflict.Last = max(h.version, h.deleted)
 	if h.deleted <= w.After && (w.After > 0 || h.version == 0) {
-		w.counter = &h
+		conflict.Err = miscount{h}
 	}
 	return conflict
 }
@@ -188,11 +189,10 @@ func (w *write) collision(owner annals.PersistenceID) error {
 	return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", annals.Quote(string(w.ID)), annals.Quote(string(owner)))
 }
 
-// recount is called when the head has refused the write, although the next number is free: a library has left numbers unused or replaced events,
+// recount is called when h has refused the write, although the next number is free: a library has left numbers unused or replaced events,
 // or After is not the last number. When it is the last one, the write can be sent again, for the version that the head has.
-func (w *write) recount(ctx context.Context) error {
-	h := *w.counter
-	if w.counter = nil; w.After == 0 {
+func (w *write) recount(ctx context.Context, h head) error {
+	if w.After == 0 {
 		w.exists = true
 		return nil
 	}

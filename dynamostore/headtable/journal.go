@@ -1,8 +1,8 @@
 package headtable
 
 import (
+	"cmp"
 	"context"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -38,6 +38,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 	last, at := c.After+annals.SeqNr(len(c.Events)), j.times.NotBefore(c.ID, j.x.Now())
 	now := at
 	a := attempt{journal: j, commit: c, last: last}
+	w := plan.Write{Refused: a.refused}
 	var events []plan.Item
 	for i := range c.Events {
 		var it plan.Item
@@ -45,28 +46,31 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 			return annals.Receipt{}, err
 		}
 		events = append(events, it)
-		a.write.Ops = append(a.write.Ops, plan.Op{Table: j.table, Put: journalItem(aid, it), Condition: absent, Names: aidName, Ours: a.eventIsOurs})
+		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: journalItem(aid, it), Condition: absent, Names: aidName})
 	}
 	op, err := j.headOp(aid, c.After, last, events)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
-	op.Ours = a.headIsOurs
-	a.write.Ops = append(a.write.Ops, op)
+	w.Ops = append(w.Ops, op)
+	if j.writeIDs {
+		w.Ops[len(events)-1].Ours = func(old plan.Item) bool { return a.inEvent(old) != nil }
+		w.Ops[len(events)].Ours = func(old plan.Item) bool { return a.inHead(old) != nil }
+	}
 	if c.Snapshot != nil {
 		ops, err := j.snapshots.puts(aid, *c.Snapshot, at)
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		a.write.Ops = append(a.write.Ops, ops...)
+		w.Ops = append(w.Ops, ops...)
 	}
-	a.write.Refused = a.refused
-	out, err := j.x.Write(ctx, a.write)
+	out, err := j.x.Write(ctx, w)
 	switch {
 	case err != nil:
 		return annals.Receipt{}, err
 	case out.Repeated:
-		return annals.Receipt{SeqNr: last, Time: a.stored, Repeated: true}, nil
+		e := cmp.Or(a.inEvent(out.Old[len(events)-1]), a.inHead(out.Old[len(events)]))
+		return annals.Receipt{SeqNr: last, Time: e.Time, Repeated: true}, nil
 	}
 	if c.Snapshot != nil {
 		j.snapshots.written(ctx, aid, last)
@@ -95,37 +99,29 @@ type attempt struct {
 	*journal
 	commit annals.Commit
 	last   annals.SeqNr
-	write  plan.Write
-	found  bool      // an event at a key of this commit is of an earlier try
-	stored time.Time // of the last event, as the earlier try has stored it
 }
 
-func (a *attempt) eventIsOurs(old plan.Item) bool {
+// inEvent returns the last event of the commit as an earlier try has stored it; nil when old is of another commit. A DeleteTo removes it after
+// the others.
+func (a attempt) inEvent(old plan.Item) *annals.Event {
 	e, err := eventOf(a.commit.ID, old)
-	if err != nil || !a.writeIDs || e.WriteID != a.commit.WriteID {
-		return false
+	if err != nil || e.WriteID != a.commit.WriteID {
+		return nil
 	}
-	if a.found = true; e.SeqNr == a.last {
-		a.stored = e.Time
-	}
-	return true
+	return &e
 }
 
-// headIsOurs is called after eventIsOurs. A DeleteTo may have removed the events: then the head shows that this was the last commit.
-func (a *attempt) headIsOurs(old plan.Item) bool {
-	if a.found {
-		return true
-	}
+// inHead is inEvent for the head, which has the events of the last commit, also when they have been deleted.
+func (a attempt) inHead(old plan.Item) *annals.Event {
 	h, err := headOf(a.commit.ID, old)
-	if n := len(h.events); a.writeIDs && err == nil && n > 0 && h.last == a.last && h.events[n-1].WriteID == a.commit.WriteID {
-		a.stored = h.time()
-		return true
+	if n := len(h.events); err == nil && n > 0 && h.last == a.last && h.events[n-1].WriteID == a.commit.WriteID {
+		return &h.events[n-1]
 	}
-	return false
+	return nil
 }
 
 // refused returns ErrConflict with the number in the head.
-func (a *attempt) refused(old []plan.Item, _ bool) error {
+func (a attempt) refused(old []plan.Item, _ bool) error {
 	h, err := headOf(a.commit.ID, old[len(a.commit.Events)])
 	if err != nil {
 		return corrupt(a.heads, old[len(a.commit.Events)], err, attrAID)

@@ -26,15 +26,15 @@ type journal struct {
 // Append is annals.Journal. Each event is a row, on condition that there is none at its key. Several rows are one transaction.
 func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	now := j.times.NotBefore(c.ID, j.rows.x.Now())
-	ours := func(old plan.Item) bool { return j.writtenBy(old, c) }
 	w := plan.Write{Ops: make([]plan.Op, len(c.Events)), Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
 	for i := range c.Events {
 		it, err := j.eventItem(c, c.After+1+annals.SeqNr(i), &c.Events[i], now)
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops[i] = plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: ours}
+		w.Ops[i] = plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}}
 	}
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return j.writtenBy(old, c) } // deletes remove the last row after the others
 	if c.After == 0 {
 		if err := j.rows.fits(ctx, c.ID); err != nil {
 			return annals.Receipt{}, err
@@ -46,8 +46,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 	}
 	r := annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: millis(w.Ops[0].Put, j.columns.Ordering)}
 	if out.Repeated {
-		first := slices.IndexFunc(out.Old, func(old plan.Item) bool { return old != nil })
-		r.Time, r.Repeated = millis(out.Old[first], j.columns.Ordering), true
+		r.Time, r.Repeated = millis(out.Old[len(out.Old)-1], j.columns.Ordering), true
 	}
 	return r, nil
 }
@@ -202,7 +201,10 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 	if err != nil {
 		return err
 	}
-	skipped := func(old plan.Item) bool { return plan.Flag(old, j.columns.Deleted) && j.writer(old) == "" }
+	skipped := func(old plan.Item) bool {
+		owner, _ := plan.Text(old, j.columns.PersistenceID)
+		return owner == string(id) && plan.Flag(old, j.columns.Deleted) && j.writer(old) == ""
+	}
 	if last == n {
 		old, err := j.rows.ByKey(ctx, j.rows.x, id, n, n)
 		if err != nil || len(old) == 1 && skipped(old[0]) {
@@ -218,9 +220,15 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 		if err != nil {
 			return err
 		}
-		w.Ops = append(w.Ops, plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}, Ours: skipped})
+		w.Ops = append(w.Ops, plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}})
 	}
-	_, err = j.rows.x.Write(ctx, w)
+	w.Ops[len(w.Ops)-1].Ours = skipped
+	out, err := j.rows.x.Write(ctx, w)
+	if err == nil && out.Repeated && n == 1 { // every skip writes row 1
+		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
+			err = &annals.Error{Kind: annals.ErrConflict, Last: last}
+		}
+	}
 	return err
 }
 

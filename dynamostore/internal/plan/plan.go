@@ -8,7 +8,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -120,7 +119,8 @@ type Op struct {
 	Condition string // "" is none
 	Names     map[string]string
 	Values    Item
-	// Ours reports whether old, the item that made Condition fail, was written by an earlier try of this write. nil: it was not.
+	// Ours reports whether old, the item that made Condition fail, proves that an earlier try stored the whole write: it is one that only
+	// this write can have made. It depends on old alone. nil: the item of this op proves nothing.
 	Ours func(old Item) bool
 	// Stamp stores the current time in the op. It is called before each sending, because readers by time look back only by the
 	// duration of one request, and throttling can delay a write for much longer. After a transaction's answer was lost its time
@@ -141,7 +141,7 @@ type Write struct {
 	Ops []Op
 	// Refused says what a failed condition means: an error, or nil for an expected outcome. old has the items that made the
 	// conditions fail, by op; nil where the condition held, or where there was no item. open reports that the outcome of an
-	// earlier try in the same call is not known. A nil Refused refuses the write with ErrConflict.
+	// earlier try in the same call is not known. The result depends on these alone. A nil Refused refuses the write with ErrConflict.
 	Refused func(old []Item, open bool) error
 	// Token, when not "", sends even a single op as a transaction, at twice the units: the service then recognises a repeated request
 	// by its token, for ten minutes. It is for items that have no place for a WriteID. A token has up to 36 characters; it comes from
@@ -156,34 +156,9 @@ type Write struct {
 	Apart bool
 }
 
-// Judge is the outcome of a write whose conditions failed. old has the items that made them fail, by op; nil where the condition held,
-// or where there was no item. The write is a repetition when every one of these items was written by an earlier try of it.
-// open reports that the outcome of an earlier try is not known, and cause is the service's error.
-func (w Write) Judge(old []Item, open bool, cause error) (Outcome, error) {
-	ours := false
-	for i, it := range old {
-		if it == nil {
-			continue
-		}
-		if ours = w.Ops[i].Ours != nil && w.Ops[i].Ours(it); !ours {
-			break
-		}
-	}
-	if ours {
-		return Outcome{Repeated: true, Old: old}, nil
-	}
-	if w.Refused == nil {
-		return Outcome{}, &annals.Error{Kind: annals.ErrConflict, Err: cause}
-	}
-	if err := w.Refused(old, open); err != nil {
-		return Outcome{}, err
-	}
-	return Outcome{Refused: true, Old: old}, nil
-}
-
 // Outcome is what a Write did.
 type Outcome struct {
-	Repeated bool // an earlier try had been stored, as Ours reported
-	Refused  bool // a condition failed, and Write.Refused returned nil
-	Old      []Item
+	Repeated bool   // an earlier try had been stored, as Ours reported
+	Refused  bool   // a condition failed, and Write.Refused returned nil
+	Old      []Item // that made the conditions fail, by op; nil where the condition held, or where there was no item
 }

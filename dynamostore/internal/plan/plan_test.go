@@ -11,8 +11,7 @@ import (
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the condition failed")
-	own := plan.Item{"w": plan.S("own")}
-	foreign := plan.Item{"w": plan.S("foreign")}
+	own, foreign, none := plan.Item{"w": plan.S("own")}, plan.Item{"w": plan.S("foreign")}, plan.Item{}
 	ours := func(old plan.Item) bool { w, _ := plan.Text(old, "w"); return w == "own" }
 	accept := func([]plan.Item, bool) error { return nil }
 	unknown := func(_ []plan.Item, open bool) error {
@@ -21,34 +20,47 @@ func TestJudge(t *testing.T) {
 		}
 		return &annals.Error{Kind: annals.ErrConflict}
 	}
+	type ops = []plan.Op
+	tells, silent := plan.Op{Ours: ours}, plan.Op{}
+	type items = []plan.Item
 	for name, c := range map[string]struct {
-		old               []plan.Item
-		refused           func([]plan.Item, bool) error
-		open              bool
-		repeated, accepts bool
-		kind              error
+		writes   []plan.Write
+		failed   items
+		own      bool
+		open     bool
+		repeated bool
+		accepts  bool
+		kind     error
 	}{
-		"all items are ours":                        {old: []plan.Item{own, own}, repeated: true},
-		"one item is ours, the other did not exist": {old: []plan.Item{nil, own}, repeated: true},
-		"the first item is ours, the second is not": {old: []plan.Item{own, foreign}, kind: annals.ErrConflict},
-		"the second item is ours, the first is not": {old: []plan.Item{foreign, own}, kind: annals.ErrConflict},
-		"no item existed":                           {old: []plan.Item{nil, nil}, kind: annals.ErrConflict},
-		"Refused accepts":                           {old: []plan.Item{foreign, nil}, refused: accept, accepts: true},
-		"Refused refuses":                           {old: []plan.Item{foreign, nil}, refused: unknown, kind: annals.ErrConflict},
-		"Refused refuses after a lost answer":       {old: []plan.Item{foreign, nil}, refused: unknown, open: true, kind: annals.ErrUnknown},
-		"Refused is not asked about our own items":  {old: []plan.Item{own, nil}, refused: unknown, repeated: true},
+		"the item that tells is ours":             {writes: []plan.Write{{Ops: ops{silent, tells}}}, failed: items{foreign, own}, repeated: true},
+		"others have been deleted since":          {writes: []plan.Write{{Ops: ops{tells, tells}}}, failed: items{nil, own}, repeated: true},
+		"the item that tells held":                {writes: []plan.Write{{Ops: ops{silent, tells}}}, failed: items{own, nil}, kind: annals.ErrConflict},
+		"no item tells":                           {writes: []plan.Write{{Ops: ops{silent, silent}}}, failed: items{own, own}, kind: annals.ErrConflict},
+		"no item existed":                         {writes: []plan.Write{{Ops: ops{tells, tells}}}, failed: items{none, none}, kind: annals.ErrConflict},
+		"Refused accepts":                         {writes: []plan.Write{{Ops: ops{tells}, Refused: accept}}, failed: items{foreign}, accepts: true},
+		"Refused accepts a lack of items":         {writes: []plan.Write{{Ops: ops{tells}, Refused: accept}}, failed: items{none}, accepts: true},
+		"Refused refuses":                         {writes: []plan.Write{{Ops: ops{tells}, Refused: unknown}}, failed: items{foreign}, kind: annals.ErrConflict},
+		"Refused refuses after a lost answer":     {writes: []plan.Write{{Ops: ops{tells}, Refused: unknown}}, failed: items{foreign}, open: true, kind: annals.ErrUnknown},
+		"Refused is not asked about our own item": {writes: []plan.Write{{Ops: ops{tells}, Refused: unknown}}, failed: items{own}, repeated: true},
+		"both writes are ours":                    {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{silent, tells}}}, failed: items{own, nil, own}, repeated: true},
+		"the other write cannot tell":             {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{silent}}}, failed: items{own, nil}, repeated: true},
+		"the other write was refused":             {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{silent}}}, failed: items{own, foreign}, kind: annals.ErrConflict},
+		"the other write held":                    {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{tells}}}, failed: items{own, nil}, kind: annals.ErrConflict},
+		"what one write expects fails the other":  {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}, {Ops: ops{silent}}}, failed: items{foreign, nil}, kind: annals.ErrConflict},
+		"what a write expects beside the own":     {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}}, failed: items{foreign}, own: true, kind: annals.ErrConflict},
+		"an item of the caller's own":             {writes: []plan.Write{{Ops: ops{tells}}}, failed: items{nil}, own: true, kind: annals.ErrConstraint},
 	} {
-		w := plan.Write{Ops: []plan.Op{{Ours: ours}, {Ours: ours}}, Refused: c.refused}
-		out, err := w.Judge(c.old, c.open, cause)
-		if out.Repeated != c.repeated || out.Refused != c.accepts || !errors.Is(err, c.kind) {
+		outcomes, err := plan.Judge(c.writes, c.failed, c.own, c.open, cause)
+		var out plan.Outcome
+		if err == nil {
+			out = outcomes[0]
+		}
+		if out.Repeated != c.repeated || out.Refused != c.accepts || !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
 			t.Errorf("%s: repeated %v, refused %v, %v", name, out.Repeated, out.Refused, err)
 		}
-		if c.refused == nil && c.kind != nil && !errors.Is(err, cause) {
+		if c.writes[0].Refused == nil && c.kind != nil && !errors.Is(err, cause) {
 			t.Errorf("%s: the error %v does not have the service's error", name, err)
 		}
-	}
-	if _, err := (plan.Write{Ops: []plan.Op{{}}}).Judge([]plan.Item{own}, false, cause); !errors.Is(err, annals.ErrConflict) {
-		t.Errorf("a write that never recognises itself: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Executor is a plan.Executor without a server. Like the engine it refuses items that are too large, calls Ours and Refused when conditions
+// Executor is a plan.Executor without a server. Like the engine it refuses items that are too large, asks plan.Judge when conditions
 // fail, and yields items in the order of the range key.
 type Executor struct {
 	Time time.Time // the next time that Now returns, less a second
@@ -276,12 +276,18 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		ok := holds(op.Condition, op.Names, op.Values, stands)
 		e.print("%s", showOp(op))
 		if !ok {
-			failed, old[i] = true, stands
+			if failed, old[i] = true, stands; stands == nil {
+				old[i] = plan.Item{}
+			}
 			e.print("    = the condition fails\n")
 		}
 	}
 	if failed {
-		return w.Judge(old, false, nil)
+		outcomes, err := plan.Judge([]plan.Write{w}, old, false, false, nil)
+		if err != nil {
+			return plan.Outcome{}, err
+		}
+		return outcomes[0], nil
 	}
 	for _, op := range w.Ops {
 		t := e.tables[op.Table]

@@ -1,0 +1,84 @@
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/dynamostore/sharded"
+)
+
+var skippers = map[string]dynamostore.Layout{
+	"commit": commit.Layout{}, "commit with an index": commit.Layout{Index: "slices"},
+	"sharded": sharded.Layout{ShardCount: 4}, "hashkey": hashkey.Layout{Table: "hashkey"},
+	"headed": headed.Layout{Shards: 4, Lean: true}, "headtable": headtable.Layout{},
+}
+
+// Of two skips that begin at the same time one succeeds, unless they are to the same number.
+func TestSkipsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	for name, layout := range skippers {
+		for _, to := range [][2]annals.SeqNr{{8, 3}, {3, 8}, {8, 1}, {1, 8}, {5, 8}, {8, 5}, {1, 11}, {7, 7}} {
+			offer, err := layout.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := plantest.New(offer.Tables)
+			s := offer.On(x)
+			var inner error
+			x.Meanwhile = func() { inner = s.SkipTo(t.Context(), "Thing|1-1", to[1]) }
+			outer := s.SkipTo(t.Context(), "Thing|1-1", to[0])
+			last, err := s.Journal.LastSeqNr(t.Context(), "Thing|1-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, err := range []error{outer, inner} {
+				if stored := last == to[i]; stored != (err == nil) || !stored && !errors.Is(err, annals.ErrConflict) {
+					t.Errorf("%s: skips to %v: the one to %d is %v, and the last number %d", name, to, to[i], err, last)
+				}
+			}
+		}
+	}
+}
+
+// again is an executor that loses the first answer to each write of one op, and to others only if the service does not know them again.
+type again struct{ *plantest.Executor }
+
+func (a again) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if len(w.Ops) == 1 && w.Token == "" {
+		if out, err := a.Executor.Write(ctx, w); err != nil || out.Refused {
+			return out, err
+		}
+	}
+	return a.Executor.Write(ctx, w)
+}
+
+// A skip whose answer was lost is recognised.
+func TestSkipOfANumberWithLostAnswer(t *testing.T) {
+	t.Parallel()
+	for name, layout := range skippers {
+		for _, n := range []annals.SeqNr{1, 2, 5, 11} {
+			offer, err := layout.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := offer.On(again{plantest.New(offer.Tables)})
+			for range 2 {
+				if err := s.SkipTo(t.Context(), "Thing|1-1", n); err != nil {
+					t.Errorf("%s: skip to %d: %v", name, n, err)
+				}
+			}
+			if err := s.SkipTo(t.Context(), "Thing|1-1", n+1); !errors.Is(err, annals.ErrConflict) {
+				t.Errorf("%s: skip to %d after one to %d: %v", name, n+1, n, err)
+			}
+		}
+	}
+}
