@@ -51,7 +51,7 @@ func TestAfterAboveTheLast(t *testing.T) {
 				want     []annals.SeqNr
 				kind     error
 			}{
-				{1, 10, []annals.SeqNr{1, 2, 3}, nil},
+				{1, 10, []annals.SeqNr{1, 2, 3}, map[bool]error{true: annals.ErrCorrupt}[name == "grouped"]},
 				{11, annals.MaxSeqNr, []annals.SeqNr{11, 12, 13}, nil},
 				{1, 11, []annals.SeqNr{1, 2, 3}, annals.ErrCorrupt},
 				{3, annals.MaxSeqNr, []annals.SeqNr{3}, annals.ErrCorrupt},

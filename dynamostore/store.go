@@ -32,7 +32,10 @@ type Options struct {
 	// More than the client's connections is ErrInvalid: requests would wait for a connection after they got their time.
 	MaxInFlight int
 	Attempts    int // how often a request is sent when its answers are lost; 0 is 8
-	Observer    annals.Observer
+	// Strict makes numbers without an event ErrCorrupt when no mark proves that they never had one or that it was deleted alone. Otherwise
+	// they are accepted in tables that a plugin or library may have left so, and annals.Result.Unused and Check report them.
+	Strict   bool
+	Observer annals.Observer
 }
 
 // Throughput is provisioned capacity, in units per second.
@@ -169,7 +172,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 			observed:  o.Observer != nil,
 		},
 	}
-	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer})
+	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer, Strict: o.Strict})
 	return s, s.compileTypes(o)
 }
 

@@ -113,7 +113,7 @@ func exceptions(l dynamostore.Layout) map[string]string {
 		except["LOSS-3"] = "the plugin may have left the first number unused (TestLostRows)"
 	case hashkey.Layout:
 		except["LOSS-1"] = "an event that was lost cannot be told from one that was deleted alone"
-		except["LOSS-2"] = except["LOSS-1"]
+		except["LOSS-2"], except["LOSS-3"] = except["LOSS-1"], except["LOSS-1"]
 	case headed.Layout:
 		delete(except, "REFUSE-9") // the head has the last number
 	case headtable.Layout:

@@ -71,6 +71,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	p.Duration("subscription_lease", &o.Subscriptions.Lease)
 	storeurl.Number(p, "max_in_flight", &o.MaxInFlight)
 	storeurl.Number(p, "attempts", &o.Attempts)
+	p.Flag("strict", &o.Strict)
 	s.store = o
 	layout := commitFromURL
 	storeurl.Choice(p, "layout", &layout, map[string]func(*storeurl.Parameters) Layout{"commit": commitFromURL, "sharded": shardedFromURL, "grouped": groupedFromURL, "hashkey": hashkeyFromURL, "headed": headedFromURL, "headtable": headtableFromURL})

@@ -26,9 +26,9 @@ func TestURLParameters(t *testing.T) {
 // Parameters of the URL replace fields of Options, also those that the program has set.
 func TestURLReplacesOptions(t *testing.T) {
 	t.Parallel()
-	for query, create := range map[string]bool{"create=true": true, "create=false": false, "attempts=3": true} {
+	for query, create := range map[string]bool{"create=true": true, "create=false": false, "attempts=3&strict=true": true} {
 		s, err := dynamostore.FromURL(dynamostore.Options{CreateTables: true, Attempts: 5}, &url.URL{RawQuery: query})
-		if o := dynamostore.OptionsOf(s); err != nil || o.CreateTables != create || (o.Attempts == 3) != (query == "attempts=3") {
+		if o := dynamostore.OptionsOf(s); err != nil || o.CreateTables != create || (o.Attempts == 3) != o.Strict || o.Strict != strings.Contains(query, "strict") {
 			t.Errorf("%s: %+v, %v", query, o, err)
 		}
 	}

@@ -49,8 +49,8 @@ var outcomes = map[string][]outcome{
 	"sh-missing-restart":           {{pid: "h-shr", want: "1-106 last 106"}},
 	"sh-missing-hole-at-99":        {{pid: "h-hole", want: "1-98 100-105 last 105"}},
 	"sh-jump-missing":              {{pid: "h-jump", want: "1-209 last 209"}},
-	"sl-missing-all-deleted":       {{pid: "h-sl", want: "last 0"}},    // nothing is left that could tell of the events
-	"sl-missing-after-100":         {{pid: "h-sl2", want: "last 100"}}, // only the high mark is left
+	"sl-missing-all-deleted":       {{pid: "h-sl", want: "corrupt"}},  // the last item is left, and nothing tells of those before
+	"sl-missing-after-100":         {{pid: "h-sl2", want: "corrupt"}}, // the same
 	"gap-whole-group":              {{pid: "h-gap", want: "1-5 last 5"}},
 	"rejected-at-100":              {{pid: "r-100", want: "1-102 last 102"}},
 	"rejected-at-100-restart":      {{pid: "r-100r", want: "1-104 last 104"}},
@@ -271,6 +271,11 @@ func (p *player) persist(s step) {
 // check compares what is read with o, and each event with what was stored.
 func (p *player) check(o outcome) {
 	p.Helper()
+	if o.want == "corrupt" {
+		p.wantCorrupt(o.pid, "a mark is lost")
+		p.touched = true
+		return
+	}
 	if o.to == 0 {
 		o.to = annals.MaxSeqNr
 	}

@@ -11,8 +11,9 @@ import (
 // keyFields are the attributes of rows that are only counted or removed.
 var keyFields = []string{attrPar, attrNum}
 
-// DeleteTo is annals.Journal. It sets the mark of the lowest number and then removes the events below, in ascending order. The entity's last event
-// is removed after all others. So an interrupted delete leaves events directly below its mark, and the next delete removes them.
+// DeleteTo is annals.Journal. It sets the mark of the lowest number and then removes the events below, in ascending order. The entity's last
+// row stays, so that no commit has numbers on both sides of the mark; the mark hides it. An interrupted delete leaves more events directly
+// below its mark. The next delete removes them.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	if to < 1 {
 		return nil
@@ -61,27 +62,24 @@ func (j *journal) leftBelow(ctx context.Context, id annals.PersistenceID, mark a
 	return from, nil
 }
 
-// remove removes the events of a span, that of number last after all others.
+// remove removes the events of a span, but that of number last.
 func (j *journal) remove(ctx context.Context, id annals.PersistenceID, s span, last annals.SeqNr) error {
 	s.fields = keyFields
-	var end []plan.Item
 	for p, err := range j.read(ctx, id, s) {
 		if err != nil {
 			return err
 		}
 		keys := make([]plan.Item, 0, len(p.rows))
 		for _, w := range p.rows {
-			if w.n == last {
-				end = []plan.Item{j.key(id, w.n)}
-				continue
+			if w.n != last {
+				keys = append(keys, j.key(id, w.n))
 			}
-			keys = append(keys, j.key(id, w.n))
 		}
 		if err := j.removeKeys(ctx, keys); err != nil {
 			return err
 		}
 	}
-	return j.removeKeys(ctx, end)
+	return nil
 }
 
 func (j *journal) removeKeys(ctx context.Context, keys []plan.Item) error {
@@ -108,7 +106,7 @@ func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {
 	if err != nil {
 		return err
 	}
-	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed}, last); err != nil {
+	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed}, 0); err != nil {
 		return err
 	}
 	for _, kind := range [](func(annals.PersistenceID, int64) string){j.low, j.high} {

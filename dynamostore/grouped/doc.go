@@ -18,4 +18,6 @@
 //
 // The tables have no place for the times, tags and metadata of events. A delete removes items, so a writer that has not noticed the
 // delete can use a deleted number again: FenceAfterDelete is not claimed.
+//
+// In tables of the plugin a lost event can look like a number that the plugin has left unused. dynamostore.Options.Strict makes it an error.
 package grouped

@@ -34,7 +34,7 @@ type Journal struct {
 	ReplayAhead int
 	// Gaps says that numbers without events between others are no error. The plugin leaves the numbers of events unused that it could
 	// not store. They are recognised by the writer ids of the events beside them, but not where a writer of the plugin has only stored
-	// one event or batch. There a replay without Gaps is ErrCorrupt.
+	// one event or batch. There a replay without Gaps is ErrCorrupt. Gaps also accepts events that are lost as other rows prove.
 	Gaps bool
 	// OtherNames are the names of other journals in the same table. Open refuses a table if some of its items are of journals
 	// with other names, and none is of a journal with Name.

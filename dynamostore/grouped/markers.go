@@ -16,6 +16,9 @@ type marks struct {
 	low  annals.SeqNr // the first number that is not deleted; 0 when none is
 }
 
+// deleted returns the number up to which events are deleted.
+func (m marks) deleted() annals.SeqNr { return max(m.low-1, 0) }
+
 // marks reads both kinds of markers.
 func (j *journal) marks(ctx context.Context, id annals.PersistenceID) (marks, error) {
 	return j.readMarks(ctx, j.markerKeys(id, j.high, j.low))

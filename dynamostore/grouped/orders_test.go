@@ -30,7 +30,11 @@ func everyOrder(t *testing.T, o plantest.Orders, prepare func(e *entity, x plan.
 			t.Fatal(err)
 		}
 		return &entity{plantest.Entity{Ctx: t.Context(), Offer: offer, ID: entityID, First: before + 1, Acked: before}}, offer.Tables
-	}, prepare, processes, end)
+	}, func(e *entity, x plan.Executor) error {
+		j := e.Offer.On(x).Journal.(*journal)
+		_, err := x.Write(e.Ctx, plan.Write{Ops: []plan.Op{j.putLow(entityID, before+1)}})
+		return errors.Join(err, prepare(e, x))
+	}, processes, end)
 }
 
 func (e *entity) save(x plan.Executor, n annals.SeqNr) error {

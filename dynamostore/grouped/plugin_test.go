@@ -238,7 +238,7 @@ func TestHoles(t *testing.T) {
 		"unused by a writer that had just begun":  {writers: "123.pp7", want: "123567"},
 		"unused, after two commits of the writer": {writers: "1pp.567", want: "123567"},
 		"unused, before a batch":                  {writers: "12.pppp", batches: "   aa  ", want: "124567"},
-		"of a marker without event":               {first: 97, writers: "123.567", want: "789123"},
+		"of a marker without event":               {first: 97, writers: "123.567", want: "789!"},
 		"the rest of a batch":                     {writers: "1bb.567", batches: " bbb   ", want: "1567"},
 		"the rest of a batch, its end":            {writers: "1.b4567", batches: " bb    ", want: "14567"},
 		"the rests of two batches":                {writers: "1b.cc.7", batches: " bbccc ", want: "17"},
@@ -252,6 +252,7 @@ func TestHoles(t *testing.T) {
 		}
 		p := &plugin{x: plantest.New(offer.Tables), shards: 10}
 		first := cmp.Or(c.first, 11)
+		p.put(plan.Item{"par": plan.S(fmt.Sprintf("journal-SL-%s-0", entityID)), "num": plan.N(0), "seq": plan.N(first)})
 		for i, writer := range c.writers {
 			n := first + annals.SeqNr(i)
 			it := plan.Item{"par": plan.S(fmt.Sprintf("journal-P-%s-%d", entityID, n/100)), "num": plan.N(n % 100), "persistence_id": plan.S(string(entityID)), "seq": plan.N(n),

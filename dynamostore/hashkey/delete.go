@@ -15,7 +15,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 	if err != nil {
 		return err
 	}
-	return deletion{j, id, j.permanent, counted}.run(ctx, numbers(1, min(to, last)))
+	return deletion{j, id, j.permanent, counted}.run(ctx, j.stored(ctx, id, 1, min(to, last)))
 }
 
 // deletion deletes events of an entity.
@@ -26,18 +26,16 @@ type deletion struct {
 	counted   annals.SeqNr // a high counter has this number, or a higher one
 }
 
-// run deletes those of the numbers, which are in ascending order, that have an event: one after the other, which reading relies on. Then it
-// writes their low counters. They come after the events, because the plugin's next DeleteTo begins at the lowest one.
-func (d deletion) run(ctx context.Context, numbers iter.Seq[annals.SeqNr]) error {
-	next, stop := iter.Pull(numbers)
-	defer stop()
+// run deletes events, which are in ascending order: one after the other, which reading relies on. Then it writes their low counters. They
+// come after the events, because the plugin's next DeleteTo begins at the lowest one.
+func (d deletion) run(ctx context.Context, events iter.Seq2[stored, error]) error {
 	var deleted []annals.SeqNr
-	for it, err := range d.x.GetEach(ctx, d.table, d.keys.events(d.id, numbers), 1) {
+	for s, err := range events {
 		if err != nil {
 			return err
 		}
-		n, _ := next()
-		if it[payloadName] == nil || !d.permanent && marked(it) {
+		n := s.n
+		if !d.permanent && marked(s.item) {
 			continue
 		}
 		if err := d.delete(ctx, n); err != nil {

@@ -15,7 +15,8 @@
 // The plugin neither checks conditions nor writes with them, so when it writes to the same id at the same time, it can replace an event of
 // this package. Stop the plugin, wait for its writes to end, then write.
 //
-// Single events can be deleted for good, so a replay passes over any number without an event. An event that was lost is not noticed.
+// Single events can be deleted for good, so a replay passes over any number without an event, unless dynamostore.Options.Strict is set. Check
+// finds these numbers.
 //
 // Items have no place for a WriteID. A commit that is sent again with the same WriteID and After is recognised for ten minutes, by the
 // service, and only if it is the same commit. Later it is ErrConflict, although it was stored. Receipt.Repeated is always false.

@@ -43,7 +43,7 @@ func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to an
 		if err != nil {
 			return func(yield func(Message, error) bool) { yield(Message{}, err) }
 		}
-		return j.messages(ctx, id, max(from, 1), to, true)
+		return j.messages(ctx, id, max(from, 1), to)
 	})
 }
 
@@ -60,7 +60,7 @@ func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent boo
 		if len(numbers) > 0 && numbers[0] < 1 {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no event %d", numbers[0])}
 		}
-		return deletion{j, id, permanent, 0}.run(ctx, slices.Values(numbers))
+		return deletion{j, id, permanent, 0}.run(ctx, j.at(ctx, id, numbers))
 	}})
 }
 

@@ -33,12 +33,8 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent)
 	return it
 }
 
-// message decodes the item of event n. ok is false when there is no event: no item, or an item without payload, which the plugin makes
-// when it updates an event that does not exist.
-func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item) (m Message, ok bool, err error) {
-	if it[payloadName] == nil {
-		return m, false, nil
-	}
+// message decodes the item of event n. An item without payload is no event: the plugin makes one when it updates an event that does not exist.
+func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item) (m Message, err error) {
 	d := plan.Decoder{Item: it}
 	payload := d.Bytes(payloadName)
 	switch d.Text(deletedName) {
@@ -57,20 +53,20 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		}
 	}
 	if d.Fault != nil {
-		return m, false, j.corrupt(it, d.Fault)
+		return m, j.corrupt(it, d.Fault)
 	}
 	record, err := akkawire.ParseRecord(payload)
 	if err != nil {
-		return m, false, j.corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
+		return m, j.corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
 	}
 	if record.ID != id || record.SeqNr != n {
-		return m, false, j.corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, annals.Quote(string(record.ID))))
+		return m, j.corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, annals.Quote(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
 	if w, err := annals.ParseWriteID(record.Writer); err == nil {
 		m.WriteID = w
 	}
-	return m, true, nil
+	return m, nil
 }
 
 // marked reports whether the event of an item is marked as deleted.

@@ -3,9 +3,11 @@ package hashkey
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -47,32 +49,26 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 
 // Replay is annals.Journal.
 func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		for m, err := range j.messages(ctx, id, from, to, false) {
-			if !yield(m.Event, err) {
+	return driver.Replay(ctx, &reader{journal: j, id: id}, from, to)
+}
+
+// Recover is annals.Recoverer.
+func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.RecoverFrom(ctx, &reader{journal: j, id: id}, snapshot, event)
+}
+
+// messages yields the events from … to with those marked as deleted.
+func (j *journal) messages(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		r := &reader{journal: j, id: id, all: true}
+		for e, err := range driver.Replay(ctx, r, from, to) {
+			m := Message{Event: e}
+			if i := slices.IndexFunc(r.messages, func(m Message) bool { return m.SeqNr == e.SeqNr }); err == nil && i >= 0 {
+				m = r.messages[i]
+			}
+			if !yield(m, err) {
 				return
 			}
 		}
 	}
-}
-
-// messages yields the events from … to, with those marked as deleted if all is set.
-func (j *journal) messages(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr, all bool) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
-		left := false
-		_, err := j.read(ctx, id, from, to, all, func(m Message) bool { left = !yield(m, nil); return !left })
-		if err != nil && !left {
-			yield(Message{}, err)
-		}
-	}
-}
-
-// Recover is annals.Recoverer. There are no snapshots, so it is a replay.
-func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, _ func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	var failed error
-	last, err := j.read(ctx, id, 1, annals.MaxSeqNr, false, func(m Message) bool { failed = event(m.Event); return failed == nil })
-	if failed != nil {
-		return 0, failed
-	}
-	return last, err
 }
