@@ -68,7 +68,11 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 	} {
 		p := newProxy(t, postgres.Schema(t))
 		s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
-		if err := write(t.Context(), s); err != nil && what != "a transaction that fails" {
+		err := write(t.Context(), s)
+		for errors.Is(err, annals.ErrUnavailable) { // on a busy machine a write can take longer than WriteTimeout
+			err = write(t.Context(), s)
+		}
+		if err != nil && what != "a transaction that fails" {
 			t.Fatalf("%s: %v", what, err)
 		}
 		waits.Go(func() { // not in a parallel subtest: few of those run at the same time, and all of these wait
