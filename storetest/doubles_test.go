@@ -296,7 +296,7 @@ func (s *unlucky) States() annals.StateStore { return unluckyStates{s.Store.Stat
 
 func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
 	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return annals.Receipt{}, &annals.Error{Op: "write", Kind: cmp.Or(s.kind, error(annals.ErrUnknown))}
+		return annals.Receipt{}, &annals.Error{Op: "write", Kind: cmp.Or(s.kind, annals.ErrUnknown)}
 	}
 	return r, err
 }

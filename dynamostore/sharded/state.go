@@ -167,10 +167,9 @@ func (s *states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) 
 		condition = "(" + condition + ") AND (attribute_not_exists(" + id + ") OR " + id + " = " + u.Value(plan.S(string(w.ID))) + ")"
 	}
 	op := plan.Op{Table: table, Condition: condition, Names: u.Names, Values: u.Values}
-	switch {
-	case w.Columns == nil:
+	if w.Columns == nil {
 		op.Put, err = s.item(w, key)
-	default:
+	} else {
 		op.Key = key
 		op.Update, err = s.change(u, w, key)
 	}
