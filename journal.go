@@ -19,10 +19,11 @@ type Journal interface {
 	Append(ctx context.Context, c Commit) (Receipt, error)
 
 	// Replay yields the events from ≤ SeqNr ≤ to that are not deleted, in order: every event acknowledged before the call, and perhaps
-	// later ones. Numbers may be missing before the first event yielded. A hole after it is ErrTruncated when a DeleteTo made it during
-	// the replay, also when no event follows. Any other hole is ErrCorrupt, except numbers that another system left unused, or whose events
-	// it deleted alone, in a table that it shares. An error comes once, last, with a zero Event. The store holds no lock or connection while the body of
-	// the loop runs: the body may write to the same store, and may leave the loop at any event.
+	// later ones. Deleted numbers are missing before the first event yielded. A hole after it is ErrTruncated when a DeleteTo made it
+	// during the replay, also when no event follows. Any other hole is ErrCorrupt, except numbers that another system left unused, or whose
+	// events it deleted alone, in a table that it shares: Result.Unused counts those for which that is not certain. An error comes once,
+	// last, with a zero Event. The store holds no lock or connection while the body of the loop runs: the body may write to the same store,
+	// and may leave the loop at any event.
 	Replay(ctx context.Context, id PersistenceID, from, to SeqNr) iter.Seq2[Event, error]
 
 	// LastSeqNr is 0 for an entity never written. It never goes down, not even after DeleteTo.
