@@ -244,7 +244,7 @@ func TestHorizonOnAStandby(t *testing.T) {
 // much is needed: no event may be missing that is older than a fraction of that time.
 func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
 	t.Parallel()
-	const writers, rounds = 12, 150
+	const writers, rounds, eventsEach = 12, 150, 200 // a look reads all events before, so their number is bounded on a slow machine, too
 	h := newHorizons(t, pgstore.Options{})
 	reader := h.session()
 	type look struct {
@@ -252,13 +252,17 @@ func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
 		found map[string]bool
 	}
 	var looks []look
-	ctx, stop := context.WithCancel(t.Context())
+	wanted := make(chan struct{}, eventsEach)
+	stop := sync.OnceFunc(func() { close(wanted) })
 	defer stop()
 	var wg sync.WaitGroup
 	for w := range writers {
 		conn := h.session()
 		wg.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
+			for i := 0; ; i++ {
+				if _, more := <-wanted; !more {
+					return
+				}
 				_, err := conn.Exec(t.Context(), `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
 					VALUES (0, 'T', $1, 1, transaction_timestamp(), 20, '', 'x', '')`, fmt.Sprintf("T|%d-%d", w, i))
 				if err != nil {
@@ -282,6 +286,9 @@ func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
 	}
 	began := h.clock()
 	for range rounds {
+		for len(wanted) < eventsEach {
+			wanted <- struct{}{}
+		}
 		var l look
 		err := reader.QueryRow(t.Context(), `SELECT least(transaction_timestamp(), min(xact_start)) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&l.at)
