@@ -7,8 +7,11 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Merge is plan.Executor. Each query holds one page until an item of it is yielded, and then that page and one more. A query with a Limit,
-// from which few items are wanted, does not read ahead.
+// fewQueries is up to how many queries a merge reads ahead before the first item is yielded: it then holds two pages of each.
+const fewQueries = 32
+
+// Merge is plan.Executor. Each query holds one page until an item of it is yielded, and then that page and one more; of few queries it holds
+// two pages at once. A query with a Limit, from which few items are wanted, does not read ahead.
 func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
 	if len(queries) == 1 {
 		return e.Query(ctx, queries[0])
@@ -18,7 +21,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 		defer running.stop()
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
-			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0}
+			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0, early: q.Limit == 0 && len(queries) <= fewQueries}
 			s.pages = running.start(e.pages(q), s.wanted)
 			shards[i] = s
 		}
@@ -49,6 +52,7 @@ type shard struct {
 	pages  <-chan page
 	wanted chan struct{} // receives a value for each page that is wanted after the first
 	ahead  bool          // the next page is wanted when the first item of a page is taken, otherwise when the last one has been
+	early  bool          // the next page is wanted when a page has been received
 	items  []plan.Item
 	head   int64
 	known  bool // head is the order of items[0]
@@ -82,7 +86,9 @@ func (s *shard) advance(order string) error {
 		if p.err != nil {
 			return p.err
 		}
-		s.items, s.asked, s.ended = p.items, false, !open
+		if s.items, s.asked, s.ended = p.items, false, !open; s.early && open {
+			s.ask()
+		}
 	}
 	if len(s.items) > 0 && !s.known {
 		s.head, _ = plan.Number(s.items[0], order)
