@@ -7,8 +7,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// A Reader reads the journal of one entity, for one replay or recovery. It says what is stored; Replay and Recover decide what that
-// means: which events are handed over, and when the read is ErrTruncated or ErrCorrupt. Its methods are not called concurrently.
+// A Reader reads the journal of one entity, for one replay or recovery. It says what is stored; Replay and RecoverFrom decide what
+// that means: which events are handed over, and when the read is ErrTruncated or ErrCorrupt. Its methods are not called concurrently.
 //
 // Numbers are deleted from the first one on: when a number is deleted, all numbers before it are.
 type Reader interface {
@@ -48,4 +48,13 @@ type Part struct {
 	Proven bool
 	// Last is the entity's last number; zero where the Part does not tell. Numbers up to Last that have no row are a gap.
 	Last annals.SeqNr
+}
+
+// Settled is Beginning.Settled for a snapshot and p, the first Part behind it, that were read at one moment: what is missing in front of the
+// first event had been deleted by then.
+func (p Part) Settled() annals.SeqNr {
+	if len(p.Events) == 0 {
+		return p.Last
+	}
+	return p.Events[0].SeqNr - 1
 }

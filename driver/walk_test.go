@@ -69,10 +69,7 @@ func (r *rows) Begin(context.Context, bool) (b driver.Beginning, err error) {
 	}
 	if r.together {
 		first := r.read(b.Snapshot.SeqNr+1, annals.MaxSeqNr)
-		b.Settled = r.last
-		if len(first.Events) > 0 {
-			b.Settled = first.Events[0].SeqNr - 1
-		}
+		b.Settled = first.Settled()
 		b.Rows = r.pages(b.Snapshot.SeqNr+1, annals.MaxSeqNr, &first)
 	}
 	return b, nil

@@ -15,7 +15,7 @@ import (
 func TestParkedEntities(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]dynamostore.Subscriptions{"with": {Table: "s" + rand.Text(), Streams: streamsClient(t, dynamo.Endpoint(t))}, "without": {}} {
-		want, wantRetry := error(nil), annals.ErrInvalid // nobody has subscribed
+		want, wantRetry := error(nil), annals.ErrInvalid // there is no subscription yet
 		if o.Table == "" {
 			want, wantRetry = annals.ErrUnsupported, annals.ErrUnsupported
 		}

@@ -111,7 +111,7 @@ type ParkedEntity struct {
 
 // ParkedEntities returns the parked entities of a subscription, in no order: those that have an item of annals.ErrCorrupt, a hole, or an item of a later
 // version of Annals. An entity is not parked any more when its events from From on are acknowledged. The error is ErrUnsupported without
-// Options.Subscriptions. A name that nobody has subscribed to has no parked entities.
+// Options.Subscriptions. A name without a subscription has no parked entities.
 func (s *Store) ParkedEntities(ctx context.Context, subscription string) (parked []ParkedEntity, err error) {
 	if s.subscriptions == nil {
 		return nil, errNoSubscriptions("list parked entities")
@@ -132,7 +132,7 @@ func errNoSubscriptions(op string) error {
 
 // RetryParked orders that a subscription reads the events of all parked entities again, after the items in the tables have been put right. It
 // does not wait for that: the loops begin a new round of catching up (see docs/stores/dynamodb.md). What still cannot be read is parked again.
-// The error is ErrUnsupported without Options.Subscriptions, and ErrInvalid when nobody has subscribed under this name.
+// The error is ErrUnsupported without Options.Subscriptions, and ErrInvalid when there is no subscription of this name.
 func (s *Store) RetryParked(ctx context.Context, subscription string) error {
 	const op = "retry parked entities"
 	if s.subscriptions == nil {

@@ -48,9 +48,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 		first, err = r.first(ctx, &b)
 		return err
 	})
-	if b.Settled = first.Last; len(first.Events) > 0 {
-		b.Settled = first.Events[0].SeqNr - 1
-	}
+	b.Settled = first.Settled()
 	b.Rows = func(yield func(driver.Part, error) bool) {
 		if more := r.full(); !yield(first, nil) || !more {
 			return

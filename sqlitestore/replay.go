@@ -39,9 +39,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 		}
 		return err
 	})
-	if b.Settled = first.Last; len(first.Events) > 0 {
-		b.Settled = first.Events[0].SeqNr - 1
-	}
+	b.Settled = first.Settled()
 	b.Rows = r.pages(ctx, first, annals.MaxSeqNr)
 	return b, err
 }

@@ -96,13 +96,9 @@ func TestOrdersOfReplay(t *testing.T) {
 				func(e *entity) []process {
 					return []process{
 						func(x plan.Executor) error {
-							if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
+							if err := e.forget(x); err != nil {
 								return err
 							}
-							if _, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID}); err != nil {
-								return err
-							}
-							e.Acked = 0
 							return errors.Join(e.Append(x, 0, 1, 'b'), e.Append(x, 1, 2, 'b'), e.Append(x, 3, 1, 'b'), e.Append(x, 4, 1, 'b'))
 						},
 						func(x plan.Executor) error { return e.Replay(x, from, annals.MaxSeqNr, false) },
@@ -267,19 +263,27 @@ func TestOrdersOfRecovery(t *testing.T) {
 	})
 }
 
+// forget deletes all events and forgets the entity.
+func (e *entity) forget(x plan.Executor) error {
+	if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
+		return err
+	}
+	_, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID})
+	if err == nil {
+		e.Acked = 0
+	}
+	return err
+}
+
 func TestOrdersOfRecoveryBesideForget(t *testing.T) {
 	everyOrder(t, plantest.Orders{Page: 2},
 		func(e *entity, x plan.Executor) error { return e.Write(x, 1, 2, 1) },
 		func(e *entity) []process {
 			return []process{
 				func(x plan.Executor) error {
-					if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
+					if err := e.forget(x); err != nil {
 						return err
 					}
-					if _, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID}); err != nil {
-						return err
-					}
-					e.Acked = 0
 					return errors.Join(e.Append(x, 0, 2, 'b'), e.Append(x, 2, 1, 'b'), e.Append(x, 3, 1, 'b'))
 				},
 				func(x plan.Executor) error {

@@ -86,9 +86,9 @@ func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driv
 	}
 	r.version, r.seen = h.version, 0
 	if !r.j.gaps && p.From-1 <= h.version {
-		err = r.each(&p, r.known(ctx, p), give)
+		err = r.each(&p, r.upToVersion(ctx, p), give)
 		if end := min(to, h.version); err == nil && 0 < p.From && p.From <= end {
-			err = r.rest(ctx, p.From, end, give)
+			err = r.missing(ctx, p.From, end, give)
 		}
 		if err != nil || !r.unused || p.From < 1 || p.From > to {
 			return err
@@ -136,8 +136,8 @@ func (r *reader) decode(it plan.Item) (annals.Event, error) {
 	return e, err
 }
 
-// rest looks at the numbers from … to, which had no rows, although the last one is the version.
-func (r *reader) rest(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) error {
+// missing looks at the numbers from … to, which had no rows, although the last one is the version.
+func (r *reader) missing(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) error {
 	p, err := r.Gap(ctx, from, to)
 	if err != nil {
 		return err
@@ -148,9 +148,9 @@ func (r *reader) rest(ctx context.Context, from, to annals.SeqNr, give func(driv
 	return give(p)
 }
 
-// known yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers
+// upToVersion yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers
 // unused, there are events with numbers above the version.
-func (r *reader) known(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
+func (r *reader) upToVersion(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
 	end := min(r.head.version, annals.MaxSeqNr-1) + 1
 	return func(yield func(plan.Item, error) bool) {
 		var last annals.SeqNr

@@ -122,7 +122,7 @@ func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 		stand = last < from
 	case r.hard && r.at.live && r.rows.NumberOf(r.at.Item) < to:
 		var err error
-		if stand, err = r.stands(ctx, r.at); err == nil && !stand {
+		if stand, err = r.exists(ctx, r.at); err == nil && !stand {
 			stand, err = r.last(ctx)
 		}
 		if err != nil {
@@ -145,7 +145,7 @@ func (r *reader) last(ctx context.Context) (bool, error) {
 		e, live, err := r.journal.event(it)
 		return live && e.SeqNr == n+1, err
 	}
-	return r.stands(ctx, row{Item: r.at.Item}) // the newest row is never removed
+	return r.exists(ctx, row{Item: r.at.Item}) // the newest row is never removed
 }
 
 // Gap is driver.Reader. Rows has looked for the numbers by key.
@@ -160,10 +160,10 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 			break
 		}
 	}
-	switch stands, err := r.stands(ctx, r.before); {
+	switch exists, err := r.exists(ctx, r.before); {
 	case err != nil:
 		return p, err
-	case !stands:
+	case !exists:
 		p.Deleted = to
 	case !r.lost:
 		p.Unused, p.Proven = to, !r.unproven
@@ -171,8 +171,8 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 	return p, nil
 }
 
-// stands reports whether a row still exists, and is not deleted since it was read. In front of all rows numbers are deleted only by hard deletes.
-func (r *reader) stands(ctx context.Context, read row) (bool, error) {
+// exists reports whether a row still exists, and is not deleted since it was read. In front of all rows numbers are deleted only by hard deletes.
+func (r *reader) exists(ctx context.Context, read row) (bool, error) {
 	if read.Item == nil {
 		r.unproven = true
 		return !r.hard, nil

@@ -125,7 +125,7 @@ func (r *reader) piece(ctx context.Context, p plan.Part) error {
 			if r.has(f) {
 				continue
 			}
-			if err := r.rest(ctx, f.ID); err != nil {
+			if err := r.deliverAfterMark(ctx, f.ID); err != nil {
 				return err
 			}
 		}
@@ -154,8 +154,8 @@ func (r *reader) has(f plan.Found) bool {
 	return m.seq > 0 && m.seq == f.Last && !m.gaps && (f.Time.IsZero() || f.Time.Equal(m.time))
 }
 
-// rest delivers the events of id after its mark.
-func (r *reader) rest(ctx context.Context, id annals.PersistenceID) error {
+// deliverAfterMark delivers the events of id after its mark.
+func (r *reader) deliverAfterMark(ctx context.Context, id annals.PersistenceID) error {
 	_, err := r.replay(ctx, id, annals.MaxSeqNr)
 	return r.park(ctx, id, err)
 }
@@ -196,7 +196,7 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 	}
 	for i, rec := range records {
 		if id := broken[i]; id != "" {
-			if err := r.rest(ctx, id); err != nil {
+			if err := r.deliverAfterMark(ctx, id); err != nil {
 				return err
 			}
 		}

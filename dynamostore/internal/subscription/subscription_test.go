@@ -342,8 +342,8 @@ func TestTrimmed(t *testing.T) {
 	}
 }
 
-// A shard is read to its end, but those after it are not listed before nobody subscribes for most of a day. Then they are listed, but not read
-// until their oldest records are a day old and removed. What these tell of is read from the journal.
+// A shard has been read to its end, and then the subscription is down for most of a day. The shards after it are listed late, and are read only
+// when their oldest records are a day old and have been removed. The events of these records are read from the journal.
 func TestTrimmedBeforeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
