@@ -64,7 +64,7 @@ func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 
 // LastSeqNr is annals.Journal: flagged rows count.
 func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	last, err := j.rows.newest(ctx, id)
+	last, _, err := j.rows.newest(ctx, id)
 	if last == 0 && err == nil {
 		err = j.rows.fits(ctx, id)
 	}
@@ -72,20 +72,21 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 }
 
 // DeleteTo is annals.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
-// because it has the entity's last number.
+// because it has the entity's last number; so is the newest row that the index shows, because the rows behind it are looked for by key.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	last, err := j.LastSeqNr(ctx, id)
+	last, shown, err := j.rows.newest(ctx, id)
 	if err != nil {
 		return err
 	}
-	if to = min(to, last); to == 0 {
-		return nil
+	if last == 0 {
+		return j.rows.fits(ctx, id)
 	}
+	to = min(to, last)
 	for it, err := range j.rows.read(ctx, numbered.Part{ID: id, From: 1, To: to, Fields: []string{j.columns.Deleted}, All: true}) {
 		if err != nil {
 			return err
 		}
-		remove := j.hard && j.rows.NumberOf(it) < last
+		remove := j.hard && j.rows.NumberOf(it) < shown
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}

@@ -115,7 +115,7 @@ func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 		if err := r.rows.fits(ctx, r.id); err != nil || r.recovers == nil || !r.hard {
 			return err
 		}
-		last, err := r.rows.newest(ctx, r.id)
+		last, _, err := r.rows.newest(ctx, r.id)
 		if err != nil {
 			return err
 		}

@@ -194,30 +194,29 @@ func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.S
 // together is how many rows are read by key in one request.
 const together = 100
 
-// newest returns the highest number that has a row; 0 when there is no row.
-func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+// newest returns the highest number that has a row, and the highest that a read without computed keys found; 0 when there is no row. They differ
+// where the index lags behind, or where rows are written while the shards are read.
+func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found annals.SeqNr, err error) {
 	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for it, err := range r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		last = r.NumberOf(it)
+		found = r.NumberOf(it)
 		break
 	}
-	if !r.dense {
-		return last, nil
-	}
+	step := annals.SeqNr(numbered.Lag)
 	if r.keyed() {
 		if shards, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding); err == nil && len(shards) == 1 {
-			return last, nil
+			return found, found, nil
 		}
+		step = 1
 	}
-	// Look for rows that the index does not have yet, or that were written while the shards were read.
-	step := annals.SeqNr(1)
-	if !r.keyed() {
-		step = numbered.Lag
+	if !r.dense {
+		return found, found, nil
 	}
-	return r.Newest(ctx, r.x, id, last, step)
+	last, err = r.Newest(ctx, r.x, id, found, step)
+	return last, found, err
 }

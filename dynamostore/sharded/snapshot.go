@@ -64,7 +64,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	// Events are deleted after a snapshot that replaces them was acknowledged. So it is at the number of the last deleted event or above. Of
 	// two snapshots the higher is saved before the lower is deleted. So numbers are read in ascending order, and those of one request as
 	// they are at one moment.
-	last, err := s.events.newest(ctx, id)
+	last, _, err := s.events.newest(ctx, id)
 	if err == nil && last <= deleted { // the index shows none of the events after deleted
 		last, err = s.events.Newest(ctx, s.rows.x, id, deleted, numbered.Lag)
 	}
