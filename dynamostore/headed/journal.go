@@ -268,10 +268,14 @@ func (j *journal) lastInIndex(ctx context.Context, id annals.PersistenceID, h he
 		last = max(last, j.events.NumberOf(it))
 		break
 	}
-	last, err := j.events.Newest(ctx, j.x, id, last, numbered.Lag)
-	if err != nil {
-		return 0, err
+	for {
+		var err error
+		if last, err = j.events.Newest(ctx, j.x, id, last, numbered.Lag); err != nil {
+			return 0, err
+		}
+		if h, err = j.read(ctx, id); err != nil || h.deleted <= last {
+			return last, err
+		}
+		last = h.deleted
 	}
-	h, err = j.read(ctx, id)
-	return max(last, h.deleted), err
 }

@@ -94,20 +94,25 @@ func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driv
 			return err
 		}
 	}
-	if err = r.each(&p, r.j.complete(ctx, p), give); err != nil {
-		return err
+	for { // events that were deleted meanwhile can hide later ones that the index does not have
+		if err = r.each(&p, r.j.complete(ctx, p), give); err != nil {
+			return err
+		}
+		if r.unused && to == annals.MaxSeqNr {
+			r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return p.From - 1 - r.head.version })
+		}
+		if from == 1 && h.deleted == 0 && r.seen >= h.version {
+			return nil // all that were stored before
+		}
+		now, err := r.j.read(ctx, r.id)
+		if err != nil {
+			return err
+		}
+		if err := give(driver.Part{Deleted: now.deleted}); err != nil || p.From < 1 || now.deleted < p.From || now.deleted >= to {
+			return err
+		}
+		p.From = now.deleted + 1
 	}
-	if r.unused && to == annals.MaxSeqNr {
-		r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return p.From - 1 - r.head.version })
-	}
-	if from == 1 && h.deleted == 0 && r.seen >= h.version {
-		return nil // all that were stored before
-	}
-	now, err := r.j.read(ctx, r.id)
-	if err != nil {
-		return err
-	}
-	return give(driver.Part{Deleted: now.deleted})
 }
 
 // each gives the events of rows, and moves the beginning of p behind the last one.
