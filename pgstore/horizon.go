@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -16,9 +17,13 @@ const reportTime = time.Second
 
 // Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
 // of the oldest transaction in the database. A session that cannot be seen may have any transaction within Options.Lateness: one of
-// another role, without the rights of pg_read_all_stats; one that does not track activities; one of the primary, seen from a standby; a
-// prepared transaction; one of another node of YugabyteDB. No transaction, such as a long query, holds the horizon back further than
-// Options.Lateness.
+// another role, without the rights of pg_read_all_stats; one that does not track activities; a prepared transaction; one of another node of
+// YugabyteDB. No transaction, such as a long query, holds the horizon back further than Options.Lateness.
+//
+// A standby shows what the primary had committed when it committed the transaction that was replayed last. So there the horizon is
+// Options.Lateness before that commit, by the clock of the primary, however late the standby is.
+//
+// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while a subscription writes the journal table.
 //
 // Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
 // the own transaction, which is the statement's elsewhere.
@@ -28,22 +33,30 @@ const reportTime = time.Second
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
 	args := []any{q.s.options.Lateness.Microseconds()}
-	sql := `SELECT ` + earliest + `, NULL::timestamptz, ` + earliest
+	sql := `SELECT ` + earliest + `, NULL::timestamptz, ` + earliest + `, NULL`
 	if !q.s.yugabyte {
-		args = append(args, reportTime.Microseconds())
+		args = append(args, reportTime.Microseconds(), q.s.journal.name)
 		sql = `
-			SELECT CASE WHEN pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database())
-					OR bool_or(backend_start IS NULL OR state = 'disabled')
+			SELECT CASE WHEN pg_is_in_recovery()
+				THEN coalesce(pg_last_xact_replay_timestamp() - $1::bigint * interval '1 microsecond', 'epoch')
+				WHEN EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database()) OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN ` + earliest + `
 				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END,
-				least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())), ` + earliest + `
+				least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())), ` + earliest + `,
+				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
+					WHERE subenabled AND (srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3)))))
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
 	var oldest *time.Time
 	var limit time.Time
-	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &limit)
+	var subscription *string
+	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &limit, &subscription)
 	driver.Count(ctx, annals.Result{Requests: 1, Warning: q.s.warnOfAge(ctx, oldest, limit)})
+	if subscription != nil {
+		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q writes them "+
+			"long after their time: follow them where they are written, or disable the subscription", q.s.journal.name, *subscription)}
+	}
 	return at, err
 }
 

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -197,10 +198,11 @@ func TestHorizonIsOneRequest(t *testing.T) {
 	}
 }
 
-// A prepared transaction, and the primary of a standby, may write as long as Lateness allows.
-func TestHorizonOnAStandby(t *testing.T) {
+// A prepared transaction may write as long as Lateness allows. A standby shows nothing that was committed after what it has replayed, and a
+// subscription shows events at any time.
+func TestHorizonOnReplicas(t *testing.T) {
 	t.Parallel()
-	primary := startServer(t, "max_prepared_transactions=5")
+	primary := startServer(t, "max_prepared_transactions=5", "wal_level=logical")
 	standby, err := primary.Standby(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -228,6 +230,7 @@ func TestHorizonOnAStandby(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	h := horizons{t, s, primary.URL}
 	h.wantAge(time.Second, "on the primary")
+	writer := openAt(t, primary.URL, pgstore.Options{})
 	conn := h.session()
 	h.begin(conn)
 	h.exec(conn, "CREATE TABLE written (); PREPARE TRANSACTION 'p'")
@@ -237,7 +240,32 @@ func TestHorizonOnAStandby(t *testing.T) {
 	address = parsed(t, standby.URL).Host
 	server.Store(&address)
 	p.Reset()
-	h.wantAge(lateness, "on the standby")
+	r := appendOne(t, writer, "T|1", 0)
+	onStandby := session(t, standby.URL)
+	for at := h.horizon(); at.Before(r.Time.Add(-lateness)); at = h.horizon() {
+		h.exec(onStandby, "SELECT pg_sleep(0.01)")
+	}
+	h.exec(onStandby, "SELECT pg_wal_replay_pause()")
+	h.exec(conn, "SELECT pg_sleep(0.1)")
+	later := appendOne(t, writer, "T|1", 1)
+	if at := h.horizon(); !at.Before(later.Time.Add(-lateness)) {
+		t.Errorf("on a standby that has not replayed an event of %v: the horizon is %v", later.Time, at)
+	}
+
+	replica := newHorizons(t, pgstore.Options{})
+	h.exec(conn, "CREATE PUBLICATION p FOR TABLE event_journal")
+	subscriber := replica.session()
+	replica.exec(subscriber, fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION p", t.Name(), primary.URL))
+	t.Cleanup(func() {
+		if _, err := subscriber.Exec(context.Background(), "DROP SUBSCRIPTION "+t.Name()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := replica.s.Query().Horizon(t.Context()); !errors.Is(err, annals.ErrUnsupported) {
+		t.Errorf("beside a subscription: got error %v, want ErrUnsupported", err)
+	}
+	replica.exec(subscriber, fmt.Sprintf("ALTER SUBSCRIPTION %s DISABLE", t.Name()))
+	replica.horizon()
 }
 
 // A session takes the time of its transaction before it reports that time, and Horizon leaves time for the report. Many writers measure how
