@@ -20,8 +20,8 @@ const reportTime = time.Second
 // another role, without the rights of pg_read_all_stats; one that does not track activities; a prepared transaction; one of another node of
 // YugabyteDB. No transaction, such as a long query, holds the horizon back further than Options.Lateness.
 //
-// A standby shows what the primary had committed when it committed the transaction that was replayed last. So there the horizon is
-// Options.Lateness before that commit, by the clock of the primary, however late the standby is.
+// A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
+// that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is.
 //
 // Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while a subscription writes the journal table.
 //
@@ -38,7 +38,7 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 		args = append(args, reportTime.Microseconds(), q.s.journal.name)
 		sql = `
 			SELECT CASE WHEN pg_is_in_recovery()
-				THEN coalesce(pg_last_xact_replay_timestamp() - $1::bigint * interval '1 microsecond', 'epoch')
+				THEN greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())) - $1::bigint * interval '1 microsecond'
 				WHEN EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database()) OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN ` + earliest + `
 				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END,

@@ -240,8 +240,8 @@ func TestHorizonOnReplicas(t *testing.T) {
 	address = parsed(t, standby.URL).Host
 	server.Store(&address)
 	p.Reset()
-	r := appendOne(t, writer, "T|1", 0)
 	onStandby := session(t, standby.URL)
+	r := appendOne(t, writer, "T|1", 0)
 	for at := h.horizon(); at.Before(r.Time.Add(-lateness)); at = h.horizon() {
 		h.exec(onStandby, "SELECT pg_sleep(0.01)")
 	}
