@@ -18,7 +18,8 @@ const reportTime = time.Second
 // Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
 // of the oldest transaction in the database. A session that cannot be seen may have any transaction within Options.Lateness: one of
 // another role, without the rights of pg_read_all_stats; one that does not track activities; a prepared transaction; one of another node of
-// YugabyteDB. No transaction, such as a long query, holds the horizon back further than Options.Lateness.
+// YugabyteDB. Only a transaction that has written to the journal table holds the horizon back further than Options.Lateness, not a long
+// query; a prepared one counts as begun Options.Lateness before it was prepared.
 //
 // A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
 // that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is.
@@ -32,6 +33,10 @@ const reportTime = time.Second
 // were none.
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
+	const prepared = `(SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())`
+	const writer = `CASE WHEN min(xact_start) < ` + earliest + ` THEN
+		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
+			WHERE datname = current_database() AND relation = to_regclass($3) AND mode = 'RowExclusiveLock') END`
 	args := []any{q.s.options.Lateness.Microseconds()}
 	sql := `SELECT ` + earliest + `, NULL::timestamptz, ` + earliest + `, NULL`
 	if !q.s.yugabyte {
@@ -39,10 +44,10 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 		sql = `
 			SELECT CASE WHEN pg_is_in_recovery()
 				THEN greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())) - $1::bigint * interval '1 microsecond'
-				WHEN EXISTS (SELECT FROM pg_prepared_xacts WHERE database = current_database()) OR bool_or(backend_start IS NULL OR state = 'disabled')
-				THEN ` + earliest + `
-				ELSE greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))) END,
-				least(min(xact_start), (SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())), ` + earliest + `,
+				WHEN ` + prepared + ` IS NOT NULL OR bool_or(backend_start IS NULL OR state = 'disabled')
+				THEN least(` + earliest + `, ` + prepared + ` - $1::bigint * interval '1 microsecond', ` + writer + `)
+				ELSE least(greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))), ` + writer + `) END,
+				least(min(xact_start), ` + prepared + `), ` + earliest + `,
 				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
 					WHERE subenabled AND (srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3)))))
 			FROM pg_stat_activity
@@ -73,4 +78,4 @@ func (s *backend) warnOfAge(ctx context.Context, oldest *time.Time, limit time.T
 }
 
 var errLate = errors.New("a transaction in the database has been open for longer than Options.Lateness: " +
-	"followers may skip the events that it stores")
+	"followers wait for its end if it has stored events, and may skip them if it stores some later")

@@ -124,7 +124,7 @@ func TestHorizonWaitsForWriters(t *testing.T) {
 	h.wantAge(time.Second, "after the writer has committed")
 }
 
-func TestHorizonDoesNotWaitForLongReads(t *testing.T) {
+func TestHorizonWaitsOnlyForWritersOfTheJournal(t *testing.T) {
 	t.Parallel()
 	const lateness = 1500 * time.Millisecond
 	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
@@ -134,6 +134,16 @@ func TestHorizonDoesNotWaitForLongReads(t *testing.T) {
 	h.wantAge(lateness, "beside a long read")
 	h.exec(conn, "ROLLBACK")
 	h.wantAge(time.Second, "after the read")
+	other := h.session()
+	h.exec(other, "BEGIN; CREATE TABLE other ()")
+	began := h.begin(conn)
+	h.exec(conn, "DELETE FROM event_journal")
+	h.exec(conn, "SELECT pg_sleep(1.7)")
+	if at := h.horizon(); !at.Equal(began) {
+		t.Errorf("beside a writer that began at %v: got %v, want the begin", began, at)
+	}
+	h.exec(conn, "COMMIT")
+	h.wantAge(lateness, "beside a writer of another table")
 }
 
 // Within a transaction the server shows the sessions as they were at first. A session that has begun to write since then must count too.
@@ -202,6 +212,7 @@ func TestHorizonIsOneRequest(t *testing.T) {
 // subscription shows events at any time.
 func TestHorizonOnReplicas(t *testing.T) {
 	t.Parallel()
+	const lateness = 1500 * time.Millisecond
 	primary := startServer(t, "max_prepared_transactions=5", "wal_level=logical")
 	standby, err := primary.Standby(t.Context())
 	if err != nil {
@@ -223,7 +234,7 @@ func TestHorizonOnReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true})
+	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true, WriteTimeout: lateness / 2, Lateness: lateness})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,9 +243,12 @@ func TestHorizonOnReplicas(t *testing.T) {
 	h.wantAge(time.Second, "on the primary")
 	writer := openAt(t, primary.URL, pgstore.Options{})
 	conn := h.session()
-	h.begin(conn)
+	began := h.begin(conn)
 	h.exec(conn, "CREATE TABLE written (); PREPARE TRANSACTION 'p'")
-	h.wantAge(lateness, "beside a prepared transaction")
+	h.exec(conn, "SELECT pg_sleep(1.7)")
+	if at := h.horizon(); at.After(began) || at.Before(began.Add(-lateness)) {
+		t.Errorf("beside a prepared transaction of %v: got %v", began, at)
+	}
 	h.exec(conn, "ROLLBACK PREPARED 'p'")
 	h.wantAge(time.Second, "after the prepared transaction")
 	address = parsed(t, standby.URL).Host
