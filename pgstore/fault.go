@@ -162,9 +162,18 @@ func outdated(e *pgconn.PgError) bool {
 	return e.Code == featureNotSupported || e.Code == invalidStatementName
 }
 
-func unique(err error) bool {
+func unique(err error) bool { return code(err) == uniqueViolation }
+
+// locked reports whether the server refused to wait longer for a lock.
+func locked(err error) bool { return code(err) == lockNotAvailable }
+
+// code is the SQLSTATE of an error of the server; "" for others.
+func code(err error) string {
 	server := (*pgconn.PgError)(nil)
-	return errors.As(err, &server) && server.Code == uniqueViolation
+	if errors.As(err, &server) {
+		return server.Code
+	}
+	return ""
 }
 
 // stripped is e without what may contain stored values: the details, and some messages.

@@ -8,10 +8,17 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/backoff"
 )
 
-// forgetLockTime is how long Forget waits for the journal's lock. Writers wait as long as Forget does.
-const forgetLockTime = time.Second
+// While Forget waits for the journal's lock, writers wait, too. So it asks for the lock again and again, for forgetTime: each time waits for
+// lockTime, in which short transactions end, and lockPause later comes the next. Within a transaction it asks once, for txLockTime.
+const (
+	forgetTime = 5 * time.Second
+	lockTime   = 20 * time.Millisecond
+	lockPause  = 200 * time.Millisecond
+	txLockTime = time.Second
+)
 
 // Forget implements annals.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
 // had looked up the last number before would store an event after numbers that have been forgotten.
@@ -20,22 +27,33 @@ func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err 
 	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {
 		return done, err // without the lock
 	}
-	err = v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) (err error) {
-			done, err = v.s.forgetIn(ctx, tx, f)
-			return err
+	wait := lockTime
+	if v.tx != nil {
+		wait = txLockTime
+	}
+	for began := time.Now(); ; {
+		err = v.write(ctx, func(ctx context.Context, q querier) error {
+			return atomically(ctx, q, func(tx pgx.Tx) (err error) {
+				done, err = v.s.forgetIn(ctx, tx, f, wait)
+				return err
+			})
 		})
-	})
-	return done, err
+		if v.tx != nil || !locked(err) || time.Since(began) > forgetTime {
+			return done, err
+		}
+		if err := backoff.Sleep(ctx, lockPause); err != nil {
+			return false, err
+		}
+	}
 }
 
 // forgetIn locks out writers, checks again and deletes. It locks the state's row first, as state writes with an event do.
-func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting) (bool, error) {
+func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting, wait time.Duration) (bool, error) {
 	id, state := string(f.ID), s.stateTable(f.ID).name
 	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = "+milliseconds(forgetLockTime)); err != nil {
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = "+milliseconds(wait)); err != nil {
 		return false, err
 	}
 	if _, err := tx.Exec(ctx, s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)); err != nil {

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -60,6 +61,47 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	}
 	if n, err := s.Journal().LastSeqNr(t.Context(), "Held|1"); n != last || err != nil {
 		t.Errorf("last number %d (%v), want %d", n, err, last)
+	}
+}
+
+// Writers go on while Forget waits for the end of a transaction that has written to the journal.
+func TestForgetBesideALongTransaction(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	appendOne(t, s, "T|1", 0)
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	conn := session(t, url)
+	if _, err := conn.Exec(t.Context(), "BEGIN; UPDATE event_journal SET writer = writer"); err != nil {
+		t.Fatal(err)
+	}
+	forgotten := make(chan error, 1)
+	go func() {
+		done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"})
+		if err == nil && !done {
+			err = errors.New("not forgotten")
+		}
+		forgotten <- err
+	}()
+	ended := false
+	for written := annals.SeqNr(0); ; written++ {
+		select {
+		case err := <-forgotten:
+			if err != nil || !ended {
+				t.Errorf("after %d events beside Forget, the transaction ended: %t, error %v", written, ended, err)
+			}
+			return
+		default:
+		}
+		appendOne(t, s, "T|2", written)
+		if written == 100 {
+			if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			ended = true
+		}
 	}
 }
 
