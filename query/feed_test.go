@@ -41,6 +41,31 @@ func newFeed(t *testing.T, s annals.Store, f annals.Filter, from annals.Position
 	return feed
 }
 
+// An entity that was forgotten begins again with one commit. All its events are new.
+func TestFeedOfAnEntityThatBeginsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		feed := newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{})
+		for round := range 3 {
+			write(t, s, "T|1", 5-round)
+			for want := annals.SeqNr(1); want <= annals.SeqNr(5-round); want++ {
+				b, err := feed.Next(t.Context(), 1)
+				if err != nil || len(b.Events) != 1 || b.Events[0].SeqNr != want {
+					t.Fatalf("round %d: got %v, error %v, want event %d", round, b.Events, err, want)
+				}
+			}
+			if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+				t.Fatal(err)
+			}
+			if done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); !done || err != nil {
+				t.Fatal(done, err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // A feed hands over what is there, then waits, and is woken by the next write.
 func TestFeedFollows(t *testing.T) {
 	t.Parallel()

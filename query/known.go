@@ -9,9 +9,10 @@ type known struct {
 	recent, older map[annals.PersistenceID]entity // when recent is full, it becomes older
 }
 
-// entity is what has been handed over of one entity.
+// entity is what has been handed over of one entity. An entity that was forgotten begins again: it has lower numbers at later times.
 type entity struct {
 	covered annals.Offset // the highest number and the latest time
+	before  annals.Offset // the same, before the entity began again
 	last    annals.SeqNr  // the number that was handed over last
 }
 
@@ -21,7 +22,7 @@ const generation = 5000
 func newKnown(offsets []annals.Offset) known {
 	k := known{beyond: map[annals.PersistenceID]entity{}, recent: map[annals.PersistenceID]entity{}}
 	for _, o := range offsets {
-		k.beyond[o.ID] = entity{o, o.SeqNr}
+		k.beyond[o.ID] = entity{covered: o, last: o.SeqNr}
 	}
 	return k
 }
@@ -38,26 +39,36 @@ func (k *known) entity(id annals.PersistenceID) (entity, bool) {
 // covers reports whether o has been handed over, as far as k knows.
 func (k *known) covers(o annals.Offset) bool {
 	e, ok := k.entity(o.ID)
-	return ok && e.covered.Covers(o)
+	return ok && (e.covered.Covers(o) || e.before.ID == o.ID && e.before.Covers(o))
 }
 
 // add notes that o has been handed over.
 func (k *known) add(o, floor annals.Offset) {
 	e, ok := k.entity(o.ID)
 	e.last = o.SeqNr
-	if ok {
-		o.SeqNr = max(o.SeqNr, e.covered.SeqNr)
-		if e.covered.Time.After(o.Time) {
-			o.Time = e.covered.Time
-		}
+	switch {
+	case ok && o.SeqNr <= e.covered.SeqNr && o.Time.After(e.covered.Time):
+		e.before, e.covered = union(e.before, e.covered), o
+	case ok:
+		e.covered = union(e.covered, o)
+	default:
+		e.covered = o
 	}
-	e.covered = o
-	if o.Compare(floor) > 0 {
+	if e.covered.Compare(floor) > 0 {
 		k.beyond[o.ID] = e
 		return
 	}
 	delete(k.beyond, o.ID)
 	k.keep(e)
+}
+
+// union covers what a covers and what b, an offset of the same entity, covers.
+func union(a, b annals.Offset) annals.Offset {
+	b.SeqNr = max(a.SeqNr, b.SeqNr)
+	if a.Time.After(b.Time) {
+		b.Time = a.Time
+	}
+	return b
 }
 
 // settle moves the entities that are no longer beyond the floor.

@@ -108,12 +108,13 @@ func TestKnown(t *testing.T) {
 		want       entity
 		beyond     bool
 	}{
-		{at(15, 5), floor, entity{at(20, 5), 5}, true},
-		{at(30, 2), floor, entity{at(30, 5), 2}, true},
-		{at(31, 3), at(31, 3), entity{at(31, 5), 3}, true}, // number 5 is beyond the floor of that time
-		{at(32, 6), at(32, 6), entity{at(32, 6), 6}, false},
-		{at(33, 7), at(32, 6), entity{at(33, 7), 7}, true},
-		{at(34, 8), at(34, 8), entity{at(34, 8), 8}, false},
+		{at(15, 5), floor, entity{at(20, 5), annals.Offset{}, 5}, true},
+		{at(30, 2), floor, entity{at(30, 2), at(20, 5), 2}, true},
+		{at(31, 3), at(31, 3), entity{at(31, 3), at(20, 5), 3}, false},
+		{at(32, 6), at(32, 6), entity{at(32, 6), at(20, 5), 6}, false},
+		{at(33, 7), at(32, 6), entity{at(33, 7), at(20, 5), 7}, true},
+		{at(34, 6), at(32, 6), entity{at(34, 6), at(33, 7), 6}, true},
+		{at(35, 8), at(35, 8), entity{at(35, 8), at(33, 7), 8}, false},
 	} {
 		k.add(c.add, c.floor)
 		e, ok := k.entity("T|1")
@@ -121,8 +122,8 @@ func TestKnown(t *testing.T) {
 			t.Errorf("after %d: %+v, %v, beyond %v, want %+v", i, e, ok, beyond, c.want)
 		}
 	}
-	k.settle(at(34, 8))
-	if k.covers(at(35, 8)) || k.covers(at(33, 9)) || !k.covers(at(34, 1)) {
+	k.settle(at(35, 8))
+	if k.covers(at(36, 8)) || k.covers(at(33, 9)) || !k.covers(at(34, 1)) {
 		t.Errorf("%+v", k)
 	}
 }
