@@ -42,7 +42,7 @@ var rules = []struct {
 	{pkg: "projection", may: "root codec query internal/backoff internal/liveness internal/panics internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
-	{pkg: "driver", may: "root internal/bound internal/panics"},
+	{pkg: "driver", may: "root internal/bound internal/panics internal/progress"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root driver internal/bound internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},

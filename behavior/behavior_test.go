@@ -46,6 +46,10 @@ func TestValidateReportsEverything(t *testing.T) {
 	if err := durable.Validate(); err != nil {
 		t.Error(err)
 	}
+	durable.Type = "annals.profile"
+	if err := durable.Validate(); err == nil || !strings.Contains(err.Error(), "Type") {
+		t.Errorf("a type of the library: got %v", err)
+	}
 }
 
 func TestIDs(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 // Query is annals.Store.
@@ -59,11 +60,20 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 	})
 }
 
-// IDs is annals.Query.
+// IDs is annals.Query. It leaves out the library's own ids unless it is asked for their type.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	const op = "query ids"
 	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.IDQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
-		return q.d.IDs(ctx, entityType, after)
+		return func(yield func(annals.PersistenceID, error) bool) {
+			for id, err := range q.d.IDs(ctx, entityType, after) {
+				if err == nil && entityType == "" && progress.Internal(id) {
+					continue
+				}
+				if !yield(id, err) {
+					return
+				}
+			}
+		}
 	})
 }
 

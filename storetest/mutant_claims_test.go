@@ -64,6 +64,8 @@ func TestClaimMutants(t *testing.T) {
 			[]string{"CLAIM-1"}},
 		{"lists no ids of entities whose events are deleted", func() annals.Store { return livingIDs{memstore.New()} },
 			[]string{"QUERY-11"}},
+		{"lists the ids of the library", func() annals.Store { return allIDs{memstore.New()} },
+			[]string{"QUERY-12"}},
 		{"has states without the claim", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.States = false }}
 		},
@@ -93,6 +95,26 @@ func (s dropping) Journal() annals.Journal {
 type timeless struct{ *memstore.Store }
 
 func (s timeless) Journal() annals.Journal { return timelessJournal{s.Store.Journal()} }
+
+// allIDs is a store that lists one of the library's ids with the others.
+type allIDs struct{ *memstore.Store }
+
+func (s allIDs) Query() annals.Query { return allQuery{s.Store.Query()} }
+
+type allQuery struct{ annals.Query }
+
+func (q allQuery) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) {
+		if entityType == "" {
+			for id, err := range q.Query.IDs(ctx, "annals.storetest", after) {
+				if !yield(id, err) {
+					return
+				}
+			}
+		}
+		q.Query.IDs(ctx, entityType, after)(yield)
+	}
+}
 
 // livingIDs is a store that finds ids by events.
 type livingIDs struct{ *memstore.Store }

@@ -28,6 +28,7 @@ var queryCases = []testCase{
 	{id: "QUERY-9", about: "the body of a query may append, and break off", needs: needs(events, eventQueries), run: appendWithinQuery},
 	{id: "QUERY-10", about: "ids of entities that have a state and no events, deleted or not", needs: needs(events, states, idQueries, deletesStates), run: idsOfStates},
 	{id: "QUERY-11", about: "ids of entities whose events are deleted", needs: needs(events, idQueries), run: idsOfDeleted},
+	{id: "QUERY-12", about: "ids without those of the library, unless their type is asked for", needs: needs(events, states, idQueries), run: idsOfTheLibrary},
 	{id: "QUERY-20", about: "the newest state of each entity, tombstones included, in the order of Offset", needs: needs(states, stateQueries, deletesStates), run: newestStates},
 	{id: "QUERY-21", about: "states after an offset, by type, slices and page", needs: needs(states, stateQueries, deletesStates), run: pagesOfStates},
 	{id: "QUERY-22", about: "states by tag", needs: needs(states, stateQueries, tags, tagQueries), run: statesByTag},
@@ -179,6 +180,15 @@ func idsOfDeleted(h *harness) {
 	h.deleteTo(a, 6) // within a commit
 	h.deleteTo(b, annals.MaxSeqNr)
 	h.wantIDs("", []annals.PersistenceID{a, b})
+}
+
+func idsOfTheLibrary(h *harness) {
+	const own = "annals.storetest|1"
+	id := h.id()
+	h.writeSizes(id, 0, 1)
+	h.put(own, 0)
+	h.wantIDs("annals.storetest", []annals.PersistenceID{own})
+	h.wantIDs("", []annals.PersistenceID{id})
 }
 
 // tagged writes three entities, some of whose events have the tag "green", and returns those events.

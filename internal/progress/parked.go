@@ -9,7 +9,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Internal reports whether id is that of a durable state in which a projection keeps its own data. The runners write one every few seconds.
+// Internal reports whether id is that of a durable state in which a projection keeps its own data. The runners write one every few seconds. No
+// behavior has such a type.
 func Internal(id annals.PersistenceID) bool { return strings.HasPrefix(id.Type(), "annals.") }
 
 // ParkedID is the id of the durable state with the parked entities of a projection: JSON, an object by entity, whose "from" is the number of
