@@ -86,58 +86,45 @@ func TestDecisionsAreListed(t *testing.T) {
 	}
 }
 
-// The snippets of a guide are lines of examples, which compile and whose output is checked.
-func TestGuides(t *testing.T) {
+// Every piece of Go in a document is in a file that is compiled: an example or a program.
+func TestSnippets(t *testing.T) {
 	t.Parallel()
-	for _, guide := range []struct {
-		name     string
-		examples []string
-		snippets int // at least
-	}{
-		{"../stores/postgres.md", []string{"pgstore"}, 5},
-		{"entities.md", []string{"entity", "aggregate", "entitytest"}, 8},
-		{"cleanup.md", []string{"cleanup"}, 4},
-		{"running-projections.md", []string{"projection"}, 7},
-		{"transactions.md", []string{"pgstore", "dynamostore"}, 2},
-		{"durable-state.md", []string{"sqlitestore", "pgstore", "dynamostore", "entity"}, 11},
-		{"following-events.md", []string{"query"}, 6},
-		{"coming-from-akka.md", []string{"pgstore", "dynamostore"}, 5},
-		{"coming-from-event-store-adapter.md", []string{"dynamostore/headed"}, 2},
-		{"payloads.md", []string{"codec", "codec/protocodec"}, 2},
-		{"../stores/dynamodb.md", []string{"dynamostore"}, 5},
-		{"../layouts/sharded.md", []string{"dynamostore/sharded"}, 3},
-		{"../../outlet/README.md", []string{"outlet"}, 1},
-	} {
-		text, err := os.ReadFile("docs/guide/" + guide.name)
+	var code strings.Builder
+	var documents []string
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || d.IsDir():
+			return err
+		case path.Ext(name) == ".md":
+			documents = append(documents, name)
+			return nil
+		case !strings.HasSuffix(name, ".go"), !strings.HasPrefix(name, "examples/") && !strings.HasPrefix(path.Base(name), "example"):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		code.WriteString(unindented(string(text)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snippets := 0
+	for _, name := range documents {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var code strings.Builder
-		for _, dir := range guide.examples {
-			examples, err := filepath.Glob(dir + "/example*_test.go")
-			if err != nil || len(examples) == 0 {
-				t.Fatalf("%s: %d examples, %v", dir, len(examples), err)
-			}
-			for _, name := range examples {
-				example, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				code.WriteString(unindented(string(example)))
+		for _, s := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			if snippets++; !strings.Contains(code.String(), unindented(s[1])) {
+				t.Errorf("%s: no example contains\n%s", name, s[1])
 			}
 		}
-		snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-		if len(snippets) < guide.snippets {
-			t.Errorf("%s: found %d snippets", guide.name, len(snippets))
-		}
-		for _, s := range snippets {
-			if !strings.Contains(code.String(), unindented(s[1])) {
-				t.Errorf("%s: no example contains\n%s", guide.name, s[1])
-			}
-		}
+	}
+	if snippets < 60 {
+		t.Errorf("found %d snippets", snippets)
 	}
 }
 
 func unindented(code string) string {
-	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(code, "")
+	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
 }

@@ -3,12 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/entity"
-	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/sqlitestore"
 )
 
 // A counter: its commands, events, state and replies are all ints.
@@ -20,12 +21,20 @@ var counter = behavior.EventSourced[int, int, int, int]{
 }
 
 func main() {
-	counters, err := entity.New(memstore.New(), counter, entity.Options{})
+	ctx := context.Background()
+	store, err := sqlitestore.Open(ctx, "hello.db", sqlitestore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	counters, err := entity.New(store, counter, entity.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
-		total, err := counters.Ask(context.Background(), "clicks", 5)
+		total, err := counters.Ask(ctx, "clicks", 5)
 		fmt.Println(total, err)
+	}
+	if err := errors.Join(counters.Shutdown(ctx), store.Close()); err != nil {
+		log.Fatal(err)
 	}
 }

@@ -1,17 +1,31 @@
 package main
 
 import (
+	"log"
 	"os"
 	"strings"
 	"testing"
 )
 
+// The second run goes on where the first one has ended.
 func Example() {
+	folder, err := os.MkdirTemp("", "hello")
+	if err == nil {
+		err = os.Chdir(folder)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	main()
 	main()
 	// Output:
 	// 5 <nil>
 	// 10 <nil>
 	// 15 <nil>
+	// 20 <nil>
+	// 25 <nil>
+	// 30 <nil>
 }
 
 // The program that newcomers copy is the one that is tested here.

@@ -1,0 +1,54 @@
+package dynamostore_test
+
+import (
+	"context"
+
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/grouped"
+	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/headtable"
+)
+
+// The documents of the layouts show how each is opened.
+var _ = map[string]func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error){
+	"commit": func(ctx context.Context, client dynamostore.Client, _ dynamostore.Options) (*dynamostore.Store, error) {
+		store, err := dynamostore.Open(ctx, client, commit.Layout{Table: "annals"}, dynamostore.Options{CreateTables: true})
+		return store, err
+	},
+	"commit with an index": func(ctx context.Context, client dynamostore.Client, _ dynamostore.Options) (*dynamostore.Store, error) {
+		layout := commit.Layout{Table: "annals", Index: "slices"}
+		store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true})
+		return store, err
+	},
+	"grouped": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := grouped.Layout{
+			Journal:  grouped.Journal{Table: "pekko-persistence"},
+			Snapshot: grouped.Snapshot{Table: "pekko-persistence-snapshot"},
+		}
+		store, err := dynamostore.Open(ctx, client, layout, options)
+		return store, err
+	},
+	"hashkey": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := hashkey.Layout{Table: "events"}
+		store, err := dynamostore.Open(ctx, client, layout, options)
+		return store, err
+	},
+	"headed": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := headed.Layout{
+			Peer:   headed.Go,
+			Shards: 32,
+		}
+		store, err := dynamostore.Open(ctx, client, layout, options)
+		return store, err
+	},
+	"headed with a type that has a hyphen": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := headed.Layout{Peer: headed.Go, Shards: 32, Types: []string{"order-item"}}
+		return dynamostore.Open(ctx, client, layout, options)
+	},
+	"headtable": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		store, err := dynamostore.Open(ctx, client, headtable.Layout{}, options)
+		return store, err
+	},
+}
