@@ -16,7 +16,8 @@ import (
 //	store, err := stores.Open(ctx, "sqlite:chat.db")
 type Openers map[string]func(ctx context.Context, u *url.URL) (Store, error)
 
-// Open opens the store that rawURL names. A text that is not a URL is ErrInvalid, and a scheme that is not in o is ErrUnsupported. Errors
+// Open opens the store that rawURL names. The scheme "postgresql", which servers and clients of PostgreSQL also use, means "postgres" unless o has
+// it. A text that is not a URL is ErrInvalid, and a scheme that is not in o is ErrUnsupported. Errors
 // never repeat the URL, which may contain a password. docs/stores/urls.md lists the parameters of all stores.
 func (o Openers) Open(ctx context.Context, rawURL string) (Store, error) {
 	u, err := url.Parse(rawURL)
@@ -24,6 +25,9 @@ func (o Openers) Open(ctx context.Context, rawURL string) (Store, error) {
 		return nil, &Error{Op: "open", Kind: ErrInvalid, Err: errors.New("the URL cannot be parsed: are / ? # % and @ in its password percent-encoded?")}
 	}
 	open, ok := o[u.Scheme]
+	if !ok && u.Scheme == "postgresql" {
+		open, ok = o["postgres"]
+	}
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(o)), ", ")
 		return nil, &Error{Op: "open", Kind: ErrUnsupported, Err: fmt.Errorf("no store for scheme %q (there are: %s)", u.Scheme, known)}

@@ -18,8 +18,8 @@
 //
 // # Caveats
 //
-// Queries read an index that lags behind the table. A reader that follows events has to look back by this lag, the difference between
-// the clocks of all writers and readers, and the time of one request. docs/layouts/commit.md says what that costs.
+// Queries read an index that lags behind the table, and clocks of writers differ. So follow events with package projection, or with query.Feed:
+// both look back by Options.Lateness. docs/layouts/commit.md says what that costs.
 //
 // This package repeats requests itself, so the SDK's own retries are off for every call. A throttled request is repeated until the
 // context ends: give contexts a deadline.

@@ -21,7 +21,7 @@ func TestOpenURL(t *testing.T) {
 	t.Parallel()
 	schema := postgres.Schema(t)
 	u := schema + "&create=true&journal=Orders&write_timeout=3s&pool_max_conns=3&application_name=orders"
-	s, err := annals.Openers{"store": pgstore.Options{}.OpenURL}.Open(t.Context(), strings.Replace(u, "postgres:", "store:", 1))
+	s, err := annals.Openers{"postgres": pgstore.Options{}.OpenURL}.Open(t.Context(), strings.Replace(u, "postgres:", "postgresql:", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
