@@ -76,6 +76,33 @@ func TestSkipLeavesOutTheFailingEventAlone(t *testing.T) {
 	})
 }
 
+// A transaction in which one event was handled cannot be committed, although its handler has no error: it took too long, or has broken the
+// transaction. That event reaches OnError alone.
+func TestTransactionsThatAnEventBreaks(t *testing.T) {
+	onStores(t, func(t *testing.T, in target) {
+		add(t, in.store, 1, 30, 3)
+		var broken atomic.Bool
+		in.faults.commit = func() error {
+			if broken.Swap(false) {
+				return &annals.Error{Kind: annals.ErrUnavailable}
+			}
+			return nil
+		}
+		catchUp(t, must(t)(in.once("p", in.store, func(e envelope) error {
+			if e.ID.EntityID() == "7" && e.SeqNr == 2 {
+				broken.Store(true)
+			}
+			return nil
+		}, Options{Logger: silent, Ranges: 1, OnError: func(_ context.Context, f Failure) Verdict {
+			if f.Event.ID != "T|7" || f.Event.SeqNr != 2 || !errors.Is(f.Err, annals.ErrUnavailable) {
+				t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+			}
+			return Skip
+		}})))
+		in.check(t, in.store, "T|7/2")
+	})
+}
+
 func TestStopEndsRunWithTheError(t *testing.T) {
 	onStores(t, func(t *testing.T, in target) {
 		add(t, in.store, 1, 30, 3)

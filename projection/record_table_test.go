@@ -34,7 +34,7 @@ func TestRecordIsAState(t *testing.T) {
 			catchUp(t, must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s,
 				func(context.Context, envelope) error { return nil }, Options{})))
 			var ids []annals.PersistenceID
-			for id, err := range s.Query().IDs(t.Context(), "", "") {
+			for id, err := range s.Query().IDs(t.Context(), record.Type(), "") {
 				if err != nil {
 					t.Fatal(err)
 				}

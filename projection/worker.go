@@ -18,6 +18,9 @@ import (
 // quiet is how often a worker without events saves how far it has come.
 const quiet = 10 * time.Second
 
+// mostBreaks is how often the step of a single event fails, while the store works, until that is the failure of the event.
+const mostBreaks = 8
+
 // worker handles the events of one range, in one goroutine.
 type worker struct {
 	r        *Runner
@@ -31,6 +34,8 @@ type worker struct {
 	tries   int           // to go on since something was saved
 	failing annals.Offset // the event that has failed last
 	failed  int           // how often it has
+	broken  annals.Offset // the event whose step, without others, has failed last while the store works
+	breaks  int           // how often it has
 	through annals.Offset // how far everything has been handled, saved or not
 	saved   annals.Offset // the Through that was saved last
 	savedAt time.Time
@@ -154,8 +159,19 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 			continue
 		case n == 1 && ofEvents(err):
 			f = &failure{0, err}
-		default:
+		case n == 0 || !errors.Is(err, annals.ErrUnavailable) || !w.works(ctx):
 			return err
+		case n > 1:
+			w.size = n / 2
+			return err
+		default:
+			if w.broken.Compare(pending[0].Offset()) != 0 {
+				w.broken, w.breaks = pending[0].Offset(), 0
+			}
+			if w.breaks++; w.breaks < mostBreaks {
+				return err
+			}
+			f = &failure{0, err}
 		}
 		e := pending[0]
 		verdict, err := w.judge(ctx, e, f.err)
@@ -187,6 +203,12 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 // ofEvents reports whether err, of a transaction, may be due to what the handler wrote: fewer events may succeed.
 func ofEvents(err error) bool {
 	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
+}
+
+// works reports whether a save without events succeeds. Then it is due to the events that a step failed: their handlers take longer than the
+// store allows, or one has broken the transaction.
+func (w *worker) works(ctx context.Context) bool {
+	return w.r.offsets.Offsets().Save(ctx, w.progress) == nil
 }
 
 // judge asks what happens to e, whose handler failed with cause. After a Stop it returns an error, which ends the worker.
