@@ -95,11 +95,6 @@ func (t *table) records(ctx context.Context, id annals.PersistenceID, q plan.Que
 	}
 }
 
-// commitAt returns the last commit or tombstone that begins at n or before, which would contain n.
-func (t *table) commitAt(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (record, bool, error) {
-	return t.newest(ctx, id, plan.Query{To: plan.N(n)})
-}
-
 // newest returns the last commit or tombstone that q finds. There are few snapshots between two commits, so the first page is small.
 func (t *table) newest(ctx context.Context, id annals.PersistenceID, q plan.Query) (record, bool, error) {
 	q.From, q.Backward, q.Limit = plan.N(1), true, 2

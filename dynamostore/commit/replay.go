@@ -117,7 +117,7 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 		return r.after(ctx, record{}, 1, from, to)
 	}
 	return func(yield func(driver.Part, error) bool) {
-		first, ok, err := r.commitAt(ctx, r.id, from)
+		first, ok, err := r.newest(ctx, r.id, plan.Query{To: plan.N(from)})
 		if err != nil {
 			yield(driver.Part{}, err)
 			return

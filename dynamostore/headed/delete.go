@@ -8,9 +8,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// deleteChunk is how many rows a delete removes at a time.
-const deleteChunk = 100
-
 // DeleteTo is annals.Journal. It sets the mark in the head, up to which no event is read, and then removes the rows. A delete that was interrupted
 // leaves rows up to the mark, and the next one removes them.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
@@ -61,28 +58,19 @@ func (j *journal) remove(ctx context.Context, x plan.Executor, p numbered.Part, 
 	on.x = x
 	found := on.found(ctx, p)
 	p.From = from
-	var keys []plan.Item
-	for it, err := range j.events.Complete(ctx, x, p, found, true) {
-		if err != nil {
-			return err
-		}
-		if it[attrWriteID] != nil {
-			if _, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}}); err != nil {
-				return err
+	keys := func(yield func(plan.Item, error) bool) {
+		for it, err := range j.events.Complete(ctx, x, p, found, true) {
+			if err == nil && it[attrWriteID] != nil {
+				if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}}); err == nil {
+					continue
+				}
 			}
-			continue
-		}
-		if keys = append(keys, j.events.KeyOf(it)); len(keys) == deleteChunk {
-			if err := x.DeleteAll(ctx, j.events.Name, keys); err != nil {
-				return err
+			if !yield(j.events.KeyOf(it), err) {
+				return
 			}
-			keys = nil
 		}
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	return x.DeleteAll(ctx, j.events.Name, keys)
+	return plan.Batches(keys, func(keys []plan.Item) error { return x.DeleteAll(ctx, j.events.Name, keys) })
 }
 
 // tombstone returns what a delete leaves of the row of an event with a WriteID, so that a repeated Append is still recognised.

@@ -10,7 +10,7 @@ import (
 
 // feed says how the stream of the journal table tells of events: each insert is one.
 func (j *journal) feed() *plan.Feed {
-	return &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.inserter, Scan: j.scan, Counts: true}
+	return &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}
 }
 
 // inserted returns the event of a row that was inserted.
@@ -24,12 +24,6 @@ func (j *journal) inserted(image plan.Item, created bool) ([]annals.Event, error
 		return nil, err
 	}
 	return []annals.Event{e}, nil
-}
-
-// inserter is plan.Feed.Owner.
-func (j *journal) inserter(image plan.Item) annals.PersistenceID {
-	n, _ := plan.Number(image, attrSeq)
-	return j.owner(image, annals.SeqNr(n))
 }
 
 // scan is plan.Feed.Scan: it finds the heads in a part of the snapshot table.

@@ -145,7 +145,6 @@ func (r rows) event(id annals.PersistenceID, it plan.Item) (annals.Event, error)
 type head struct {
 	version annals.SeqNr // how many events were ever stored: the last number, unless a library has left numbers unused
 	deleted annals.SeqNr // events up to this number are deleted
-	saves   int64        // snapshots saved without an event
 	item    plan.Item    // nil when there is no head
 }
 
@@ -158,7 +157,6 @@ func (r rows) head(it plan.Item) (head, error) {
 	h := head{item: it, version: annals.SeqNr(d.Required(attrVersion, 0, math.MaxInt64))}
 	deleted, _ := d.Number(attrDeleted, 0, math.MaxInt64)
 	h.deleted = annals.SeqNr(deleted)
-	h.saves, _ = d.Number(attrSaves, 0, math.MaxInt64)
 	if d.Fault != nil {
 		return head{}, corrupt(it, d.Fault)
 	}

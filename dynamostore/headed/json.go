@@ -74,7 +74,8 @@ func (f JSON) Event(e annals.Event) ([]byte, error) {
 // ReadEvent is Format.
 func (f JSON) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 	f = f.named()
-	o, manifest, err := f.unwrapped(stored)
+	var few [usual]member
+	o, manifest, data, err := f.unwrapped(few[:0], stored)
 	if err != nil {
 		return annals.Payload{}, err
 	}
@@ -84,7 +85,7 @@ func (f JSON) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 		}
 	}
 	err = cmp.Or(o.isNumber(f.SeqNr, e.SeqNr), o.isOf(f.AggregateID, e.ID))
-	return annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: o.data}, err
+	return annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: data}, err
 }
 
 // Snapshot is Format.
@@ -113,12 +114,13 @@ func (f JSON) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 // ReadSnapshot is Format.
 func (f JSON) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
 	f = f.named()
-	o, manifest, err := f.unwrapped(stored)
+	var few [usual]member
+	o, manifest, data, err := f.unwrapped(few[:0], stored)
 	if err != nil {
 		return s, err
 	}
 	if !f.Wrapped {
-		manifest = f.manifest(o, s.ID)
+		manifest = f.manifest(&o, s.ID)
 	}
 	if f.SeqNr != "-" {
 		if s.SeqNr, err = o.number(f.SeqNr); err != nil {
@@ -130,7 +132,7 @@ func (f JSON) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, e
 			s.Time = at.UTC()
 		}
 	}
-	s.Payload = annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: o.data}
+	s.Payload = annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: data}
 	return s, o.isOf(f.ID, s.ID)
 }
 
@@ -150,26 +152,27 @@ func (f JSON) wrapped(manifest string, o *object) []byte {
 	return fmt.Appendf(nil, `{"type":%s,"data":%s}`, appendText(nil, manifest), o.bytes())
 }
 
-// unwrapped returns the object in stored, and the manifest of a wrapped one.
-func (f JSON) unwrapped(stored []byte) (o *object, manifest string, err error) {
-	o, err = parse(stored)
+// unwrapped returns the object in stored with its bytes, and the manifest of a wrapped one. few is the memory of its members, if there are no more:
+// a load does this for each event.
+func (f JSON) unwrapped(few []member, stored []byte) (o object, manifest string, data []byte, err error) {
+	o, err = parse(few, stored)
 	if err != nil || !f.Wrapped {
-		return o, "", err
+		return o, "", stored, err
 	}
 	if manifest, err = o.text("type"); err != nil {
-		return nil, "", err
+		return object{}, "", nil, err
 	}
-	if o, err = parse(o.member("data")); err != nil {
-		return nil, "", fmt.Errorf("member %q: %w", "data", err)
+	data = o.member("data")
+	if o, err = parse(few, data); err != nil {
+		return object{}, "", nil, fmt.Errorf("member %q: %w", "data", err)
 	}
-	return o, manifest, nil
+	return o, manifest, data, nil
 }
 
 // object is a JSON object, and members to be written before its own.
 type object struct {
 	data    []byte
 	members []member
-	few     [usual]member // the memory of members, if there are no more
 	added   []byte
 }
 
@@ -179,14 +182,13 @@ const (
 	usualAdded = 192
 )
 
-// parse returns the object in data.
-func parse(data []byte) (*object, error) {
-	o := &object{data: data}
-	var ok bool
-	if o.members, ok = members(o.few[:0], data); !ok {
-		return nil, errors.New("the data is no JSON object")
+// parse returns the object in data. Its members are appended to few.
+func parse(few []member, data []byte) (object, error) {
+	all, ok := members(few, data)
+	if !ok {
+		return object{}, errors.New("the data is no JSON object")
 	}
-	return o, nil
+	return object{data: data, members: all}, nil
 }
 
 // written returns the object in a payload that is to be written.
@@ -197,7 +199,8 @@ func written(p annals.Payload) (*object, error) {
 	if !utf8.Valid(p.Data) {
 		return nil, errors.New("the data is not valid UTF-8")
 	}
-	return parse(p.Data)
+	o, err := parse(make([]member, 0, usual), p.Data)
+	return &o, err
 }
 
 // member returns the value of a member; nil when there is none.

@@ -2,7 +2,6 @@ package headed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -51,86 +50,67 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	return b, err
 }
 
-// errLeft ends a read whose caller has left the loop.
-var errLeft = errors.New("the read has been left")
-
-// Rows is driver.Reader.
+// Rows is driver.Reader: the rows up to the version. When they are fewer than the head has counted, and none is lost, there are others above
+// the version. Those are read through the index, and then the head again: it tells whether the last ones were deleted meanwhile.
 func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return func(yield func(driver.Part, error) bool) {
-		err := r.rows(ctx, from, to, func(p driver.Part) error {
-			if !yield(p, nil) {
-				return errLeft
+		if !r.begun {
+			var err error
+			if r.head, err = r.j.read(ctx, r.id); err != nil {
+				yield(driver.Part{}, err)
+				return
 			}
-			return nil
-		})
-		if err != nil && err != errLeft { //nolint:errorlint // returned as it is
-			yield(driver.Part{}, err)
+		}
+		h, p := r.head, numbered.Part{ID: r.id, From: max(from, r.head.deleted+1), To: to}
+		if h.item == nil || !yield(driver.Part{Deleted: h.deleted}, nil) || p.From > to {
+			return
+		}
+		r.version, r.seen = h.version, 0
+		if !r.j.gaps && p.From-1 <= h.version {
+			if !r.each(&p, r.upToVersion(ctx, p), yield) {
+				return
+			}
+			if end := min(to, h.version); 0 < p.From && p.From <= end {
+				if missing, err := r.missing(ctx, p.From, end); !yield(missing, err) || err != nil {
+					return
+				}
+			}
+			if !r.unused || p.From < 1 || p.From > to {
+				return
+			}
+		}
+		for { // events that were deleted meanwhile can hide later ones that the index does not have
+			if !r.each(&p, r.j.complete(ctx, p), yield) {
+				return
+			}
+			if r.unused && to == annals.MaxSeqNr {
+				r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return p.From - 1 - r.head.version })
+			}
+			if from == 1 && h.deleted == 0 && r.seen >= h.version {
+				return // all that were stored before
+			}
+			now, err := r.j.read(ctx, r.id)
+			if !yield(driver.Part{Deleted: now.deleted}, err) || err != nil || p.From < 1 || now.deleted < p.From || now.deleted >= to {
+				return
+			}
+			p.From = now.deleted + 1
 		}
 	}
 }
 
-// rows gives the rows up to the version. When they are fewer than the head has counted, and none is lost, there are others above the version.
-// Those are read through the index, and then the head again: it tells whether the last ones were deleted meanwhile.
-func (r *reader) rows(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) (err error) {
-	if !r.begun {
-		if r.head, err = r.j.read(ctx, r.id); err != nil {
-			return err
-		}
-	}
-	h, p := r.head, numbered.Part{ID: r.id, From: max(from, r.head.deleted+1), To: to}
-	if h.item == nil {
-		return nil
-	}
-	if err = give(driver.Part{Deleted: h.deleted}); err != nil || p.From > to {
-		return err
-	}
-	r.version, r.seen = h.version, 0
-	if !r.j.gaps && p.From-1 <= h.version {
-		err = r.each(&p, r.upToVersion(ctx, p), give)
-		if end := min(to, h.version); err == nil && 0 < p.From && p.From <= end {
-			err = r.missing(ctx, p.From, end, give)
-		}
-		if err != nil || !r.unused || p.From < 1 || p.From > to {
-			return err
-		}
-	}
-	for { // events that were deleted meanwhile can hide later ones that the index does not have
-		if err = r.each(&p, r.j.complete(ctx, p), give); err != nil {
-			return err
-		}
-		if r.unused && to == annals.MaxSeqNr {
-			r.j.ahead.Change(r.id, func(annals.SeqNr, bool) annals.SeqNr { return p.From - 1 - r.head.version })
-		}
-		if from == 1 && h.deleted == 0 && r.seen >= h.version {
-			return nil // all that were stored before
-		}
-		now, err := r.j.read(ctx, r.id)
-		if err != nil {
-			return err
-		}
-		if err := give(driver.Part{Deleted: now.deleted}); err != nil || p.From < 1 || now.deleted < p.From || now.deleted >= to {
-			return err
-		}
-		p.From = now.deleted + 1
-	}
-}
-
-// each gives the events of rows, and moves the beginning of p behind the last one.
-func (r *reader) each(p *numbered.Part, rows iter.Seq2[plan.Item, error], give func(driver.Part) error) error {
+// each yields the events of rows, and moves the beginning of p behind the last one. It returns false when the read is to end.
+func (r *reader) each(p *numbered.Part, rows iter.Seq2[plan.Item, error], yield func(driver.Part, error) bool) bool {
 	for it, err := range rows {
 		if err == nil {
 			r.event[0], err = r.decode(it)
 		}
-		if err != nil {
-			return err
-		}
 		r.seen++
 		p.From = r.event[0].SeqNr + 1 // negative after the greatest number
-		if err := give(driver.Part{Events: r.event[:]}); err != nil {
-			return err
+		if !yield(driver.Part{Events: r.event[:]}, err) || err != nil {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 func (r *reader) decode(it plan.Item) (annals.Event, error) {
@@ -142,15 +122,12 @@ func (r *reader) decode(it plan.Item) (annals.Event, error) {
 }
 
 // missing looks at the numbers from … to, which had no rows, although the last one is the version.
-func (r *reader) missing(ctx context.Context, from, to annals.SeqNr, give func(driver.Part) error) error {
+func (r *reader) missing(ctx context.Context, from, to annals.SeqNr) (driver.Part, error) {
 	p, err := r.Gap(ctx, from, to)
-	if err != nil {
-		return err
-	}
 	if !r.unused {
 		p.Last = r.head.version
 	}
-	return give(p)
+	return p, err
 }
 
 // upToVersion yields the rows up to the version, and those after it. The number after the version is always read: when a library has left numbers

@@ -287,7 +287,7 @@ func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.It
 			return plan.Op{}, err
 		}
 		it, err := s.mainItem(sn, state)
-		return plan.Op{Table: s.table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": attrPartition}}, err
+		return plan.Op{Table: s.table, Put: it, Condition: absent, Names: absentNames}, err
 	}
 	whole := maps.Clone(m.item)
 	maps.Copy(whole, state)

@@ -45,8 +45,8 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	if r.head, err = r.j.readHead(r.id, items[0]); err != nil {
 		return b, err
 	}
-	if r.begun = true; items[1] != nil {
-		b.Snapshot, b.Found, err = r.j.snapshots.read(r.id, items[1])
+	if r.begun, b.Found = true, items[1] != nil; b.Found {
+		b.Snapshot, err = r.j.snapshots.read(r.id, items[1])
 	}
 	return b, err
 }

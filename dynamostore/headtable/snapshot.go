@@ -69,7 +69,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	if !ok || err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	current, _, err := s.read(id, it)
+	current, err := s.read(id, it)
 	if err != nil || fits(current, c) {
 		return current, err == nil, err
 	}
@@ -81,7 +81,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
-		sn, _, err := s.read(id, it)
+		sn, err := s.read(id, it)
 		if err != nil || fits(sn, c) && !s.expired(it) {
 			return sn, err == nil, err
 		}
@@ -114,7 +114,7 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		if err != nil {
 			return err
 		}
-		sn, _, err := s.read(id, it)
+		sn, err := s.read(id, it)
 		place, _ := plan.Number(it, attrPlace)
 		switch {
 		case err != nil:
@@ -156,13 +156,13 @@ func (s *snapshots) replace(ctx context.Context, aid string, current, with plan.
 	return err
 }
 
-// read decodes an item. It returns true when there is no error. The number 0 is an error: the library's migration gives it to snapshots of tables
+// read decodes an item. The number 0 is an error: the library's migration gives it to snapshots of tables
 // of version 1, whose numbers it does not find.
-func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (annals.Snapshot, bool, error) {
+func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (annals.Snapshot, error) {
 	d := plan.Decoder{Item: it}
 	sn := annals.Snapshot{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 1, int64(maxSeqNr))), Time: time.UnixMilli(d.Required(attrSaved, math.MinInt64, math.MaxInt64)).UTC(), Payload: payload(&d)}
 	if d.Fault != nil {
-		return annals.Snapshot{}, false, corrupt(s.table, it, d.Fault, attrAID, attrPlace)
+		return annals.Snapshot{}, corrupt(s.table, it, d.Fault, attrAID, attrPlace)
 	}
-	return sn, true, nil
+	return sn, nil
 }
