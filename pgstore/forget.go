@@ -14,7 +14,7 @@ import (
 // While Forget waits for the journal's lock, writers wait, too. So it asks for the lock again and again, for forgetTime: each time waits for
 // lockTime, in which short transactions end, and lockPause later comes the next. Within a transaction it asks once, for txLockTime.
 const (
-	forgetTime = 5 * time.Second
+	forgetTime = 3 * time.Second
 	lockTime   = 20 * time.Millisecond
 	lockPause  = 200 * time.Millisecond
 	txLockTime = time.Second

@@ -159,7 +159,7 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 			continue
 		case n == 1 && ofEvents(err):
 			f = &failure{0, err}
-		case n == 0 || !errors.Is(err, annals.ErrUnavailable) || !w.works(ctx):
+		case n == 0 || w.tries == 0 || !errors.Is(err, annals.ErrUnavailable) || !w.works(ctx):
 			return err
 		case n > 1:
 			w.size = n / 2
