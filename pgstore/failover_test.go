@@ -90,21 +90,21 @@ func (l *load) write(ctx context.Context, id annals.PersistenceID, w annals.Writ
 	}
 }
 
-// await returns when n more writes were acknowledged.
+// await returns when n more writes were acknowledged, and each writer has had one.
 func (l *load) await(n int) {
 	l.Helper()
 	l.mu.Lock()
 	l.round = 0
 	l.mu.Unlock()
 	late := time.After(time.Minute)
-	for done := 0; done < n; {
+	for done, writers := 0, 0; done < n || writers < loadWriters; {
 		select {
 		case <-l.more:
 		case <-late:
 			l.Fatalf("%d writes in a minute, want %d", done, n)
 		}
 		l.mu.Lock()
-		done = l.round
+		done, writers = l.round, len(l.acked)
 		l.mu.Unlock()
 	}
 }

@@ -59,6 +59,9 @@ func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting, 
 	if _, err := tx.Exec(ctx, s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)); err != nil {
 		return false, err
 	}
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout TO DEFAULT"); err != nil {
+		return false, err
+	}
 	if done, err := s.forgettable(ctx, tx, f); err != nil || !done {
 		return done, err
 	}
