@@ -73,7 +73,8 @@ func TestPacerFindsTheLimit(t *testing.T) {
 		if share := float64(events) / (limit * taken.Seconds()); share < 0.97 {
 			t.Errorf("%.3f of the limit was used", share)
 		}
-		if ratio := float64(throttles) / float64(events); ratio > 0.1 {
+		// The limit falls where a tenth of a window's answers are throttles, so the mean over windows is near a tenth: 0.08 to 0.11.
+		if ratio := float64(throttles) / float64(events); ratio > 0.15 {
 			t.Errorf("%.3f requests were refused for each that passed", ratio)
 		}
 	})
