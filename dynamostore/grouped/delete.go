@@ -74,6 +74,9 @@ func (j *journal) remove(ctx context.Context, id annals.PersistenceID, s span, l
 				keys = append(keys, j.key(id, w.n))
 			}
 		}
+		if len(keys) == 0 {
+			continue
+		}
 		if err := j.x.DeleteAll(ctx, j.table, keys); err != nil {
 			return err
 		}
