@@ -2,7 +2,6 @@ package grouped
 
 import (
 	"context"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -75,30 +74,20 @@ func (j *journal) remove(ctx context.Context, id annals.PersistenceID, s span, l
 				keys = append(keys, j.key(id, w.n))
 			}
 		}
-		if err := j.removeKeys(ctx, keys); err != nil {
+		if len(keys) == 0 {
+			continue
+		}
+		if err := j.x.DeleteAll(ctx, j.table, keys); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *journal) removeKeys(ctx context.Context, keys []plan.Item) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	return j.x.DeleteAll(ctx, j.table, keys)
-}
-
 // Purge removes all events of id and its markers, as if it had never been written. Numbers are then used again. No writer may use id
 // meanwhile, and none that has used it before may go on afterwards. A Purge that was interrupted can be repeated. Snapshots stay.
 func Purge(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "purge", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return err
-		}
-		return j.purge(ctx, id)
-	}})
+	return s.Execute(ctx, plan.Function{Op: "purge", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error { return j.purge(ctx, id) })})
 }
 
 func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {
@@ -109,10 +98,8 @@ func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {
 	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed}, 0); err != nil {
 		return err
 	}
-	for _, kind := range [](func(annals.PersistenceID, int64) string){j.low, j.high} {
-		if err := j.removeKeys(ctx, slices.Clip(j.markerKeys(id, kind))); err != nil {
-			return err
-		}
+	if err := j.x.DeleteAll(ctx, j.table, j.markerKeys(id, j.low, j.high)); err != nil {
+		return err
 	}
 	j.known.Change(id, func(known, bool) (none known) { return none })
 	return nil

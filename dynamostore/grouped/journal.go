@@ -119,7 +119,7 @@ func (j *journal) learn(id annals.PersistenceID, last, high annals.SeqNr) {
 
 // lastIn returns the last number in a group; 0 when there is none.
 func (j *journal) lastIn(ctx context.Context, id annals.PersistenceID, group int64) (annals.SeqNr, error) {
-	q := plan.Query{Table: j.table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: []string{attrPar, attrNum}}
+	q := plan.Query{Table: j.table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: keyFields}
 	for it, err := range j.x.Query(ctx, q) {
 		if err != nil {
 			return 0, err

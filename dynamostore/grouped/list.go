@@ -21,42 +21,21 @@ const mostListed = 10_000
 // ListAll is the plugin's diagnostic message of that name. Unlike the plugin it does not end at the first group without events.
 func ListAll(ctx context.Context, s Store, id annals.PersistenceID) (Listing, error) {
 	var found Listing
-	err := s.Execute(ctx, plan.Function{Op: "list all", ID: id, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) (err error) {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return err
-		}
+	err := s.Execute(ctx, plan.Function{Op: "list all", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
 		found, err = j.list(ctx, id)
 		return err
-	}})
+	})})
 	return found, err
 }
 
 func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found Listing, err error) {
-	items, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: j.markerKeys(id, j.low, j.high)})
-	if err != nil {
+	if found.Lowest, found.Highest, err = j.readMarks(ctx, j.markerKeys(id, j.low, j.high)); err != nil {
 		return found, err
-	}
-	for _, it := range items {
-		n, high, err := j.mark(it)
-		if err != nil {
-			return found, err
-		}
-		if high {
-			found.Highest = append(found.Highest, n)
-		} else {
-			found.Lowest = append(found.Lowest, n)
-		}
 	}
 	slices.Sort(found.Lowest)
 	slices.Sort(found.Highest)
-	s := span{to: annals.MaxSeqNr, most: mostListed, fields: keyFields}
-	for _, all := range [][]annals.SeqNr{found.Lowest, found.Highest} {
-		if len(all) > 0 {
-			s.high = max(s.high, all[len(all)-1])
-		}
-	}
-	for p, err := range j.read(ctx, id, s) {
+	high := max(greatest(found.Lowest), greatest(found.Highest))
+	for p, err := range j.read(ctx, id, span{to: annals.MaxSeqNr, high: high, most: mostListed, fields: keyFields}) {
 		if err != nil {
 			return found, err
 		}
@@ -70,14 +49,10 @@ func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found List
 // Repair writes the marker of the highest group of id if another writer has left it out, so that readers of the plugin find the events
 // of that group. It reports whether it wrote one.
 func Repair(ctx context.Context, s Store, id annals.PersistenceID) (written bool, err error) {
-	err = s.Execute(ctx, plan.Function{Op: "repair", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) (err error) {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return err
-		}
+	err = s.Execute(ctx, plan.Function{Op: "repair", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
 		written, err = j.repair(ctx, id)
 		return err
-	}})
+	})})
 	return written, err
 }
 

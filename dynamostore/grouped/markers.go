@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -21,14 +22,18 @@ func (m marks) deleted() annals.SeqNr { return max(m.low-1, 0) }
 
 // marks reads both kinds of markers.
 func (j *journal) marks(ctx context.Context, id annals.PersistenceID) (marks, error) {
-	return j.readMarks(ctx, j.markerKeys(id, j.high, j.low))
+	low, high, err := j.readMarks(ctx, j.markerKeys(id, j.high, j.low))
+	return marks{high: greatest(high), low: greatest(low)}, err
 }
 
 // lowMark reads the markers of the lowest number.
 func (j *journal) lowMark(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	m, err := j.readMarks(ctx, j.markerKeys(id, j.low))
-	return m.low, err
+	low, _, err := j.readMarks(ctx, j.markerKeys(id, j.low))
+	return greatest(low), err
 }
+
+// greatest returns the number that counts; 0 when there is no marker.
+func greatest(numbers []annals.SeqNr) annals.SeqNr { return slices.Max(append(numbers, 0)) }
 
 // markerKeys returns the keys of all markers of some kinds.
 func (j *journal) markerKeys(id annals.PersistenceID, kinds ...func(annals.PersistenceID, int64) string) []plan.Item {
@@ -41,20 +46,21 @@ func (j *journal) markerKeys(id annals.PersistenceID, kinds ...func(annals.Persi
 	return keys
 }
 
-func (j *journal) readMarks(ctx context.Context, keys []plan.Item) (m marks, err error) {
+// readMarks returns the numbers of markers.
+func (j *journal) readMarks(ctx context.Context, keys []plan.Item) (low, high []annals.SeqNr, err error) {
 	items, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: keys})
 	for _, it := range items {
-		n, high, err := j.mark(it)
-		if err != nil {
-			return marks{}, err
-		}
-		if high {
-			m.high = max(m.high, n)
-		} else {
-			m.low = max(m.low, n)
+		n, highest, err := j.mark(it)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case highest:
+			high = append(high, n)
+		default:
+			low = append(low, n)
 		}
 	}
-	return m, err
+	return low, high, err
 }
 
 // mark decodes a marker, which is of the highest group or of the lowest number.

@@ -22,14 +22,9 @@ type Store interface{ plan.Runner }
 // that are not of a batch that is incomplete, because of the limit or because events of it were never stored. So there can be
 // fewer than limit events although more follow. A limit that is not positive yields nothing.
 func ReplayLimit(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr, limit int) iter.Seq2[annals.Event, error] {
-	return plan.Each(ctx, s, plan.Function{Op: "replay", ID: id}, func(ctx context.Context, c plan.Contracts, _ plan.Executor) iter.Seq2[annals.Event, error] {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil || limit < 1 {
-			return func(yield func(annals.Event, error) bool) {
-				if err != nil {
-					yield(annals.Event{}, err)
-				}
-			}
+	return plan.Each(ctx, s, plan.Function{Op: "replay", ID: id}, func(ctx context.Context, j *journal) iter.Seq2[annals.Event, error] {
+		if limit < 1 {
+			return func(func(annals.Event, error) bool) {}
 		}
 		return driver.Replay(ctx, &reader{journal: j, id: id, limit: limit}, max(from, 1), to)
 	})
@@ -177,15 +172,11 @@ var batchFields = []string{attrPar, attrNum, attrIndex, attrCount}
 
 // widen reads the first rows of a batch, which are in front of s.begin.
 func (s *series) widen(ctx context.Context, first annals.SeqNr) error {
-	for p, err := range s.read(ctx, s.id, span{from: max(first, s.marks.low), to: s.begin - 1, high: s.begin, most: mostEmpty, fields: batchFields}) {
-		if err != nil {
-			return err
-		}
-		for _, w := range p.rows {
-			s.batches.add(w)
-		}
+	rows, err := s.rowsOf(ctx, span{from: max(first, s.marks.low), to: s.begin - 1, high: s.begin, most: mostEmpty, fields: batchFields})
+	for _, w := range rows {
+		s.batches.add(w)
 	}
-	return nil
+	return err
 }
 
 // complete reads the rest of a batch: that in which s.to is, or one that was written while its first group was read, after the next group.

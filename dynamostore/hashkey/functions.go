@@ -26,23 +26,15 @@ type Confirmation struct {
 // that do not exist are left out; those marked as deleted are not. The events are updated one after the other, so an error may leave some
 // of them updated: Confirm may be repeated. A number below 1 or an empty Channel is ErrInvalid.
 func Confirm(ctx context.Context, s Store, id annals.PersistenceID, confirmations ...Confirmation) error {
-	return s.Execute(ctx, plan.Function{Op: "confirm", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return err
-		}
+	return s.Execute(ctx, plan.Function{Op: "confirm", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		return j.confirm(ctx, id, confirmations)
-	}})
+	})})
 }
 
 // Messages yields the events from ≤ SeqNr ≤ to as Journal.Replay does, with those that are marked as deleted, and with their
 // confirmations.
 func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
-	return plan.Each(ctx, s, plan.Function{Op: "read messages", ID: id}, func(ctx context.Context, c plan.Contracts, _ plan.Executor) iter.Seq2[Message, error] {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return func(yield func(Message, error) bool) { yield(Message{}, err) }
-		}
+	return plan.Each(ctx, s, plan.Function{Op: "read messages", ID: id}, func(ctx context.Context, j *journal) iter.Seq2[Message, error] {
 		return j.messages(ctx, id, max(from, 1), to)
 	})
 }
@@ -51,29 +43,22 @@ func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to an
 // them as deleted. Events that do not exist are left out. The events are deleted one after the other, so an error may leave some of them deleted:
 // Delete may be repeated. A number below 1 is ErrInvalid.
 func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent bool, numbers ...annals.SeqNr) error {
-	return s.Execute(ctx, plan.Function{Op: "delete events", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := plan.JournalOf[*journal](c)
-		if err != nil {
-			return err
-		}
+	return s.Execute(ctx, plan.Function{Op: "delete events", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		numbers := slices.Compact(slices.Sorted(slices.Values(numbers)))
 		if len(numbers) > 0 && numbers[0] < 1 {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no event %d", numbers[0])}
 		}
 		return deletion{j, id, permanent, 0}.run(ctx, j.at(ctx, id, numbers))
-	}})
+	})})
 }
 
 // Lowest returns the number at which the plugin begins when it deletes up to a number; 0 if nothing was deleted. It is the lowest number of
 // the deleted events that the table has counters of, and not the first event that is left.
 func Lowest(ctx context.Context, s Store, id annals.PersistenceID) (lowest annals.SeqNr, err error) {
-	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		j, err := plan.JournalOf[*journal](c)
-		if err == nil {
-			lowest, err = j.lowest(ctx, id)
-		}
+	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
+		lowest, err = j.lowest(ctx, id)
 		return err
-	}})
+	})})
 	return lowest, err
 }
 

@@ -71,8 +71,7 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	for from := deleted; err == nil && from <= last; from += together {
 		var rows []plan.Item
 		if rows, err = s.rows.Together(ctx, s.rows.x, id, from, min(from+together-1, last)); len(rows) > 0 {
-			found, err = s.snapshot(id, rows[len(rows)-1])
-			return found, err == nil, err
+			return s.snapshot(id, rows[len(rows)-1])
 		}
 	}
 	return found, ok, err
@@ -114,8 +113,7 @@ func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.
 	n := s.rows.NumberOf(it)
 	rows, err := s.rows.ByKey(ctx, s.rows.x, id, n, n)
 	if err == nil && len(rows) == 1 {
-		found, err := s.snapshot(id, rows[0])
-		return found, err == nil, err
+		return s.snapshot(id, rows[0])
 	}
 	if err != nil {
 		return annals.Snapshot{}, false, err
@@ -135,8 +133,7 @@ func (s *snapshots) newest(ctx context.Context, id annals.PersistenceID, c annal
 			return annals.Snapshot{}, false, err
 		}
 		if fits {
-			found, err := s.snapshot(id, it)
-			return found, err == nil, err
+			return s.snapshot(id, it)
 		}
 	}
 	return annals.Snapshot{}, false, nil
@@ -156,20 +153,20 @@ func (s *snapshots) shown(ctx context.Context, id annals.PersistenceID, c annals
 }
 
 // snapshot decodes a row.
-func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snapshot, error) {
+func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snapshot, bool, error) {
 	n := s.rows.NumberOf(it)
 	if _, err := s.rows.Key(id, n); s.rows.keyed() && err == nil && !s.rows.AtKey(id, it) {
-		return annals.Snapshot{}, s.rows.Corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
+		return annals.Snapshot{}, false, s.rows.Corrupt(it, fmt.Errorf("the number %d is not the one of its key", n))
 	}
 	d := decode(it)
 	d.Require(s.columns.Snapshot)
 	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Metadata: d.metadata()}
 	p, err := akkawire.ParseSnapshot(d.Bytes(s.columns.Snapshot))
 	if err = cmp.Or(d.Fault, err); err != nil {
-		return annals.Snapshot{}, s.rows.Corrupt(it, err)
+		return annals.Snapshot{}, false, s.rows.Corrupt(it, err)
 	}
 	found.Payload = p
-	return found, nil
+	return found, true, nil
 }
 
 // Delete is annals.SnapshotStore. It deletes the oldest first, each at the key that it was read with, on condition that it has not been replaced.

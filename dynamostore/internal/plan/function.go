@@ -26,21 +26,24 @@ type Runner interface {
 	Execute(ctx context.Context, f Function) error
 }
 
-// JournalOf returns the journal of c as a layout's own type J. It is ErrUnsupported for the journal of another layout, or none.
-func JournalOf[J annals.Journal](c Contracts) (J, error) {
-	j, ok := c.Journal.(J)
-	if !ok {
-		return j, &annals.Error{Kind: annals.ErrUnsupported}
+// OnJournal returns the Run of a Function that works on a journal of a layout's own type J. It is ErrUnsupported for the journal of another
+// layout, or none.
+func OnJournal[J annals.Journal](run func(ctx context.Context, j J) error) func(context.Context, Contracts, Executor) error {
+	return func(ctx context.Context, c Contracts, _ Executor) error {
+		j, ok := c.Journal.(J)
+		if !ok {
+			return &annals.Error{Kind: annals.ErrUnsupported}
+		}
+		return run(ctx, j)
 	}
-	return j, nil
 }
 
-// Each runs f, which has no Run, and yields what read does. An error ends the sequence.
-func Each[T any](ctx context.Context, s Runner, f Function, read func(ctx context.Context, c Contracts, x Executor) iter.Seq2[T, error]) iter.Seq2[T, error] {
+// Each runs f, which has no Run, on a journal as OnJournal does, and yields what read does. An error ends the sequence.
+func Each[J annals.Journal, T any](ctx context.Context, s Runner, f Function, read func(ctx context.Context, j J) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := false
-		f.Run = func(ctx context.Context, c Contracts, x Executor) error {
-			for v, err := range read(ctx, c, x) {
+		f.Run = OnJournal(func(ctx context.Context, j J) error {
+			for v, err := range read(ctx, j) {
 				if err != nil {
 					return err
 				}
@@ -49,7 +52,7 @@ func Each[T any](ctx context.Context, s Runner, f Function, read func(ctx contex
 				}
 			}
 			return nil
-		}
+		})
 		if err := s.Execute(ctx, f); err != nil && !left {
 			var none T
 			yield(none, err)
