@@ -26,7 +26,13 @@ type bare []plan.Table
 func (bare) Name() string { return "bare" }
 
 func (b bare) Plan() (plan.Offer, error) {
-	return plan.Offer{Tables: b, On: func(plan.Executor) plan.Contracts { return plan.Contracts{} }}, nil
+	return plan.Offer{Tables: b, On: func(x plan.Executor) plan.Contracts { return plan.Contracts{Journal: &bareJournal{x: x}} }}, nil
+}
+
+// bareJournal gives functions the executor. The contract of a journal is not served.
+type bareJournal struct {
+	annals.Journal
+	x plan.Executor
 }
 
 // numbered is a table of test items: text in pid, a number in seq.

@@ -159,9 +159,9 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	all := func(s plan.Runner) (numbers []int64, failed error) {
-		for n, err := range plan.Each(ctx, s, plan.Function{Op: "list"}, func(ctx context.Context, _ plan.Contracts, x plan.Executor) iter.Seq2[int64, error] {
+		for n, err := range plan.Each(ctx, s, plan.Function{Op: "list"}, func(ctx context.Context, j *bareJournal) iter.Seq2[int64, error] {
 			return func(yield func(int64, error) bool) {
-				for it, err := range x.Query(ctx, plan.Query{Table: table.Name, Hash: "x"}) {
+				for it, err := range j.x.Query(ctx, plan.Query{Table: table.Name, Hash: "x"}) {
 					if n, _ := plan.Number(it, "seq"); !yield(n, err) {
 						return
 					}
