@@ -3,8 +3,10 @@ package dynamostore_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/internal/clock"
 	"github.com/annals-go/annals/internal/followtest"
 )
 
@@ -20,4 +22,18 @@ func TestFollow(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// When the clock of a follower jumps forward, its horizon does not.
+func TestHorizonWhileTheClockJumps(t *testing.T) {
+	t.Parallel()
+	s, _ := openIndexed(t, client(t), dynamostore.Options{})
+	for _, back := range []time.Duration{0, -time.Hour, 0} {
+		dynamostore.SetBack(s, back)
+		at, err := s.Query().Horizon(t.Context())
+		want := time.Now().Add(-s.Capabilities().Lateness)
+		if d := at.Sub(want); err != nil || d > clock.Step || d < -time.Minute {
+			t.Errorf("the clock is %v ahead: the horizon is %v, want %v; %v", -back, at, want, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -84,4 +85,30 @@ func TestFollowTransactions(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A clock of the server that jumps an hour forward and back does not make a follower skip what is stored when it is right again.
+func TestFollowWhileTheClockJumps(t *testing.T) {
+	t.Parallel()
+	h := horizons{T: t, url: postgres.Database(t)}
+	conn := h.session()
+	h.exec(conn, `CREATE SCHEMA clock; CREATE TABLE clock.ahead AS SELECT interval '0' AS by;
+		CREATE FUNCTION clock.transaction_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT pg_catalog.transaction_timestamp() + by FROM clock.ahead';
+		CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock.ahead'`)
+	s := openAt(t, with(t, h.url, "search_path=clock,pg_catalog,public"), pgstore.Options{CreateTables: true})
+	w := followtest.NewWorker(s)
+	w.Begin(t)
+	n := 0
+	for _, jump := range []string{"0", "1 hour", "0"} {
+		h.exec(conn, "UPDATE clock.ahead SET by = '"+jump+"'")
+		for range 100 {
+			n++
+			appendOne(t, s, annals.NewPersistenceID(followtest.Type, strconv.Itoa(n)), 0)
+		}
+		for until, through := h.clock(), (time.Time{}); len(w.Seen) < n || through.Before(until); {
+			if through = w.Next(t).Through.Time; through.After(h.clock()) {
+				t.Fatalf("the clock is %s ahead: everything is handed over through %v", jump, through)
+			}
+		}
+	}
 }

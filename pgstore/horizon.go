@@ -22,7 +22,10 @@ const reportTime = time.Second
 // query; a prepared one counts as begun Options.Lateness before it was prepared.
 //
 // A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
-// that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is.
+// that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is,
+// and not after the standby's own time.
+//
+// When the clock of the server jumps forward, the horizon does not for a while.
 //
 // Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while a subscription writes the journal table.
 //
@@ -38,36 +41,42 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
 			WHERE datname = current_database() AND relation = to_regclass($3) AND mode = 'RowExclusiveLock') END`
 	args := []any{q.s.options.Lateness.Microseconds()}
-	sql := `SELECT ` + earliest + `, NULL::timestamptz, ` + earliest + `, NULL`
+	sql := `SELECT ` + earliest + `, NULL::timestamptz, clock_timestamp(), NULL`
 	if !q.s.yugabyte {
 		args = append(args, reportTime.Microseconds(), q.s.journal.name)
 		sql = `
 			SELECT CASE WHEN pg_is_in_recovery()
-				THEN greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint())) - $1::bigint * interval '1 microsecond'
+				THEN least(clock_timestamp(), greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint()))) - $1::bigint * interval '1 microsecond'
 				WHEN ` + prepared + ` IS NOT NULL OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN least(` + earliest + `, ` + prepared + ` - $1::bigint * interval '1 microsecond', ` + writer + `)
 				ELSE least(greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))), ` + writer + `) END,
-				least(min(xact_start), ` + prepared + `), ` + earliest + `,
+				least(min(xact_start), ` + prepared + `), clock_timestamp(),
 				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
 					WHERE subenabled AND (srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3)))))
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
 	var oldest *time.Time
-	var limit time.Time
+	var now time.Time
 	var subscription *string
-	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &limit, &subscription)
-	driver.Count(ctx, annals.Result{Requests: 1, Warning: q.s.warnOfAge(ctx, oldest, limit)})
+	asked := time.Now()
+	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &now, &subscription)
+	driver.Count(ctx, annals.Result{Requests: 1})
+	if err != nil {
+		return time.Time{}, err
+	}
+	ahead, jumped := q.s.clock.Ahead("the clock of the server", now, asked)
+	driver.Count(ctx, annals.Result{Warning: errors.Join(q.s.warnOfAge(ctx, oldest, now), jumped)})
 	if subscription != nil {
 		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q writes them "+
 			"long after their time: follow them where they are written, or disable the subscription", q.s.journal.name, *subscription)}
 	}
-	return at, err
+	return at.Add(-ahead), nil
 }
 
-// warnOfAge returns a warning if the oldest transaction began before limit, which is Options.Lateness ago, and logs the first of several.
-func (s *backend) warnOfAge(ctx context.Context, oldest *time.Time, limit time.Time) error {
-	late := oldest != nil && oldest.Before(limit)
+// warnOfAge returns a warning if the oldest transaction began more than Options.Lateness before now, and logs the first of several.
+func (s *backend) warnOfAge(ctx context.Context, oldest *time.Time, now time.Time) error {
+	late := oldest != nil && now.Sub(*oldest) > s.options.Lateness
 	if before := s.late.Swap(late); !late {
 		return nil
 	} else if before {

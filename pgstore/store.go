@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/bound"
+	"github.com/annals-go/annals/internal/clock"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -151,6 +152,7 @@ type backend struct {
 
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
+	clock      clock.Guard    // of the server
 	late       atomic.Bool    // the last horizon found a transaction older than Lateness
 	notifier   notifier
 	watchers   driver.Watchers

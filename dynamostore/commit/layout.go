@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/clock"
 )
 
 // Layout is the default layout: one item is one commit. The zero Layout works.
@@ -49,7 +50,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 }
 
 func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, lateness: cmp.Or(l.Lateness, lateness), itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, lateness: cmp.Or(l.Lateness, lateness), itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, clock: &clock.Guard{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
@@ -99,6 +100,7 @@ type table struct {
 	index    string // "" is none
 	fill     bool   // Layout.FillIndex
 	lateness time.Duration
+	clock    *clock.Guard
 	types    *entityTypes
 	depths   *depths
 	times    *plan.Times

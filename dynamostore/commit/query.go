@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -78,8 +79,13 @@ func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, er
 	return annals.Offset{}, nil
 }
 
-// Horizon is annals.Query. It sends no request.
-func (q queries) Horizon(context.Context) (time.Time, error) { return q.x.Now().Add(-q.lateness), nil }
+// Horizon is annals.Query. It sends no request. When the clock of this machine jumps forward, the horizon does not for a while.
+func (q queries) Horizon(ctx context.Context) (time.Time, error) {
+	asked, now := time.Now(), q.x.Now()
+	ahead, warning := q.clock.Ahead("the clock of this machine", now, asked)
+	driver.Count(ctx, annals.Result{Warning: warning})
+	return now.Add(-ahead - q.lateness), nil
+}
 
 // idsAhead is how many queries IDs reads ahead.
 const idsAhead = 7
