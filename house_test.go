@@ -44,8 +44,9 @@ var rules = []struct {
 
 	{pkg: "driver", may: "root internal/bound internal/panics internal/progress"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
-	{pkg: "sqlitestore/...", may: "root driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "sqltx", may: "root"},
+	{pkg: "sqlitestore/...", may: "root sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},

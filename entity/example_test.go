@@ -132,8 +132,8 @@ func ExampleRuntime_Fresh() {
 	// 15 <nil>
 }
 
-// View shows the state without a command. Its number is an ETag: DoAt does nothing to an entity that has changed since.
-func ExampleRuntime_View() {
+// Load shows the state without a command. Its number is an ETag: DoAt does nothing to an entity that has changed since.
+func ExampleRuntime_Load() {
 	ctx := context.Background()
 	counters, err := entity.New(memstore.New(), counter, entity.Options{})
 	if err != nil {
@@ -143,13 +143,8 @@ func ExampleRuntime_View() {
 	added, err := counters.Do(ctx, "c-1", 5)
 	fmt.Println(added.Reply, added.SeqNr, err)
 
-	var etag annals.SeqNr
-	err = counters.View(ctx, "c-1", func(total int, number annals.SeqNr) error {
-		etag = number
-		_, err := fmt.Printf("total %d, number %d\n", total, number)
-		return err
-	})
-	fmt.Println(err)
+	total, etag, err := counters.Load(ctx, "c-1")
+	fmt.Println(total, etag, err)
 
 	_, err = counters.DoAt(ctx, "c-1", etag, 2)
 	fmt.Println(err)
@@ -157,8 +152,7 @@ func ExampleRuntime_View() {
 	fmt.Println(errors.Is(err, annals.ErrConflict))
 	// Output:
 	// 5 1 <nil>
-	// total 5, number 1
-	// <nil>
+	// 5 1 <nil>
 	// <nil>
 	// true
 }

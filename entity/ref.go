@@ -42,6 +42,11 @@ func (r Ref[C, S, R]) View(ctx context.Context, fn func(s S, number annals.SeqNr
 	return r.runtime.View(ctx, r.id, fn)
 }
 
+// Load is Runtime.Load.
+func (r Ref[C, S, R]) Load(ctx context.Context) (s S, number annals.SeqNr, err error) {
+	return r.runtime.Load(ctx, r.id)
+}
+
 // Evict is Runtime.Evict.
 func (r Ref[C, S, R]) Evict(ctx context.Context, while func(ctx context.Context) error) error {
 	return r.runtime.Evict(ctx, r.id, while)

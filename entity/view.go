@@ -40,3 +40,10 @@ func (r *Runtime[C, S, R]) View(ctx context.Context, id string, fn func(s S, num
 	r.recycle(c)
 	return err
 }
+
+// Load returns the state that View shows and its number. What the state refers to (maps, slices, pointers) is the entity's: the caller must not
+// change it, and where Evolve changes such parts in place, use View.
+func (r *Runtime[C, S, R]) Load(ctx context.Context, id string) (s S, number annals.SeqNr, err error) {
+	err = r.View(ctx, id, func(now S, at annals.SeqNr) error { s, number = now, at; return nil })
+	return s, number, err
+}

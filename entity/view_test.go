@@ -40,6 +40,9 @@ func mustView(t *testing.T, rt *entity.Runtime[int, int, int], state int, number
 	if got := <-view(t.Context(), rt); got != (seen{state, number, nil}) {
 		t.Errorf("saw %+v, want %d of number %d", got, state, number)
 	}
+	if s, n, err := rt.Load(t.Context(), "a"); s != state || n != number || err != nil {
+		t.Errorf("loaded %d of number %d, %v, want %d of number %d", s, n, err, state, number)
+	}
 }
 
 // A View is confirmed by the store like an answer without a write, and sees what other runtimes wrote.

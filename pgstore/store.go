@@ -110,6 +110,10 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return s, nil
 }
 
+// DB is the pool that the store reads with: the one that was given to Open, or the one that was made for a URL, which is closed with the
+// store. Writes of the store have connections of their own.
+func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
+
 // recoverer has the abilities of a Store that a store inside a transaction has, too.
 type recoverer struct{ driver.Abilities }
 

@@ -40,9 +40,9 @@ func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
 func counterOf(store annals.Store) counter {
 	switch s := store.(type) {
 	case *sqlitestore.Store:
-		return countInSQLite(s)
+		return countIn(s.SQL())
 	case *pgstore.Store:
-		return countInPostgres(s)
+		return countIn(s.SQL())
 	case *inDynamoDB:
 		return s.counts
 	}

@@ -60,35 +60,11 @@ func createPostgresProfiles(ctx context.Context, tx pgx.Tx, _ annals.Store) erro
 	return nil
 }
 
-// countPostgresProfile is the change handler: it runs in the transaction of each change.
+// countPostgresProfile is the change handler.
 func countPostgresProfile(ctx context.Context, tx pgx.Tx, c codec.Change[profile.Profile]) error {
-	exec := func(text string, args ...any) error {
-		_, err := tx.Exec(ctx, text, args...)
-		return err
-	}
 	// Two changes that lock the counts in different orders would wait for each other.
-	if err := exec(`SELECT FROM profile_count ORDER BY status FOR UPDATE`); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT FROM profile_count ORDER BY status FOR UPDATE`); err != nil {
 		return err
 	}
-	return countChange(c, exec)
-}
-
-func countInPostgres(store *pgstore.Store) counter {
-	return func(ctx context.Context) (counts map[profile.Status]int, err error) {
-		err = store.InTx(ctx, func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
-			rows, err := tx.Query(ctx, readCounts)
-			if err != nil {
-				return err
-			}
-			counts = map[profile.Status]int{}
-			var status string
-			var n int
-			_, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error {
-				counts[profile.Status(status)] = n
-				return nil
-			})
-			return err
-		})
-		return counts, err
-	}
+	return countChange(ctx, pgstore.SQLTx(tx), c)
 }

@@ -41,30 +41,7 @@ func createProfiles(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// countProfile is the change handler: it runs in the transaction of each change.
+// countProfile is the change handler.
 func countProfile(ctx context.Context, tx *sql.Tx, c codec.Change[profile.Profile]) error {
-	return countChange(c, func(text string, args ...any) error {
-		_, err := tx.ExecContext(ctx, text, args...)
-		return err
-	})
-}
-
-func countInSQLite(store *sqlitestore.Store) counter {
-	return func(ctx context.Context) (map[profile.Status]int, error) {
-		rows, err := store.DB().QueryContext(ctx, readCounts)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = rows.Close() }()
-		counts := map[profile.Status]int{}
-		for rows.Next() {
-			var status profile.Status
-			n := 0
-			if err := rows.Scan(&status, &n); err != nil {
-				return nil, err
-			}
-			counts[status] = n
-		}
-		return counts, rows.Err()
-	}
+	return countChange(ctx, sqlitestore.SQLTx(tx), c)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
@@ -40,27 +39,5 @@ func openPostgres(ctx context.Context, u *url.URL, o annals.Observer) (*backend,
 	if err != nil {
 		return nil, err
 	}
-	s := opened.(*pgstore.Store)
-	return &backend{
-		store: s,
-		inTx: func(ctx context.Context, fn func(context.Context, annals.Store, func(message) error) error) error {
-			return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
-				return fn(ctx, in, func(m message) error {
-					_, err := tx.Exec(ctx, `INSERT INTO outbox VALUES ($1, $2, $3)`, m.Order, m.SeqNr, m.Text)
-					return err
-				})
-			})
-		},
-		outbox: func(ctx context.Context) (all []message, err error) {
-			err = s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
-				rows, err := tx.Query(ctx, `SELECT order_id, seq_nr, text FROM outbox`)
-				if err != nil {
-					return err
-				}
-				all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[message])
-				return err
-			})
-			return all, err
-		},
-	}, nil
+	return inSQL(opened.(*pgstore.Store).SQL()), nil
 }

@@ -39,31 +39,5 @@ func openSQLite(ctx context.Context, u *url.URL, o annals.Observer) (*backend, e
 	if err != nil {
 		return nil, err
 	}
-	s := opened.(*sqlitestore.Store)
-	return &backend{
-		store: s,
-		inTx: func(ctx context.Context, fn func(context.Context, annals.Store, func(message) error) error) error {
-			return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
-				return fn(ctx, in, func(m message) error {
-					_, err := tx.ExecContext(ctx, `INSERT INTO outbox VALUES (?, ?, ?)`, m.Order, m.SeqNr, m.Text)
-					return err
-				})
-			})
-		},
-		outbox: func(ctx context.Context) (all []message, err error) {
-			rows, err := s.DB().QueryContext(ctx, `SELECT order_id, seq_nr, text FROM outbox`)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = rows.Close() }()
-			for rows.Next() {
-				var m message
-				if err := rows.Scan(&m.Order, &m.SeqNr, &m.Text); err != nil {
-					return nil, err
-				}
-				all = append(all, m)
-			}
-			return all, rows.Err()
-		},
-	}, nil
+	return inSQL(opened.(*sqlitestore.Store).SQL()), nil
 }

@@ -14,16 +14,11 @@ import (
 // number as an ETag and gets it back as If-Match.
 func (s *shop) showETag(ctx context.Context, prefix string, out io.Writer) error {
 	id := prefix + "1"
-	var status order.Status
-	var etag annals.SeqNr
-	err := s.orders.View(ctx, id, func(o order.Order, number annals.SeqNr) error {
-		status, etag = o.Status, number
-		return nil
-	})
+	o, etag, err := s.orders.Load(ctx, id)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "the order is %s at number %d\n", status, etag)
+	fmt.Fprintf(out, "the order is %s at number %d\n", o.Status, etag)
 
 	_, err = s.orders.DoAt(ctx, id, etag-1, order.Pay{})
 	fmt.Fprintln(out, "with an old number it is a conflict:", errors.Is(err, annals.ErrConflict))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/examples/orders/order"
 )
@@ -32,16 +31,11 @@ func (s *shop) showForget(ctx context.Context, prefix string, out io.Writer) err
 	if err := s.forget(ctx, id); err != nil {
 		return err
 	}
-	var status order.Status
-	var at annals.SeqNr
-	err := s.orders.View(ctx, id, func(o order.Order, number annals.SeqNr) error {
-		status, at = o.Status, number
-		return nil
-	})
+	o, at, err := s.orders.Load(ctx, id)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "forgotten: status %q, number %d\n", status, at)
+	fmt.Fprintf(out, "forgotten: status %q, number %d\n", o.Status, at)
 	placed, err := s.orders.Do(ctx, id, place)
 	fmt.Fprintf(out, "the id can be used again: %s, number %d\n", placed.Reply, placed.SeqNr)
 	return err

@@ -24,11 +24,12 @@ func (s *shop) showHistory(ctx context.Context, prefix string, out io.Writer) er
 		return err
 	}
 	// The rule compares with the time of the event, which the store gave.
-	var placed time.Time
-	if err := s.orders.View(ctx, id, func(o order.Order, _ annals.SeqNr) error { placed = o.PlacedAt; return nil }); err != nil {
+	o, _, err := s.orders.Load(ctx, id)
+	if err != nil {
 		return err
 	}
-	_, err := s.orders.Ask(ctx, id, order.Cancel{Reason: "by mistake", Now: placed.Add(31 * time.Minute)})
+	placed := o.PlacedAt
+	_, err = s.orders.Ask(ctx, id, order.Cancel{Reason: "by mistake", Now: placed.Add(31 * time.Minute)})
 	fmt.Fprintln(out, "31 minutes after it was placed it is too late to cancel:", errors.Is(err, order.ErrTooLate))
 
 	eve := audit.With(ctx, audit.Record{User: "eve", Correlation: "request-2"})

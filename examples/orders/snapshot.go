@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
@@ -32,15 +31,11 @@ func (s *shop) showSnapshot(ctx context.Context, prefix string, out io.Writer) e
 	if err := s.orders.Evict(ctx, id, nil); err != nil { // so that the order is read from the store again
 		return err
 	}
-	var at annals.SeqNr
-	var history []order.Change
-	err = s.orders.View(ctx, id, func(o order.Order, number annals.SeqNr) error {
-		at, history = number, slices.Clone(o.History)
-		return nil
-	})
+	o, at, err := s.orders.Load(ctx, id)
 	if err != nil {
 		return err
 	}
+	history := o.History
 	if len(history) == 0 {
 		return errors.New("the order has no history")
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqltx"
 )
 
 // handle writes what e changes in the rows of a generation. It counts, so it must run exactly once for each event.
-func handle(ctx context.Context, exec exec, generation int64, e projection.Envelope[chat.Event]) error {
+func handle(ctx context.Context, tx sqltx.Tx, generation int64, e projection.Envelope[chat.Event]) error {
 	for _, c := range changes(e.Value, e.Time) {
-		n, err := exec(ctx, c.text, append([]any{generation, e.ID.EntityID()}, c.args...)...)
+		n, err := tx.Exec(ctx, c.text, append([]any{generation, e.ID.EntityID()}, c.args...)...)
 		if err == nil && !c.many && n != 1 {
 			err = fmt.Errorf("%d rows changed, not 1: an event was left out or handled twice", n)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqlitestore"
+	"github.com/annals-go/annals/sqltx"
 )
 
 func TestMain(m *testing.M) { postgres.Main(m) }
@@ -66,10 +67,10 @@ var begun = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // happen handles events of a thread in one transaction.
 func happen(t *testing.T, m *Model, thread string, events ...chat.Event) error {
 	t.Helper()
-	return m.inTx(t.Context(), func(ctx context.Context, exec exec) error {
+	return m.inTx(t.Context(), func(ctx context.Context, tx sqltx.Tx) error {
 		for i, v := range events {
 			e := annals.Event{ID: chat.Behavior.ID(thread), SeqNr: annals.SeqNr(i + 1), Time: begun.Add(time.Duration(i) * time.Second)}
-			if err := handle(ctx, exec, 1, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
+			if err := handle(ctx, tx, 1, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
 				return err
 			}
 		}
@@ -216,8 +217,8 @@ func TestRowsAreTheFold(t *testing.T) {
 
 func execute(t *testing.T, m *Model, text string) {
 	t.Helper()
-	err := m.inTx(t.Context(), func(ctx context.Context, exec exec) error {
-		_, err := exec(ctx, text)
+	err := m.inTx(t.Context(), func(ctx context.Context, tx sqltx.Tx) error {
+		_, err := tx.Exec(ctx, text)
 		return err
 	})
 	if err != nil {
@@ -284,7 +285,7 @@ func chatter(t *testing.T, journal annals.Store, random *rand.Rand, commands int
 // feed handles all events of a journal in one transaction.
 func feed(t *testing.T, m *Model, journal annals.Store) {
 	t.Helper()
-	err := m.inTx(t.Context(), func(ctx context.Context, exec exec) error {
+	err := m.inTx(t.Context(), func(ctx context.Context, tx sqltx.Tx) error {
 		for e, err := range journal.Query().Events(t.Context(), annals.Filter{Type: chat.Behavior.Type}) {
 			if err != nil {
 				return err
@@ -293,7 +294,7 @@ func feed(t *testing.T, m *Model, journal annals.Store) {
 			if err != nil {
 				return err
 			}
-			if err := handle(ctx, exec, 1, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
+			if err := handle(ctx, tx, 1, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqltx"
 )
 
 // Rebuild builds a new generation from the first event on, while the current one is read and kept up to date, and then makes it the
@@ -110,20 +111,20 @@ func (m *Model) reach(ctx context.Context, current, next int64, progress func(pr
 }
 
 func (m *Model) newGeneration(ctx context.Context) (n int64, err error) {
-	err = m.inTx(ctx, func(ctx context.Context, exec exec) error {
-		_, err := exec(ctx, `UPDATE chat_generation SET newest = newest + 1`)
+	err = m.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE chat_generation SET newest = newest + 1`)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	err = m.read(ctx, func(scan scan) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
+	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
 	return n, err
 }
 
 func (m *Model) switchOver(ctx context.Context, from, to int64) error {
-	return m.inTx(ctx, func(ctx context.Context, exec exec) error {
-		n, err := exec(ctx, `UPDATE chat_generation SET current = $1 WHERE current IN ($1, $2)`, to, from)
+	return m.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
+		n, err := tx.Exec(ctx, `UPDATE chat_generation SET current = $1 WHERE current IN ($1, $2)`, to, from)
 		if err == nil && n == 0 {
 			err = errors.New("another program has rebuilt the read model meanwhile")
 		}
@@ -133,8 +134,8 @@ func (m *Model) switchOver(ctx context.Context, from, to int64) error {
 
 // deleteBefore deletes the rows of generations before first, one thread in each transaction.
 func (m *Model) deleteBefore(ctx context.Context, first int64) error {
-	err := m.inTx(ctx, func(ctx context.Context, exec exec) error {
-		_, err := exec(ctx, `DELETE FROM chat_handled WHERE generation < $1`, first)
+	err := m.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM chat_handled WHERE generation < $1`, first)
 		return err
 	})
 	if err != nil {
@@ -146,7 +147,7 @@ func (m *Model) deleteBefore(ctx context.Context, first int64) error {
 			thread     string
 		}
 		var some []old
-		err := m.read(ctx, func(scan scan) error {
+		err := m.in.Read(ctx, func(scan sqltx.Scan) error {
 			some = append(some, old{})
 			last := &some[len(some)-1]
 			return scan(&last.generation, &last.thread)
@@ -155,9 +156,9 @@ func (m *Model) deleteBefore(ctx context.Context, first int64) error {
 			return err
 		}
 		for _, t := range some {
-			err := m.inTx(ctx, func(ctx context.Context, exec exec) error {
+			err := m.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
 				for _, text := range []string{deleteThread, deleteMembers, deleteMessages} {
-					if _, err := exec(ctx, text, t.generation, t.thread); err != nil {
+					if _, err := tx.Exec(ctx, text, t.generation, t.thread); err != nil {
 						return err
 					}
 				}

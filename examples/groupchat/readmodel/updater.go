@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqltx"
 )
 
 // updater keeps a generation up to date from a store that pushes its events (annals.Subscriber). The store delivers an event again when the
@@ -80,20 +81,20 @@ func (u updater) follow(ctx context.Context) error {
 
 // update handles events, and keeps their numbers, in one transaction.
 func (u updater) update(ctx context.Context, events []annals.Event) error {
-	return u.model.inTx(ctx, func(ctx context.Context, exec exec) error {
+	return u.model.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
 		for _, e := range events {
 			v, err := chat.Events.Decode(e.Payload)
 			if err != nil {
 				return err
 			}
-			next, err := count(ctx, exec, u.generation, e)
+			next, err := count(ctx, tx, u.generation, e)
 			if err != nil {
 				return err
 			}
 			if !next {
 				continue
 			}
-			if err := handle(ctx, exec, u.generation, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
+			if err := handle(ctx, tx, u.generation, projection.Envelope[chat.Event]{Event: e, Value: v}); err != nil {
 				return err
 			}
 		}
@@ -109,13 +110,13 @@ const (
 
 // count keeps the number of e, if e is the next event of its thread. It reports false for an event that was handled before. An event after
 // one that was not handled is an error.
-func count(ctx context.Context, exec exec, generation int64, e annals.Event) (next bool, err error) {
+func count(ctx context.Context, tx sqltx.Tx, generation int64, e annals.Event) (next bool, err error) {
 	try := countNext
 	if e.SeqNr == 1 {
 		try = countFirst
 	}
 	for _, text := range []string{try, isCounted} {
-		n, err := exec(ctx, text, generation, e.ID.EntityID(), int64(e.SeqNr))
+		n, err := tx.Exec(ctx, text, generation, e.ID.EntityID(), int64(e.SeqNr))
 		if err != nil {
 			return false, err
 		}
@@ -130,7 +131,7 @@ func count(ctx context.Context, exec exec, generation int64, e annals.Event) (ne
 // handled returns the number of the last event of each thread that a generation has handled.
 func (m *Model) handled(ctx context.Context, generation int64) (map[string]int64, error) {
 	numbers := map[string]int64{}
-	err := m.read(ctx, func(scan scan) error {
+	err := m.in.Read(ctx, func(scan sqltx.Scan) error {
 		var thread string
 		var n int64
 		err := scan(&thread, &n)
@@ -143,6 +144,6 @@ func (m *Model) handled(ctx context.Context, generation int64) (map[string]int64
 // subscription is the name under which the updaters of a generation subscribe. A read model in another database has other names, because
 // it has not handled what this one has acknowledged.
 func (m *Model) subscription(ctx context.Context, generation int64) (name string, err error) {
-	err = m.read(ctx, func(scan scan) error { return scan(&name) }, `SELECT name FROM chat_subscription`)
+	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&name) }, `SELECT name FROM chat_subscription`)
 	return fmt.Sprintf("%s-%s", projectionOf(generation), name), err
 }
