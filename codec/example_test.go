@@ -34,6 +34,28 @@ func ExampleWas() {
 	// renamed#2 {"First":"Ada","Last":"Lovelace"} <nil>
 }
 
+// During a rollout the release before reads and writes the former version. So the first release reads both and writes the former
+// one, and the second writes the new one.
+func ExampleWas_rollout() {
+	first := codec.JSON("renamed",
+		codec.Was("renamed#2", func(v Renamed) (renamedV1, error) {
+			return renamedV1{v.First + " " + v.Last}, nil
+		}))
+	second := renamed
+
+	p, err := first.Encode(renamedV1{"Ada Lovelace"})
+	fmt.Println(p.Manifest, err)
+	fmt.Println(second.Decode(p))
+	p, err = second.Encode(Renamed{"Ada", "Lovelace"})
+	fmt.Println(p.Manifest, err)
+	fmt.Println(first.Decode(p))
+	// Output:
+	// renamed <nil>
+	// {Ada Lovelace} <nil>
+	// renamed#2 <nil>
+	// {Ada Lovelace} <nil>
+}
+
 // Account is a state that another program writes too.
 type Account struct {
 	Cents int64 `json:"cents"`
