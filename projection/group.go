@@ -93,14 +93,13 @@ func (m *member) loop(ctx context.Context) error {
 			return nil
 		case err == nil:
 			failures = 0
-		case transient(err):
-			if failures == 0 && !errors.Is(err, annals.ErrConflict) {
-				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err)
-			}
-			wait = backoff.Delay(failures)
-			failures++
-		default:
+		case final(err):
 			return err
+		default:
+			wait = backoff.Delay(failures)
+			if failures++; seldom(failures) && !errors.Is(err, annals.ErrConflict) {
+				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err, "try", failures)
+			}
 		}
 		next := time.NewTimer(wait)
 		select {
@@ -201,8 +200,8 @@ func (m *member) begun(r record) (record, error) {
 		}
 	}
 	if r.Source != m.source {
-		return r, &annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
-			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}
+		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
+			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}}
 	}
 	return r, nil
 }
@@ -257,14 +256,14 @@ func finishing(ctx context.Context) context.Context {
 // highest epoch that is stored.
 func (m *member) hold(ctx context.Context, r annals.SliceRange, epoch int64) (seen int64, err error) {
 	offsets := m.store.Offsets()
-	err = retried(ctx, func() error {
+	err = m.retried(ctx, r, func() error {
 		return offsets.Save(ctx, annals.Progress{Projection: m.projection, Slices: r, Epoch: epoch})
 	})
 	if err == nil {
 		err = m.work(ctx, r, epoch)
 	}
 	if errors.Is(err, annals.ErrFenced) {
-		err = retried(ctx, func() error {
+		err = m.retried(ctx, r, func() error {
 			stored, err := offsets.Load(ctx, m.projection, r)
 			for _, p := range stored {
 				seen = max(seen, p.Epoch)
@@ -294,16 +293,17 @@ func (m *member) leave(ctx context.Context) {
 	}
 }
 
-// transient reports whether the same may succeed later.
-func transient(err error) bool {
-	return errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrUnavailable)
-}
-
 // retried calls fn until it succeeds, fails for good, or ctx ends.
-func retried(ctx context.Context, fn func() error) error {
-	for try := 0; ; try++ {
+func (m *member) retried(ctx context.Context, r annals.SliceRange, fn func() error) error {
+	for try := 1; ; try++ {
 		err := fn()
-		if err == nil || !transient(err) || backoff.Wait(ctx, try) != nil {
+		if err == nil || final(err) {
+			return err
+		}
+		if seldom(try) {
+			m.log.WarnContext(ctx, "projection: a range cannot be taken", "projection", m.projection, "runner", m.id, "slices", r, "error", err, "try", try)
+		}
+		if backoff.Wait(ctx, try) != nil {
 			return err
 		}
 	}

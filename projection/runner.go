@@ -33,6 +33,9 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 	case !decodes:
 		faults = append(faults, errors.New("Source.Codec is nil"))
 	}
+	if name != "" { // what a store would refuse later
+		faults = append(faults, recordOf(name).id.ValidateRead("run projection", offsets.Capabilities().Limits))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
 	}
@@ -45,8 +48,9 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process
-// and in others. Errors of the stores are logged, and Run goes on after a while: it ends with an error only when OnError says Stop, when a
-// store has been closed, or when a store does not support what the projection needs.
+// and in others. Errors of the stores are logged, the 1st, 2nd, 4th, 8th … of many, and Run goes on after a while, also when a server refuses
+// because a table or a right is missing. It ends with an error only when OnError says Stop, when the projection has followed other events
+// (ErrInvalid), when a store has been closed, or when a store does not support what the projection needs.
 func (r *Runner) Run(ctx context.Context) error {
 	return r.run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
 		return newWorker(r, slices, epoch, nil).run(ctx)
@@ -59,5 +63,9 @@ func (r *Runner) run(ctx context.Context, work work) error {
 		store: r.offsets, projection: r.name, source: r.stream.source,
 		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders,
 	}
-	return g.run(ctx, work)
+	err := g.run(ctx, work)
+	if stop := (*stopped)(nil); errors.As(err, &stop) {
+		return stop.error
+	}
+	return err
 }

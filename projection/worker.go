@@ -45,8 +45,7 @@ func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()
 	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, size: r.o.BatchSize}
 }
 
-// run handles events until ctx ends, and returns its error then. Other errors are those after which the worker cannot go on: a Stop,
-// ErrFenced, and what a later try would not change.
+// run handles events until ctx ends, and returns its error then. Other errors are final.
 func (w *worker) run(ctx context.Context) error {
 	for {
 		err := w.follow(ctx)
@@ -55,26 +54,26 @@ func (w *worker) run(ctx context.Context) error {
 			w.settle(ctx)
 			return ctx.Err()
 		case final(err):
-			if stop := (*stopped)(nil); errors.As(err, &stop) {
-				return stop.error
-			}
 			return err
 		}
-		w.tries++
-		w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err))
+		if w.tries++; seldom(w.tries) {
+			w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err), slog.Int("try", w.tries))
+		}
 		if err := backoff.Wait(ctx, w.tries); err != nil {
 			return err
 		}
 	}
 }
 
-// final reports whether a worker cannot go on after err.
+// final reports whether a worker cannot go on after err: a Stop, ErrFenced, and a store that is closed or lacks what is needed. Whatever else a
+// store says may be different later: of a table that is being renamed, or a right that is missing for a while, it says ErrInvalid. A Runner
+// with wrong settings is not made.
 func final(err error) bool {
-	if stop := (*stopped)(nil); errors.As(err, &stop) {
-		return true
-	}
-	return errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err) || errors.Is(err, annals.ErrInvalid)
+	return errors.As(err, new(*stopped)) || errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err)
 }
+
+// seldom reports whether a failure is logged after so many: after the 1st, 2nd, 4th, 8th …
+func seldom(n int) bool { return n&(n-1) == 0 }
 
 // follow handles what comes after the position that is stored, until ctx ends or something fails.
 func (w *worker) follow(ctx context.Context) error {
@@ -86,7 +85,9 @@ func (w *worker) follow(ctx context.Context) error {
 	o := query.Options{
 		Poll: w.r.o.Poll, Current: w.caughtUp != nil,
 		OnRetry: func(err error, try int) {
-			w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
+			if try++; seldom(try) {
+				w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
+			}
 		},
 		OnSkip: func(id annals.PersistenceID, from, to annals.SeqNr) {
 			w.log(ctx, slog.LevelWarn, "annals: events were deleted before a projection has handled them",
@@ -153,24 +154,13 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 			suspects, limit = n, n/2
 			continue
 		case errors.As(err, &f):
-		case n > 1 && ofEvents(err):
-			w.size = n / 2
-			limit = w.size
-			continue
-		case n == 1 && ofEvents(err):
-			f = &failure{0, err}
-		case n == 0 || w.tries == 0 || !errors.Is(err, annals.ErrUnavailable) || !w.works(ctx):
+		case !w.blames(ctx, pending[:n], err):
 			return err
 		case n > 1:
 			w.size = n / 2
-			return err
+			limit = w.size
+			continue
 		default:
-			if w.broken.Compare(pending[0].Offset()) != 0 {
-				w.broken, w.breaks = pending[0].Offset(), 0
-			}
-			if w.breaks++; w.breaks < mostBreaks {
-				return err
-			}
 			f = &failure{0, err}
 		}
 		e := pending[0]
@@ -200,15 +190,26 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 	return nil
 }
 
-// ofEvents reports whether err, of a transaction, may be due to what the handler wrote: fewer events may succeed.
-func ofEvents(err error) bool {
-	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
+// blames reports whether events are why their step failed with err, which the store returned: then fewer of them may succeed, and a single one
+// has failed. They are not while a save without events fails, too.
+func (w *worker) blames(ctx context.Context, events []annals.Event, err error) bool {
+	broken := errors.Is(err, annals.ErrUnavailable) && w.tries > 0 // a handler that takes too long, or breaks the transaction, does it again
+	if len(events) == 0 || !broken && !ofEvents(err) || w.r.offsets.Offsets().Save(ctx, w.progress) != nil {
+		return false
+	}
+	if len(events) > 1 || !broken {
+		return true
+	}
+	if w.broken.Compare(events[0].Offset()) != 0 {
+		w.broken, w.breaks = events[0].Offset(), 0
+	}
+	w.breaks++
+	return w.breaks >= mostBreaks
 }
 
-// works reports whether a save without events succeeds. Then it is due to the events that a step failed: their handlers take longer than the
-// store allows, or one has broken the transaction.
-func (w *worker) works(ctx context.Context) bool {
-	return w.r.offsets.Offsets().Save(ctx, w.progress) == nil
+// ofEvents reports whether err, of a transaction, says that what the handler wrote is refused.
+func ofEvents(err error) bool {
+	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
 }
 
 // judge asks what happens to e, whose handler failed with cause. After a Stop it returns an error, which ends the worker.
@@ -221,7 +222,7 @@ func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdic
 	if err := panics.Contain("OnError", e.ID, func() error { verdict = w.r.o.OnError(ctx, Failure{e, cause, w.failed}); return nil }); err != nil {
 		verdict, cause = Retry, errors.Join(cause, err)
 	}
-	if verdict != Retry || w.failed&(w.failed-1) == 0 { // of many retries, the 1st, 2nd, 4th, 8th …
+	if verdict != Retry || seldom(w.failed) {
 		w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
 			slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
 	}
@@ -236,7 +237,7 @@ func (w *worker) stop(e annals.Event, cause error) error {
 	return &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, cause)}}
 }
 
-// stopped is the error after a Stop.
+// stopped is an error with which Run ends: that of a Stop, or of a projection that follows other events.
 type stopped struct{ error }
 
 func (s *stopped) Unwrap() error { return s.error }
