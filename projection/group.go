@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	random "math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +28,9 @@ type group struct {
 	ranges     int           // into which the slices are divided, when there are no other runners
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
-	now        func() time.Time // time.Now; only differences count
-	orders     *atomic.Int64    // is set to record.Orders; may be nil
+	now        func() time.Time                // time.Now; only differences count
+	orders     *atomic.Int64                   // is set to record.Orders; may be nil
+	health     func(annals.SliceRange) *health // may be nil
 }
 
 // work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes its batch (see
@@ -169,6 +172,7 @@ func (m *member) look(ctx context.Context) error {
 	for r, t := range m.running {
 		epochs[r] = t.epoch
 	}
+	self.Troubles = m.troubles(ctx)
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
@@ -186,6 +190,25 @@ func (m *member) look(ctx context.Context) error {
 	m.watch = watch
 	m.follow(ctx)
 	return nil
+}
+
+// troubles are those of the ranges of which a work has not returned.
+func (m *member) troubles(ctx context.Context) (all []trouble) {
+	if m.health == nil {
+		return nil
+	}
+	for r := range m.running {
+		t, say := m.health(r).trouble(r.From, min(m.lease, m.health(r).timeout))
+		if t != (trouble{From: r.From}) {
+			all = append(all, t)
+		}
+		if say {
+			m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
+				"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
+		}
+	}
+	slices.SortFunc(all, func(a, b trouble) int { return cmp.Compare(a.From, b.From) })
+	return all
 }
 
 // begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever.

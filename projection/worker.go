@@ -18,6 +18,12 @@ import (
 // quiet is how often a worker without events saves how far it has come.
 const quiet = 10 * time.Second
 
+const (
+	quick      = 500 * time.Millisecond // in which a batch is handled before they become larger
+	remembered = time.Minute            // after batches became smaller, in which they do not become larger
+	mostUndone = 100                    // steps in a row that a database undoes because of others, until that is a failure like others
+)
+
 // mostBreaks is how often the step of a single event fails, while the store works, until that is the failure of the event.
 const mostBreaks = 8
 
@@ -30,7 +36,16 @@ type worker struct {
 	parked parkedEntities // of the slices
 	orders int64          // that have been carried out, of Runner.orders
 
-	size    int           // of batches
+	health *health // of the slices
+
+	size     int       // of batches
+	shrunk   time.Time // when size was made smaller last
+	suspects int       // so many of the next events contain one whose handler fails, or were too many
+	few      int       // how many events the next step has, if there are suspects
+	doubts   bool      // the suspects may have been too many
+	fits     int       // the largest step that has succeeded since
+
+	undone  int           // how often the database has undone the step since one succeeded
 	tries   int           // to go on since something was saved
 	failing annals.Offset // the event that has failed last
 	failed  int           // how often it has
@@ -42,7 +57,7 @@ type worker struct {
 }
 
 func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()) *worker {
-	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, size: r.o.BatchSize}
+	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, health: r.health(slices), size: r.o.BatchSize}
 }
 
 // run handles events until ctx ends, and returns its error then. Other errors are final.
@@ -56,6 +71,8 @@ func (w *worker) run(ctx context.Context) error {
 		case final(err):
 			return err
 		}
+		w.health.tries()
+		w.health.repeat(err)
 		if w.tries++; seldom(w.tries) {
 			w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err), slog.Int("try", w.tries))
 		}
@@ -114,9 +131,17 @@ func (w *worker) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		full := len(batch.Events) == w.size
 		batch.Events = slices.DeleteFunc(batch.Events, func(e annals.Event) bool { return from.covers(e.Offset()) })
+		if len(batch.Events) == 0 {
+			w.health.goesOn()
+		}
+		began := time.Now()
 		if err := w.handle(ctx, batch); err != nil {
 			return err
+		}
+		if full && time.Since(began) < quick && time.Since(w.shrunk) >= remembered {
+			w.size = min(2*w.size, w.r.most)
 		}
 	}
 }
@@ -124,59 +149,63 @@ func (w *worker) follow(ctx context.Context) error {
 // handle handles the events of batch and saves how far the worker has come.
 func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 	pending, passed := w.pass(batch.Events) // passed are not handled; they are saved with the next step
-	limit := w.size
-	suspects := 0 // so many of the first events contain one whose handler fails
 	for len(pending)+len(passed) > 0 {
-		n := min(limit, len(pending))
+		n := min(w.size, len(pending))
+		if w.suspects > 0 {
+			n = min(w.few, len(pending))
+		}
 		var through annals.Offset
 		if n == len(pending) {
 			through = batch.Through
 		}
+		w.health.tries()
 		done, err := w.r.deliver(ctx, newStep(w.progress, pending[:n], passed, through))
 		if err == nil || done > 0 {
-			pending, passed, suspects, w.tries = pending[done:], nil, max(suspects-done, 0), 0
+			pending, passed = pending[done:], nil
+			w.succeeded(done)
 		}
 		f := (*failure)(nil)
 		switch {
 		case err == nil:
 			w.saved, w.savedAt = through, time.Now()
-			w.size = min(w.size+1, w.r.o.BatchSize)
-			if limit = w.size; suspects > 0 {
-				limit = max(suspects/2, 1)
-			}
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case undone(err) && w.undone < mostUndone:
+			if err := w.again(ctx, err); err != nil {
+				return err
+			}
+			continue
 		case errors.As(err, &f) && f.at > 0:
-			suspects, limit = f.at+1, f.at
+			w.suspects, w.few = f.at+1, f.at
 			continue
 		case errors.As(err, &f) && f.at == unknownEvent:
-			suspects, limit = n, n/2
+			w.suspect(n, errors.Is(err, errSlow))
 			continue
 		case errors.As(err, &f):
 		case !w.blames(ctx, pending[:n], err):
 			return err
 		case n > 1:
-			w.size = n / 2
-			limit = w.size
+			w.health.repeat(err)
+			w.suspect(n, true)
 			continue
 		default:
 			f = &failure{0, err}
 		}
 		e := pending[0]
+		w.doubts = false
 		verdict, err := w.judge(ctx, e, f.err)
 		switch {
 		case err != nil:
 			return err
 		case verdict == Skip:
-			passed, pending, suspects = append(passed, e.Offset()), pending[1:], 0
-			limit = w.size
+			passed, pending, w.suspects = append(passed, e.Offset()), pending[1:], 0
 		case verdict == Park:
 			if err := w.park(ctx, e, f.err, passed); err != nil {
 				return err
 			}
 			pending, passed = w.pass(pending[1:])
-			suspects, limit, w.tries = 0, w.size, 0
+			w.suspects, w.tries = 0, 0
 		default:
 			if err := backoff.Wait(ctx, w.failed); err != nil {
 				return err
@@ -188,6 +217,35 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 		return w.save(ctx)
 	}
 	return nil
+}
+
+// suspect notes that a step of n events has failed because of one of them, or, if it is in doubt, because there were so many.
+func (w *worker) suspect(n int, doubts bool) {
+	if doubts && !w.doubts {
+		w.doubts, w.fits = true, 0
+	}
+	w.suspects, w.few = n, n/2
+}
+
+// succeeded notes that a step of n events has succeeded. When that was all that were suspected, there were too many in one step.
+func (w *worker) succeeded(n int) {
+	w.suspects, w.tries, w.undone = max(w.suspects-n, 0), 0, 0
+	w.few, w.fits = max(w.suspects/2, 1), max(w.fits, n)
+	if w.doubts && w.suspects == 0 {
+		w.size, w.shrunk, w.doubts = w.fits, time.Now(), false
+	}
+	w.health.goesOn()
+}
+
+// again waits before a step is done again that the database has undone, with err, because of another one.
+func (w *worker) again(ctx context.Context, err error) error {
+	if n := w.health.repeat(err); seldom(int(n)) {
+		w.log(ctx, slog.LevelWarn, "annals: a database has undone a step, because another one writes to the same rows; it is done again, and the ranges of this process take turns for a while",
+			slog.Int64("repeats", n), slog.Any("error", err))
+	}
+	w.undone++
+	w.r.turns.undone()
+	return backoff.Wait(ctx, w.undone)
 }
 
 // blames reports whether events are why their step failed with err, which the store returned: then fewer of them may succeed, and a single one
