@@ -5,15 +5,58 @@ import (
 	"io"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
 )
+
+func appendNumbers(t *testing.T, s annals.Store, events int) {
+	t.Helper()
+	for n := range annals.SeqNr(events) {
+		e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: n, Events: []annals.NewEvent{e}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The handlers of a batch take longer than WriteTimeout, those of fewer events do not: all events are handled, and most of them at the first try.
+func TestHandlersThatTakeLongerThanWriteTimeout(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: time.Second})
+	run(t, url, "CREATE TABLE handled (n BIGINT PRIMARY KEY)")
+	const events = 250
+	appendNumbers(t, s, events)
+	calls := 0
+	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
+		calls++
+		if err := backoff.Sleep(ctx, 12*time.Millisecond); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
+		return err
+	}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
+		t.Errorf("asked about event %d: %v", f.Event.SeqNr, f.Err)
+		return projection.Retry
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, url, "SELECT count(*) FROM handled"); n != events || calls > 3*events {
+		t.Errorf("%d rows, want %d; %d calls", n, events, calls)
+	}
+}
 
 // A handler takes the error of a statement for an answer and returns nil, so that PostgreSQL rolls the transaction back at its COMMIT. The event
 // reaches OnError alone, and the others are handled.
@@ -22,14 +65,8 @@ func TestHandlerThatBreaksItsTransaction(t *testing.T) {
 	url := postgres.Schema(t)
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, "CREATE TABLE handled (n BIGINT PRIMARY KEY); INSERT INTO handled VALUES (13)")
-	for n := range annals.SeqNr(20) {
-		e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
-		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: n, Events: []annals.NewEvent{e}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	numbers := codec.JSON[int]("n")
-	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
+	appendNumbers(t, s, 20)
+	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
 		_, _ = tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
 		return nil
 	}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {

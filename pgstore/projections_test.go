@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,17 @@ func TestProjections(t *testing.T) {
 					return nil, err
 				}
 				return pgx.CollectRows(rows, pgx.RowToStructByPos[followtest.Entry])
+			},
+			Deny: func(ctx context.Context, denies bool) error { // the tables are renamed
+				from, to := "", "_away"
+				if !denies {
+					from, to = to, from
+				}
+				_, err := read.Exec(ctx, fmt.Sprintf(`DO $$ DECLARE t text; BEGIN
+					FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'entries' LOOP
+						EXECUTE format('ALTER TABLE %%I RENAME TO %%I', t, regexp_replace(t, '%s$', '') || '%s');
+					END LOOP; END $$`, from, to))
+				return err
 			},
 		}
 	})

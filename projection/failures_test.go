@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqlitestore"
 )
 
 var errBroken = errors.New("broken")
@@ -101,6 +103,53 @@ func TestTransactionsThatAnEventBreaks(t *testing.T) {
 		}})))
 		in.check(t, in.store, "T|7/2")
 	})
+}
+
+// A server denies the writes of a projection for a while: a table was renamed, or a right is missing. Then Run goes on, no event is said to have
+// failed, and the log says little.
+func TestServerThatDeniesWrites(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []error{annals.ErrInvalid, annals.ErrConstraint, annals.ErrTooLarge, annals.ErrCorrupt} {
+		synctest.Test(t, func(t *testing.T) {
+			in := inMemory(memstore.New())
+			var denies atomic.Bool
+			in.faults.around = func(run func() error) error {
+				if denies.Load() {
+					return &annals.Error{Op: "test", Kind: kind}
+				}
+				return run()
+			}
+			var log bytes.Buffer
+			denies.Store(true)
+			running(t, must(t)(in.once("p", in.store, nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), OnError: func(_ context.Context, f Failure) Verdict {
+				t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+				return Skip
+			}})))
+			for range 2 { // before the ranges were taken, and afterwards
+				add(t, in.store, 1, 30, 3)
+				time.Sleep(20 * time.Second)
+				denies.Store(false)
+				time.Sleep(10 * time.Second)
+				in.check(t, in.store)
+				if n := strings.Count(log.String(), "\n"); n == 0 || n > 100 {
+					t.Errorf("%d lines are logged:\n%s", n, log.String())
+				}
+				log.Reset()
+				denies.Store(true)
+			}
+		})
+	}
+}
+
+// A name that a store does not take is an error when the Runner is made.
+func TestNameThatAStoreDoesNotTake(t *testing.T) {
+	t.Parallel()
+	in := inSQLite(t)
+	for _, name := range []string{"a\x00b", "\xff", strings.Repeat("x", sqlitestore.MaxIDBytes)} {
+		if _, err := in.once(name, in.store, nil, Options{}); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%.10q: %v", name, err)
+		}
+	}
 }
 
 func TestStopEndsRunWithTheError(t *testing.T) {

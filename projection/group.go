@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	random "math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +28,9 @@ type group struct {
 	ranges     int           // into which the slices are divided, when there are no other runners
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
-	now        func() time.Time // time.Now; only differences count
-	orders     *atomic.Int64    // is set to record.Orders; may be nil
+	now        func() time.Time                // time.Now; only differences count
+	orders     *atomic.Int64                   // is set to record.Orders; may be nil
+	health     func(annals.SliceRange) *health // may be nil
 }
 
 // work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes its batch (see
@@ -93,14 +96,13 @@ func (m *member) loop(ctx context.Context) error {
 			return nil
 		case err == nil:
 			failures = 0
-		case transient(err):
-			if failures == 0 && !errors.Is(err, annals.ErrConflict) {
-				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err)
-			}
-			wait = backoff.Delay(failures)
-			failures++
-		default:
+		case final(err):
 			return err
+		default:
+			wait = backoff.Delay(failures)
+			if failures++; seldom(failures) && !errors.Is(err, annals.ErrConflict) {
+				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err, "try", failures)
+			}
 		}
 		next := time.NewTimer(wait)
 		select {
@@ -170,6 +172,7 @@ func (m *member) look(ctx context.Context) error {
 	for r, t := range m.running {
 		epochs[r] = t.epoch
 	}
+	self.Troubles = m.troubles(ctx)
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
@@ -189,6 +192,25 @@ func (m *member) look(ctx context.Context) error {
 	return nil
 }
 
+// troubles are those of the ranges of which a work has not returned.
+func (m *member) troubles(ctx context.Context) (all []trouble) {
+	if m.health == nil {
+		return nil
+	}
+	for r := range m.running {
+		t, say := m.health(r).trouble(r.From, min(m.lease, m.health(r).timeout))
+		if t != (trouble{From: r.From}) {
+			all = append(all, t)
+		}
+		if say {
+			m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
+				"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
+		}
+	}
+	slices.SortFunc(all, func(a, b trouble) int { return cmp.Compare(a.From, b.From) })
+	return all
+}
+
 // begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever.
 func (m *member) begun(r record) (record, error) {
 	if len(r.Ranges) == 0 {
@@ -201,8 +223,8 @@ func (m *member) begun(r record) (record, error) {
 		}
 	}
 	if r.Source != m.source {
-		return r, &annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
-			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}
+		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
+			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}}
 	}
 	return r, nil
 }
@@ -257,14 +279,14 @@ func finishing(ctx context.Context) context.Context {
 // highest epoch that is stored.
 func (m *member) hold(ctx context.Context, r annals.SliceRange, epoch int64) (seen int64, err error) {
 	offsets := m.store.Offsets()
-	err = retried(ctx, func() error {
+	err = m.retried(ctx, r, func() error {
 		return offsets.Save(ctx, annals.Progress{Projection: m.projection, Slices: r, Epoch: epoch})
 	})
 	if err == nil {
 		err = m.work(ctx, r, epoch)
 	}
 	if errors.Is(err, annals.ErrFenced) {
-		err = retried(ctx, func() error {
+		err = m.retried(ctx, r, func() error {
 			stored, err := offsets.Load(ctx, m.projection, r)
 			for _, p := range stored {
 				seen = max(seen, p.Epoch)
@@ -294,16 +316,17 @@ func (m *member) leave(ctx context.Context) {
 	}
 }
 
-// transient reports whether the same may succeed later.
-func transient(err error) bool {
-	return errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrUnavailable)
-}
-
 // retried calls fn until it succeeds, fails for good, or ctx ends.
-func retried(ctx context.Context, fn func() error) error {
-	for try := 0; ; try++ {
+func (m *member) retried(ctx context.Context, r annals.SliceRange, fn func() error) error {
+	for try := 1; ; try++ {
 		err := fn()
-		if err == nil || !transient(err) || backoff.Wait(ctx, try) != nil {
+		if err == nil || final(err) {
+			return err
+		}
+		if seldom(try) {
+			m.log.WarnContext(ctx, "projection: a range cannot be taken", "projection", m.projection, "runner", m.id, "slices", r, "error", err, "try", try)
+		}
+		if backoff.Wait(ctx, try) != nil {
 			return err
 		}
 	}

@@ -145,7 +145,7 @@ func (n *node) work(ctx context.Context, r annals.SliceRange, epoch int64) error
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !transient(err):
+		case final(err):
 			return err
 		}
 		select { // read the position again

@@ -25,15 +25,26 @@ func ExactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return ExactlyOnceGrouped(name, src, into, func(ctx context.Context, tx T, es []Envelope[E]) error {
-		return each(es, func(e Envelope[E]) error { return handle(ctx, tx, e) })
+	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, es []Envelope[E], call call) error {
+		return each(es, func(e Envelope[E]) error {
+			return call(ctx, func(ctx context.Context) error { return handle(ctx, tx, e) })
+		})
 	}, o)
 }
 
 // ExactlyOnceGrouped is ExactlyOnce with a handler of at most Options.BatchSize events at a time: those of one entity are in the order of
 // their numbers. When handle fails, its events are handled again in smaller groups, until the event that fails is alone.
 func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, es []Envelope[E]) error, o Options) (*Runner, error) {
-	if into == nil || handle == nil {
+	if handle == nil {
+		return nil, invalid(name, errNoHandler)
+	}
+	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, es []Envelope[E], call call) error {
+		return call(ctx, func(ctx context.Context) error { return handle(ctx, tx, es) })
+	}, o)
+}
+
+func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, es []Envelope[E], call call) error, o Options) (*Runner, error) {
+	if into == nil {
 		return nil, invalid(name, errNoHandler)
 	}
 	return newRunner(name, src.stream(), src.Codec != nil, into, o, func(ctx context.Context, s step) (int, error) {
@@ -43,7 +54,13 @@ func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], h
 		}
 		var failed *failure
 		err = into.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-			if failed = contain(es, func() error { return handle(ctx, tx, es) }); failed != nil {
+			failed = contain(es, func() error { return handle(ctx, tx, es, s.call) })
+			switch {
+			case failed != nil && ctx.Err() != nil: // the transaction took too long, whatever the handler did
+				late := &annals.Error{Op: "handle events", Kind: annals.ErrUnavailable, Err: failed.err}
+				failed = nil
+				return late
+			case failed != nil:
 				return failed
 			}
 			if s.also != nil {
@@ -71,15 +88,26 @@ func AtLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return AtLeastOnceGrouped(name, src, offsets, func(ctx context.Context, es []Envelope[E]) error {
-		return each(es, func(e Envelope[E]) error { return handle(ctx, e) })
+	return atLeastOnce(name, src, offsets, func(ctx context.Context, es []Envelope[E], call call) error {
+		return each(es, func(e Envelope[E]) error {
+			return call(ctx, func(ctx context.Context) error { return handle(ctx, e) })
+		})
 	}, o)
 }
 
 // AtLeastOnceGrouped is AtLeastOnce with a handler of at most Options.BatchSize events at a time: those of one entity are in the order of
 // their numbers. When handle fails, its events are handled again in smaller groups, until the event that fails is alone.
 func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, es []Envelope[E]) error, o Options) (*Runner, error) {
-	if offsets == nil || handle == nil {
+	if handle == nil {
+		return nil, invalid(name, errNoHandler)
+	}
+	return atLeastOnce(name, src, offsets, func(ctx context.Context, es []Envelope[E], call call) error {
+		return call(ctx, func(ctx context.Context) error { return handle(ctx, es) })
+	}, o)
+}
+
+func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, es []Envelope[E], call call) error, o Options) (*Runner, error) {
+	if offsets == nil {
 		return nil, invalid(name, errNoHandler)
 	}
 	return newRunner(name, src.stream(), src.Codec != nil, offsets, o, func(ctx context.Context, s step) (int, error) {
@@ -88,7 +116,7 @@ func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store,
 			return 0, err
 		}
 		handled := len(es)
-		failed := contain(es, func() error { return handle(ctx, es) })
+		failed := contain(es, func() error { return handle(ctx, es, s.call) })
 		if failed != nil {
 			if handled = max(failed.at, 0); handled == 0 {
 				return 0, failed

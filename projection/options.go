@@ -17,9 +17,13 @@ type Options struct {
 	// Ranges is into how many ranges the slices are divided. Each range is handled by one goroutine at a time, of one of the runners. It
 	// divides 1024; 0: 4. The first runner of a projection decides; others use it too, until none is running.
 	Ranges int
-	// BatchSize is the most events of one transaction, or between two saves; 0: 100. A Runner uses smaller batches where the store says
-	// ErrTooLarge.
+	// BatchSize is the most events of one transaction, or between two saves; 0: 100, and up to 1,000 while a Runner is far behind and handles a
+	// batch within half a second. A Runner uses smaller batches for a while where the store says ErrTooLarge, or does not wait for the handler.
 	BatchSize int
+	// HandlerTimeout is how long a call of the handler may take; 0: 5 minutes. Then the context of the call ends, and an error that the handler
+	// returns is a failure of its events. A range whose handler does not return soon after that either, within Lease or HandlerTimeout,
+	// is given to another runner, if there is one; the promises hold. In this process it goes on when the handler has returned.
+	HandlerTimeout time.Duration
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
 	// time of a write for each runner. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
@@ -45,6 +49,9 @@ const maxBatch = 10_000
 const (
 	pollWatched = 4 * time.Second
 	pollAlone   = 6 * time.Second
+
+	batchSize, farBatch = 100, 1000
+	handlerTimeout      = 5 * time.Minute
 )
 
 func (o *Options) setDefaults(events annals.Store) {
@@ -54,7 +61,8 @@ func (o *Options) setDefaults(events annals.Store) {
 	}
 	o.Poll = cmp.Or(o.Poll, poll)
 	o.Ranges = cmp.Or(o.Ranges, 4)
-	o.BatchSize = cmp.Or(o.BatchSize, 100)
+	o.BatchSize = cmp.Or(o.BatchSize, batchSize)
+	o.HandlerTimeout = cmp.Or(o.HandlerTimeout, handlerTimeout)
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	if o.OnError == nil {
 		o.OnError = func(context.Context, Failure) Verdict { return Retry }
@@ -75,6 +83,9 @@ func (o *Options) faults() error {
 	}
 	if o.Lease != 0 && o.Lease < 10*time.Millisecond {
 		faults = append(faults, fmt.Errorf("Options.Lease is %v, less than 10 ms", o.Lease))
+	}
+	if o.HandlerTimeout < 0 {
+		faults = append(faults, fmt.Errorf("Options.HandlerTimeout is negative: %v", o.HandlerTimeout))
 	}
 	if o.Poll < 0 {
 		faults = append(faults, fmt.Errorf("Options.Poll is negative: %v", o.Poll))

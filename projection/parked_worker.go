@@ -161,7 +161,7 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 			w.parked[x.ID] = x
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case len(events) == 0 || !errors.As(err, &f) && !ofEvents(err):
+		case len(events) == 0 || !errors.As(err, &f) && !w.blames(ctx, events, err):
 			return err
 		case len(events) > 1:
 			limit = 1 // to find the event that fails

@@ -55,6 +55,22 @@ func (l lease) slices() annals.SliceRange { return annals.SliceRange{From: l.Fro
 type runner struct {
 	Beat  int64 `json:"beat"`  // changes with each sign of life
 	Lease int64 `json:"lease"` // in milliseconds: without a sign of life for so long, the others take it for dead
+	// Troubles are of ranges, in their order. Those in which nothing was repeated and that go on have none.
+	Troubles []trouble `json:"troubles,omitempty"`
+}
+
+// trouble is what a runner says of a range that it handles.
+type trouble struct {
+	From    int       `json:"from"`            // of the range
+	Since   time.Time `json:"since,omitzero"`  // when the range has stopped to go on; zero: it goes on
+	Hangs   bool      `json:"hangs,omitempty"` // the handler does not return: the range is free for other runners
+	Repeats int64     `json:"repeats,omitempty"`
+	Cause   string    `json:"cause,omitempty"` // of the last repeat
+}
+
+// hangs reports whether the handler of the runner id does not return in l.
+func (r record) hangs(id string, l lease) bool {
+	return slices.ContainsFunc(r.Runners[id].Troubles, func(t trouble) bool { return t.Hangs && t.From == l.From })
 }
 
 func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Millisecond }
@@ -66,6 +82,18 @@ func recordOf(projection string) document[record] {
 
 var recordCodec = codec.JSON[record]("annals.projection")
 
+// trouble is what the runner of l says of it, or one that hangs in it.
+func (r record) trouble(l lease) (found trouble) {
+	for id, x := range r.Runners {
+		for _, t := range x.Troubles {
+			if t.From == l.From && (id == l.Runner || l.Runner == "" && t.Hangs) {
+				found = t
+			}
+		}
+	}
+	return found
+}
+
 // decide returns the record that the runner me writes after it has read r. It is a member with the sign of life self and handles the ranges
 // in running, each under the epoch that is given. dead are runners to remove. New epochs are above floor.
 func (r record) decide(me string, self runner, running map[annals.SliceRange]int64, dead []string, floor int64) record {
@@ -75,8 +103,8 @@ func (r record) decide(me string, self runner, running map[annals.SliceRange]int
 	for i := range r.Ranges {
 		l := &r.Ranges[i]
 		epoch, runs := running[l.slices()]
-		if l.Runner == me && (!runs || epoch != l.Epoch) {
-			l.Runner = "" // its work has ended, or did not begin because the answer to an earlier write was lost
+		if l.Runner == me && (!runs || epoch != l.Epoch || r.hangs(me, *l)) {
+			l.Runner = "" // its work has ended or hangs, or did not begin because the answer to an earlier write was lost
 		}
 		if l.Runner == "" && l.Owner == me && !runs && !r.Paused {
 			r.Epoch = max(r.Epoch, floor) + 1
@@ -100,7 +128,8 @@ func (r record) without(ids ...string) record {
 }
 
 // assign gives each range an owner. The shares of two runners differ by one range at most, and no more ranges than needed change their
-// owner. A range whose holder is not a runner any more is free. Without runners no range has an owner.
+// owner. A range whose holder is not a runner any more is free, and a runner that hangs in it owns it only if all do. Without runners no range
+// has an owner.
 func (r *record) assign() {
 	shares := map[string]int{}
 	for id := range r.Runners {
@@ -111,7 +140,7 @@ func (r *record) assign() {
 		if _, ok := shares[l.Runner]; !ok {
 			l.Runner = ""
 		}
-		if _, ok := shares[l.Owner]; !ok {
+		if _, ok := shares[l.Owner]; !ok || r.hangs(l.Owner, *l) {
 			l.Owner = ""
 		} else {
 			shares[l.Owner]++
@@ -121,6 +150,12 @@ func (r *record) assign() {
 		return
 	}
 	ids := slices.Sorted(maps.Keys(shares)) // so that the choice among equals is always the same
+	able := func(l lease) []string {
+		if some := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return r.hangs(id, l) }); len(some) > 0 {
+			return some
+		}
+		return ids
+	}
 	byShare := func(a, b string) int { return cmp.Compare(shares[a], shares[b]) }
 	give := func(l *lease, to string) {
 		shares[l.Owner]--
@@ -129,7 +164,7 @@ func (r *record) assign() {
 	}
 	for i := range r.Ranges {
 		if l := &r.Ranges[i]; l.Owner == "" {
-			give(l, slices.MinFunc(ids, byShare))
+			give(l, slices.MinFunc(able(*l), byShare))
 		}
 	}
 	for {
@@ -137,9 +172,13 @@ func (r *record) assign() {
 		if shares[most] <= shares[fewest]+1 {
 			return
 		}
-		i := slices.IndexFunc(r.Ranges, func(l lease) bool { return l.Owner == most && l.Runner != most }) // need not be handed over
+		movable := func(l lease) bool { return l.Owner == most && !r.hangs(fewest, l) }
+		i := slices.IndexFunc(r.Ranges, func(l lease) bool { return movable(l) && l.Runner != most }) // need not be handed over
 		if i < 0 {
-			i = slices.IndexFunc(r.Ranges, func(l lease) bool { return l.Owner == most })
+			i = slices.IndexFunc(r.Ranges, movable)
+		}
+		if i < 0 {
+			return
 		}
 		give(&r.Ranges[i], fewest)
 	}
@@ -158,5 +197,5 @@ func (r record) handles(me string) map[annals.SliceRange]int64 {
 
 // waits reports whether the runner me waits for a range that another one has to hand over.
 func (r record) waits(me string) bool {
-	return slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Owner == me && l.Runner != me }) && !r.Paused
+	return slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Owner == me && l.Runner != me && !r.hangs(me, l) }) && !r.Paused
 }

@@ -1,8 +1,10 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,9 @@ type Runner struct {
 	o       Options
 	deliver deliver
 	orders  atomic.Int64 // record.Orders
+	most    int          // events in a batch, while the Runner is far behind
+	turns   *turns
+	healths sync.Map // *health of each range that the Runner has had
 }
 
 // deliver handles the events of s and saves its progress. It returns how many of the events were handled and saved. The error is a
@@ -33,20 +38,36 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 	case !decodes:
 		faults = append(faults, errors.New("Source.Codec is nil"))
 	}
+	if name != "" { // what a store would refuse later
+		faults = append(faults, recordOf(name).id.ValidateRead("run projection", offsets.Capabilities().Limits))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
 	}
+	r := &Runner{name: name, stream: from, offsets: offsets, most: cmp.Or(o.BatchSize, farBatch), turns: newTurns()}
 	o.setDefaults(from.store)
 	if most := offsets.Capabilities().Limits.MaxOffsets; most > 0 {
-		o.BatchSize = min(o.BatchSize, most)
+		o.BatchSize, r.most = min(o.BatchSize, most), min(r.most, most)
 	}
-	finish := func(ctx context.Context, s step) (int, error) { return d(finishing(ctx), s) }
-	return &Runner{name: name, stream: from, offsets: offsets, o: o, deliver: finish}, nil
+	r.o = o
+	r.deliver = func(ctx context.Context, s step) (int, error) {
+		ctx, s.call = finishing(ctx), r.health(s.progress.Slices).call
+		defer r.turns.take(ctx)()
+		return d(ctx, s)
+	}
+	return r, nil
+}
+
+// health returns that of a range.
+func (r *Runner) health(slices annals.SliceRange) *health {
+	h, _ := r.healths.LoadOrStore(slices, &health{timeout: r.o.HandlerTimeout, text: r.o.ErrorText})
+	return h.(*health)
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process
-// and in others. Errors of the stores are logged, and Run goes on after a while: it ends with an error only when OnError says Stop, when a
-// store has been closed, or when a store does not support what the projection needs.
+// and in others. Errors of the stores are logged, the 1st, 2nd, 4th, 8th … of many, and Run goes on after a while, also when a server refuses
+// because a table or a right is missing. It ends with an error only when OnError says Stop, when the projection has followed other events
+// (ErrInvalid), when a store has been closed, or when a store does not support what the projection needs.
 func (r *Runner) Run(ctx context.Context) error {
 	return r.run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
 		return newWorker(r, slices, epoch, nil).run(ctx)
@@ -57,7 +78,11 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) run(ctx context.Context, work work) error {
 	g := &group{
 		store: r.offsets, projection: r.name, source: r.stream.source,
-		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders,
+		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health,
 	}
-	return g.run(ctx, work)
+	err := g.run(ctx, work)
+	if stop := (*stopped)(nil); errors.As(err, &stop) {
+		return stop.error
+	}
+	return err
 }

@@ -38,6 +38,12 @@ type RangeStatus struct {
 	Through annals.Offset     `json:"through"` // all events at or before it have been handled
 	Lag     int               `json:"lag"`     // as Status.Lag, for this range
 	LagTime time.Duration     `json:"lagTime"`
+	// StuckSince is since when the range has not gone on although there is something to do, as the runner has said after 30 seconds; zero: it
+	// goes on.
+	StuckSince time.Time `json:"stuckSince,omitzero"`
+	Hangs      bool      `json:"hangs,omitempty"`   // the handler does not return, and the range is free for other runners
+	Repeats    int64     `json:"repeats,omitempty"` // steps that the runner has done again, because a store or a database did not take them
+	Cause      string    `json:"cause,omitempty"`   // of the last of them: an SQLSTATE, or what Options.ErrorText makes of the error
 
 	lagAtLeast bool
 }
@@ -74,6 +80,8 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 			return Status{}, err
 		}
 		status.Runner, status.Epoch = l.Runner, l.Epoch
+		t := r.trouble(l)
+		status.StuckSince, status.Hangs, status.Repeats, status.Cause = t.Since, t.Hangs, t.Repeats, t.Cause
 		s.Lag += status.Lag
 		s.LagAtLeast = s.LagAtLeast || status.lagAtLeast
 		s.LagTime = max(s.LagTime, status.LagTime)

@@ -14,7 +14,12 @@ type step struct {
 	// also, if it is not nil, writes in the same transaction as the handler, or after it. handled says how many of events were handled. The
 	// offsets of events are then not in progress.
 	also func(ctx context.Context, in annals.Store, handled int) error
+	// call calls the handler once. Runner.deliver sets it.
+	call call
 }
+
+// call calls handle, with a context that ends after Options.HandlerTimeout.
+type call func(ctx context.Context, handle func(ctx context.Context) error) error
 
 // newStep returns the step that handles events and takes p on by them and by passed, the events that are not handled.
 func newStep(p annals.Progress, events []annals.Event, passed []annals.Offset, through annals.Offset) step {

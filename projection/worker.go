@@ -18,6 +18,12 @@ import (
 // quiet is how often a worker without events saves how far it has come.
 const quiet = 10 * time.Second
 
+const (
+	quick      = 500 * time.Millisecond // in which a batch is handled before they become larger
+	remembered = time.Minute            // after batches became smaller, in which they do not become larger
+	mostUndone = 100                    // steps in a row that a database undoes because of others, until that is a failure like others
+)
+
 // mostBreaks is how often the step of a single event fails, while the store works, until that is the failure of the event.
 const mostBreaks = 8
 
@@ -30,7 +36,16 @@ type worker struct {
 	parked parkedEntities // of the slices
 	orders int64          // that have been carried out, of Runner.orders
 
-	size    int           // of batches
+	health *health // of the slices
+
+	size     int       // of batches
+	shrunk   time.Time // when size was made smaller last
+	suspects int       // so many of the next events contain one whose handler fails, or were too many
+	few      int       // how many events the next step has, if there are suspects
+	doubts   bool      // the suspects may have been too many
+	fits     int       // the largest step that has succeeded since
+
+	undone  int           // how often the database has undone the step since one succeeded
 	tries   int           // to go on since something was saved
 	failing annals.Offset // the event that has failed last
 	failed  int           // how often it has
@@ -42,11 +57,10 @@ type worker struct {
 }
 
 func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()) *worker {
-	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, size: r.o.BatchSize}
+	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, health: r.health(slices), size: r.o.BatchSize}
 }
 
-// run handles events until ctx ends, and returns its error then. Other errors are those after which the worker cannot go on: a Stop,
-// ErrFenced, and what a later try would not change.
+// run handles events until ctx ends, and returns its error then. Other errors are final.
 func (w *worker) run(ctx context.Context) error {
 	for {
 		err := w.follow(ctx)
@@ -55,26 +69,28 @@ func (w *worker) run(ctx context.Context) error {
 			w.settle(ctx)
 			return ctx.Err()
 		case final(err):
-			if stop := (*stopped)(nil); errors.As(err, &stop) {
-				return stop.error
-			}
 			return err
 		}
-		w.tries++
-		w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err))
+		w.health.tries()
+		w.health.repeat(err)
+		if w.tries++; seldom(w.tries) {
+			w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err), slog.Int("try", w.tries))
+		}
 		if err := backoff.Wait(ctx, w.tries); err != nil {
 			return err
 		}
 	}
 }
 
-// final reports whether a worker cannot go on after err.
+// final reports whether a worker cannot go on after err: a Stop, ErrFenced, and a store that is closed or lacks what is needed. Whatever else a
+// store says may be different later: of a table that is being renamed, or a right that is missing for a while, it says ErrInvalid. A Runner
+// with wrong settings is not made.
 func final(err error) bool {
-	if stop := (*stopped)(nil); errors.As(err, &stop) {
-		return true
-	}
-	return errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err) || errors.Is(err, annals.ErrInvalid)
+	return errors.As(err, new(*stopped)) || errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err)
 }
+
+// seldom reports whether a failure is logged after so many: after the 1st, 2nd, 4th, 8th …
+func seldom(n int) bool { return n&(n-1) == 0 }
 
 // follow handles what comes after the position that is stored, until ctx ends or something fails.
 func (w *worker) follow(ctx context.Context) error {
@@ -86,7 +102,9 @@ func (w *worker) follow(ctx context.Context) error {
 	o := query.Options{
 		Poll: w.r.o.Poll, Current: w.caughtUp != nil,
 		OnRetry: func(err error, try int) {
-			w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
+			if try++; seldom(try) {
+				w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
+			}
 		},
 		OnSkip: func(id annals.PersistenceID, from, to annals.SeqNr) {
 			w.log(ctx, slog.LevelWarn, "annals: events were deleted before a projection has handled them",
@@ -113,9 +131,17 @@ func (w *worker) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		full := len(batch.Events) == w.size
 		batch.Events = slices.DeleteFunc(batch.Events, func(e annals.Event) bool { return from.covers(e.Offset()) })
+		if len(batch.Events) == 0 {
+			w.health.goesOn()
+		}
+		began := time.Now()
 		if err := w.handle(ctx, batch); err != nil {
 			return err
+		}
+		if full && time.Since(began) < quick && time.Since(w.shrunk) >= remembered {
+			w.size = min(2*w.size, w.r.most)
 		}
 	}
 }
@@ -123,70 +149,63 @@ func (w *worker) follow(ctx context.Context) error {
 // handle handles the events of batch and saves how far the worker has come.
 func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 	pending, passed := w.pass(batch.Events) // passed are not handled; they are saved with the next step
-	limit := w.size
-	suspects := 0 // so many of the first events contain one whose handler fails
 	for len(pending)+len(passed) > 0 {
-		n := min(limit, len(pending))
+		n := min(w.size, len(pending))
+		if w.suspects > 0 {
+			n = min(w.few, len(pending))
+		}
 		var through annals.Offset
 		if n == len(pending) {
 			through = batch.Through
 		}
+		w.health.tries()
 		done, err := w.r.deliver(ctx, newStep(w.progress, pending[:n], passed, through))
 		if err == nil || done > 0 {
-			pending, passed, suspects, w.tries = pending[done:], nil, max(suspects-done, 0), 0
+			pending, passed = pending[done:], nil
+			w.succeeded(done)
 		}
 		f := (*failure)(nil)
 		switch {
 		case err == nil:
 			w.saved, w.savedAt = through, time.Now()
-			w.size = min(w.size+1, w.r.o.BatchSize)
-			if limit = w.size; suspects > 0 {
-				limit = max(suspects/2, 1)
-			}
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &f) && f.at > 0:
-			suspects, limit = f.at+1, f.at
-			continue
-		case errors.As(err, &f) && f.at == unknownEvent:
-			suspects, limit = n, n/2
-			continue
-		case errors.As(err, &f):
-		case n > 1 && ofEvents(err):
-			w.size = n / 2
-			limit = w.size
-			continue
-		case n == 1 && ofEvents(err):
-			f = &failure{0, err}
-		case n == 0 || w.tries == 0 || !errors.Is(err, annals.ErrUnavailable) || !w.works(ctx):
-			return err
-		case n > 1:
-			w.size = n / 2
-			return err
-		default:
-			if w.broken.Compare(pending[0].Offset()) != 0 {
-				w.broken, w.breaks = pending[0].Offset(), 0
-			}
-			if w.breaks++; w.breaks < mostBreaks {
+		case undone(err) && w.undone < mostUndone:
+			if err := w.again(ctx, err); err != nil {
 				return err
 			}
+			continue
+		case errors.As(err, &f) && f.at > 0:
+			w.suspects, w.few = f.at+1, f.at
+			continue
+		case errors.As(err, &f) && f.at == unknownEvent:
+			w.suspect(n, errors.Is(err, errSlow))
+			continue
+		case errors.As(err, &f):
+		case !w.blames(ctx, pending[:n], err):
+			return err
+		case n > 1:
+			w.health.repeat(err)
+			w.suspect(n, true)
+			continue
+		default:
 			f = &failure{0, err}
 		}
 		e := pending[0]
+		w.doubts = false
 		verdict, err := w.judge(ctx, e, f.err)
 		switch {
 		case err != nil:
 			return err
 		case verdict == Skip:
-			passed, pending, suspects = append(passed, e.Offset()), pending[1:], 0
-			limit = w.size
+			passed, pending, w.suspects = append(passed, e.Offset()), pending[1:], 0
 		case verdict == Park:
 			if err := w.park(ctx, e, f.err, passed); err != nil {
 				return err
 			}
 			pending, passed = w.pass(pending[1:])
-			suspects, limit, w.tries = 0, w.size, 0
+			w.suspects, w.tries = 0, 0
 		default:
 			if err := backoff.Wait(ctx, w.failed); err != nil {
 				return err
@@ -200,15 +219,55 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 	return nil
 }
 
-// ofEvents reports whether err, of a transaction, may be due to what the handler wrote: fewer events may succeed.
-func ofEvents(err error) bool {
-	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
+// suspect notes that a step of n events has failed because of one of them, or, if it is in doubt, because there were so many.
+func (w *worker) suspect(n int, doubts bool) {
+	if doubts && !w.doubts {
+		w.doubts, w.fits = true, 0
+	}
+	w.suspects, w.few = n, n/2
 }
 
-// works reports whether a save without events succeeds. Then it is due to the events that a step failed: their handlers take longer than the
-// store allows, or one has broken the transaction.
-func (w *worker) works(ctx context.Context) bool {
-	return w.r.offsets.Offsets().Save(ctx, w.progress) == nil
+// succeeded notes that a step of n events has succeeded. When that was all that were suspected, there were too many in one step.
+func (w *worker) succeeded(n int) {
+	w.suspects, w.tries, w.undone = max(w.suspects-n, 0), 0, 0
+	w.few, w.fits = max(w.suspects/2, 1), max(w.fits, n)
+	if w.doubts && w.suspects == 0 {
+		w.size, w.shrunk, w.doubts = w.fits, time.Now(), false
+	}
+	w.health.goesOn()
+}
+
+// again waits before a step is done again that the database has undone, with err, because of another one.
+func (w *worker) again(ctx context.Context, err error) error {
+	if n := w.health.repeat(err); seldom(int(n)) {
+		w.log(ctx, slog.LevelWarn, "annals: a database has undone a step, because another one writes to the same rows; it is done again, and the ranges of this process take turns for a while",
+			slog.Int64("repeats", n), slog.Any("error", err))
+	}
+	w.undone++
+	w.r.turns.undone()
+	return backoff.Wait(ctx, w.undone)
+}
+
+// blames reports whether events are why their step failed with err, which the store returned: then fewer of them may succeed, and a single one
+// has failed. They are not while a save without events fails, too.
+func (w *worker) blames(ctx context.Context, events []annals.Event, err error) bool {
+	broken := errors.Is(err, annals.ErrUnavailable) && w.tries > 0 // a handler that takes too long, or breaks the transaction, does it again
+	if len(events) == 0 || !broken && !ofEvents(err) || w.r.offsets.Offsets().Save(ctx, w.progress) != nil {
+		return false
+	}
+	if len(events) > 1 || !broken {
+		return true
+	}
+	if w.broken.Compare(events[0].Offset()) != 0 {
+		w.broken, w.breaks = events[0].Offset(), 0
+	}
+	w.breaks++
+	return w.breaks >= mostBreaks
+}
+
+// ofEvents reports whether err, of a transaction, says that what the handler wrote is refused.
+func ofEvents(err error) bool {
+	return errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrConstraint) || errors.Is(err, annals.ErrInvalid)
 }
 
 // judge asks what happens to e, whose handler failed with cause. After a Stop it returns an error, which ends the worker.
@@ -221,7 +280,7 @@ func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdic
 	if err := panics.Contain("OnError", e.ID, func() error { verdict = w.r.o.OnError(ctx, Failure{e, cause, w.failed}); return nil }); err != nil {
 		verdict, cause = Retry, errors.Join(cause, err)
 	}
-	if verdict != Retry || w.failed&(w.failed-1) == 0 { // of many retries, the 1st, 2nd, 4th, 8th …
+	if verdict != Retry || seldom(w.failed) {
 		w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
 			slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
 	}
@@ -236,7 +295,7 @@ func (w *worker) stop(e annals.Event, cause error) error {
 	return &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, cause)}}
 }
 
-// stopped is the error after a Stop.
+// stopped is an error with which Run ends: that of a Stop, or of a projection that follows other events.
 type stopped struct{ error }
 
 func (s *stopped) Unwrap() error { return s.error }

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -235,6 +236,55 @@ func TestReadsAreRepeated(t *testing.T) {
 		}
 		if n := len(tries); n < 40 || n > 200 || tries[0] != 0 || tries[n-1] != n-1 {
 			t.Errorf("the tries were %v", tries)
+		}
+	})
+}
+
+// ErrInvalid ends queries before a read has worked, because they may ask for what is wrong. Afterwards it is repeated: it is what a server says
+// of a table that is renamed, or a right that is missing for a while.
+func TestServerThatDeniesReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var until time.Time
+		s := late.New(late.Options{Lateness: time.Millisecond, Fault: func(string) error {
+			if time.Now().Before(until) {
+				return &annals.Error{Op: "test", Kind: annals.ErrInvalid}
+			}
+			return nil
+		}})
+		next := func() { // writes an event, and denies reads for a second
+			write(t, s, "T|1", 1)
+			until = time.Now().Add(time.Second)
+		}
+		next()
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		if _, err := feed.Next(t.Context(), 10); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("a feed: %v", err)
+		}
+		for _, err := range query.EventsOf(t.Context(), s, "T|1", 1, 2, query.Options{}) {
+			if !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("a query over one entity: %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		for range 2 {
+			if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Events) != 1 {
+				t.Errorf("a feed, while reads were denied: %+v, %v", b, err)
+			}
+			next()
+		}
+		time.Sleep(time.Minute)
+		n := 0
+		for _, err := range query.EventsOf(t.Context(), s, "T|1", 1, 4, query.Options{}) {
+			if err != nil {
+				t.Fatalf("a query over one entity, while reads were denied: %v", err)
+			}
+			if n++; n == 3 {
+				next()
+			}
+		}
+		if n != 4 {
+			t.Errorf("%d events, want 4", n)
 		}
 	})
 }

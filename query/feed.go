@@ -49,8 +49,9 @@ func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (
 // feed has caught up for the first time since the last Batch with more to come, and from then on after Options.Poll if Through has moved.
 // With Options.Current it is io.EOF after everything that was visible when the first Next began.
 //
-// A read that fails is repeated until it works, with OnRetry. The errors are that of ctx, and ErrInvalid, ErrUnsupported and ErrClosed
-// of the store. After an error of ctx, Next may be called again and goes on without a loss.
+// A read that fails is repeated until it works, with OnRetry. The errors are that of ctx, ErrUnsupported and ErrClosed of the store, and its
+// ErrInvalid before the first read that works: from then on it is repeated, too, because what the feed asks for is right, and a server may
+// refuse it for a while. After an error Next may be called again, and goes on without a loss.
 func (f *Feed) Next(ctx context.Context, max int) (Batch, error) {
 	if max < 1 {
 		max = 1

@@ -133,7 +133,7 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 			}
 			continue
 		}
-		f.waker.tries = 0 // an error after items comes again
+		f.waker.succeeded() // an error after items comes again
 		caughtUp := !f.look.open && !f.full
 		beat := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
 		if len(items) > 0 {

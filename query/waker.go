@@ -30,6 +30,7 @@ type waker struct {
 	ended   time.Time       // when the last look ended; zero before the first
 	found   time.Time       // when something new was found last
 	tries   int             // that failed since something worked
+	worked  bool            // a read has, so the query is right
 }
 
 func newWaker(s annals.Store, f annals.Filter, o Options) waker {
@@ -94,15 +95,17 @@ func (w *waker) watch(ctx context.Context) {
 	}
 }
 
-// failed waits before a read is tried again after err, or returns the error with which the query ends.
+// succeeded notes that a read has worked.
+func (w *waker) succeeded() { w.tries, w.worked = 0, true }
+
+// failed waits before a read is tried again after err, or returns the error with which the query ends. A store also says ErrInvalid for what
+// its server refuses for a while.
 func (w *waker) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, kind := range []error{annals.ErrInvalid, annals.ErrUnsupported, annals.ErrClosed} {
-		if errors.Is(err, kind) {
-			return err
-		}
+	if errors.Is(err, annals.ErrInvalid) && !w.worked || errors.Is(err, annals.ErrUnsupported) || errors.Is(err, annals.ErrClosed) {
+		return err
 	}
 	w.onRetry(err, w.tries)
 	w.tries++
@@ -114,7 +117,7 @@ func (w *waker) repeat(ctx context.Context, read func() error) error {
 	for {
 		err := read()
 		if err == nil {
-			w.tries = 0
+			w.succeeded()
 			return nil
 		}
 		if err := w.failed(ctx, err); err != nil {

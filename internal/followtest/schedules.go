@@ -3,19 +3,22 @@ package followtest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/projection"
 )
 
-// schedule is an order of steps in which one guard alone keeps events from being handled twice.
+// schedule is an order of steps. In the first two one guard alone keeps events from being handled twice.
 type schedule[T any] func(w *world[T], ctx context.Context) error
 
 func schedules[T any]() map[string]schedule[T] {
 	return map[string]schedule[T]{
 		"a loop without a lease": (*world[T]).besideALoop,
 		"stopped in a retry":     (*world[T]).stoppedInARetry,
+		"a server that denies":   (*world[T]).denied,
 	}
 }
 
@@ -85,6 +88,35 @@ func (w *world[T]) stoppedInARetry(ctx context.Context) error {
 			return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error { return w.awaitHandled(ctx) })
 		})
 		return errors.Join(control.Retry(ctx), s.awaitTx(ctx))
+	})
+}
+
+// denied: for a while the server denies what the runner asks for, since a table is renamed or a right is missing. The runner goes on afterwards,
+// and no event is said to have failed.
+func (w *world[T]) denied(ctx context.Context) error {
+	id := annals.NewPersistenceID(Type, "1")
+	handled := func() error { return errors.Join(w.append(ctx, w.commit(id)), w.awaitHandled(ctx)) }
+	return w.running(ctx, func(*unreliable[T]) {}, func(s *unreliable[T]) error {
+		for range 2 {
+			if err := handled(); err != nil {
+				return err
+			}
+			deny := func(_ context.Context, denies bool) error { s.denies.Store(denies); return nil }
+			if w.Deny != nil {
+				deny = w.Deny
+			}
+			if err := deny(ctx, true); err != nil {
+				return err
+			}
+			<-time.After(4 * lease)
+			if err := deny(ctx, false); err != nil {
+				return err
+			}
+		}
+		if n := w.asked.Load(); n > 0 {
+			return fmt.Errorf("asked about %d failures of events", n)
+		}
+		return handled()
 	})
 }
 

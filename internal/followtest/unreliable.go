@@ -1,6 +1,7 @@
 package followtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -32,6 +33,7 @@ type unreliable[T any] struct {
 	lies   lies
 	oneIn  int // how many requests there are for each that fails; 0 = none fails
 	dead   atomic.Bool
+	denies atomic.Bool                                 // all requests are ErrInvalid, as those of a server that misses a table or a right
 	stops  atomic.Bool                                 // the runner is to be stopped before its next transaction or Save
 	stop   sync.RWMutex                                // is locked while the runner is stopped
 	around atomic.Pointer[func(tx func() error) error] // makes the next transaction
@@ -71,13 +73,30 @@ func (s *unreliable[T]) stopped() {
 	}
 }
 
-var errFailed = &annals.Error{Op: "call", Kind: annals.ErrUnavailable, Err: errors.New("failed on purpose")}
+var (
+	errFailed = &annals.Error{Op: "call", Kind: annals.ErrUnavailable, Err: errors.New("failed on purpose")}
+	errDenied = &annals.Error{Op: "call", Kind: annals.ErrInvalid, Err: errors.New("denied on purpose")}
+)
+
+// fault is the error of all requests; nil when there is none.
+func (s *unreliable[T]) fault() error {
+	switch {
+	case s.denies.Load():
+		return errDenied
+	case s.dead.Load():
+		return errFailed
+	}
+	return nil
+}
 
 // read runs a call that only reads.
 func (s *unreliable[T]) read(run func() error) error {
 	s.stop.RLock()
 	s.stop.RUnlock() //nolint:staticcheck // it only waits
-	if s.dead.Load() || s.fails() {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	if s.fails() {
 		return errFailed
 	}
 	return run()
@@ -258,8 +277,8 @@ func breaking[T, V any](s *unreliable[T], seq iter.Seq2[V, error]) iter.Seq2[V, 
 		fails := s.fails()
 		at := rand.IntN(50)
 		for v, err := range seq {
-			if s.dead.Load() || fails && at == 0 {
-				yield(none, errFailed)
+			if broken := s.fault(); broken != nil || fails && at == 0 {
+				yield(none, cmp.Or(broken, error(errFailed)))
 				return
 			}
 			at--
@@ -267,8 +286,8 @@ func breaking[T, V any](s *unreliable[T], seq iter.Seq2[V, error]) iter.Seq2[V, 
 				return
 			}
 		}
-		if s.dead.Load() || fails && at >= 0 {
-			yield(none, errFailed)
+		if broken := s.fault(); broken != nil || fails && at >= 0 {
+			yield(none, cmp.Or(broken, error(errFailed)))
 		}
 	}
 }

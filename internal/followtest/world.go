@@ -40,6 +40,7 @@ type world[T any] struct {
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
 
+	asked   atomic.Int64 // about events that failed
 	stamp   atomic.Int64
 	killed  atomic.Int64
 	mu      sync.Mutex
@@ -218,6 +219,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
 	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler),
 		OnError: func(context.Context, projection.Failure) projection.Verdict {
+			w.asked.Add(1)
 			if w.broken.Load() {
 				return projection.Park
 			}

@@ -1,0 +1,148 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// health is how a Runner gets on with one range. The worker of the range writes it, and the group reads it.
+type health struct {
+	timeout time.Duration // of a call of the handler
+	text    func(error) string
+
+	mu      sync.Mutex
+	called  time.Time // when the handler was called that has not returned; zero: there is none
+	since   time.Time // when the first try of what has not succeeded yet began; zero: all has
+	repeats int64     // steps that were done again
+	cause   string    // of the last of them
+	said    time.Duration
+}
+
+// stuckAfter is how long a range does not go on until that is logged and in the Status.
+const stuckAfter = 30 * time.Second
+
+// errSlow is in the error of a call of the handler that took longer than Options.HandlerTimeout.
+var errSlow = errors.New("the handler took longer than Options.HandlerTimeout")
+
+// call calls the handler.
+func (h *health) call(ctx context.Context, handle func(ctx context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	h.set(&h.called, time.Now())
+	defer h.set(&h.called, time.Time{})
+	err := handle(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
+	}
+	return err
+}
+
+func (h *health) set(field *time.Time, to time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*field = to
+}
+
+// tries notes that something is tried that has to succeed before the range goes on.
+func (h *health) tries() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.IsZero() {
+		h.since = time.Now()
+	}
+}
+
+// goesOn notes that it has succeeded.
+func (h *health) goesOn() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.said = time.Time{}, 0
+}
+
+// repeat notes that a step is done again because of err. It returns how many were.
+func (h *health) repeat(err error) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.repeats++
+	if h.cause = "SQLSTATE " + sqlState(err); sqlState(err) == "" {
+		h.cause = textOf(err, h.text)
+	}
+	return h.repeats
+}
+
+// trouble is what the other runners and Control see of h. say reports that it should be logged: after 30 s, 1 min, 2 min, 4 min …
+func (h *health) trouble(from int, grace time.Duration) (t trouble, say bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t = trouble{From: from, Repeats: h.repeats, Cause: h.cause}
+	t.Hangs = !h.called.IsZero() && time.Since(h.called) >= h.timeout+grace
+	if stuck := time.Since(h.since); !h.since.IsZero() && (stuck >= stuckAfter || t.Hangs) {
+		t.Since = h.since.UTC().Truncate(time.Millisecond)
+		if say = stuck >= 2*h.said; say {
+			h.said = stuck
+		}
+	}
+	return t, say
+}
+
+// sqlState is the SQLSTATE of an error of a database; "" where it has none.
+func sqlState(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	return ""
+}
+
+// undone reports whether err is that of a database that has undone a transaction because of another one, such as a deadlock.
+func undone(err error) bool { return strings.HasPrefix(sqlState(err), "40") }
+
+// turns has the ranges of a Runner handle their steps one after another for a while, after a database has undone one because of another one.
+type turns struct {
+	token chan struct{} // has room for one step
+
+	mu    sync.Mutex
+	until time.Time
+	span  time.Duration // the last while
+}
+
+const (
+	shortTurns, longTurns = time.Second, time.Minute
+	longestWait           = 5 * time.Second // for a turn: a step that hangs must not stop the other ranges
+)
+
+func newTurns() *turns { return &turns{token: make(chan struct{}, 1)} }
+
+// undone begins another while, twice as long as the last if that ended only just now.
+func (t *turns) undone() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.span = min(2*t.span, longTurns); now.Sub(t.until) > t.span {
+		t.span = shortTurns
+	}
+	t.until = now.Add(t.span)
+}
+
+// take waits for the turn of a step, if steps are to be handled in turn. end ends it.
+func (t *turns) take(ctx context.Context) (end func()) {
+	t.mu.Lock()
+	inTurn := time.Now().Before(t.until)
+	t.mu.Unlock()
+	if !inTurn {
+		return func() {}
+	}
+	longest := time.NewTimer(longestWait)
+	defer longest.Stop()
+	select {
+	case t.token <- struct{}{}:
+		return func() { <-t.token }
+	case <-longest.C:
+	case <-ctx.Done():
+	}
+	return func() {}
+}
