@@ -13,9 +13,10 @@ const (
 	pageBytes = 1 << 20
 )
 
-// page is what is read at once: as many rows as pageRows and pageBytes allow.
+// page is what is read at once: as many rows as most, which is at most pageRows, and pageBytes allow.
 type page[T any] struct {
 	rows  []T
+	most  int
 	bytes int
 }
 
@@ -26,7 +27,7 @@ func (p *page[T]) add(row T, bytes int) bool {
 	return !p.full()
 }
 
-func (p *page[T]) full() bool { return len(p.rows) >= pageRows || p.bytes >= pageBytes }
+func (p *page[T]) full() bool { return len(p.rows) >= p.most || p.bytes >= pageBytes }
 
 // pages yields the rows of the pages that read returns, each from after the last row of the page before; last is nil for the first
 // page. The page that is not full is the last one. limit bounds the rows of all pages; 0 is no bound.
@@ -36,13 +37,16 @@ func pages[T any](ctx context.Context, v view, limit int, read func(ctx context.
 		last *T
 	)
 	return driver.Pages(ctx, func(ctx context.Context) ([]T, bool, error) {
-		p.rows, p.bytes = p.rows[:0], 0
+		p.rows, p.most, p.bytes = p.rows[:0], pageRows, 0
+		if limit > 0 {
+			p.most = min(limit, pageRows)
+		}
 		err := v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, &p, last) })
 		if err != nil {
 			return nil, false, err
 		}
-		if limit > 0 && len(p.rows) >= limit {
-			return p.rows[:limit], false, nil
+		if len(p.rows) == limit && limit > 0 {
+			return p.rows, false, nil
 		}
 		limit -= len(p.rows)
 		if p.full() {
