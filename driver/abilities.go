@@ -64,25 +64,17 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 }
 
 // SkipTo is annals.Skipper.
-func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	k := a.start(ctx, annals.Call{Op: "skip", ID: id})
-	defer k.end(&err)
-	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(k.Op, n, a.caps.Limits))
-	if err := k.writes(err); err != nil {
-		return err
-	}
-	return d.SkipTo(k.in, id, n)
+func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	const op = "skip"
+	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(op, n, a.caps.Limits))
+	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, n) })
 }
 
 // SkipStateTo is annals.StateSkipper.
-func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) (err error) {
-	k := a.start(ctx, annals.Call{Op: "skip state", ID: id})
-	defer k.end(&err)
-	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(k.Op, n, a.caps.Limits))
-	if err := k.writes(err); err != nil {
-		return err
-	}
-	return d.SkipStateTo(k.in, id, n)
+func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	const op = "skip state"
+	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(op, n, a.caps.Limits))
+	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 
 // FindStates is annals.StateFinder. The Driver checks whether the type has the column.
@@ -94,43 +86,34 @@ func (a Abilities) FindStates(ctx context.Context, entityType, column string, va
 }
 
 // Forget is annals.Forgetter.
-func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (ok bool, err error) {
-	k := a.start(ctx, annals.Call{Op: "forget", ID: f.ID})
-	defer k.end(&err)
+func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
 	d, err := ability[annals.Forgetter](a.Store, a.caps.Forgets, f.Validate(a.caps.Limits))
-	if err := k.writes(err); err != nil {
-		return false, err
-	}
-	return d.Forget(k.in, f)
+	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) { return d.Forget(ctx, f) })
 }
 
 // Undeleted is the error of Forget for an entity that has events, a snapshot or a state; nil when it has none of them. last is its last
 // number.
 func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
-	refuse := func(what string) error {
-		return &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(what)}
-	}
+	var left string
 	switch {
 	case events:
-		return refuse("there are events")
+		left = "there are events"
 	case snapshot:
-		return refuse("there is a snapshot")
+		left = "there is a snapshot"
 	case state:
-		return refuse("there is a state")
+		left = "there is a state"
+	default:
+		return nil
 	}
-	return nil
+	return &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(left)}
 }
 
 // Watch is the method of an annals.Watcher, for a Store whose Driver is one. The Driver ends the
 // watches that are open when the store is closed.
-func Watch(ctx context.Context, s *Store, f annals.Filter) (signals <-chan struct{}, err error) {
-	k := s.start(ctx, annals.Call{Op: "watch"})
-	defer k.end(&err)
-	d, err := ability[annals.Watcher](s, true, f.Validate(k.Op))
-	if err := k.read(err); err != nil {
-		return nil, err
-	}
-	return d.Watch(ctx, f)
+func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, error) {
+	const op = "watch"
+	d, err := ability[annals.Watcher](s, true, f.Validate(op))
+	return ask(ctx, s, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
 // Subscribe is the method of an annals.Subscriber, for a Store whose Driver is one. The Driver waits for events outside of Fetch, and ends
@@ -156,14 +139,9 @@ func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter
 }
 
 // CheckHealth is annals.HealthChecker.
-func (a Abilities) CheckHealth(ctx context.Context) (err error) {
-	k := a.start(ctx, annals.Call{Op: "check health"})
-	defer k.end(&err)
+func (a Abilities) CheckHealth(ctx context.Context) error {
 	d, err := ability[annals.HealthChecker](a.Store, true, nil)
-	if err := k.read(err); err != nil {
-		return err
-	}
-	return d.CheckHealth(k.in)
+	return do(ctx, a.Store, annals.Call{Op: "check health"}, false, err, func(ctx context.Context) error { return d.CheckHealth(ctx) })
 }
 
 // Check is annals.Checker.

@@ -74,12 +74,7 @@ func (c *call) moved(events, bytes int) {
 	}
 }
 
-// read begins a use of the backend that reads, which lasts until end. It refuses the call when fault is not nil.
-func (c *call) read(fault error) error { return c.use(fault, false) }
-
-// writes is read for a use that writes.
-func (c *call) writes(fault error) error { return c.use(fault, true) }
-
+// use begins a use of the backend, which lasts until end. It refuses the call when fault is not nil.
 func (c *call) use(fault error, write bool) (err error) {
 	if fault != nil {
 		return fault
@@ -165,13 +160,13 @@ func (s *Store) leave(write bool) {
 
 // Read runs fn as the operation c of s, one that only reads. It is for methods of a store that are not in the contracts.
 func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
-	return run(ctx, s, c, false, fn)
+	return do(ctx, s, c, false, nil, fn)
 }
 
 // Write runs fn as the operation c of s, one that writes. It is for methods of a store that are not in the contracts, such as InTx, whose
 // Op is "transaction".
 func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
-	return run(ctx, s, c, true, fn)
+	return do(ctx, s, c, true, nil, fn)
 }
 
 // Stream runs fn as the operation c of s, one that reads within Fetch and may run the caller's code in between.
@@ -185,11 +180,18 @@ func Stream(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Co
 	return fn(k.in)
 }
 
-func run(ctx context.Context, s *Store, c annals.Call, write bool, fn func(ctx context.Context) error) (err error) {
+// ask runs fn as the operation c of s. It refuses the call when fault is not nil.
+func ask[T any](ctx context.Context, s *Store, c annals.Call, write bool, fault error, fn func(ctx context.Context) (T, error)) (v T, err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
-	if err := k.use(nil, write); err != nil {
-		return err
+	if err := k.use(fault, write); err != nil {
+		return v, err
 	}
 	return fn(k.in)
+}
+
+// do is ask for an operation without a result.
+func do(ctx context.Context, s *Store, c annals.Call, write bool, fault error, fn func(ctx context.Context) error) error {
+	_, err := ask(ctx, s, c, write, fault, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
 }

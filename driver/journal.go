@@ -29,7 +29,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 	if fault == nil && c.Snapshot != nil && !j.s.caps.CommitSnapshot {
 		fault = unclaimed("a commit with a snapshot")
 	}
-	if err := k.writes(fault); err != nil {
+	if err := k.use(fault, true); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.WriteID.IsZero() {
@@ -65,21 +65,18 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 }
 
 // LastSeqNr is annals.Journal.
-func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (n annals.SeqNr, err error) {
-	k := j.s.start(ctx, annals.Call{Op: "last number", ID: id})
-	defer k.end(&err)
-	if err := k.read(id.ValidateRead(k.Op, j.s.caps.Limits)); err != nil {
-		return 0, err
-	}
-	return j.d.LastSeqNr(k.in, id)
+func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	const op = "last number"
+	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, id.ValidateRead(op, j.s.caps.Limits), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
 }
 
 // DeleteTo is annals.Journal.
-func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {
-	k := j.s.start(ctx, annals.Call{Op: "delete events", ID: id})
-	defer k.end(&err)
-	if err := k.writes(id.ValidateRead(k.Op, j.s.caps.Limits)); err != nil || to < 1 {
-		return err
-	}
-	return j.d.DeleteTo(k.in, id, to)
+func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	const op = "delete events"
+	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, id.ValidateRead(op, j.s.caps.Limits), func(ctx context.Context) error {
+		if to < 1 {
+			return nil
+		}
+		return j.d.DeleteTo(ctx, id, to)
+	})
 }

@@ -78,22 +78,17 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 }
 
 // Newest is annals.Query.
-func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	k := q.s.start(ctx, annals.Call{Op: "query newest"})
-	defer k.end(&err)
-	if err := k.read(q.filterFault(k.Op, f, q.s.caps.EventQueries)); err != nil {
-		return annals.Offset{}, err
-	}
-	return q.d.Newest(k.in, f)
+func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
+	const op = "query newest"
+	return ask(ctx, q.s, annals.Call{Op: op}, false, q.filterFault(op, f, q.s.caps.EventQueries), func(ctx context.Context) (annals.Offset, error) { return q.d.Newest(ctx, f) })
 }
 
 // Horizon is annals.Query.
-func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
-	k := q.s.start(ctx, annals.Call{Op: "query horizon"})
-	defer k.end(&err)
-	if err := k.read(q.filterFault(k.Op, annals.Filter{}, q.s.caps.EventQueries || q.s.caps.StateQueries)); err != nil {
+func (q query) Horizon(ctx context.Context) (time.Time, error) {
+	const op = "query horizon"
+	at, err := ask(ctx, q.s, annals.Call{Op: op}, false, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries || q.s.caps.StateQueries), q.d.Horizon)
+	if err != nil {
 		return time.Time{}, err
 	}
-	at, err = q.d.Horizon(k.in)
-	return at.UTC().Truncate(time.Microsecond), err
+	return at.UTC().Truncate(time.Microsecond), nil
 }

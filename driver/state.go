@@ -24,7 +24,7 @@ type states struct {
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
 	defer k.end(&err)
-	if err := k.read(id.ValidateRead(k.Op, s.s.caps.Limits)); err != nil {
+	if err := k.use(id.ValidateRead(k.Op, s.s.caps.Limits), false); err != nil {
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
@@ -61,7 +61,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 	if fault == nil && w.Event != nil && !s.s.caps.StateEvents {
 		fault = unclaimed("a write with an event")
 	}
-	if err := k.writes(fault); err != nil {
+	if err := k.use(fault, true); err != nil {
 		return annals.Receipt{}, err
 	}
 	if w.WriteID.IsZero() {

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +139,45 @@ func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
 		p.Fault(name, "is none of "+strings.Join(slices.Sorted(maps.Keys(among)), ", "))
 	}
 }
+
+// Fields reads a parameter for each field of the struct that to points to, and of the structs in it: a text, flag, number above zero, duration or
+// list. The parameter has the field's name, and before it that of the struct in it, such as journal.sort_key; that of Journal.Table is
+// journal, and that of ShardCount shards. other reads a field of another type, given its pointer; it returns false when the field has no parameter.
+func (p *Parameters) Fields(to any, other func(p *Parameters, name string, field any) bool) {
+	p.fields("", reflect.ValueOf(to).Elem(), other)
+}
+
+func (p *Parameters) fields(prefix string, in reflect.Value, other func(p *Parameters, name string, field any) bool) {
+	for f, v := range in.Fields() {
+		name := strings.ToLower(word.ReplaceAllString(f.Name, "${1}_$2"))
+		switch {
+		case f.Name == "ShardCount":
+			name = "shards"
+		case f.Name == "Table" && prefix != "":
+			name = ""
+		}
+		name = strings.Trim(prefix+"."+name, ".")
+		switch to := v.Addr().Interface().(type) {
+		case *string:
+			p.Text(name, to)
+		case *bool:
+			p.Flag(name, to)
+		case *int:
+			Number(p, name, to)
+		case *time.Duration:
+			p.Duration(name, to)
+		case *[]string:
+			p.List(name, to)
+		default:
+			if !other(p, name, to) && v.Kind() == reflect.Struct {
+				p.fields(name, v, other)
+			}
+		}
+	}
+}
+
+// word finds where a word ends in the name of a field.
+var word = regexp.MustCompile("([a-z]|ID)([A-Z])")
 
 // Rest returns the parameters that have not been read, for a driver that reads them: they are no faults then. whose names them in the errors
 // of Err.

@@ -117,3 +117,33 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	type part struct {
+		Table      string
+		ShardCount int
+		OccurredAt time.Duration
+	}
+	type kind int
+	var to struct {
+		Table   string
+		IDIndex string
+		Part    part
+		IDs     []string
+		Kind    kind
+		Func    func()
+	}
+	u := &url.URL{RawQuery: "table=a&id_index=b&part=c&part.shards=4&part.occurred_at=1s&ids=d,e&kind=one"}
+	p := storeurl.Parse(u)
+	p.Fields(&to, func(p *storeurl.Parameters, name string, field any) bool {
+		k, ok := field.(*kind)
+		if ok {
+			storeurl.Choice(p, name, k, map[string]kind{"one": 1})
+		}
+		return ok
+	})
+	if err := p.Err(); err != nil || to.Table != "a" || to.IDIndex != "b" || to.Part != (part{"c", 4, time.Second}) || len(to.IDs) != 2 || to.Kind != 1 {
+		t.Errorf("%+v, %v", to, err)
+	}
+}
