@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // command is one call of a method of the Runtime that concerns one entity. Commands are reused, so that a call allocates none.
@@ -14,7 +15,7 @@ type command[C, S, R any] struct {
 	kind  kind
 	ctx   context.Context
 	value C
-	at    annals.SeqNr                         // the number that a DoAt demands, else anyNumber
+	at    annals.SeqNr                         // the number that a DoAt demands, else host.AnyNumber
 	view  func(s S, number annals.SeqNr) error // of a View
 	fresh bool                                 // an answer that wrote nothing must be confirmed by the store
 	tries int                                  // writes with it that met a conflict
@@ -38,10 +39,7 @@ const (
 )
 
 // op is the operation as in annals.Error.
-func (k kind) op() string { return [...]string{"ask", "ask", "view", "evict"}[k] }
-
-// anyNumber is the at of a command that is executed whatever the entity's number is.
-const anyNumber annals.SeqNr = -1
+func (k kind) op() string { return [...]string{host.OpAsk, host.OpAsk, "view", "evict"}[k] }
 
 // The stages of a command. Its caller can withdraw it while it waits, and only then.
 const (
