@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -17,7 +18,8 @@ import (
 // them writes or the entity has just been loaded. With Options.SingleOwner the store is not asked.
 //
 // When ctx ends before c was decided, c does nothing and the error is ErrUnavailable with ctx's error. When it ends later
-// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once.
+// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once. The error is ErrOverloaded, and c does
+// nothing, when Options.MaxPending commands wait.
 func (r *Runtime[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
 	result, err := r.do(ctx, id, asking, host.AnyNumber, c, false)
 	return result.Reply, err
@@ -59,7 +61,7 @@ func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.
 
 func (r *Runtime[C, S, R]) newCommand(ctx context.Context, k kind) *command[C, S, R] {
 	c := r.commands.Get().(*command[C, S, R])
-	c.ctx, c.kind, c.at, c.fresh = ctx, k, host.AnyNumber, !r.o.SingleOwner
+	c.ctx, c.kind, c.at, c.fresh, c.pending = ctx, k, host.AnyNumber, !r.o.SingleOwner, &r.pending
 	return c
 }
 
@@ -84,7 +86,13 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 		pid, _ := host.Identify(r.model, op, id, r.limits)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}
+	if n := r.pending.Add(1); n > int64(r.o.MaxPending) {
+		r.pending.Add(-1)
+		pid, _ := host.Identify(r.model, op, id, r.limits)
+		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrOverloaded, Err: fmt.Errorf("%d commands wait", r.o.MaxPending)}
+	}
 	if err := r.deliver(id, c); err != nil {
+		r.pending.Add(-1)
 		return err
 	}
 	select {

@@ -21,11 +21,12 @@ type command[C, S, R any] struct {
 	tries int                                  // writes with it that met a conflict
 	place *list.Element                        // in Runtime.queue, guarded by Runtime.mu; nil: not there
 
-	stage  atomic.Int32
-	result behavior.Result[R]
-	held   *entity[C, S, R] // of an Evict: the entity, which the caller has to release
-	err    error
-	done   chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
+	stage   atomic.Int32
+	result  behavior.Result[R]
+	held    *entity[C, S, R] // of an Evict: the entity, which the caller has to release
+	err     error
+	pending *atomic.Int64 // of the Runtime, which counts the commands that it holds
+	done    chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
 }
 
 // kind is the method that was called.
@@ -49,12 +50,14 @@ const (
 )
 
 // take claims c for being decided. It reports false when c's caller has withdrawn it or is about to: its context has ended.
+// Then nobody has c but its caller.
 func (c *command[C, S, R]) take() bool {
-	if c.ctx.Err() != nil {
-		c.stage.CompareAndSwap(waiting, left)
-		return false
+	if c.ctx.Err() == nil && c.stage.CompareAndSwap(waiting, taken) {
+		return true
 	}
-	return c.stage.CompareAndSwap(waiting, taken)
+	c.stage.CompareAndSwap(waiting, left)
+	c.pending.Add(-1)
+	return false
 }
 
 // leave withdraws c for its caller. It reports false when c may have been decided.
@@ -69,7 +72,10 @@ func (c *command[C, S, R]) wait() {
 }
 
 // answer sends the result and the error to the caller.
-func (c *command[C, S, R]) answer() { c.done <- struct{}{} }
+func (c *command[C, S, R]) answer() {
+	c.pending.Add(-1)
+	c.done <- struct{}{}
+}
 
 func (c *command[C, S, R]) fail(err error) {
 	c.result, c.err = behavior.Result[R]{}, err
