@@ -23,6 +23,7 @@ var (
 	ErrFenced      = errors.New("fenced")          // another worker has taken over
 	ErrPanic       = errors.New("panic")           // domain code panicked; the command did nothing
 	ErrClosed      = errors.New("closed")          // the store or runtime has been closed; nothing was written
+	ErrOverloaded  = errors.New("overloaded")      // too many commands wait in the runtime; this one did nothing: try again later
 )
 
 // Error names the operation that failed, its entity and its numbers. errors.Is finds Kind and the driver's error.

@@ -134,8 +134,23 @@ func (r *Repository[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error
 
 // Do is Ask with the entity's number after the command.
 func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
+	return r.do(ctx, id, c, host.AnyNumber)
+}
+
+// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise a c that
+// would change the entity, or is rejected, does nothing, and the error is ErrConflict. A c that decides nothing gets its reply at any number:
+// so the repetition of a command whose answer was lost, which Decide recognises by its key, is not refused because of its own success.
+// ErrInvalid when at is negative.
+func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
+	if err := host.CheckNumber(r.model, id, at, r.limits); err != nil {
+		return behavior.Result[R]{}, err
+	}
+	return r.do(ctx, id, c, at)
+}
+
+func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (behavior.Result[R], error) {
 	for try := 0; ; try++ {
-		result, overtaken, err := r.once(ctx, id, c, newest)
+		result, overtaken, err := r.once(ctx, id, c, at)
 		if !overtaken || try == r.o.MaxRetries {
 			return result, err
 		}
@@ -144,20 +159,6 @@ func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.
 		}
 	}
 }
-
-// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise c does
-// nothing and the error is ErrConflict, also when another owner writes at the same time. ErrInvalid when at is negative.
-func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
-	if at < 0 {
-		pid, _ := host.Identify(r.model, "ask", id, r.limits)
-		return behavior.Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
-	}
-	result, _, err := r.once(ctx, id, c, at)
-	return result, err
-}
-
-// newest is the at of a command that is executed whatever the entity's number is.
-const newest annals.SeqNr = -1
 
 func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Entity[C, S, R], error) {
 	pid, err := host.Identify(r.model, op, id, r.limits)
@@ -170,14 +171,11 @@ func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Ent
 
 // once runs c once. It reports whether another owner wrote between the load and the write.
 func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
-	e, err := r.load(ctx, "ask", id)
+	e, err := r.load(ctx, host.OpAsk, id)
 	if err != nil {
 		return result, false, err
 	}
-	if at != newest && at != e.SeqNr() {
-		return result, false, &annals.Error{Op: "ask", ID: r.model.ID(id), After: at, Last: e.SeqNr(), Kind: annals.ErrConflict}
-	}
-	d := e.Decide(ctx, c)
+	d := e.Decide(ctx, c, at)
 	if d.Err != nil {
 		return result, false, d.Err
 	}

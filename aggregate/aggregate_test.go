@@ -200,11 +200,12 @@ func TestDoAt(t *testing.T) {
 		if _, err := r.DoAt(t.Context(), "a", -1, 5); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("at -1: %v", err)
 		}
-		// Overtaken between load and write: no second try.
-		tries := 0
-		s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
+		// Overtaken between load and write: read again, the number is another one.
+		other, tries := open(s.Store, aggregate.Options{}), 0
+		s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
 			tries++
-			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			_, _ = other.Ask(t.Context(), "a", 7)
+			return next()
 		}
 		if _, err := r.DoAt(t.Context(), "a", 1, 5); !errors.Is(err, annals.ErrConflict) || tries != 1 {
 			t.Errorf("%v after %d tries", err, tries)

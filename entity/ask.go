@@ -18,30 +18,32 @@ import (
 // them writes or the entity has just been loaded. With Options.SingleOwner the store is not asked.
 //
 // When ctx ends before c was decided, c does nothing and the error is ErrUnavailable with ctx's error. When it ends later
-// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once.
+// the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once. The error is ErrOverloaded, and c does
+// nothing, when Options.MaxPending commands wait.
 func (r *Runtime[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
-	result, err := r.do(ctx, id, asking, anyNumber, c, false)
+	result, err := r.do(ctx, id, asking, host.AnyNumber, c, false)
 	return result.Reply, err
 }
 
 // Fresh is Ask as if Options.SingleOwner were not set: an answer that wrote nothing is confirmed by the store.
 func (r *Runtime[C, S, R]) Fresh(ctx context.Context, id string, c C) (R, error) {
-	result, err := r.do(ctx, id, asking, anyNumber, c, true)
+	result, err := r.do(ctx, id, asking, host.AnyNumber, c, true)
 	return result.Reply, err
 }
 
 // Do is Ask with the entity's number after the command. No other state of the entity ever has this number. Commands to a
 // durable state that are written together share a revision, so a command of Do is the last one of its write.
 func (r *Runtime[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
-	return r.do(ctx, id, doing, anyNumber, c, false)
+	return r.do(ctx, id, doing, host.AnyNumber, c, false)
 }
 
-// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise c does
-// nothing and the error is ErrConflict, which is confirmed like a rejection. ErrInvalid when at is negative.
+// DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise a c that
+// would change the entity, or is rejected, does nothing, and the error is ErrConflict, which is confirmed like a rejection. A c that decides
+// nothing gets its reply at any number: so the repetition of a command whose answer was lost, which Decide recognises by its key, is not
+// refused because of its own success. ErrInvalid when at is negative.
 func (r *Runtime[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
-	if at < 0 {
-		pid, _ := host.Identify(r.model, "ask", id, r.limits)
-		return behavior.Result[R]{}, &annals.Error{Op: "ask", ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
+	if err := host.CheckNumber(r.model, id, at, r.limits); err != nil {
+		return behavior.Result[R]{}, err
 	}
 	return r.do(ctx, id, doing, at, c, false)
 }
@@ -59,7 +61,7 @@ func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.
 
 func (r *Runtime[C, S, R]) newCommand(ctx context.Context, k kind) *command[C, S, R] {
 	c := r.commands.Get().(*command[C, S, R])
-	c.ctx, c.kind, c.at, c.fresh = ctx, k, anyNumber, !r.o.SingleOwner
+	c.ctx, c.kind, c.at, c.fresh, c.pending = ctx, k, host.AnyNumber, !r.o.SingleOwner, &r.pending
 	return c
 }
 
@@ -84,7 +86,13 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 		pid, _ := host.Identify(r.model, op, id, r.limits)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}
+	if n := r.pending.Add(1); n > int64(r.o.MaxPending) {
+		r.pending.Add(-1)
+		pid, _ := host.Identify(r.model, op, id, r.limits)
+		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrOverloaded, Err: fmt.Errorf("%d commands wait", r.o.MaxPending)}
+	}
 	if err := r.deliver(id, c); err != nil {
+		r.pending.Add(-1)
 		return err
 	}
 	select {

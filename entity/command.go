@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // command is one call of a method of the Runtime that concerns one entity. Commands are reused, so that a call allocates none.
@@ -14,17 +15,18 @@ type command[C, S, R any] struct {
 	kind  kind
 	ctx   context.Context
 	value C
-	at    annals.SeqNr                         // the number that a DoAt demands, else anyNumber
+	at    annals.SeqNr                         // the number that a DoAt demands, else host.AnyNumber
 	view  func(s S, number annals.SeqNr) error // of a View
 	fresh bool                                 // an answer that wrote nothing must be confirmed by the store
 	tries int                                  // writes with it that met a conflict
 	place *list.Element                        // in Runtime.queue, guarded by Runtime.mu; nil: not there
 
-	stage  atomic.Int32
-	result behavior.Result[R]
-	held   *entity[C, S, R] // of an Evict: the entity, which the caller has to release
-	err    error
-	done   chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
+	stage   atomic.Int32
+	result  behavior.Result[R]
+	held    *entity[C, S, R] // of an Evict: the entity, which the caller has to release
+	err     error
+	pending *atomic.Int64 // of the Runtime, which counts the commands that it holds
+	done    chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
 }
 
 // kind is the method that was called.
@@ -38,10 +40,7 @@ const (
 )
 
 // op is the operation as in annals.Error.
-func (k kind) op() string { return [...]string{"ask", "ask", "view", "evict"}[k] }
-
-// anyNumber is the at of a command that is executed whatever the entity's number is.
-const anyNumber annals.SeqNr = -1
+func (k kind) op() string { return [...]string{host.OpAsk, host.OpAsk, "view", "evict"}[k] }
 
 // The stages of a command. Its caller can withdraw it while it waits, and only then.
 const (
@@ -51,12 +50,14 @@ const (
 )
 
 // take claims c for being decided. It reports false when c's caller has withdrawn it or is about to: its context has ended.
+// Then nobody has c but its caller.
 func (c *command[C, S, R]) take() bool {
-	if c.ctx.Err() != nil {
-		c.stage.CompareAndSwap(waiting, left)
-		return false
+	if c.ctx.Err() == nil && c.stage.CompareAndSwap(waiting, taken) {
+		return true
 	}
-	return c.stage.CompareAndSwap(waiting, taken)
+	c.stage.CompareAndSwap(waiting, left)
+	c.pending.Add(-1)
+	return false
 }
 
 // leave withdraws c for its caller. It reports false when c may have been decided.
@@ -71,7 +72,10 @@ func (c *command[C, S, R]) wait() {
 }
 
 // answer sends the result and the error to the caller.
-func (c *command[C, S, R]) answer() { c.done <- struct{}{} }
+func (c *command[C, S, R]) answer() {
+	c.pending.Add(-1)
+	c.done <- struct{}{}
+}
 
 func (c *command[C, S, R]) fail(err error) {
 	c.result, c.err = behavior.Result[R]{}, err

@@ -221,19 +221,15 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 // run executes c.
 func (e *entity[C, S, R]) run(c *command[C, S, R]) (d host.Decision[R]) {
 	final := e.state.Final()
-	switch n := e.state.SeqNr(); {
+	switch {
 	case c.kind == viewing && !final:
 		e.next.views = true // later commands may change the state of the same number: see batch.show
 	case c.kind == viewing:
 		d.Err = e.state.View(c.view)
-	case c.at == anyNumber:
-		return e.state.Decide(c.ctx, c.value)
-	case !final:
+	case c.at != host.AnyNumber && !final:
 		d.Full = true
-	case c.at == n:
-		return e.state.Decide(c.ctx, c.value)
 	default:
-		d.Err = &annals.Error{Op: c.kind.op(), ID: e.pid, After: c.at, Last: n, Kind: annals.ErrConflict}
+		return e.state.Decide(c.ctx, c.value, c.at)
 	}
 	return d
 }

@@ -18,6 +18,10 @@ type Options struct {
 	MaxEntities int           // in memory at once; 0: 100,000. When all are busy, commands to other entities wait
 	IdleAfter   time.Duration // drop an entity from memory that has had no commands for this time; 0: 2 minutes
 
+	// MaxPending is how many commands may wait for an answer, of all entities together; 0: 100,000. Further ones are refused at once with
+	// ErrOverloaded. A waiting command needs about 3 KiB of memory, most of it the stack of its caller.
+	MaxPending int
+
 	MaxBatch        int           // commands in one write; 0: 256, 1: each command is a write of its own
 	MaxRetries      int           // of a command after conflicts; 0: 10
 	WriteTimeout    time.Duration // of one write with all its tries, or up to an eighth less; independent of the callers' contexts; 0: 10 s
@@ -53,6 +57,7 @@ type Options struct {
 func (o *Options) setDefaults() {
 	o.MaxEntities = cmp.Or(o.MaxEntities, 100_000)
 	o.IdleAfter = cmp.Or(o.IdleAfter, 2*time.Minute)
+	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
 	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
 	o.MaxRetries = cmp.Or(o.MaxRetries, 10)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
@@ -67,7 +72,7 @@ func (o *Options) config() host.Config {
 
 func (o *Options) faults() error {
 	return errors.Join(notNegative("MaxEntities", o.MaxEntities), notNegative("IdleAfter", o.IdleAfter),
-		notNegative("MaxBatch", o.MaxBatch), notNegative("MaxRetries", o.MaxRetries), notNegative("WriteTimeout", o.WriteTimeout),
+		notNegative("MaxPending", o.MaxPending), notNegative("MaxBatch", o.MaxBatch), notNegative("MaxRetries", o.MaxRetries), notNegative("WriteTimeout", o.WriteTimeout),
 		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
 }
 

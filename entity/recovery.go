@@ -49,7 +49,11 @@ func (e *entity[C, S, R]) wanted() []*command[C, S, R] {
 	defer e.mu.Unlock()
 	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, S, R]) bool {
 		c.fresh = false
-		return c.ctx.Err() != nil
+		gone := c.ctx.Err() != nil
+		if gone {
+			c.pending.Add(-1)
+		}
+		return gone
 	})
 	e.mailbox.pushFront(commands...)
 	return commands

@@ -61,5 +61,6 @@ func (r *Runtime[C, S, R]) abandon(c *command[C, S, R]) {
 	if c.place != nil {
 		r.queue.Remove(c.place)
 		c.place = nil
+		r.pending.Add(-1)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -21,8 +22,9 @@ type Runtime[C, S, R any] struct {
 	base     context.Context // of all calls to the store; ends with the runtime, not with a caller
 	stop     context.CancelFunc
 	writes   deadlines
-	commands sync.Pool // of *command
-	batches  sync.Pool // of *batch
+	commands sync.Pool    // of *command
+	batches  sync.Pool    // of *batch
+	pending  atomic.Int64 // commands that were accepted and are neither answered nor dropped
 
 	mu       sync.Mutex // locked before entity.mu where both are held
 	live     map[string]*entity[C, S, R]
@@ -74,6 +76,9 @@ func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Op
 	r.batches.New = func() any { return new(batch[C, S, R]) }
 	return r
 }
+
+// Pending is how many commands wait for an answer. Those whose callers have given up count until the runtime has dropped them.
+func (r *Runtime[C, S, R]) Pending() int { return int(r.pending.Load()) }
 
 // Len is the number of entities in memory.
 func (r *Runtime[C, S, R]) Len() int {

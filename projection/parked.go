@@ -93,6 +93,7 @@ func (x ParkedEntity) failed(e annals.Event, err error, text func(error) string)
 var kinds = []error{
 	annals.ErrInvalid, annals.ErrConflict, annals.ErrConstraint, annals.ErrUnknown, annals.ErrUnavailable, annals.ErrUnsupported,
 	annals.ErrTruncated, annals.ErrTooLarge, annals.ErrCorrupt, annals.ErrFenced, annals.ErrPanic, annals.ErrClosed,
+	annals.ErrOverloaded,
 }
 
 func kindOf(err error) string {

@@ -265,6 +265,7 @@ func TestAPIExplainsFailures(t *testing.T) {
 		{&annals.Error{Op: "append", Kind: annals.ErrUnknown, Err: driver}, 503, "unknown"},
 		{&annals.Error{Op: "append", Kind: annals.ErrUnavailable, Err: driver}, 503, "unavailable"},
 		{&annals.Error{Op: "ask", Kind: annals.ErrClosed}, 503, "unavailable"},
+		{&annals.Error{Op: "ask", Kind: annals.ErrOverloaded}, 503, "unavailable"},
 		{&annals.Error{Op: "recover", Kind: annals.ErrCorrupt, Err: driver}, 500, "internal"},
 		{driver, 500, "internal"},
 	} {

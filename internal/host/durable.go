@@ -111,7 +111,7 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 	})
 }
 
-func (e *durable[C, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
+func (e *durable[C, S, R]) Decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
 	before, returned := e.state, false // Decide must not change it, so a panic after the decision can be undone
 	defer func() {
 		if !returned {
@@ -119,17 +119,22 @@ func (e *durable[C, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover())}
 		}
 	}()
-	d = e.decide(ctx, c)
+	d = e.decide(ctx, c, at)
 	returned = true
 	return d
 }
 
-func (e *durable[C, S, R]) decide(ctx context.Context, c C) (d Decision[R]) {
+func (e *durable[C, S, R]) decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
 	effect, err := e.m.b.Decide(e.state, c)
+	next, save, del := effect.Outcome()
+	if save || del || err != nil {
+		if missed := misses(e.pid, at, e.last); missed != nil {
+			return Decision[R]{Err: missed}
+		}
+	}
 	if err != nil {
 		return Decision[R]{Err: err}
 	}
-	next, save, del := effect.Outcome()
 	if del && !e.m.caps.DeletesStates {
 		return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrUnsupported, Err: errors.New("the store does not delete states")}}
 	}

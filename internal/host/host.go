@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/annals-go/annals"
@@ -32,8 +33,9 @@ type Entity[C, S, R any] interface {
 	// Load reads the entity from the store and replaces everything that e held. After an error it must be loaded again. The Result
 	// has the events and bytes that were read and the tries beyond the first.
 	Load(ctx context.Context) (annals.Result, error)
-	// Decide runs c on the newest decided state.
-	Decide(ctx context.Context, c C) Decision[R]
+	// Decide runs c on the newest decided state. When at is not AnyNumber and not the number of that state, only a c that decides nothing,
+	// such as a repetition that the behavior recognises by its key, gets its reply; any other is ErrConflict. Then Final must be true.
+	Decide(ctx context.Context, c C, at annals.SeqNr) Decision[R]
 	// Seal moves what has been decided since the last Seal into w, whose memory it reuses. It adds a snapshot of the state when snapshot
 	// is true and one is due. After an error the entity must be loaded again.
 	Seal(w *Write, snapshot bool) error
@@ -99,6 +101,29 @@ func (w *Write) Op() string {
 		return "delete state"
 	}
 	return "put state"
+}
+
+// AnyNumber is the at of a command that is executed whatever the entity's number is.
+const AnyNumber annals.SeqNr = -1
+
+// OpAsk is the operation of a command as in annals.Error.
+const OpAsk = "ask"
+
+// misses is the error of a command that demands the number at of an entity that is at last; nil when they are the same.
+func misses(pid annals.PersistenceID, at, last annals.SeqNr) error {
+	if at == AnyNumber || at == last {
+		return nil
+	}
+	return &annals.Error{Op: OpAsk, ID: pid, After: at, Last: last, Kind: annals.ErrConflict}
+}
+
+// CheckNumber is ErrInvalid when no entity can be at the number at, which the caller of a DoAt gave.
+func CheckNumber[C, S, R any](m Model[C, S, R], id string, at annals.SeqNr, l annals.Limits) error {
+	if at >= 0 {
+		return nil
+	}
+	pid, _ := Identify(m, OpAsk, id, l)
+	return &annals.Error{Op: OpAsk, ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
 }
 
 // Identify is the persistence id of the entity named id. The error is ErrInvalid when the id is, ErrPanic when domain code panicked.

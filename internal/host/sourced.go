@@ -78,7 +78,7 @@ func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
 
 func (e *sourced[C, E, S, R]) Final() bool { return true }
 
-func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
+func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
 	mark, bytes, evolving, returned := len(e.events), e.bytes, false, false
 	defer func() {
 		if !returned {
@@ -86,14 +86,19 @@ func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C) (d Decision[R]) {
 			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover()), Broken: evolving}
 		}
 	}()
-	d = e.decide(ctx, c, &evolving)
+	d = e.decide(ctx, c, at, &evolving)
 	returned = true
 	return d
 }
 
-func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, evolving *bool) (d Decision[R]) {
+func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, at annals.SeqNr, evolving *bool) (d Decision[R]) {
 	mark, bytes, b := len(e.events), e.bytes, &e.m.b
 	events, err := b.Decide(e.state, c)
+	if len(events) > 0 || err != nil {
+		if missed := misses(e.pid, at, e.last); missed != nil {
+			return Decision[R]{Err: missed}
+		}
+	}
 	if err != nil {
 		return Decision[R]{Err: err}
 	}

@@ -1,0 +1,113 @@
+package entity_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/entity"
+)
+
+// Commands beyond MaxPending are refused at once, whichever entity they are for. Answered and dropped commands make room.
+func TestMaxPending(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			g := gated(s)
+			rt := start(s, entity.Options{MaxPending: 3, MaxEntities: 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			first := ask(t.Context(), rt, 5)
+			synctest.Wait()
+			second := ask(ctx, rt, 6) // waits for the write of the first
+			third := make(chan error, 1)
+			go func() { // waits for memory
+				_, err := rt.Ask(ctx, "b", 1)
+				third <- err
+			}()
+			synctest.Wait()
+			for _, id := range []string{"a", "b", "c"} {
+				if _, err := rt.Ask(t.Context(), id, 1); !errors.Is(err, annals.ErrOverloaded) {
+					t.Errorf("a command more to %s: %v", id, err)
+				}
+				if err := rt.View(t.Context(), id, func(int, annals.SeqNr) error { return nil }); !errors.Is(err, annals.ErrOverloaded) {
+					t.Errorf("a View more of %s: %v", id, err)
+				}
+			}
+			if n := rt.Pending(); n != 3 {
+				t.Errorf("%d commands wait, want 3", n)
+			}
+			cancel()
+			synctest.Wait()
+			if err := <-third; !errors.Is(err, annals.ErrUnavailable) || rt.Pending() != 2 {
+				t.Errorf("left the queue: %v, %d wait, want 2", err, rt.Pending())
+			}
+			g.pass()
+			answered(t, first, 5, nil)
+			close(g.open)
+			synctest.Wait()
+			answered(t, second, 0, annals.ErrUnknown) // it was decided when its caller left
+			if n := rt.Pending(); n != 0 {
+				t.Errorf("%d commands wait, want none", n)
+			}
+			mustAsk(t, rt, 0, 11)
+			if err := rt.Shutdown(t.Context()); err != nil || rt.Pending() != 0 {
+				t.Errorf("%v, %d commands wait", err, rt.Pending())
+			}
+		})
+	})
+}
+
+// Every command leaves the count once, however it ends: answered, refused, withdrawn in the queue, in the mailbox or during its write.
+func TestPendingReturnsToZero(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHooked()
+			unreliable(s)
+			faulty := s.write
+			s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				time.Sleep(rand.N(20 * time.Millisecond))
+				return faulty(ctx, w, next)
+			}
+			s.read = func(context.Context, annals.PersistenceID) error {
+				time.Sleep(rand.N(20 * time.Millisecond))
+				if rand.IntN(4) == 0 {
+					return errors.New("connection refused")
+				}
+				return nil
+			}
+			rt := start(s, entity.Options{MaxEntities: 2, MaxPending: 25, MaxBatch: 3, WriteTimeout: 50 * time.Millisecond})
+			var wg sync.WaitGroup
+			for range 30 {
+				wg.Go(func() {
+					for range 50 {
+						ctx, cancel := context.WithTimeout(t.Context(), rand.N(60*time.Millisecond))
+						id := strconv.Itoa(rand.IntN(4))
+						if rand.IntN(5) == 0 {
+							_ = rt.Evict(ctx, id, nil)
+						} else {
+							_, _ = rt.Ask(ctx, id, rand.IntN(5)-2)
+						}
+						cancel()
+					}
+				})
+			}
+			go func() {
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				_ = rt.Shutdown(ctx)
+			}()
+			wg.Wait()
+			time.Sleep(time.Minute)
+			if n := rt.Pending(); n != 0 {
+				t.Errorf("%d commands wait, want none", n)
+			}
+		})
+	})
+}
