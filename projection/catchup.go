@@ -81,19 +81,31 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		parked, _, err := parkedOf(c.r.name).load(ctx, c.r.offsets)
-		if err != nil {
-			continue
-		}
 		for _, p := range positions {
-			if parked.ordered(p.Slices) {
-				continue
+			handled, err := c.r.handledTo(ctx, p, newest)
+			if err == nil && handled {
+				handled, err = c.r.carriedOut(ctx, p.Slices)
 			}
-			if handled, err := c.r.handledTo(ctx, p, newest); err == nil && handled {
+			if err == nil && handled {
 				c.reached(p.Slices)
 			}
 		}
 	}
+}
+
+// carriedOut reports whether no retry is ordered in slices.
+func (r *Runner) carriedOut(ctx context.Context, slices annals.SliceRange) (bool, error) {
+	for p, err := range allParked(ctx, r.offsets, r.name, slices) {
+		if err != nil {
+			return false, err
+		}
+		for _, x := range p.entities {
+			if x.Retry {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
 }
 
 // handledTo reports whether all events of p's slices at or before newest have been handled.

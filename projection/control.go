@@ -12,17 +12,19 @@ import (
 )
 
 // Control stops, starts and watches one projection, in whatever processes its runners are. It needs only the store of the projection's
-// position. Its methods may be called from many goroutines at once. They are annals.ErrInvalid for a projection that has never been run.
+// position. Its methods may be called from many goroutines at once. Status, Parked, Pause and Resume work before the projection is run for
+// the first time; the others are annals.ErrInvalid then. A damaged record of the projection is annals.ErrCorrupt.
 type Control struct {
-	store annals.Store
-	name  string
+	store  annals.Store
+	name   string
+	runner *Runner // nil: what the projection follows is known when it has been run
 }
 
 // Open returns the Control of the projection name, whose position is in store. It reads nothing yet.
-func Open(store annals.Store, name string) *Control { return &Control{store, name} }
+func Open(store annals.Store, name string) *Control { return &Control{store: store, name: name} }
 
 // Control returns the Control of the projection.
-func (r *Runner) Control() *Control { return Open(r.offsets, r.name) }
+func (r *Runner) Control() *Control { return &Control{r.offsets, r.name, r} }
 
 // Pause stops the projection until Resume, also for runners that are started later. It returns when no runner handles events any more: each
 // finishes its batch first. Pause waits for a runner that shows no sign of life until its lease has ended. From then on such a runner
@@ -95,7 +97,7 @@ func (c *Control) Resume(ctx context.Context) error {
 // The projection is paused before, and resumed afterwards unless it was paused already. To empty a read model as well, call Pause, empty
 // it, Reset and Resume. When Reset fails, the projection may stay paused: repeat Reset, and then Resume.
 func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
-	before, err := c.read(ctx, "reset")
+	before, err := c.ran(ctx, "reset")
 	if err != nil {
 		return err
 	}
@@ -111,14 +113,20 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 	return c.Resume(ctx)
 }
 
-// read returns the record of the projection.
+// read returns the record of the projection, which has no ranges before the first run.
 func (c *Control) read(ctx context.Context, op string) (record, error) {
 	if err := c.complete(op); err != nil {
 		return record{}, err
 	}
 	r, _, err := recordOf(c.name).load(ctx, c.store)
-	if err == nil {
-		err = c.hasRun(op, r)
+	return r, err
+}
+
+// ran returns the record of a projection that has been run.
+func (c *Control) ran(ctx context.Context, op string) (record, error) {
+	r, err := c.read(ctx, op)
+	if err == nil && len(r.Ranges) == 0 {
+		err = c.fault(op, annals.ErrInvalid, errors.New("no runner has run it in this store"))
 	}
 	return r, err
 }
@@ -128,24 +136,12 @@ func (c *Control) change(ctx context.Context, op string, change func(r *record) 
 	if err := c.complete(op); err != nil {
 		return err
 	}
-	return recordOf(c.name).change(ctx, c.store, func(r *record) error {
-		if err := c.hasRun(op, *r); err != nil {
-			return err
-		}
-		return change(r)
-	})
+	return recordOf(c.name).change(ctx, c.store, change)
 }
 
 func (c *Control) complete(op string) error {
 	if c.store == nil || c.name == "" {
 		return c.fault(op, annals.ErrInvalid, errors.New("the store or the name is missing"))
-	}
-	return nil
-}
-
-func (c *Control) hasRun(op string, r record) error {
-	if len(r.Ranges) == 0 {
-		return c.fault(op, annals.ErrInvalid, errors.New("no runner has run it in this store"))
 	}
 	return nil
 }

@@ -248,9 +248,12 @@ func TestControlOfAProjectionThatHasNotRun(t *testing.T) {
 	if _, err := Open(store, "other").Status(t.Context(), nil); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("the status without the events: %v", err)
 	}
-	for name, c := range map[string]*Control{"not run": Open(store, "p"), "no name": Open(store, ""), "no store": Open(nil, "p")} {
+	for name, c := range map[string]*Control{"no name": Open(store, ""), "no store": Open(nil, "p")} {
 		_, noStatus := c.Status(t.Context(), store)
-		_, noList := c.Parked(t.Context())
+		var noList error
+		for _, noList = range c.Parked(t.Context(), "") {
+			break
+		}
 		for i, err := range []error{
 			noStatus, noList, c.Pause(t.Context()), c.Resume(t.Context()), c.Reset(t.Context(), annals.Offset{}), c.Retry(t.Context()),
 			c.Discard(t.Context(), "T|1", 1),
@@ -260,6 +263,44 @@ func TestControlOfAProjectionThatHasNotRun(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Before the first run a projection can be looked at and paused, and its first runner does nothing until it is resumed.
+func TestControlBeforeTheFirstRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 3, 2)
+		runner := must(t)(in.once("p", in.store, nil, Options{Logger: silent}))
+		c := Open(in.store, "p")
+		for i, err := range []error{c.Reset(t.Context(), annals.Offset{}), c.Retry(t.Context()), c.Discard(t.Context(), "T|1", 1)} {
+			if !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		for range 2 {
+			if s := status(t, c, in.store); s.Name != "p" || len(s.Ranges) != 0 || !s.LagAtLeast || s.Lag != 0 || s.Parked != 0 {
+				t.Errorf("status %+v", s)
+			}
+			if s := status(t, runner.Control(), in.store); s.Type != "T" || len(s.Ranges) != 0 || s.LagAtLeast || s.Lag != 6 || s.Newest.SeqNr != 2 {
+				t.Errorf("status with the runner %+v", s)
+			}
+			equal(t, "parked", parked(t, c), []string(nil))
+			if err := c.Pause(t.Context()); err != nil { // the second round is of a paused one
+				t.Fatal(err)
+			}
+		}
+		running(t, runner)
+		time.Sleep(time.Minute)
+		if s := status(t, c, in.store); !s.Paused || s.Lag != 6 || len(s.Ranges) != 4 {
+			t.Errorf("status of a paused one %+v", s)
+		}
+		if err := c.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		in.check(t, in.store)
+	})
 }
 
 // No call of Control that fails and is repeated does harm.
@@ -280,7 +321,12 @@ func TestControlUnderFaults(t *testing.T) {
 				time.Sleep(time.Minute)
 				f.set()
 				for _, call := range []func() error{
-					func() error { _, err := c.Parked(t.Context()); return err },
+					func() (err error) {
+						for _, err = range c.Parked(t.Context(), "") {
+							_ = err // the last one counts
+						}
+						return err
+					},
 					func() error { _, err := c.Status(t.Context(), in.store); return err },
 					func() error { return c.Retry(t.Context(), "T|2") },
 					func() error { return c.Discard(t.Context(), "T|3", 3) },

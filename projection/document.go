@@ -14,16 +14,21 @@ import (
 type document[T any] struct {
 	id    annals.PersistenceID
 	codec codec.Codec[T]
+	check func(v T) error // what is wrong with a value that was read
 }
 
-// load returns the value and the revision after which it may be saved. A document that was never saved is the zero T.
+// load returns the value and the revision after which it may be saved. A document that was never saved is the zero T. ErrCorrupt when it is
+// damaged.
 func (d document[T]) load(ctx context.Context, s annals.Store) (v T, revision annals.SeqNr, err error) {
 	state, ok, err := s.States().Get(ctx, d.id)
 	if err != nil || !ok {
 		return v, state.Revision, err
 	}
-	if v, err = d.codec.Decode(state.Payload); err != nil {
-		return v, 0, fmt.Errorf("%s: revision %d: %w", annals.Quote(string(d.id)), state.Revision, err)
+	if v, err = d.codec.Decode(state.Payload); err == nil {
+		err = d.check(v)
+	}
+	if err != nil {
+		return v, 0, &annals.Error{Op: "read", ID: d.id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", state.Revision, err)}
 	}
 	return v, state.Revision, nil
 }
@@ -52,7 +57,7 @@ func (d document[T]) changeOnce(ctx context.Context, s annals.Store, fn func(v *
 }
 
 // change is changeOnce, again while another process saves first or an answer is lost. So fn may be called several times, also on a value
-// that it has changed before. It must not return ErrConflict or ErrUnknown.
+// that it has changed before. Its ErrConflict and ErrUnknown are tried again, too.
 func (d document[T]) change(ctx context.Context, s annals.Store, fn func(v *T) error) error {
 	for try := 0; ; try++ {
 		err := d.changeOnce(ctx, s, fn)

@@ -27,11 +27,13 @@ func report(ctx context.Context, positions, events annals.Store) error {
 
 // listParked prints the parked entities.
 func listParked(ctx context.Context, c *projection.Control) error {
-	parked, err := c.Parked(ctx)
-	for _, x := range parked {
+	for x, err := range c.Parked(ctx, "") {
+		if err != nil {
+			return err
+		}
 		fmt.Printf("%s waits from event %d on: %s %s\n", x.ID, x.From, x.Kind, x.Error)
 	}
-	return err
+	return nil
 }
 
 // An event that cannot be handled parks its entity. The events of other entities are handled, and those of the entity wait until it is

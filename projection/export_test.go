@@ -17,3 +17,9 @@ func Holders(ctx context.Context, s annals.Store, projection string) (runners in
 	}
 	return len(r.Runners), held, err
 }
+
+// ParkedSlices is the list of the slices of projection that may have parked entities.
+func ParkedSlices(ctx context.Context, s annals.Store, projection string) ([]int, error) {
+	list, _, err := parkedSlicesOf(projection).load(ctx, s)
+	return list, err
+}

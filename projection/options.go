@@ -107,8 +107,8 @@ type Verdict int
 const (
 	Retry Verdict = iota // handle it again after at most half a second, for ever; the later events of its range wait
 	Skip                 // go on as if it had been handled
-	// Park leaves out the event and the later ones of its entity until Control.Retry or Control.Discard, and goes on with the others. Of one
-	// projection 1,000 entities can be parked; then Park is Stop.
+	// Park leaves out the event and the later ones of its entity until Control.Retry or Control.Discard, and goes on with the others. When
+	// the parked entities of a slice do not fit into one durable state of the store any more, Park is Stop.
 	Park
 	Stop // end Run with the error
 )

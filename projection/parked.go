@@ -1,24 +1,16 @@
 package projection
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/panics"
-	"github.com/annals-go/annals/internal/progress"
 )
 
-const (
-	maxParked    = 1000 // entities of a projection that are parked at the same time
-	maxErrorText = 256  // bytes of ParkedEntity.Error
-)
+const maxErrorText = 256 // bytes of ParkedEntity.Error
 
 // ParkedEntity is an entity with an event that the handler could not handle (a dead letter). That event and the later ones of the entity
 // wait in the journal, while the projection handles the events of other entities.
@@ -37,44 +29,6 @@ type ParkedEntity struct {
 	Retry bool `json:"retry,omitempty"`
 	// DiscardTo is the last number that the retry leaves out, by Control.Discard; 0 leaves out none.
 	DiscardTo annals.SeqNr `json:"discardTo,omitempty"`
-}
-
-// parkedEntities are the parked entities of a projection. They are one durable state.
-type parkedEntities map[annals.PersistenceID]ParkedEntity
-
-var parkedCodec = codec.JSON[parkedEntities]("annals.parked")
-
-func parkedOf(projection string) document[parkedEntities] {
-	return document[parkedEntities]{progress.ParkedID(projection), parkedCodec}
-}
-
-// sorted returns the entities in the order of their ids.
-func (p parkedEntities) sorted() []ParkedEntity {
-	return slices.SortedFunc(maps.Values(p), func(a, b ParkedEntity) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-// ordered reports whether a retry has been ordered in slices r.
-func (p parkedEntities) ordered(r annals.SliceRange) bool {
-	for id, x := range p {
-		if x.Retry && r.Contains(id.Slice()) {
-			return true
-		}
-	}
-	return false
-}
-
-// split divides p: the position covers the events of waiting, so that they do not come again; it does not cover those of void, because it
-// was reset since, or because a worker ended before it saved its position. handled has the offsets of all entities of p.
-func (p parkedEntities) split(handled map[annals.PersistenceID]annals.Offset) (waiting, void parkedEntities) {
-	waiting, void = parkedEntities{}, parkedEntities{}
-	for id, x := range p {
-		if handled[id].Covers(x.offset()) {
-			waiting[id] = x
-		} else {
-			void[id] = x
-		}
-	}
-	return waiting, void
 }
 
 func (x ParkedEntity) offset() annals.Offset {

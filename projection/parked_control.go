@@ -3,92 +3,138 @@ package projection
 import (
 	"context"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 
 	"github.com/annals-go/annals"
 )
 
-// Parked returns the parked entities in the order of their ids.
-func (c *Control) Parked(ctx context.Context) ([]ParkedEntity, error) {
-	if _, err := c.read(ctx, "list parked entities of"); err != nil {
-		return nil, err
+// Parked yields the parked entities after the entity after, "" for all: those of one slice after the other, and within a slice in the order of
+// their ids. A page ends where the loop is left, and its last id is where the next one begins. An error comes once, last.
+func (c *Control) Parked(ctx context.Context, after annals.PersistenceID) iter.Seq2[ParkedEntity, error] {
+	return func(yield func(ParkedEntity, error) bool) {
+		for p, err := range c.parked(ctx, after) {
+			if err != nil {
+				yield(ParkedEntity{}, err)
+				return
+			}
+			for _, x := range p.sorted() {
+				if (p.slice > after.Slice() || x.ID > after) && !yield(x, nil) {
+					return
+				}
+			}
+		}
 	}
-	parked, err := c.parked(ctx)
-	return parked.sorted(), err
 }
 
-// parked returns the parked entities without those that come again.
-func (c *Control) parked(ctx context.Context) (parkedEntities, error) {
-	all, _, err := parkedOf(c.name).load(ctx, c.store)
-	if err != nil || len(all) == 0 {
-		return nil, err
+// parked yields the slices from that of after on, "" for all, without the entities that come again.
+func (c *Control) parked(ctx context.Context, after annals.PersistenceID) iter.Seq2[parkedSlice, error] {
+	return func(yield func(parkedSlice, error) bool) {
+		if err := c.complete("list parked entities of"); err != nil {
+			yield(parkedSlice{}, err)
+			return
+		}
+		var handled *start
+		for p, err := range allParked(ctx, c.store, c.name, annals.SliceRange{From: after.Slice(), To: annals.SliceCount}) {
+			if err == nil && handled == nil {
+				var positions []annals.Position
+				positions, err = c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
+				from := newStart(positions, annals.Offset{})
+				handled = &from
+			}
+			if err != nil {
+				yield(parkedSlice{}, err)
+				return
+			}
+			p.remove(func(x ParkedEntity) bool { return handled.covers(x.offset()) })
+			if !yield(p, nil) {
+				return
+			}
+		}
 	}
-	ids := slices.Collect(maps.Keys(all))
-	offsets, err := c.store.Offsets().Handled(ctx, c.name, ids...)
-	if err != nil {
-		return nil, err
-	}
-	handled := map[annals.PersistenceID]annals.Offset{}
-	for i, id := range ids {
-		handled[id] = offsets[i]
-	}
-	waiting, _ := all.split(handled)
-	return waiting, nil
 }
 
 // Retry orders that the waiting events of the given parked entities are handled, without ids those of all. It does not wait for that: the
 // runner that holds the slices of an entity handles its events in their order, within seconds. Then the entity is not parked any more. When
 // an event fails again, the entity stays parked at that event, with ParkedEntity.Tries one higher, unless OnError says Skip or Stop.
-// ErrInvalid when one of ids is not parked; then nothing is ordered.
+// ErrInvalid when one of ids is not parked; then nothing is ordered. After another error a part may be ordered: repeat Retry.
 func (c *Control) Retry(ctx context.Context, ids ...annals.PersistenceID) error {
-	return c.order(ctx, "retry", func(parked parkedEntities) error {
-		chosen := ids
-		if len(ids) == 0 {
-			chosen = slices.Collect(maps.Keys(parked))
+	const op = "retry"
+	chosen := map[int][]annals.PersistenceID{} // by slice
+	for _, id := range ids {
+		chosen[id.Slice()] = append(chosen[id.Slice()], id)
+	}
+	if _, err := c.ran(ctx, op); err != nil {
+		return err
+	}
+	for slice, ids := range chosen {
+		p, err := loadParked(ctx, c.store, c.name, slice)
+		if err != nil {
+			return err
 		}
-		for _, id := range chosen {
-			x, ok := parked[id]
-			if !ok {
-				return c.notParked("retry", id)
+		for _, id := range ids {
+			if _, ok := p.entities[id]; !ok {
+				return c.notParked(op, id)
 			}
-			x.Retry = true
-			parked[id] = x
 		}
-		return nil
-	})
+	}
+	if len(ids) == 0 {
+		for p, err := range allParked(ctx, c.store, c.name, annals.SliceRange{}) {
+			if err != nil {
+				return err
+			}
+			if len(p.entities) > 0 {
+				chosen[p.slice] = nil
+			}
+		}
+	}
+	for slice, ids := range chosen {
+		if err := parkedOf(c.name, slice).change(ctx, c.store, func(p *parkedEntities) error {
+			for id, x := range *p {
+				if ids == nil || slices.Contains(ids, id) {
+					x.Retry = true
+					(*p)[id] = x
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return c.ordered(ctx, op)
 }
 
 // Discard orders that the waiting events of the parked entity id up to the number to are left out, and that those after to are handled, as
 // Retry does. With ParkedEntity.From as to it is one event, with annals.MaxSeqNr all that wait when a runner carries out the order.
 // ErrInvalid when id is not parked, or when to is below the first event that waits.
 func (c *Control) Discard(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	return c.order(ctx, "discard", func(parked parkedEntities) error {
-		x, ok := parked[id]
+	const op = "discard"
+	if _, err := c.ran(ctx, op); err != nil {
+		return err
+	}
+	if err := parkedOf(c.name, id.Slice()).change(ctx, c.store, func(p *parkedEntities) error {
+		x, ok := (*p)[id]
 		switch {
 		case !ok:
-			return c.notParked("discard", id)
+			return c.notParked(op, id)
 		case to < x.From:
 			return c.fault("discard events of", annals.ErrInvalid, fmt.Errorf("entity %s: up to %d, but the first that waits is %d", annals.Quote(string(id)), to, x.From))
 		}
 		x.Retry, x.DiscardTo = true, max(x.DiscardTo, to)
-		parked[id] = x
+		(*p)[id] = x
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	return c.ordered(ctx, op)
 }
 
 func (c *Control) notParked(op string, id annals.PersistenceID) error {
 	return c.fault(op+" events of", annals.ErrInvalid, fmt.Errorf("entity %s is not parked", annals.Quote(string(id))))
 }
 
-// order changes the parked entities, and tells the runners to look at them.
-func (c *Control) order(ctx context.Context, op string, change func(parkedEntities) error) error {
-	if _, err := c.read(ctx, op); err != nil {
-		return err
-	}
-	if err := parkedOf(c.name).change(ctx, c.store, func(p *parkedEntities) error { return change(*p) }); err != nil {
-		return err
-	}
+// ordered tells the runners to look at the parked entities.
+func (c *Control) ordered(ctx context.Context, op string) error {
 	return c.change(ctx, op, func(r *record) error {
 		r.Orders++
 		return nil

@@ -16,7 +16,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/cleanup"
-	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -45,15 +44,24 @@ func (f *failing) handle(e envelope) error {
 	return nil
 }
 
+// list returns what is parked in the order of the ids.
+func list(t *testing.T, c *Control) (all []ParkedEntity) {
+	t.Helper()
+	for x, err := range c.Parked(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b ParkedEntity) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return all
+}
+
 // parked returns what is parked as "id/number".
 func parked(t *testing.T, c *Control) []string {
 	t.Helper()
-	all, err := c.Parked(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found []string
-	for _, x := range all {
+	for _, x := range list(t, c) {
 		found = append(found, fmt.Sprintf("%s/%d", x.ID, x.From))
 	}
 	return found
@@ -86,10 +94,7 @@ func TestEventsBehindAParkedOneWait(t *testing.T) {
 				in.check(t, in.store, "T|3/2", "T|3/3", "T|3/4", "T|3/5", "T|3/6", "T|7/5", "T|7/6")
 
 				c := Open(in.store, "p")
-				all, err := c.Parked(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				all := list(t, c)
 				for i := range all {
 					if all[i].Since.IsZero() || all[i].Time.IsZero() {
 						t.Errorf("times of %+v", all[i])
@@ -108,8 +113,8 @@ func TestEventsBehindAParkedOneWait(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				in.check(t, in.store, "T|3/5", "T|3/6")
-				if all, err = c.Parked(t.Context()); err != nil || len(all) != 1 || all[0].From != 5 || all[0].Tries != 1 || all[0].Retry {
-					t.Errorf("parked are %+v, %v", all, err)
+				if all = list(t, c); len(all) != 1 || all[0].From != 5 || all[0].Tries != 1 || all[0].Retry || all[0].Kind != "constraint" {
+					t.Errorf("parked are %+v", all)
 				}
 
 				if err := c.Discard(t.Context(), "T|3", 5); err != nil {
@@ -210,15 +215,8 @@ func parkUnderFaults(t *testing.T, store *memstore.Store, b *breaks, once bool) 
 		flaky := breaking[memstore.Tx]{store, b}
 		err := run(flaky, flaky, ctx)
 		b.revive()
-		list := func() []ParkedEntity {
-			all, err := c.Parked(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return all
-		}
 		ordered := func(x ParkedEntity) bool { return x.Retry }
-		for err != nil || slices.ContainsFunc(list(), ordered) {
+		for err != nil || slices.ContainsFunc(list(t, c), ordered) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			err = run(store, store, ctx)
 			if cancel(); err != nil {
@@ -277,9 +275,8 @@ func TestOrdersAboutWhatIsNotParked(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	all, err := c.Parked(t.Context())
-	if err != nil || len(all) != 1 || all[0].Retry || all[0].DiscardTo != 0 {
-		t.Errorf("parked are %+v, %v", all, err)
+	if all := list(t, c); len(all) != 1 || all[0].Retry || all[0].DiscardTo != 0 {
+		t.Errorf("parked are %+v", all)
 	}
 	if err := c.Discard(t.Context(), "T|2", annals.MaxSeqNr); err != nil {
 		t.Fatal(err)
@@ -300,44 +297,15 @@ func TestTextOfParkedErrors(t *testing.T) {
 		catchUp(t, must(t)(in.once("p", in.store, func(envelope) error {
 			return fmt.Errorf("secret %w", errors.New(long))
 		}, Options{OnError: park, Logger: silent, ErrorText: text})))
-		all, err := Open(in.store, "p").Parked(t.Context())
-		if err != nil || len(all) != 1 {
-			t.Fatalf("parked are %+v, %v", all, err)
+		all := list(t, Open(in.store, "p"))
+		if len(all) != 1 {
+			t.Fatalf("parked are %+v", all)
 		}
 		want := "*errors.errorString"
 		if i == 1 {
 			want = "secret " + strings.Repeat("é", 124)
 		}
 		equal(t, "text", all[0].Error, want)
-	}
-}
-
-func TestMostParkedEntities(t *testing.T) {
-	t.Parallel()
-	in := inMemory(memstore.New())
-	full := map[annals.PersistenceID]ParkedEntity{}
-	at := time.Now().UTC().Add(-time.Hour)
-	for i := range 999 {
-		id := annals.NewPersistenceID("T", fmt.Sprintf("old-%d", i))
-		full[id] = ParkedEntity{ID: id, From: 1, Time: at}
-	}
-	payload, err := codec.JSON[map[annals.PersistenceID]ParkedEntity]("annals.parked").Encode(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := in.store.States().Put(t.Context(), annals.StateWrite{ID: "annals.parked|p", Payload: payload}); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.store.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Through: annals.Offset{Time: at.Add(time.Second)}}); err != nil {
-		t.Fatal(err)
-	}
-	add(t, in.store, 1, 3, 1)
-	err = must(t)(in.once("p", in.store, func(envelope) error { return errBroken }, Options{OnError: park, Logger: silent})).CatchUp(t.Context())
-	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "1000 entities are parked") {
-		t.Errorf("CatchUp returned %v", err)
-	}
-	if n := len(parked(t, Open(in.store, "p"))); n != 1000 {
-		t.Errorf("%d are parked", n)
 	}
 }
 

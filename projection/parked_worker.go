@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,14 +16,11 @@ import (
 // between parking the entity and saving its position. The save before is a fence. A worker that was replaced fails at it. A worker that is
 // replaced afterwards cannot remove what its successor parks, because that changes the revision.
 func (w *worker) begin(ctx context.Context) (start, error) {
-	w.orders = w.r.orders.Load()
-	document := parkedOf(w.r.name)
-	all, revision, err := document.load(ctx, w.r.offsets)
+	read, err := w.readParked(ctx)
 	if err != nil {
 		return start{}, err
 	}
-	w.parked = w.ofSlices(all)
-	if len(w.parked) > 0 {
+	if len(read) > 0 {
 		if err := w.r.offsets.Offsets().Save(ctx, w.progress); err != nil {
 			return start{}, err
 		}
@@ -34,28 +30,55 @@ func (w *worker) begin(ctx context.Context) (start, error) {
 		return start{}, err
 	}
 	from := newStart(positions, w.r.o.From)
-	void := 0
-	for id, x := range w.parked {
-		if !from.covers(x.offset()) {
-			delete(w.parked, id)
-			delete(all, id)
-			void++
+	for _, p := range read {
+		if p.remove(func(x ParkedEntity) bool { return from.covers(x.offset()) }) {
+			if err := p.save(ctx, w.r.offsets); err != nil {
+				return start{}, err
+			}
 		}
 	}
-	if void > 0 {
-		err = document.save(ctx, w.r.offsets, revision, all)
-	}
-	return from, err
+	w.take(read)
+	return from, w.unlist(ctx)
 }
 
-// ofSlices returns the entities of p that are in the slices of the worker.
-func (w *worker) ofSlices(p parkedEntities) parkedEntities {
-	own := maps.Clone(p)
-	maps.DeleteFunc(own, func(id annals.PersistenceID, _ ParkedEntity) bool { return !w.progress.Slices.Contains(id.Slice()) })
-	if own == nil {
-		own = parkedEntities{}
+// readParked reads the parked entities of the worker's slices.
+func (w *worker) readParked(ctx context.Context) (read []parkedSlice, err error) {
+	w.orders = w.r.orders.Load()
+	for p, err := range allParked(ctx, w.r.offsets, w.r.name, w.progress.Slices) {
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, p)
 	}
-	return own
+	return read, nil
+}
+
+// take makes read the parked entities of the worker.
+func (w *worker) take(read []parkedSlice) {
+	w.parked, w.ordered = map[int]parkedEntities{}, nil
+	for _, p := range read {
+		w.parked[p.slice] = p.entities
+		for _, x := range p.sorted() {
+			if x.Retry {
+				w.ordered = append(w.ordered, x)
+			}
+		}
+	}
+}
+
+// unlist takes slices without parked entities off the list, so that nobody has to read them.
+func (w *worker) unlist(ctx context.Context) error {
+	var unused []int
+	for slice, entities := range w.parked {
+		if len(entities) == 0 {
+			unused = append(unused, slice)
+			delete(w.parked, slice)
+		}
+	}
+	if unused == nil {
+		return nil
+	}
+	return unlistParked(ctx, w.r.offsets, w.r.name, unused)
 }
 
 // pass divides events: those of parked entities are passed.
@@ -64,7 +87,7 @@ func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []an
 		return events, nil
 	}
 	for _, e := range events {
-		if _, ok := w.parked[e.ID]; ok {
+		if _, ok := w.parked[e.ID.Slice()][e.ID]; ok {
 			passed = append(passed, e.Offset())
 		} else {
 			others = append(others, e)
@@ -73,92 +96,85 @@ func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []an
 	return others, passed
 }
 
-// park parks the entity of e, whose handler failed with cause, and saves that the worker has passed e and passed. One transaction does
-// both, or the entry is written first.
-func (w *worker) park(ctx context.Context, e annals.Event, cause error, passed []annals.Offset) error {
-	x := ParkedEntity{Since: time.Now().UTC()}.failed(e, cause, w.r.o.ErrorText)
-	s := newStep(w.progress, nil, append(passed, e.Offset()), annals.Offset{})
-	s.also = func(ctx context.Context, in annals.Store, _ int) error {
-		return w.changeParked(ctx, in, func(p parkedEntities) error {
-			if len(p) >= maxParked {
-				return w.stop(e, fmt.Errorf("%d entities are parked, which is the most: %w", len(p), cause))
-			}
-			p[e.ID] = x
-			return nil
-		})
+// park parks the entity of e, whose handler failed with cause, and saves that the worker has passed e and passed, and everything
+// through through. One transaction does both, or the entry is written first.
+func (w *worker) park(ctx context.Context, e annals.Event, cause error, passed []annals.Offset, through annals.Offset) error {
+	p, err := loadParked(ctx, w.r.offsets, w.r.name, e.ID.Slice())
+	if err == nil && len(p.entities) == 0 {
+		err = listParked(ctx, w.r.offsets, w.r.name, p.slice)
 	}
+	if err != nil {
+		return err
+	}
+	p.entities[e.ID] = ParkedEntity{Since: time.Now().UTC()}.failed(e, cause, w.r.o.ErrorText)
+	s := newStep(w.progress, nil, append(passed, e.Offset()), through)
+	s.also = func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }
 	switch _, err := w.r.deliver(ctx, s); {
 	case errors.Is(err, annals.ErrTooLarge):
-		return w.stop(e, fmt.Errorf("the parked entities do not fit into one state: %w", errors.Join(err, cause)))
+		return w.stop(e, fmt.Errorf("the parked entities of slice %d do not fit into one state: %w", p.slice, errors.Join(err, cause)))
 	case err != nil:
 		return err
 	}
-	w.parked[e.ID] = x
+	w.parked[p.slice] = p.entities
+	if through != (annals.Offset{}) {
+		w.saved, w.savedAt = through, time.Now()
+	}
 	return nil
-}
-
-// changeParked changes the parked entities of the projection, in a transaction or directly. ErrConflict when another worker or Control has
-// changed them at the same time.
-func (w *worker) changeParked(ctx context.Context, in annals.Store, change func(parkedEntities) error) error {
-	return parkedOf(w.r.name).changeOnce(ctx, in, func(p *parkedEntities) error {
-		if *p == nil {
-			*p = parkedEntities{}
-		}
-		return change(*p)
-	})
 }
 
 // carryOut carries out the orders of Control for the slices of the worker.
 func (w *worker) carryOut(ctx context.Context) error {
-	if orders := w.r.orders.Load(); orders != w.orders {
-		all, _, err := parkedOf(w.r.name).load(ctx, w.r.offsets)
+	if w.orders != w.r.orders.Load() {
+		read, err := w.readParked(ctx)
 		if err != nil {
 			return err
 		}
-		w.parked = w.ofSlices(all)
-		w.orders = orders
+		w.take(read)
 	}
-	for _, x := range w.parked.sorted() {
-		if x.Retry {
-			if err := w.retry(ctx, x); err != nil {
-				return err
-			}
+	if len(w.ordered) == 0 {
+		return nil
+	}
+	for len(w.ordered) > 0 {
+		if err := w.retry(ctx, w.ordered[0]); err != nil {
+			return err
 		}
+		w.ordered = w.ordered[1:]
 	}
-	return nil
+	return w.unlist(ctx)
 }
 
 // retry handles the waiting events of x in their order, and moves the first that waits on in the same transactions. With the last of
 // them x is not parked any more.
 func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 	for limit := w.size; ; {
+		p, err := w.loadParked(ctx, x)
+		if err != nil {
+			return err
+		}
 		events, rest, err := w.waiting(ctx, x, limit)
 		if err != nil {
 			return err
 		}
-		var moved *ParkedEntity // nil = not parked any more
 		s := step{events: events, progress: w.progress, also: func(ctx context.Context, in annals.Store, handled int) error {
-			next := slices.Concat(events[handled:], rest)
-			return w.changeParked(ctx, in, func(p parkedEntities) error {
-				if moved = nil; len(next) == 0 {
-					delete(p, x.ID)
-					return nil
-				}
-				y := p[x.ID]
+			if next := slices.Concat(events[handled:], rest); len(next) > 0 {
+				y := p.entities[x.ID]
 				y.From, y.Time = next[0].SeqNr, next[0].Time
-				p[x.ID], moved = y, &y
-				return nil
-			})
+				p.entities[x.ID] = y
+			} else {
+				delete(p.entities, x.ID)
+			}
+			return p.save(ctx, in)
 		}}
 		done, err := w.r.deliver(ctx, s)
 		f := (*failure)(nil)
 		switch {
-		case (err == nil || done > 0) && moved == nil:
-			delete(w.parked, x.ID)
-			return nil
 		case err == nil || done > 0:
+			w.parked[p.slice] = p.entities
+			moved, waits := p.entities[x.ID]
+			if !waits {
+				return nil
+			}
 			x.From, x.Time = moved.From, moved.Time
-			w.parked[x.ID] = x
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case len(events) == 0 || !errors.As(err, &f) && !w.blames(ctx, events, err):
@@ -167,9 +183,10 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 			limit = 1 // to find the event that fails
 		default:
 			e := events[0]
-			switch verdict, err := w.judge(ctx, e, err); {
-			case err != nil:
-				return err
+			verdict, stop := w.judge(ctx, e, err)
+			switch {
+			case stop != nil:
+				return stop
 			case verdict == Skip:
 				x.DiscardTo = max(x.DiscardTo, e.SeqNr)
 			default:
@@ -177,6 +194,15 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 			}
 		}
 	}
+}
+
+// loadParked reads the slice of x. ErrConflict when x is not parked from the same event any more.
+func (w *worker) loadParked(ctx context.Context, x ParkedEntity) (parkedSlice, error) {
+	p, err := loadParked(ctx, w.r.offsets, w.r.name, x.ID.Slice())
+	if err == nil && p.entities[x.ID].From != x.From {
+		err = &annals.Error{Op: "retry a parked entity", ID: x.ID, After: x.From, Last: p.entities[x.ID].From, Kind: annals.ErrConflict}
+	}
+	return p, err
 }
 
 // waiting returns the next events of x to handle, at most limit, and in rest the one that waits after them, if there is one. Events that
@@ -204,16 +230,16 @@ func (w *worker) waiting(ctx context.Context, x ParkedEntity, limit int) (events
 
 // parkAgain ends the retry of x, which stays parked from e on.
 func (w *worker) parkAgain(ctx context.Context, x ParkedEntity, e annals.Event, cause error) error {
+	p, err := w.loadParked(ctx, x)
+	if err != nil {
+		return err
+	}
 	x = x.failed(e, cause, w.r.o.ErrorText)
 	x.Tries++
-	_, err := w.r.deliver(ctx, step{progress: w.progress, also: func(ctx context.Context, in annals.Store, _ int) error {
-		return w.changeParked(ctx, in, func(p parkedEntities) error {
-			p[x.ID] = x
-			return nil
-		})
-	}})
+	p.entities[x.ID] = x
+	_, err = w.r.deliver(ctx, step{progress: w.progress, also: func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }})
 	if err == nil {
-		w.parked[x.ID] = x
+		w.parked[p.slice] = p.entities
 	}
 	return err
 }

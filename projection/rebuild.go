@@ -45,7 +45,7 @@ func (r Rebuild) Run(ctx context.Context) error {
 			break
 		}
 	}
-	before, err := r.Old.read(ctx, "rebuild")
+	before, err := r.Old.ran(ctx, "rebuild")
 	if err != nil {
 		return err
 	}

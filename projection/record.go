@@ -77,7 +77,27 @@ func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Mil
 
 // recordOf is the document with the record of projection.
 func recordOf(projection string) document[record] {
-	return document[record]{annals.NewPersistenceID("annals.projection", projection), recordCodec}
+	return document[record]{annals.NewPersistenceID("annals.projection", projection), recordCodec, record.fault}
+}
+
+// fault returns what is wrong with a record that was read. The ranges are all slices, each once, or none before the first runner.
+func (r record) fault() error {
+	to := 0
+	for _, l := range r.Ranges {
+		if l.From != to || l.To <= l.From {
+			return fmt.Errorf("the ranges %v are not those of all slices", r.Ranges)
+		}
+		to = l.To
+	}
+	if to != annals.SliceCount && to > 0 {
+		return fmt.Errorf("the ranges end at slice %d", to)
+	}
+	for id, x := range r.Runners {
+		if x.Lease <= 0 {
+			return fmt.Errorf("the lease of runner %s is %d ms", annals.Quote(id), x.Lease)
+		}
+	}
+	return nil
 }
 
 var recordCodec = codec.JSON[record]("annals.projection")

@@ -18,7 +18,7 @@ type Status struct {
 	Tag    string `json:"tag"`              // of the source; "" = any
 	States bool   `json:"states,omitempty"` // of the source
 	Paused bool   `json:"paused"`
-	// Ranges are the ranges of slices in their order.
+	// Ranges are the ranges of slices in their order; none before the first run.
 	Ranges []RangeStatus `json:"ranges"`
 	// Parked is the number of parked entities. Their events that wait are not part of the lag.
 	Parked int `json:"parked"`
@@ -49,7 +49,8 @@ type RangeStatus struct {
 }
 
 // Status reads how far the projection has come, and counts in source, the store of the events, what is left to handle. It may be called
-// from any process and changes nothing.
+// from any process and changes nothing. Before the first run there are no Ranges; a Control of Open does not know then what the projection
+// follows, and sets LagAtLeast in place of a count. The ErrCorrupt of a damaged record or position is returned.
 func (c *Control) Status(ctx context.Context, source annals.Store) (Status, error) {
 	r, err := c.read(ctx, "read the status of")
 	if err != nil {
@@ -59,11 +60,22 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
 	}
 	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, States: r.Source.States, Paused: r.Paused}
-	parked, err := c.parked(ctx)
-	if err != nil {
-		return Status{}, err
+	for p, err := range c.parked(ctx, "") {
+		if err != nil {
+			return Status{}, err
+		}
+		s.Parked += len(p.entities)
 	}
-	s.Parked = len(parked)
+	ranges := r.Ranges
+	if len(ranges) == 0 {
+		if c.runner == nil {
+			s.LagAtLeast = true
+			return s, nil
+		}
+		r.Source = c.runner.stream.source
+		s.Type, s.Tag, s.States = r.Source.Type, r.Source.Tag, r.Source.States
+		ranges = []lease{{To: annals.SliceCount}}
+	}
 	from := stream{source, r.Source}
 	if !s.States {
 		if s.Newest, err = source.Query().Newest(ctx, from.filter()); err != nil {
@@ -74,8 +86,8 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if err != nil {
 		return Status{}, err
 	}
-	for _, l := range r.Ranges {
-		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(r.Ranges), 1))
+	for _, l := range ranges {
+		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(ranges), 1))
 		if err != nil {
 			return Status{}, err
 		}
@@ -85,7 +97,9 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 		s.Lag += status.Lag
 		s.LagAtLeast = s.LagAtLeast || status.lagAtLeast
 		s.LagTime = max(s.LagTime, status.LagTime)
-		s.Ranges = append(s.Ranges, status)
+		if len(r.Ranges) > 0 {
+			s.Ranges = append(s.Ranges, status)
+		}
 	}
 	return s, nil
 }

@@ -33,8 +33,9 @@ type worker struct {
 	progress annals.Progress // of every step: the projection, the slices and the epoch
 	caughtUp func()          // called once, when everything that was visible when the worker began has been handled; may be nil
 
-	parked parkedEntities // of the slices
-	orders int64          // that have been carried out, of Runner.orders
+	parked  map[int]parkedEntities // by slice
+	ordered []ParkedEntity         // of them, to be retried
+	orders  int64                  // that have been read, of Runner.orders
 
 	health *health // of the slices
 
@@ -201,7 +202,10 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 		case verdict == Skip:
 			passed, pending, w.suspects = append(passed, e.Offset()), pending[1:], 0
 		case verdict == Park:
-			if err := w.park(ctx, e, f.err, passed); err != nil {
+			if through = (annals.Offset{}); len(pending) == 1 {
+				through = batch.Through
+			}
+			if err := w.park(ctx, e, f.err, passed, through); err != nil {
 				return err
 			}
 			pending, passed = w.pass(pending[1:])

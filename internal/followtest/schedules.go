@@ -73,11 +73,10 @@ func (w *world[T]) stoppedInARetry(ctx context.Context) error {
 	return w.running(ctx, func(*unreliable[T]) {}, func(s *unreliable[T]) error {
 		control := projection.Open(w.Store, name)
 		if err := until(ctx, func() (bool, error) {
-			parked, err := control.Parked(ctx)
-			if errors.Is(err, annals.ErrInvalid) { // the runner has not joined
-				err = nil
+			for _, err := range control.Parked(ctx, "") {
+				return err == nil, err
 			}
-			return len(parked) > 0, err
+			return false, nil
 		}); err != nil {
 			return err
 		}

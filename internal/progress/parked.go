@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -13,10 +14,10 @@ import (
 // behavior has such a type.
 func Internal(id annals.PersistenceID) bool { return strings.HasPrefix(id.Type(), "annals.") }
 
-// ParkedID is the id of the durable state with the parked entities of a projection: JSON, an object by entity, whose "from" is the number of
-// the first event that waits.
-func ParkedID(projection string) annals.PersistenceID {
-	return annals.NewPersistenceID("annals.parked", projection)
+// ParkedID is the id of the durable state with the parked entities of a projection in one slice: JSON, an object by entity, whose "from" is
+// the number of the first event that waits.
+func ParkedID(projection string, slice int) annals.PersistenceID {
+	return annals.NewPersistenceID("annals.parked", strconv.Itoa(slice)+"/"+projection)
 }
 
 // parkedFrom returns the number of the first event of id that waits because the entity is parked; 0 when it is not.
@@ -24,7 +25,8 @@ func parkedFrom(ctx context.Context, s annals.Store, projection string, id annal
 	if !s.Capabilities().States {
 		return 0, nil
 	}
-	state, ok, err := s.States().Get(ctx, ParkedID(projection))
+	at := ParkedID(projection, id.Slice())
+	state, ok, err := s.States().Get(ctx, at)
 	if err != nil || !ok {
 		return 0, err
 	}
@@ -32,7 +34,7 @@ func parkedFrom(ctx context.Context, s annals.Store, projection string, id annal
 		From annals.SeqNr `json:"from"`
 	}
 	if json.Unmarshal(state.Data, &parked) != nil {
-		return 0, &annals.Error{Op: "read parked entities", ID: ParkedID(projection), Kind: annals.ErrCorrupt, Err: errors.New("it is not the JSON of package projection")}
+		return 0, &annals.Error{Op: "read parked entities", ID: at, Kind: annals.ErrCorrupt, Err: errors.New("it is not the JSON of package projection")}
 	}
 	return parked[id].From, nil
 }
