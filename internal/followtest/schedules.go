@@ -61,8 +61,8 @@ func (w *world[T]) loop(ctx context.Context, id annals.PersistenceID) error {
 }
 
 // stoppedInARetry: a runner has read the event of a parked entity that waits, and is stopped before the transaction that handles it. Then another
-// runner takes the range and handles the event. A position covers events that wait, so Progress.Once is no guard for them. Only the fence
-// undoes the transaction of the runner that was stopped.
+// runner takes the range and handles the event. A position covers events that wait, so Progress.Once is no guard for them. The fence undoes the
+// transaction of the runner that was stopped, and so does the revision of the parked entities.
 func (w *world[T]) stoppedInARetry(ctx context.Context) error {
 	c := w.commit(annals.NewPersistenceID(Type, "1"))
 	c.Events = c.Events[:1] // so that after the transaction that parks the entity the next one is that of the retry

@@ -16,13 +16,14 @@ import (
 
 // lies are what a store does wrong, so that a runner on it does not do one part of its work.
 type lies struct {
-	inOrder bool // it claims that events become visible in order, and its horizon is now
-	now     bool // its horizon is now
-	noHoles bool // its journal finds nothing
-	newest  bool // the position is at the newest event that was handled
-	once    bool // Save drops Once
-	epoch   bool // Save drops Epoch
-	beyond  bool // the position has no events beyond Through
+	inOrder  bool // it claims that events become visible in order, and its horizon is now
+	now      bool // its horizon is now
+	noHoles  bool // its journal finds nothing
+	newest   bool // the position is at the newest event that was handled
+	once     bool // Save drops Once
+	epoch    bool // Save drops Epoch
+	beyond   bool // the position has no events beyond Through
+	revision bool // a transaction writes states at any revision
 }
 
 // unreliable is the store of the read model of one runner, and of its events. Some of its requests fail, and the answers of others get lost.
@@ -162,6 +163,23 @@ type lyingTx struct {
 }
 
 func (s lyingTx) Offsets() annals.OffsetStore { return lyingOffsets{s.Store.Offsets(), s.lies} }
+func (s lyingTx) States() annals.StateStore   { return lyingStates{s.Store.States(), s.lies} }
+
+type lyingStates struct {
+	annals.StateStore
+	lies lies
+}
+
+func (x lyingStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	if x.lies.revision {
+		stored, _, err := x.Get(ctx, w.ID)
+		if err != nil {
+			return annals.Receipt{}, err
+		}
+		w.After = stored.Revision
+	}
+	return x.StateStore.Put(ctx, w)
+}
 
 type lyingOffsets struct {
 	annals.OffsetStore
