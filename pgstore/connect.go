@@ -32,7 +32,8 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	config := s.config()
 	s.direct = wire.Direct(config)
 	s.sockets.Limit = s.answerTime()
-	groups, writes := shares(config.MaxConns)
+	groups := min(max(config.MaxConns/2, 1), maxGroups)
+	writes := max(config.MaxConns-groups, 1)
 	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config, writes, 0)); err != nil {
 		return err
 	}
@@ -66,12 +67,6 @@ func (s *backend) disconnect() {
 			pool.Close()
 		}
 	}
-}
-
-// shares are how many of n connections are for groups and how many for other writes.
-func shares(n int32) (groups, writes int32) {
-	groups = min(max(n/2, 1), maxGroups)
-	return groups, max(n-groups, 1)
 }
 
 // bounded is the configuration of a pool of n connections that are set up for writes.

@@ -50,7 +50,12 @@ func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 // pages yields the events from … to, page by page. again says that rows before from have been read.
 func (r *replay) pages(ctx context.Context, from, to annals.SeqNr, again bool, yield func(driver.Part, error) bool) {
 	r.part = parts.Get().(*part)
-	defer r.release()
+	defer func() {
+		if r.answer != nil {
+			r.answer.close()
+		}
+		r.part.free()
+	}()
 	for next := from; next <= to; {
 		var p driver.Part
 		more := false
@@ -65,14 +70,6 @@ func (r *replay) pages(ctx context.Context, from, to annals.SeqNr, again bool, y
 			return
 		}
 	}
-}
-
-// release frees what r holds.
-func (r *replay) release() {
-	if r.answer != nil {
-		r.answer.close()
-	}
-	r.part.free()
 }
 
 // next returns the next events of the page, or of the next page, which begins with from. more is false with the last page. A page without
@@ -135,11 +132,6 @@ func (r *replay) full() bool {
 	if r.events < r.limit {
 		return false
 	}
-	r.limit = nextLimit(r.events, r.bytes)
+	r.limit = max(pageBytes/(eventBytes+r.bytes/r.events), 1)
 	return true
-}
-
-// nextLimit is how many events the page after one of so many events and bytes of payloads may have.
-func nextLimit(events, bytes int) int {
-	return max(pageBytes/(eventBytes+bytes/events), 1)
 }

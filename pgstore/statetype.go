@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 )
 
 // writeIDs is the optional column for the last writes of a state, in the text form of writes.List. The plugins do not write it.
@@ -57,11 +56,6 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 		all = append(all, byName[name])
 	}
 	return all
-}
-
-// validateStateTypes reports what is wrong with the state types as far as the options tell.
-func (s *backend) validateStateTypes() error {
-	return driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column }, validName)
 }
 
 // verifyStates inspects the common table and those of the types.

@@ -208,7 +208,7 @@ func (s *backend) start(ctx context.Context) error {
 
 // settle sets defaults and says what is wrong with the options.
 func (s *backend) settle() error {
-	faults := []error{s.tables.validate(), s.validateStateTypes()}
+	faults := []error{s.tables.validate(), driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column }, validName)}
 	switch t := s.options.WriteTimeout; {
 	case t == 0:
 		s.options.WriteTimeout = defaultWriteTimeout

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/annals-go/annals"
@@ -45,12 +46,8 @@ func createFile(path string, open func(modeof ...string) error) error {
 
 // unusable reports whether err says that the path cannot be opened before an operator changes it or its rights.
 func unusable(err error) bool {
-	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	kinds := []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS, syscall.ELOOP, syscall.ENAMETOOLONG}
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // files are the files of the database as the store opened them. SQLite continues to use them after they have been deleted or

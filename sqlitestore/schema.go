@@ -286,15 +286,15 @@ func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTy
 	if err != nil {
 		return err
 	}
-	prepareIndex := table.createIndex
-	if o.NoMigration {
-		prepareIndex = table.checkIndex
-	}
 	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
-		if t.index == "" {
-			continue
+		switch {
+		case t.index == "":
+		case o.NoMigration:
+			err = t.checkIndex(ctx, q)
+		default:
+			_, err = q.exec(ctx, t.index)
 		}
-		if err := prepareIndex(t, ctx, q); err != nil {
+		if err != nil {
 			return err
 		}
 	}

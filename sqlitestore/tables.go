@@ -45,12 +45,6 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 	return faults, nil
 }
 
-// createIndex creates the index where it is missing.
-func (t table) createIndex(ctx context.Context, q *statements) error {
-	_, err := q.exec(ctx, t.index)
-	return err
-}
-
 // checkIndex is ErrInvalid where the index is missing.
 func (t table) checkIndex(ctx context.Context, q *statements) error {
 	there, err := q.row(ctx, `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`, []any{t.indexName()}, func(*values) {})

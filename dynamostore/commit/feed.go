@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,6 @@ const (
 )
 
 func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
-
-// groupsOf returns the groups first ≤ g < end that have slices of r.
-func groupsOf(r annals.SliceRange) (first, end int) {
-	from, to := r.Bounds()
-	return from / groupSlices, (to-1)/groupSlices + 1
-}
 
 // commitFeed and stateFeed return the hash key of a partition of the index. They are unambiguous, whatever the name of the type ends with.
 func commitFeed(entityType string, group int) string {
@@ -63,7 +58,7 @@ func (t *table) announce(ctx context.Context, id annals.PersistenceID) error {
 		return &annals.Error{Kind: annals.ErrTooLarge, Err: errors.New("the settings item holds as many entity types as fit")}
 	}
 	_, err := t.x.Write(ctx, plan.Write{Apart: true, Ops: []plan.Op{{Table: t.types.table, Key: settingsKey(), Update: "ADD #types :type",
-		Names: map[string]string{"#types": attrTypes}, Values: plan.Item{":type": &types.AttributeValueMemberSS{Value: []string{orNoType(name)}}}}}})
+		Names: map[string]string{"#types": attrTypes}, Values: plan.Item{":type": &types.AttributeValueMemberSS{Value: []string{cmp.Or(name, noType)}}}}}})
 	if err == nil {
 		t.types.add(name)
 	}
@@ -108,11 +103,4 @@ func (e *entityTypes) learn(settings plan.Item) []string {
 	all := slices.Sorted(maps.Keys(names))
 	e.add(all...)
 	return all
-}
-
-func orNoType(name string) string {
-	if name == "" {
-		return noType
-	}
-	return name
 }

@@ -82,17 +82,10 @@ func (t *table) commitOp(c annals.Commit, now *time.Time) plan.Op {
 // records yields the items of an entity that q finds. Table and Hash of q are not set.
 func (t *table) records(ctx context.Context, id annals.PersistenceID, q plan.Query) iter.Seq2[record, error] {
 	q.Table, q.Hash = t.name, string(id)
-	return func(yield func(record, error) bool) {
-		for it, err := range t.x.Query(ctx, q) {
-			var rec record
-			if err == nil {
-				rec, err = read(id, it)
-			}
-			if !yield(rec, err) || err != nil {
-				return
-			}
-		}
-	}
+	return plan.Picked(t.x.Query(ctx, q), func(it plan.Item) (record, bool, error) {
+		rec, err := read(id, it)
+		return rec, true, err
+	})
 }
 
 // newest returns the last commit or tombstone that q finds. There are few snapshots between two commits, so the first page is small.

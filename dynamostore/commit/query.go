@@ -222,7 +222,8 @@ func (q queries) partitions(ctx context.Context, s stretch, until time.Time) ([]
 	if err != nil {
 		return nil, err
 	}
-	first, end := groupsOf(s.Slices)
+	from, to := s.Slices.Bounds()
+	first, end := from/groupSlices, (to-1)/groupSlices+1
 	one := plan.Query{To: plan.Micros(until), Backward: s.backward, Fields: s.fields}
 	if !s.After.Time.IsZero() {
 		one.From = plan.Micros(s.After.Time)

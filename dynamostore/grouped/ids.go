@@ -101,12 +101,9 @@ func (q ids) parse(it plan.Item) (kind string, id annals.PersistenceID) {
 // ambiguous reports whether a key with id may be one of another journal with another id: nothing in a key marks where the name of the journal
 // ends.
 func (q ids) ambiguous(id annals.PersistenceID) bool {
-	for _, kind := range kinds {
-		if strings.Contains(q.name+"-", kind) || strings.Contains("-"+string(id), kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		return strings.Contains(q.name+"-", kind) || strings.Contains("-"+string(id), kind)
+	})
 }
 
 // shown returns the id of an item that shows that an entity of this journal has or had events. A low mark of 1 does not: the plugin writes

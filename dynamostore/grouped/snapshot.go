@@ -136,25 +136,17 @@ func (s *snapshots) query(id annals.PersistenceID, c annals.SnapshotCriteria) pl
 
 // fitting yields the items of q whose times fit c.
 func (s *snapshots) fitting(ctx context.Context, q plan.Query, c annals.SnapshotCriteria) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		from, to := millis(c)
-		if from > to || c.MaxSeqNr > 0 && c.MinSeqNr > c.MaxSeqNr {
-			return // the service refuses a query for no values
-		}
-		for it, err := range s.x.Query(ctx, q) {
-			at, ok := plan.Number(it, attrSnapshotTime)
-			if err == nil && !ok {
-				err = s.corrupt(it, fmt.Errorf("attribute %q is not a whole number", attrSnapshotTime))
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if from <= at && at <= to && !yield(it, nil) {
-				return
-			}
-		}
+	from, to := millis(c)
+	if from > to || c.MaxSeqNr > 0 && c.MinSeqNr > c.MaxSeqNr {
+		return func(func(plan.Item, error) bool) {} // the service refuses a query for no values
 	}
+	return plan.Picked(s.x.Query(ctx, q), func(it plan.Item) (plan.Item, bool, error) {
+		at, ok := plan.Number(it, attrSnapshotTime)
+		if !ok {
+			return nil, false, s.corrupt(it, fmt.Errorf("attribute %q is not a whole number", attrSnapshotTime))
+		}
+		return it, from <= at && at <= to, nil
+	})
 }
 
 // millis returns the bounds of c in milliseconds, as times are stored.

@@ -59,16 +59,11 @@ func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot
 
 // messages yields the events from … to with those marked as deleted.
 func (j *journal) messages(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
-	return func(yield func(Message, error) bool) {
-		r := &reader{journal: j, id: id, all: true}
-		for e, err := range driver.Replay(ctx, r, from, to) {
-			m := Message{Event: e}
-			if i := slices.IndexFunc(r.messages, func(m Message) bool { return m.SeqNr == e.SeqNr }); err == nil && i >= 0 {
-				m = r.messages[i]
-			}
-			if !yield(m, err) {
-				return
-			}
+	r := &reader{journal: j, id: id, all: true}
+	return plan.Picked(driver.Replay(ctx, r, from, to), func(e annals.Event) (Message, bool, error) {
+		if i := slices.IndexFunc(r.messages, func(m Message) bool { return m.SeqNr == e.SeqNr }); i >= 0 {
+			return r.messages[i], true, nil
 		}
-	}
+		return Message{Event: e}, true, nil
+	})
 }

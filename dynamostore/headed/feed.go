@@ -8,12 +8,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// feed says how the stream of the journal table tells of events: each insert is one.
-func (j *journal) feed() *plan.Feed {
-	return &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}
-}
-
-// inserted returns the event of a row that was inserted.
+// inserted is plan.Feed.Events: each insert into the journal table is an event.
 func (j *journal) inserted(image plan.Item, created bool) ([]annals.Event, error) {
 	n, ok := plan.Number(image, attrSeq)
 	if !created || !ok || n < 1 {

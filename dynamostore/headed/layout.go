@@ -76,9 +76,9 @@ func (l Layout) Plan() (plan.Offer, error) {
 	j := &journal{rows: r, events: events, heads: heads.Name, gaps: l.Journal.Gaps, times: &plan.Times{},
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
 	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 1,
-		Times: r.unit != 0, EventTimes: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: l.limits()}}
+		Times: r.unit != 0, EventTimes: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !l.Lean}}}
 	offer.Check = j.check
-	offer.Feed = j.feed()
+	offer.Feed = &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.x, s.x, j.snapshots = x, x, &s
@@ -156,8 +156,3 @@ func (r rows) numbers(t plan.Table) numbered.Table {
 
 // maxEvents is for a transaction of at most 100 items: the head, a copy and the current row of lean heads are three of them.
 const maxEvents = 97
-
-// limits are the limits of writes.
-func (l Layout) limits() annals.Limits {
-	return annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !l.Lean}
-}

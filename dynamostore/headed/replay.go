@@ -156,16 +156,9 @@ func none(func(plan.Item, error) bool) {}
 // found yields the rows that the index has. Rows at other keys than those of p.ID are left out: with the form Value another id can have the same
 // aggregate id.
 func (j *journal) found(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		for it, err := range j.events.Ordered(p, j.x.Query(ctx, j.events.Query(p))) {
-			if err == nil && (j.events.OwnerOf(it) != p.ID || !j.events.AtKey(p.ID, it)) {
-				continue
-			}
-			if !yield(it, err) {
-				return
-			}
-		}
-	}
+	return plan.Picked(j.events.Ordered(p, j.x.Query(ctx, j.events.Query(p))), func(it plan.Item) (plan.Item, bool, error) {
+		return it, j.events.OwnerOf(it) == p.ID && j.events.AtKey(p.ID, it), nil
+	})
 }
 
 // disputed is how many missing numbers are looked at together with the head, which is one more item of a transaction.

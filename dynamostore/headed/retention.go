@@ -15,13 +15,9 @@ import (
 // write, and drops the error: a copy that stays is deleted by the next such write, or by Retain. It is for entities that are no longer
 // written, and for programs that want to know the error. Without Keep it does nothing. s is a *dynamostore.Store with this layout.
 func Retain(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, x plan.Executor) error {
-		on, ok := c.Snapshots.(*snapshots)
-		if !ok {
-			return &annals.Error{Kind: annals.ErrUnsupported}
-		}
-		return on.on(x).retain(ctx, id, 0)
-	}})
+	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+		return j.snapshots.retain(ctx, id, 0)
+	})})
 }
 
 // Store is a *dynamostore.Store with this layout, or the store inside one of its transactions.
@@ -46,16 +42,10 @@ func (s *snapshots) retain(ctx context.Context, id annals.PersistenceID, written
 	if s.keep == 0 {
 		return nil
 	}
-	unmarked := func(yield func(retention.Copy, error) bool) {
-		for it, err := range s.copies(ctx, id, annals.SnapshotCriteria{}, cmp.Or(s.active, s.index)) {
-			if ttl, _ := plan.Number(it, attrTTL); ttl > 0 {
-				continue
-			}
-			if !yield(retention.Copy{Number: s.numberIn(it), Key: s.events.KeyOf(it)}, err) {
-				return
-			}
-		}
-	}
+	unmarked := plan.Picked(s.copies(ctx, id, annals.SnapshotCriteria{}, cmp.Or(s.active, s.index)), func(it plan.Item) (retention.Copy, bool, error) {
+		ttl, _ := plan.Number(it, attrTTL)
+		return retention.Copy{Number: s.numberIn(it), Key: s.events.KeyOf(it)}, ttl <= 0, nil
+	})
 	return retention.Rule{Table: s.table, Keep: s.keep, Expire: s.expire, Mark: s.mark}.Apply(ctx, s.x, unmarked, written)
 }
 
@@ -73,30 +63,19 @@ func (s *snapshots) mark(key plan.Item, end types.AttributeValue) plan.Op {
 
 // copies yields the keys of the copies of id whose numbers fit c, the newest first. Marked ones are only left out by the index active.
 func (s *snapshots) copies(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, index string) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		from, to := max(c.MinSeqNr, 1), cmp.Or(c.MaxSeqNr, annals.MaxSeqNr)
-		if from > to {
-			return // the service refuses a query for no values
-		}
-		q := plan.Query{Table: s.table, Index: index, Hash: s.aid(id), From: plan.N(from), To: plan.N(to), Backward: true, Fields: []string{attrPartition, attrSort, attrSeq, attrTTL}}
-		if index == s.active {
-			q.Fields = []string{attrPartition, attrSort, attrActive}
-		}
-		for it, err := range s.x.Query(ctx, q) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			// Other rows are main rows, those of another type with the same aggregate id, and those with keys of other settings.
-			key, err := s.key(id, s.numberIn(it))
-			if err != nil || !plan.SameKey(key, s.events.KeyOf(it)) {
-				continue
-			}
-			if !yield(it, nil) {
-				return
-			}
-		}
+	from, to := max(c.MinSeqNr, 1), cmp.Or(c.MaxSeqNr, annals.MaxSeqNr)
+	if from > to {
+		return none // the service refuses a query for no values
 	}
+	q := plan.Query{Table: s.table, Index: index, Hash: s.aid(id), From: plan.N(from), To: plan.N(to), Backward: true, Fields: []string{attrPartition, attrSort, attrSeq, attrTTL}}
+	if index == s.active {
+		q.Fields = []string{attrPartition, attrSort, attrActive}
+	}
+	return plan.Picked(s.x.Query(ctx, q), func(it plan.Item) (plan.Item, bool, error) {
+		// Other rows are main rows, those of another type with the same aggregate id, and those with keys of other settings.
+		key, err := s.key(id, s.numberIn(it))
+		return it, err == nil && plan.SameKey(key, s.events.KeyOf(it)), nil
+	})
 }
 
 // numberIn returns the number of a copy as an index has it.

@@ -2,7 +2,6 @@ package headtable
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"time"
@@ -84,13 +83,6 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent,
 		it[attrWriteID] = plan.S(c.WriteID.String())
 	}
 	return it, at, nil
-}
-
-// journalItem returns the item of an event in the journal.
-func journalItem(aid string, event plan.Item) plan.Item {
-	it := maps.Clone(event)
-	it[attrAID] = plan.S(aid)
-	return it
 }
 
 // eventOf decodes an event of the journal or of a head.

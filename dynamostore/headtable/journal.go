@@ -3,6 +3,7 @@ package headtable
 import (
 	"cmp"
 	"context"
+	"maps"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -46,7 +47,9 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 			return annals.Receipt{}, err
 		}
 		events = append(events, it)
-		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: journalItem(aid, it), Condition: absent, Names: aidName})
+		it = maps.Clone(it)
+		it[attrAID] = plan.S(aid)
+		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: absent, Names: aidName})
 	}
 	op, err := j.headOp(aid, c.After, last, events)
 	if err != nil {

@@ -60,7 +60,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	s := snapshots{table: cmp.Or(l.Snapshot.Table, "snapshot"), index: cmp.Or(l.Snapshot.Index, "snapshot-history-index"), keep: l.Snapshot.Keep, expire: l.Snapshot.Expire}
 	j := journal{table: cmp.Or(l.Journal.Table, "journal"), heads: cmp.Or(l.Head, "head"), gaps: l.Journal.Gaps, writeIDs: l.WriteIDs, times: &plan.Times{}}
 	return plan.Offer{
-		Tables: []plan.Table{j.shape(), s.shape(), j.headShape()},
+		Tables: []plan.Table{j.shape(), s.shape(), {Name: j.heads, Hash: plan.Key{Name: attrAID}, Stream: true}},
 		Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, Times: true, EventTimes: true, FenceAfterDelete: true, Skips: true, Repeatable: l.WriteIDs,
 			Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxAID}},
 		Check: configuration{[]string{j.table, s.table, j.heads}}.check,
@@ -76,11 +76,6 @@ func (l Layout) Plan() (plan.Offer, error) {
 // shape is the table of the library.
 func (j *journal) shape() plan.Table {
 	return plan.Table{Name: j.table, Hash: plan.Key{Name: attrAID}, Range: plan.Key{Name: attrSeq, Number: true}}
-}
-
-// headShape is the table of the library. Its stream has the events.
-func (j *journal) headShape() plan.Table {
-	return plan.Table{Name: j.heads, Hash: plan.Key{Name: attrAID}, Stream: true}
 }
 
 // shape is the table of the library.

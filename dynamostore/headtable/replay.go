@@ -65,16 +65,12 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 		if from > to {
 			return
 		}
-		for it, err := range r.j.x.Query(ctx, plan.Query{Table: r.j.table, Hash: aid, From: plan.N(from), To: plan.N(to), Dense: true}) {
-			if err == nil {
-				if r.event[0], err = eventOf(r.id, it); err != nil {
-					err = corrupt(r.j.table, it, err, attrAID, attrSeq)
-				}
+		plan.Picked(r.j.x.Query(ctx, plan.Query{Table: r.j.table, Hash: aid, From: plan.N(from), To: plan.N(to), Dense: true}), func(it plan.Item) (p driver.Part, ok bool, err error) {
+			if r.event[0], err = eventOf(r.id, it); err != nil {
+				return p, false, corrupt(r.j.table, it, err, attrAID, attrSeq)
 			}
-			if !yield(driver.Part{Events: r.event[:]}, err) || err != nil {
-				return
-			}
-		}
+			return driver.Part{Events: r.event[:]}, true, nil
+		})(yield)
 	}
 }
 

@@ -16,17 +16,13 @@ type Store interface{ plan.Runner }
 // Retain removes the copies of id that Snapshot.Keep and Snapshot.Expire do not let stay. Each save and commit that makes a copy does the same
 // afterwards, and ignores errors: what was left is removed by the next one. With Keep 0 Retain does nothing.
 func Retain(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: func(ctx context.Context, c plan.Contracts, _ plan.Executor) error {
-		s, ok := c.Snapshots.(*snapshots)
-		if !ok {
-			return &annals.Error{Kind: annals.ErrUnsupported}
-		}
+	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		aid, err := aidOf(id)
 		if err != nil {
 			return err
 		}
-		return s.retain(ctx, aid, 0)
-	}})
+		return j.snapshots.retain(ctx, aid, 0)
+	})})
 }
 
 // written is called after a write that has made the copy n. An error of the retention must not change the result of the write, which is stored.
@@ -47,14 +43,10 @@ func (s *snapshots) retain(ctx context.Context, aid string, n annals.SeqNr) erro
 		return nil
 	}
 	q := plan.Query{Table: s.table, Index: s.index, Hash: aid, Backward: true, Fields: []string{attrAID, attrPlace}}
-	copies := func(yield func(retention.Copy, error) bool) {
-		for it, err := range s.x.Query(ctx, q) {
-			place, _ := plan.Number(it, attrPlace)
-			if !yield(retention.Copy{Number: annals.SeqNr(place), Key: it}, err) {
-				return
-			}
-		}
-	}
+	copies := plan.Picked(s.x.Query(ctx, q), func(it plan.Item) (retention.Copy, bool, error) {
+		place, _ := plan.Number(it, attrPlace)
+		return retention.Copy{Number: annals.SeqNr(place), Key: it}, true, nil
+	})
 	return retention.Rule{Table: s.table, Keep: s.keep, Expire: s.expire, Mark: s.mark}.Apply(ctx, s.x, copies, n)
 }
 

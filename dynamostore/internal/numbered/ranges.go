@@ -23,13 +23,13 @@ func (t Table) ByRange(ctx context.Context, x plan.Executor, p Part) iter.Seq2[p
 // ByFew is ByRange for numbers up to Few, which may have one digit to three. It reads all rows up to Few, and has those of p in memory.
 func (t Table) ByFew(ctx context.Context, x plan.Executor, p Part) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		var rows [Few + 1]plan.Item
+		rows := make([]plan.Item, min(p.To, Few)+1)
 		for row, err := range t.between(ctx, x, p, Part{ID: p.ID, From: 1, To: 99}) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if n := t.NumberOf(row); n <= Few {
+			if n := t.NumberOf(row); int(n) < len(rows) {
 				rows[n] = row
 			}
 		}
@@ -43,40 +43,23 @@ func (t Table) ByFew(ctx context.Context, x plan.Executor, p Part) iter.Seq2[pla
 
 // between yields those rows of p whose sort keys are between those of the bounds of read, in the order of sort keys.
 func (t Table) between(ctx context.Context, x plan.Executor, p, read Part) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		from, err := t.Key(read.ID, read.From)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		to, err := t.Key(read.ID, read.To)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		id, prefix := t.Query(p).Hash, strings.TrimSuffix(plan.KeyText(from[t.Range]), decimal(read.From))
-		q := plan.Query{Table: t.Name, Hash: plan.KeyText(from[t.Hash]), From: from[t.Range], To: to[t.Range], Fields: t.Fields(p.Fields)}
-		for row, err := range x.Query(ctx, q) {
-			if err == nil {
-				number, begins := strings.CutPrefix(plan.KeyText(row[t.Range]), prefix)
-				if of, _ := plan.Text(row, t.ID); !begins || of != id {
-					continue // the sort key of another id can be between
-				}
-				if n := t.NumberOf(row); number != decimal(n) {
-					err = t.notOfKey(row)
-				} else if n < p.From || n > p.To {
-					continue
-				}
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(row, nil) {
-				return
-			}
-		}
+	key, err := t.Key(read.ID, read.From)
+	if err != nil {
+		return func(yield func(plan.Item, error) bool) { yield(nil, err) }
 	}
+	id, prefix := t.Query(p).Hash, strings.TrimSuffix(plan.KeyText(key[t.Range]), decimal(read.From))
+	q := plan.Query{Table: t.Name, Hash: plan.KeyText(key[t.Hash]), From: key[t.Range], To: plan.S(prefix + decimal(read.To)), Fields: t.Fields(p.Fields)}
+	return plan.Picked(x.Query(ctx, q), func(row plan.Item) (plan.Item, bool, error) {
+		number, begins := strings.CutPrefix(plan.KeyText(row[t.Range]), prefix)
+		if of, _ := plan.Text(row, t.ID); !begins || of != id {
+			return nil, false, nil // the sort key of another id can be between
+		}
+		n := t.NumberOf(row)
+		if number != decimal(n) {
+			return nil, false, t.notOfKey(row)
+		}
+		return row, p.From <= n && n <= p.To, nil
+	})
 }
 
 func decimal(n annals.SeqNr) string { return strconv.FormatInt(int64(n), 10) }

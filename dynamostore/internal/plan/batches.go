@@ -24,3 +24,19 @@ func Batches(found iter.Seq2[Item, error], do func(items []Item) error) error {
 	}
 	return do(items)
 }
+
+// Picked yields what pick makes of the values of all, without those for which it returns false. The first error ends the sequence.
+func Picked[T, U any](all iter.Seq2[T, error], pick func(v T) (picked U, ok bool, err error)) iter.Seq2[U, error] {
+	return func(yield func(U, error) bool) {
+		for v, err := range all {
+			var picked U
+			ok := err != nil
+			if err == nil {
+				picked, ok, err = pick(v)
+			}
+			if (ok || err != nil) && !yield(picked, err) || err != nil {
+				return
+			}
+		}
+	}
+}
