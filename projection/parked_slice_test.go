@@ -1,11 +1,14 @@
 package projection
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -136,8 +139,16 @@ func TestDamagedDocuments(t *testing.T) {
 			_, err := Open(store, "p").Status(t.Context(), store)
 			damaged("Status", err)
 			if c.id == recordOf("p").id {
-				g := &group{store: store, projection: "p", ranges: 4, lease: time.Second, log: slog.New(slog.DiscardHandler), now: time.Now}
-				damaged("run", g.run(t.Context(), func(context.Context, annals.SliceRange, int64) error { return nil }))
+				synctest.Test(t, func(t *testing.T) { // it goes on when the record is right again
+					ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+					defer stop()
+					var log bytes.Buffer
+					g := &group{store: store, projection: "p", ranges: 4, lease: time.Second, log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now}
+					err := g.run(ctx, func(context.Context, annals.SliceRange, int64) error { return nil })
+					if err != nil || !strings.Contains(log.String(), annals.ErrCorrupt.Error()) {
+						t.Errorf("run: %v, logged %s", err, &log)
+					}
+				})
 			}
 		})
 	}
