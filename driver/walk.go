@@ -108,16 +108,18 @@ func (w *walk) take(ctx context.Context, p *Part) error {
 				return err
 			}
 		}
-		if e.SeqNr == w.next {
-			if err := w.hand(e); err != nil {
-				return err
-			}
+		if err := w.hand(e); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// hand hands e over if it is the next event.
 func (w *walk) hand(e *annals.Event) error {
+	if e.SeqNr != w.next {
+		return nil
+	}
 	w.begun = true
 	w.next++
 	err := w.event(e)
@@ -155,10 +157,8 @@ func (w *walk) gap(ctx context.Context, to annals.SeqNr) error {
 			if err := w.pass(ctx, min(p.Unused, e.SeqNr-1), p.Proven); err != nil {
 				return err
 			}
-			if e.SeqNr == w.next {
-				if err := w.hand(e); err != nil {
-					return err
-				}
+			if err := w.hand(e); err != nil {
+				return err
 			}
 		}
 		if err := w.pass(ctx, min(p.Unused, to), p.Proven); err != nil {

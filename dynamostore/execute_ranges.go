@@ -9,7 +9,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // rangesAhead is how many ranges of a long query are read at a time. Each holds at most one page that is not yet yielded, which bounds
@@ -57,7 +56,7 @@ func (e *engine) ranges(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, 
 		}
 		if len(last.LastEvaluatedKey) > 0 {
 			to := number(last.LastEvaluatedKey, key) // the first item of the tail
-			if isWhole(last.LastEvaluatedKey, key) {
+			if !strings.Contains(plan.KeyText(last.LastEvaluatedKey[key]), ".") {
 				to--
 			}
 			width := (span(first.Items, key) + span(tail, key)) / 2
@@ -97,18 +96,9 @@ func span(items []plan.Item, key string) int64 {
 
 // number returns the range key of an item, rounded down.
 func number(it plan.Item, key string) int64 {
-	v, ok := it[key].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0
-	}
-	digits, _, _ := strings.Cut(v.Value, ".")
+	digits, _, _ := strings.Cut(plan.KeyText(it[key]), ".")
 	n, _ := strconv.ParseInt(digits, 10, 64)
 	return n
-}
-
-func isWhole(it plan.Item, key string) bool {
-	v, ok := it[key].(*types.AttributeValueMemberN)
-	return ok && !strings.Contains(v.Value, ".")
 }
 
 // parallel reads the items of q in m. It returns false when yield has returned false, or was given an error.

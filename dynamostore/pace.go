@@ -163,22 +163,18 @@ func (p *pacer) drop(name string) {
 	p.known.Add(-1)
 }
 
-// often is how many accepted requests for each throttled one are too few.
-func (r *rate) often() int {
-	if math.IsInf(r.limit, 1) {
-		return 2
-	}
-	return 10
-}
-
 // judge ends the window when it has enough answers, or has lasted too long, and sets the limit.
 func (r *rate) judge(now time.Time) {
 	window := now.Sub(r.since)
 	answers := r.passed + r.turned
+	few := 10 // accepted requests for each throttled one
+	if math.IsInf(r.limit, 1) {
+		few = 2
+	}
 	switch {
 	case window < rateWindow || answers < rateEnough && window < rateStale:
 		return
-	case answers >= rateEnough && r.turned*r.often() > r.passed:
+	case answers >= rateEnough && r.turned*few > r.passed:
 		r.limit, r.grow = max(float64(r.passed)/window.Seconds(), rateLow), rateGrow
 	case r.turned > 0:
 		r.grow = rateGrow

@@ -126,15 +126,14 @@ func verify(want plan.Table, have *types.TableDescription) error {
 
 // theIndex returns the index of a table with the name of i that is local or global as i is.
 func theIndex(table *types.TableDescription, i plan.Index) (types.GlobalSecondaryIndexDescription, bool) {
+	all := table.GlobalSecondaryIndexes
 	if i.Local {
+		all = nil
 		for _, h := range table.LocalSecondaryIndexes {
-			if aws.ToString(h.IndexName) == i.Name {
-				return types.GlobalSecondaryIndexDescription{KeySchema: h.KeySchema, Projection: h.Projection}, true
-			}
+			all = append(all, types.GlobalSecondaryIndexDescription{IndexName: h.IndexName, KeySchema: h.KeySchema, Projection: h.Projection})
 		}
-		return types.GlobalSecondaryIndexDescription{}, false
 	}
-	for _, h := range table.GlobalSecondaryIndexes {
+	for _, h := range all {
 		if aws.ToString(h.IndexName) == i.Name {
 			return h, true
 		}

@@ -33,11 +33,12 @@ func (s *backend) prepare() {
 	}
 }
 
-// fill replaces the placeholders of a statement: names of tables, the event columns, the empty payload of an event, and further ones,
-// as pairs.
+// fill replaces the placeholders of a statement: names of tables, the columns of a new row, the event columns, the empty payload of an
+// event, and further ones, as pairs.
 func (s *backend) fill(sql string, further ...string) string {
 	return strings.NewReplacer(append(further,
 		"{journal}", s.journal.name, "{snapshot}", s.snapshot.name, "{offset}", s.offset.name, "{epoch}", s.epoch.name,
+		"{row}", "slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload, adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp",
 		"{events}", s.sql.events, "{no payload}", noPayload(s.journal, "event_payload"))...).Replace(sql)
 }
 
@@ -74,8 +75,7 @@ func (s *backend) prepareAppend() {
 
 	// Without ON CONFLICT, which looks into the index once more: only a concurrent writer can violate the key here.
 	s.sql.appendFirst = s.fill(`
-		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		INSERT INTO {journal} ({row})
 		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, {payload},
 			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea, transaction_timestamp()
 		WHERE NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = $3::text AND seq_nr > 0)
@@ -83,8 +83,7 @@ func (s *backend) prepareAppend() {
 
 	// A scan of the index reads all rows of the entity within a leaf page: from $4 on there is one, if the writer wins.
 	s.sql.appendNext = s.fill(`
-		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		INSERT INTO {journal} ({row})
 		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, {payload},
 			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea,
 			greatest(transaction_timestamp(), nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
@@ -94,8 +93,7 @@ func (s *backend) prepareAppend() {
 
 	// Commits to different entities, in the order of their ids: two groups must not deadlock.
 	s.sql.appendEach = s.fill(`
-		INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+		INSERT INTO {journal} ({row})
 		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.ser_id, e.manifest, {payload},
 			e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta,
 			greatest(transaction_timestamp() + (e.nr - 1) * interval '1 microsecond', nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
@@ -124,8 +122,7 @@ func (s *backend) prepareAppend() {
 				$16::bytea[], $17::timestamptz[])
 				AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, at)),
 		won AS (
-			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+			INSERT INTO {journal} ({row})
 			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, {payload},
 				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
 			FROM m JOIN e USING (nr) WHERE e.seq_nr = m.after + 1
@@ -133,8 +130,7 @@ func (s *backend) prepareAppend() {
 			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
 			RETURNING persistence_id),
 		rest AS (
-			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+			INSERT INTO {journal} ({row})
 			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, {payload},
 				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
 			FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1

@@ -105,8 +105,8 @@ func (t *table) remains(ctx context.Context, id annals.PersistenceID) (remains, 
 }
 
 func (r *remains) add(it plan.Item) error {
-	switch seq := number(it); {
-	case seq == number(settingsKey()):
+	switch seq := plan.KeyText(it[attrSeq]); { // as text: the numbers of parts exceed int64
+	case seq == plan.KeyText(settingsKey()[attrSeq]):
 		return nil // of the table, not of the entity that has this id
 	case strings.HasPrefix(seq, "-"):
 		r.parts = append(r.parts, plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]})
@@ -149,15 +149,6 @@ func (r *remains) later(t time.Time) {
 	if t.After(r.deleted) {
 		r.deleted = t
 	}
-}
-
-// number returns the range key of an item as text: those of parts exceed int64.
-func number(it plan.Item) string {
-	n, ok := it[attrSeq].(*types.AttributeValueMemberN)
-	if !ok {
-		return ""
-	}
-	return n.Value
 }
 
 func still(what string, last annals.SeqNr) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/annals-go/annals"
@@ -109,30 +110,14 @@ func (t *table) Latest(ctx context.Context, id annals.PersistenceID, c annals.Sn
 	}
 }
 
-// newestSnapshot reads backwards. Between two pages a newer snapshot may be saved in the part that was read, and the older one deleted in
-// the part that was not. Snapshots have increasing numbers, so a second read, forwards, finds the newest.
-func (t *table) newestSnapshot(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (found record, ok bool, err error) {
-	paged := false
-	back := q
-	back.Backward, back.Limit, back.Paged = true, t.depths.limit(id), func() { paged = true }
-	for rec, err := range t.records(ctx, id, back) {
-		if err != nil || fits(rec, c) {
-			return rec, err == nil, err
+// newestSnapshot returns the newest snapshot that q finds and that fits c.
+func (t *table) newestSnapshot(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, q plan.Query) (record, bool, error) {
+	return plan.Newest(q, t.depths.limit(id), func(q plan.Query) iter.Seq2[record, error] {
+		if !q.Backward {
+			q.Filter, q.Names = standing, standingNames
 		}
-	}
-	if !paged {
-		return record{}, false, nil
-	}
-	q.Filter, q.Names = standing, standingNames
-	for rec, err := range t.records(ctx, id, q) {
-		if err != nil {
-			return record{}, false, err
-		}
-		if fits(rec, c) {
-			found, ok = rec, true
-		}
-	}
-	return found, ok, nil
+		return plan.Picked(t.records(ctx, id, q), func(rec record) (record, bool, error) { return rec, fits(rec, c), nil })
+	})
 }
 
 // load reads a snapshot and its parts, if it has any. When parts are missing, it reads the item again: another save may have replaced the

@@ -11,15 +11,12 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// checkedItems is how many items of the table Open compares with the settings, from several parts of the table.
-const checkedItems = 256
-
 // check compares some items with the settings. It is plan.Offer.Check.
 func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
 	if created {
 		return nil
 	}
-	items, err := x.Scan(ctx, j.table, checkedItems)
+	items, err := x.Scan(ctx, j.table, plan.Checked)
 	if err != nil {
 		return err
 	}

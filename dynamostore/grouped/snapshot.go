@@ -85,31 +85,11 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 		from, to := millis(c)
 		q.Index, q.From, q.To = s.index, plan.N(from), plan.N(to)
 	}
-	// Between two pages a newer snapshot may be saved in the part that was read, and the older one deleted in the part that was not. Snapshots
-	// have increasing numbers, so a second read, forwards, finds the newest.
-	paged := false
-	back := q
-	back.Backward, back.Limit, back.Paged = true, 1, func() { paged = true }
-	for it, err := range s.fitting(ctx, back, c) {
-		if err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		return s.snapshot(id, it)
+	it, ok, err := plan.Newest(q, 1, func(q plan.Query) iter.Seq2[plan.Item, error] { return s.fitting(ctx, q, c) })
+	if !ok || err != nil {
+		return annals.Snapshot{}, false, err
 	}
-	if !paged {
-		return annals.Snapshot{}, false, nil
-	}
-	var newest plan.Item
-	for it, err := range s.fitting(ctx, q, c) {
-		if err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		newest = it
-	}
-	if newest == nil {
-		return annals.Snapshot{}, false, nil
-	}
-	return s.snapshot(id, newest)
+	return s.snapshot(id, it)
 }
 
 // Delete is annals.SnapshotStore. It deletes the oldest first, each on condition that it has not been replaced.

@@ -2,7 +2,6 @@ package hashkey
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -54,8 +53,8 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 		for {
 			from := r.read + 1
 			last, err := r.LastSeqNr(ctx, r.id)
-			if err == nil && from <= min(to, last) {
-				err = r.upTo(ctx, min(to, last), yield)
+			if err == nil && from <= min(to, last) && !r.upTo(ctx, min(to, last), yield) {
+				return
 			}
 			higher := false
 			if missing := from <= r.read && (r.first == 0 || r.first > from); err == nil && missing && last < to {
@@ -64,19 +63,15 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 			if higher && err == nil {
 				continue
 			}
-			if err != errLeft { //nolint:errorlint // returned as it is
-				yield(driver.Part{Last: last}, err)
-			}
+			yield(driver.Part{Last: last}, err)
 			return
 		}
 	}
 }
 
-// errLeft ends a read whose caller has left the loop.
-var errLeft = errors.New("the loop was left")
-
-// upTo yields the next events, up to a number. Those before an error are yielded, too.
-func (r *reader) upTo(ctx context.Context, to annals.SeqNr, yield func(driver.Part, error) bool) (failed error) {
+// upTo yields the next events, up to a number. Those before an error are yielded, too. It returns false when the read is to end.
+func (r *reader) upTo(ctx context.Context, to annals.SeqNr, yield func(driver.Part, error) bool) bool {
+	var failed error
 	for s, err := range r.stored(ctx, r.id, r.read+1, to) {
 		var m Message
 		if err == nil {
@@ -95,16 +90,19 @@ func (r *reader) upTo(ctx context.Context, to annals.SeqNr, yield func(driver.Pa
 			r.first = s.n
 		}
 		if len(r.events) == pageEvents && !r.page(yield) {
-			return errLeft
+			return false
 		}
 	}
 	if failed == nil {
 		r.leave(to, false)
 	}
 	if len(r.events) > 0 && !r.page(yield) {
-		return errLeft
+		return false
 	}
-	return failed
+	if failed != nil {
+		yield(driver.Part{}, failed)
+	}
+	return failed == nil
 }
 
 // leave notes that the numbers after r.read, up to to, have no event to show.

@@ -15,15 +15,12 @@ type settings struct {
 	keys  keys
 }
 
-// checkedItems is how many items Open compares with the settings, from several parts of the table.
-const checkedItems = 256
-
 // check is plan.Offer.Check. New tables are empty and need no check.
 func (s settings) check(ctx context.Context, x plan.Executor, created bool) error {
 	if created {
 		return nil
 	}
-	items, err := x.Scan(ctx, s.table, checkedItems)
+	items, err := x.Scan(ctx, s.table, plan.Checked)
 	if err != nil || len(items) == 0 {
 		return err
 	}

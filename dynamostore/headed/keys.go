@@ -73,20 +73,12 @@ type keys struct {
 
 // key returns the key of row n of id.
 func (k keys) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
-	entityType, value, err := k.rule.Split(id)
-	if err != nil {
-		return nil, err
-	}
-	return checked(k.resolver.PartitionKey(entityType, value, k.shards), k.resolver.SortKey(entityType, value, n))
+	return k.made(id, func(entityType, value string) string { return k.resolver.SortKey(entityType, value, n) })
 }
 
 // current returns the key of the row with the newest snapshot of id, which tables with lean heads have.
 func (k keys) current(id annals.PersistenceID) (plan.Item, error) {
-	entityType, value, err := k.rule.Split(id)
-	if err != nil {
-		return nil, err
-	}
-	return checked(k.resolver.PartitionKey(entityType, value, k.shards), aggregateid.Join(entityType, value)+"-current")
+	return k.made(id, func(entityType, value string) string { return aggregateid.Join(entityType, value) + "-current" })
 }
 
 // aid returns the aggregate id of id, which key has accepted.
@@ -95,7 +87,13 @@ func (k keys) aid(id annals.PersistenceID) string {
 	return aid
 }
 
-func checked(partition, sort string) (plan.Item, error) {
+// made returns the key with the sort key that sortKey makes.
+func (k keys) made(id annals.PersistenceID, sortKey func(entityType, value string) string) (plan.Item, error) {
+	entityType, value, err := k.rule.Split(id)
+	if err != nil {
+		return nil, err
+	}
+	partition, sort := k.resolver.PartitionKey(entityType, value, k.shards), sortKey(entityType, value)
 	if len(partition) == 0 || len(partition) > maxPartitionKey || len(sort) == 0 || len(sort) > maxSortKey {
 		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the keys of the id have %d and %d bytes; the service takes 1 to %d and 1 to %d", len(partition), len(sort), maxPartitionKey, maxSortKey)}
 	}

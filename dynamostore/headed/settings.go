@@ -10,16 +10,13 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// checkedRows is how many rows of a table Open compares with the settings, from several parts of the table.
-const checkedRows = 256
-
 // check compares some rows of both tables with the settings. It is plan.Offer.Check.
 func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
 	if created {
 		return nil
 	}
 	for _, table := range []string{j.events.Name, j.heads} {
-		rows, err := x.Scan(ctx, table, checkedRows)
+		rows, err := x.Scan(ctx, table, plan.Checked)
 		if err != nil {
 			return err
 		}

@@ -323,22 +323,27 @@ func (s *snapshots) change(key plan.Item, m mainRow, change func(u *plan.Update)
 
 // Latest is annals.SnapshotStore. Without copies there is only the state of the main row.
 func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	key, err := s.mainKey(id)
-	if err != nil {
+	_, it, err := s.main(ctx, id)
+	if it == nil || err != nil {
 		return annals.Snapshot{}, false, err
-	}
-	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-	if err != nil {
-		return annals.Snapshot{}, false, err
-	}
-	if !ok {
-		return annals.Snapshot{}, false, s.events.Fits(ctx, s.x, id)
 	}
 	m, err := s.read(id, it)
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	return s.newestIn(ctx, id, m, c)
+}
+
+// main reads the main row at its key. Where there is none, rows at keys of other settings are ErrInvalid.
+func (s *snapshots) main(ctx context.Context, id annals.PersistenceID) (key, it plan.Item, err error) {
+	if key, err = s.mainKey(id); err != nil {
+		return nil, nil, err
+	}
+	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
+	if err == nil && !ok {
+		err = s.events.Fits(ctx, s.x, id)
+	}
+	return key, it, err
 }
 
 // newestIn returns the newest snapshot that fits c: the state of the main row m, or a copy.
@@ -423,18 +428,8 @@ func (s *snapshots) within(ctx context.Context, id annals.PersistenceID, c annal
 
 // deleteMain deletes the state of the main row if it fits c.
 func (s *snapshots) deleteMain(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	key, err := s.mainKey(id)
-	if err != nil {
-		return err
-	}
-	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return s.events.Fits(ctx, s.x, id)
-	}
-	for {
+	key, it, err := s.main(ctx, id)
+	for err == nil && it != nil {
 		m, err := s.read(id, it)
 		if err != nil || m.hidden || !fits(m.state, c) {
 			return err
@@ -448,10 +443,9 @@ func (s *snapshots) deleteMain(ctx context.Context, id annals.PersistenceID, c a
 		if err != nil || !out.Refused {
 			return err
 		}
-		if it = out.Old[0]; it == nil {
-			return nil
-		}
+		it = out.Old[0]
 	}
+	return err
 }
 
 // fits reports whether s fits c.

@@ -31,7 +31,10 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		}
 		w.Ops[i] = plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}}
 	}
-	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return j.writtenBy(old, c) } // deletes remove the last row after the others
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last row after the others
+		id, _ := plan.Text(old, j.columns.PersistenceID)
+		return id == string(c.ID) && j.writer(old) == c.WriteID.String()
+	}
 	if c.After == 0 {
 		if err := j.rows.fits(ctx, c.ID); err != nil {
 			return annals.Receipt{}, err
@@ -46,11 +49,6 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		r.Time, r.Repeated = millis(out.Old[len(out.Old)-1], j.columns.Ordering), true
 	}
 	return r, nil
-}
-
-func (j *journal) writtenBy(old plan.Item, c annals.Commit) bool {
-	id, _ := plan.Text(old, j.columns.PersistenceID)
-	return id == string(c.ID) && j.writer(old) == c.WriteID.String()
 }
 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
@@ -223,16 +224,11 @@ func (l Layout) other() map[string]bool {
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{times: &plan.Times{}, tagSeparator: cmp.Or(c.TagSeparator, ","), hard: c.HardDelete, columns: c.Columns, other: l.other()}
-	fill(&j.columns.PartitionKey, "pkey")
-	fill(&j.columns.PersistenceID, "persistence-id")
-	fill(&j.columns.SequenceNr, "sequence-nr")
-	fill(&j.columns.Deleted, "deleted")
-	fill(&j.columns.Message, "message")
-	fill(&j.columns.Ordering, "ordering")
-	fill(&j.columns.Tags, "tags")
+	j := &journal{times: &plan.Times{}, tagSeparator: cmp.Or(c.TagSeparator, ","), hard: c.HardDelete, other: l.other()}
+	j.columns = filled(c.Columns, JournalColumns{PartitionKey: "pkey", SortKey: "skey", PersistenceID: "persistence-id", SequenceNr: "sequence-nr", Deleted: "deleted",
+		Message: "message", Ordering: "ordering", Tags: "tags"})
 	r, err := l.resolver("journal", c.PartitionKey, c.SortKey, c.ShardCount, c.Separator)
-	r.partition, r.sort = j.columns.PartitionKey, cmp.Or(j.columns.SortKey, "skey")
+	r.partition, r.sort = j.columns.PartitionKey, j.columns.SortKey
 	if r.sortKey.number {
 		r.sort = j.columns.SequenceNr
 	}
@@ -243,13 +239,8 @@ func (l Layout) journal() (*journal, error) {
 
 func (l Layout) snapshots() (*snapshots, error) {
 	c := l.Snapshot
-	s := &snapshots{columns: c.Columns, legacy: c.Legacy}
-	fill(&s.columns.PartitionKey, "pkey")
-	fill(&s.columns.SortKey, "skey")
-	fill(&s.columns.PersistenceID, "persistence-id")
-	fill(&s.columns.SequenceNr, "sequence-nr")
-	fill(&s.columns.Snapshot, "snapshot")
-	fill(&s.columns.Created, "created")
+	s := &snapshots{legacy: c.Legacy}
+	s.columns = filled(c.Columns, SnapshotColumns{PartitionKey: "pkey", SortKey: "skey", PersistenceID: "persistence-id", SequenceNr: "sequence-nr", Snapshot: "snapshot", Created: "created"})
 	r, err := l.resolver("snapshot", c.PartitionKey, c.SortKey, c.ShardCount, c.Separator)
 	r.partition, r.sort = s.columns.PartitionKey, s.columns.SortKey
 	ids := l.ids()
@@ -263,17 +254,9 @@ func (l Layout) snapshots() (*snapshots, error) {
 
 func (l Layout) states() (*states, error) {
 	c := l.State
-	s := &states{name: cmp.Or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, columns: c.Columns, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
-	fill(&s.columns.PartitionKey, "pkey")
-	fill(&s.columns.SortKey, "skey")
-	fill(&s.columns.PersistenceID, "persistence-id")
-	fill(&s.columns.Revision, "revision-nr")
-	fill(&s.columns.Payload, "payload")
-	fill(&s.columns.SerializerID, "serializer-id")
-	fill(&s.columns.SerializerManifest, "serializer-manifest")
-	fill(&s.columns.Ordering, "ordering")
-	fill(&s.columns.Tags, "tags")
-	fill(&s.columns.Deleted, "deleted")
+	s := &states{name: cmp.Or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
+	s.columns = filled(c.Columns, StateColumns{PartitionKey: "pkey", SortKey: "skey", PersistenceID: "persistence-id", Revision: "revision-nr", Payload: "payload",
+		SerializerID: "serializer-id", SerializerManifest: "serializer-manifest", Ordering: "ordering", Tags: "tags", Deleted: "deleted"})
 	if c.Revision == PlusOne {
 		s.plus = 1
 	}
@@ -291,7 +274,15 @@ func (l Layout) resolver(what string, p PartitionKey, s SortKey, shardCount int,
 	return r, err
 }
 
-func fill(s *string, standard string) { *s = cmp.Or(*s, standard) }
+// filled returns names with the fields of standard where a field is "".
+func filled[C any](names, standard C) C {
+	for f, v := range reflect.ValueOf(&names).Elem().Fields() {
+		if v.IsZero() {
+			v.Set(reflect.ValueOf(standard).FieldByIndex(f.Index))
+		}
+	}
+	return names
+}
 
 func distinct(what string, names ...string) error {
 	seen := map[string]bool{}

@@ -35,12 +35,9 @@ const (
 	boolean = plan.TypeBool
 )
 
-// checkedRows is how many rows of a table Open compares with the settings, from several parts of the table.
-const checkedRows = 256
-
 // check compares some rows with s and returns an error when they do not fit.
 func (s settings) check(ctx context.Context, x plan.Executor) error {
-	rows, err := x.Scan(ctx, s.table, checkedRows)
+	rows, err := x.Scan(ctx, s.table, plan.Checked)
 	if err != nil || len(rows) == 0 {
 		return err
 	}

@@ -40,3 +40,25 @@ func Picked[T, U any](all iter.Seq2[T, error], pick func(v T) (picked U, ok bool
 		}
 	}
 }
+
+// Newest returns the last item of q that read yields, which may leave some out. It reads backwards, with limit items in the first page. Between
+// two pages a newer item may be stored in the part that was read, and the older one removed in the part that was not. The numbers of
+// items only grow, so a second read, forwards, finds the newest.
+func Newest[T any](q Query, limit int, read func(q Query) iter.Seq2[T, error]) (newest T, ok bool, err error) {
+	paged := false
+	back := q
+	back.Backward, back.Limit, back.Paged = true, limit, func() { paged = true }
+	for v, err := range read(back) {
+		return v, err == nil, err
+	}
+	if !paged {
+		return newest, false, nil
+	}
+	for v, err := range read(q) {
+		if err != nil {
+			return v, false, err
+		}
+		newest, ok = v, true
+	}
+	return newest, ok, nil
+}

@@ -14,6 +14,9 @@ type Layout interface {
 	Plan() (Offer, error)
 }
 
+// Checked is how many items of a table an Offer.Check compares with the settings, from several parts of the table.
+const Checked = 256
+
 // Offer is what a layout offers; a nil field is unsupported. The store has checked ids, numbers and limits before it calls.
 type Offer struct {
 	Tables       []Table

@@ -30,10 +30,10 @@ func TestPicked(t *testing.T) {
 			t.Errorf("%v, %v; want %v", got, last, want)
 		}
 	}
-	for v := range plan.Picked(all, func(n int) (int, bool, error) { return n, true, nil }) {
-		if v == 1 {
+	for v, err := range plan.Picked(all, func(n int) (int, bool, error) { return n, true, nil }) {
+		if v == 1 && err == nil {
 			break
 		}
-		t.Errorf("%d after the loop was left", v)
+		t.Errorf("%d, %v after the loop was left", v, err)
 	}
 }

@@ -3,7 +3,6 @@ package subscription
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	random "math/rand/v2"
@@ -47,10 +46,6 @@ type loop struct {
 	trimmed int64     // the round in which records were removed before they were read; 0 is none
 	ended   bool
 	err     error // that ends the loop
-}
-
-func newLoop(s *Subscriptions, name string, f annals.Filter) *loop {
-	return &loop{Subscriptions: s, name: name, filter: f, id: rand.Text()[:16], left: make(chan struct{}), ready: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 }
 
 // signal puts a value into c, unless it has one.
@@ -207,7 +202,8 @@ func (l *loop) lookAt(ctx context.Context) error {
 		signal(l.look)
 		return err
 	}
-	if err := l.sweep(ctx, v); err != nil {
+	// The shards of earlier rounds are deleted: then their owners cannot acknowledge anything.
+	if err := l.remove(ctx, v.void); err != nil {
 		return err
 	}
 	return l.hold(ctx, v)

@@ -279,7 +279,7 @@ func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.
 
 // deliver adds e to the delivery that is being built, if it fits the filter.
 func (r *reader) deliver(ctx context.Context, e annals.Event) error {
-	before, m := r.mark(e.ID), markOf(e)
+	before, m := r.mark(e.ID), mark{seq: e.SeqNr, time: e.Time}
 	m.gaps = r.Feed.Counts && (before.gaps || e.SeqNr != before.seq+1)
 	if r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag) {
 		if d := r.building; d != nil && (len(d.events) == maxEvents || len(d.upTo) == maxEntities) {

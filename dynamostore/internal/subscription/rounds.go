@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,7 +56,7 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 	}
 	var all []shard
 	for n := range parts {
-		all = append(all, shard{round: next.round, id: partID(n), since: made.at})
+		all = append(all, shard{round: next.round, id: fmt.Sprint(catchUp, " ", n), since: made.at})
 	}
 	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next))...))
 }
@@ -191,6 +192,3 @@ func (s *Subscriptions) remove(ctx context.Context, keys []plan.Item) error {
 	}
 	return driver.Fetch(ctx, func(ctx context.Context) error { return s.Executor.DeleteAll(ctx, s.Table, keys) })
 }
-
-// sweep deletes the shards of earlier rounds. Then their owners cannot acknowledge anything.
-func (l *loop) sweep(ctx context.Context, v view) error { return l.remove(ctx, v.void) }

@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -92,9 +93,8 @@ func (s *Subscriptions) join(ctx context.Context, name string, f annals.Filter) 
 	if s.closed {
 		return nil, errClosed
 	}
-	l := newLoop(s, name, f)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the loop lasts until its body has returned
-	l.stop = stop
+	l := &loop{Subscriptions: s, name: name, filter: f, id: rand.Text()[:16], stop: stop, left: make(chan struct{}), ready: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 	s.loops.Go(func() {
 		defer close(l.left)
 		l.run(running)

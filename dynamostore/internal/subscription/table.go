@@ -123,8 +123,6 @@ const catchUp = "catch-up"
 // parts is into how many parts the catch-up is divided.
 const parts = 8
 
-func partID(n int) string { return fmt.Sprintf("%s %d", catchUp, n) }
-
 // part is the number of a part of the catch-up; false for a shard of the stream.
 func (s shard) part() (n int, ok bool) {
 	text, ok := strings.CutPrefix(s.id, catchUp+" ")
@@ -210,8 +208,6 @@ type mark struct {
 	time time.Time // of the event: an entity that was forgotten and begins again has another time at this number
 	gaps bool      // numbers up to seq are unused, or may be, and the feed counts events
 }
-
-func markOf(e annals.Event) mark { return mark{seq: e.SeqNr, time: e.Time} }
 
 // entityKey is the key of the mark of id. The marks of a subscription are in many partitions, since one partition takes 1,000 write units
 // a second. An id that is too long for a key is hashed.
