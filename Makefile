@@ -52,6 +52,7 @@ soak: servers ## repeat the random histories, races and kills under the race det
 	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
+	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'TestFleet' ./internal/fleet -rollouts 5
 	$(in_memory) $(GO) test -vet=off -timeout 60m -run 'ManyParked' ./projection -parked 100000
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
 
