@@ -37,9 +37,9 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
-	{pkg: "query", may: "root internal/backoff"},
-	{pkg: "cleanup", may: "root internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query internal/backoff internal/liveness internal/panics internal/progress"},
+	{pkg: "query", may: "root internal/backoff internal/claims"},
+	{pkg: "cleanup", may: "root internal/claims internal/panics internal/progress"},
+	{pkg: "projection", may: "root codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
 	{pkg: "driver", may: "root internal/bound internal/panics internal/progress"},
@@ -60,12 +60,13 @@ var rules = []struct {
 	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
+	{pkg: "internal/claims", may: "root"}, // for hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
-	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/panics internal/progress"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.

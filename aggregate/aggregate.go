@@ -31,15 +31,23 @@ type Options struct {
 	WriteTimeout time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
 
 	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
-	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store; see SingleOwner
 
 	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
 	// not handled. A projection that has never run, or was stopped, prevents the deletes of all entities.
 	Projections []string
 
-	// Metadata is added to what a command writes, its events or its state; nil: none. Stores that keep no metadata of events
-	// (Capabilities.Metadata) or of states (StateMetadata) drop it.
+	// Metadata is added to what a command writes, its events or its state; nil: none.
 	Metadata func(ctx context.Context) annals.Payload
+
+	// SingleOwner declares that only this Repository writes to its entities, and that no two calls for one entity run at the same time. It
+	// accepts a store for DeleteEvents that does not claim Capabilities.FenceAfterDelete: there, a second owner loses commands that were
+	// answered.
+	SingleOwner bool
+
+	// MayDrop accepts a store that drops what it does not claim: the tags of the behavior (Capabilities.Tags), Metadata and the times that
+	// EvolveStored gets (Times, Metadata, StateMetadata). Without it New and NewState refuse the store with ErrUnsupported.
+	MayDrop bool
 
 	// Observer is told once of each operation of the Repository: "load" reads an entity, "write" writes what a command decided, with
 	// all tries, "snapshot" saves a snapshot and deletes what it makes superfluous. Call.Store is "aggregate". The operations of
@@ -57,7 +65,7 @@ func (o *Options) setDefaults() {
 }
 
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
 }
 
 func (o *Options) faults() error {
@@ -79,12 +87,8 @@ type Repository[C, S, R any] struct {
 // lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.New", Store: store}
-	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
-	if b.EvolveStored != nil {
-		wiring.NeedsReceipts()
-	}
+	host.NeedsSourced(&wiring, b, o.config())
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -95,9 +99,8 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
 	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
-	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates()
+	host.NeedsDurable(&wiring, b, o.config())
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/progress"
 )
 
@@ -22,6 +23,10 @@ type Options struct {
 	KeepSnapshots int           // number of newest snapshots that DeleteBeforeSnapshot keeps; 0: 1
 	Age           time.Duration // an entity is forgotten when this time has passed since the last delete of it; 0: annals.ForgetAge
 	AtOnce        bool          // forget entities of any age: only when no program can write to them any more
+
+	// NoWriters declares that no program writes to the entities of a run. Without it, events are not deleted from a store that does not claim
+	// Capabilities.FenceAfterDelete (ErrUnsupported): there, a writer beside the run loses commits that were acknowledged.
+	NoWriters bool
 
 	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not handled: the
 	// entity fails with annals.ErrUnavailable instead.
@@ -72,18 +77,31 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 		o.Age = cmp.Or(o.Age, annals.ForgetAge)
 	}
 	c := &Cleaner{store: store, caps: store.Capabilities(), o: o}
-	if c.caps.Forgets {
-		c.forgetter, _ = store.(annals.Forgetter)
+	if c.forgetter, _ = store.(annals.Forgetter); c.forgetter == nil {
+		c.caps.Forgets = false
 	}
-	if len(o.Projections) > 0 && !c.caps.Offsets {
-		return nil, &annals.Error{Op: "cleanup.New", Kind: annals.ErrUnsupported, Err: errors.New("the store keeps no projections")}
+	if len(o.Projections) > 0 {
+		if err := claims.Refusal("cleanup.New", c.caps, claims.Cleaned); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }
 
+// needs are the features of a run that deletes events, where the store has them.
+func (c *Cleaner) needs(also ...claims.Feature) []claims.Feature {
+	if !c.caps.States {
+		also = append(also, claims.CleanedEvents)
+	}
+	if c.caps.Events && !c.o.NoWriters {
+		also = append(also, claims.CleanedBeside)
+	}
+	return also
+}
+
 // DeleteEvents deletes the events up to and including to, annals.MaxSeqNr for all.
 func (c *Cleaner) DeleteEvents(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], to annals.SeqNr) (Report, error) {
-	return c.run(ctx, "delete events", c.caps.Events, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "delete events", c.needs(claims.CleanedEvents), ids, func(ctx context.Context, w *work) error {
 		return w.deleteEvents(ctx, to)
 	})
 }
@@ -91,7 +109,7 @@ func (c *Cleaner) DeleteEvents(ctx context.Context, ids iter.Seq2[annals.Persist
 // DeleteSnapshots deletes all snapshots. An entity whose events are deleted loses its state by that. DeleteBeforeSnapshot does not delete the
 // newest snapshots.
 func (c *Cleaner) DeleteSnapshots(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "delete snapshots", c.caps.Snapshots, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "delete snapshots", []claims.Feature{claims.CleanedSnapshot}, ids, func(ctx context.Context, w *work) error {
 		return w.deleteSnapshots(ctx)
 	})
 }
@@ -99,16 +117,14 @@ func (c *Cleaner) DeleteSnapshots(ctx context.Context, ids iter.Seq2[annals.Pers
 // DeleteBeforeSnapshot deletes the events that the oldest kept snapshot covers, and the snapshots older than it. Of an entity without a
 // snapshot nothing is deleted. Entities may be written during the run.
 func (c *Cleaner) DeleteBeforeSnapshot(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	able := c.caps.Events && c.caps.Snapshots
-	return c.run(ctx, "delete before snapshot", able, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "delete before snapshot", c.needs(claims.CleanedEvents, claims.CleanedSnapshot), ids, func(ctx context.Context, w *work) error {
 		return w.deleteBeforeSnapshot(ctx)
 	})
 }
 
 // DeleteEntities deletes all events, all snapshots and the state. The store keeps the last numbers, so the ids may be used again at once.
 func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	able := c.caps.Events || c.caps.States
-	return c.run(ctx, "delete entities", able, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "delete entities", c.needs(), ids, func(ctx context.Context, w *work) error {
 		return w.deleteEntity(ctx)
 	})
 }
@@ -117,8 +133,7 @@ func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 // first run deletes is Waiting. The second run, Options.Age later, forgets it, and deletes snapshots that arrived after the first run.
 // The package comment explains the consequences.
 func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	able := c.forgetter != nil && (c.caps.Events || c.caps.States)
-	return c.run(ctx, "forget entities", able, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "forget entities", c.needs(claims.Forgotten), ids, func(ctx context.Context, w *work) error {
 		if err := w.deleteEntity(ctx); err != nil {
 			return err
 		}
@@ -129,7 +144,7 @@ func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 // ForgetDeleted forgets the entities of which everything is deleted and whose last delete is older than Options.Age. It changes no other
 // entity: those are Kept or Waiting.
 func (c *Cleaner) ForgetDeleted(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "forget deleted", c.forgetter != nil, ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "forget deleted", []claims.Feature{claims.Forgotten}, ids, func(ctx context.Context, w *work) error {
 		err := w.forget(ctx)
 		if errors.Is(err, annals.ErrConflict) {
 			w.Kept, err = true, nil

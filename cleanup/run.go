@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/panics"
 )
 
 // run calls each for all ids. One goroutine begins entities, each entity is processed by a goroutine of its own, and the caller's goroutine
 // takes the results in the order of the ids, so that all ids before Report.Last have been processed.
-func (c *Cleaner) run(ctx context.Context, op string, able bool, ids iter.Seq2[annals.PersistenceID, error],
+func (c *Cleaner) run(ctx context.Context, op string, needs []claims.Feature, ids iter.Seq2[annals.PersistenceID, error],
 	each func(ctx context.Context, w *work) error,
 ) (Report, error) {
-	if !able {
-		return Report{}, &Error{Op: op, Err: &annals.Error{Op: op, Kind: annals.ErrUnsupported}}
+	if err := claims.Refusal(op, c.caps, needs...); err != nil {
+		return Report{}, &Error{Op: op, Err: err}
 	}
 	var (
 		wg      sync.WaitGroup

@@ -3,8 +3,13 @@ package dynamostore_test
 import (
 	"testing"
 
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
@@ -47,4 +52,32 @@ func TestHostsDeleteEvents(t *testing.T) {
 	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Retention(t, open())
 	})
+}
+
+// Without FenceAfterDelete two owners that delete events would lose commands that were answered, so hosts refuse the layout.
+func TestHostsWithoutFenceAfterDelete(t *testing.T) {
+	t.Parallel()
+	b := behavior.EventSourced[int, int, int, int]{
+		Type: "Fence", SnapshotEvery: 1,
+		Decide: func(_, n int) ([]int, error) { return []int{n}, nil },
+		Evolve: func(s, n int) int { return s + n },
+	}
+	for name, layout := range map[string]dynamostore.Layout{
+		"grouped":             grouped.Layout{},
+		"sharded, HardDelete": newSharded(sharded.Journal{HardDelete: true}, false)(),
+	} {
+		s := opener(t, layout)()
+		_, refused := entity.New(s, b, entity.Options{DeleteEvents: true})
+		_, refusedToo := aggregate.New(s, b, aggregate.Options{DeleteEvents: true})
+		if !annals.IsUnsupported(refused) || !annals.IsUnsupported(refusedToo) {
+			t.Errorf("%s: %v and %v, want not supported", name, refused, refusedToo)
+		}
+		rt, err := entity.New(s, b, entity.Options{DeleteEvents: true, SingleOwner: true})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if err := rt.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -29,20 +29,25 @@ type Options struct {
 
 	// SingleOwner declares that only this Runtime writes to its entities. Then a rejection, a View, or the reply to a command that
 	// writes nothing, is answered from memory. Without SingleOwner such an answer is given only after the store has confirmed that no
-	// other owner had written when the command was sent. That takes one read for a batch, and none for a batch that writes.
+	// other owner had written when the command was sent. That takes one read for a batch, and none for a batch that writes. With
+	// DeleteEvents it also accepts a store that does not claim Capabilities.FenceAfterDelete: there, a second owner loses commands that
+	// were answered.
 	SingleOwner bool
 
 	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
-	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store
+	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store; see SingleOwner
 
 	// Projections are the names of projections in the store's OffsetStore: DeleteEvents deletes no event that one of them has
 	// not handled. A projection that has never run, or was stopped, prevents the deletes of all entities.
 	Projections []string
 
 	// Metadata is added to what a command writes, its events or its state, and made from the context of the command's caller; nil: none.
-	// A state that several commands of a batch wrote has the metadata of the last of them. Stores that keep no metadata of events
-	// (Capabilities.Metadata) or of states (StateMetadata) drop it.
+	// A state that several commands of a batch wrote has the metadata of the last of them.
 	Metadata func(ctx context.Context) annals.Payload
+
+	// MayDrop accepts a store that drops what it does not claim: the tags of the behavior (Capabilities.Tags), Metadata and the times that
+	// EvolveStored gets (Times, Metadata, StateMetadata). Without it New and NewState refuse the store with ErrUnsupported.
+	MayDrop bool
 
 	// Observer is told once of each operation of the Runtime: "load" reads an entity, "write" writes what the commands of a batch
 	// decided, with all tries, "confirm" asks the store whether another owner has written, "snapshot" saves a snapshot and deletes what it makes
@@ -67,7 +72,7 @@ func (o *Options) setDefaults() {
 }
 
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
+	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
 }
 
 func (o *Options) faults() error {

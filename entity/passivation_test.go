@@ -143,7 +143,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	if !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("%v, want invalid and not supported", err)
 	}
-	for _, what := range []string{"Type", "Decide", "MaxBatch", "IdleAfter", "DeleteEvents", "no events"} {
+	for _, what := range []string{"Type", "Decide", "MaxBatch", "IdleAfter", "DeleteEvents", "does not claim Events"} {
 		if err != nil && !contains(err, what) {
 			t.Errorf("%v does not mention %s", err, what)
 		}

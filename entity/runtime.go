@@ -41,12 +41,8 @@ type Runtime[C, S, R any] struct {
 // store lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Runtime[C, S, R], error) {
 	wiring := host.Wiring{Op: "entity.New", Store: store}
-	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsEvents(b.SnapshotEvery, o.DeleteEvents, o.Projections)
-	if b.EvolveStored != nil {
-		wiring.NeedsReceipts()
-	}
+	host.NeedsSourced(&wiring, b, o.config())
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}
@@ -57,9 +53,8 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Runtime[C, S, R], error) {
 	wiring := host.Wiring{Op: "entity.NewState", Store: store}
-	wiring.Fault(b.Validate())
 	wiring.Fault(o.faults())
-	wiring.NeedsStates()
+	host.NeedsDurable(&wiring, b, o.config())
 	if err := wiring.Err(); err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func deletesAndLosesTheFirst(t *testing.T, hasTimes bool) *entity.Runtime[int, t
 		}
 		return r, err
 	}
-	rt, err := entity.New(s, timed, entity.Options{Logger: quiet})
+	rt, err := entity.New(s, timed, entity.Options{MayDrop: true, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

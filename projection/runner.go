@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // Runner runs one projection. ExactlyOnce, AtLeastOnce and their grouped variants make one.
@@ -43,6 +44,13 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
+	}
+	follows := claims.EventFeed
+	if from.States {
+		follows = claims.StateFeed
+	}
+	if err := errors.Join(claims.Refusal(name, from.store.Capabilities(), follows), claims.Refusal(name, offsets.Capabilities(), claims.Projection)); err != nil {
+		return nil, err
 	}
 	r := &Runner{name: name, stream: from, offsets: offsets, most: cmp.Or(o.BatchSize, farBatch), turns: newTurns()}
 	o.setDefaults(from.store)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // Feed follows the events that fit a filter, from a position on: each once, and those of one entity in the order of their numbers. Only
@@ -32,11 +33,8 @@ type Batch struct {
 // a store without event queries, or without queries by tag when f has one, is ErrUnsupported.
 func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*Feed, error) {
 	const op = "follow events"
-	if caps := s.Capabilities(); !caps.Events || !caps.EventQueries {
-		return nil, &annals.Error{Op: op, Kind: annals.ErrUnsupported}
-	}
 	feed := &Feed{}
-	if err := feed.init(op, s, f, from, o); err != nil {
+	if err := feed.init(op, s, f, from, o, claims.EventFeed); err != nil {
 		return nil, err
 	}
 	feed.read, feed.offset = s.Query().Events, annals.Event.Offset

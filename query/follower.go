@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 const (
@@ -73,8 +74,8 @@ type batch[T any] struct {
 	caughtUp bool
 }
 
-// init makes f a follower of s from a position, or says what is wrong with that.
-func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options) error {
+// init makes f a follower of s from a position, which needs some features, or says what is wrong with that.
+func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options, needs ...claims.Feature) error {
 	o, err := o.withDefaults(s)
 	err = errors.Join(err, filter.Validate(op), annals.Filter{Slices: from.Slices}.Validate(op))
 	if filter.After != (annals.Offset{}) || filter.Limit != 0 || filter.Behind != 0 {
@@ -86,8 +87,11 @@ func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from
 	if err != nil {
 		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
 	}
-	if filter.Tag != "" && !s.Capabilities().TagQueries {
-		return &annals.Error{Op: op, Kind: annals.ErrUnsupported, Err: errors.New("a query by tag")}
+	if filter.Tag != "" {
+		needs = append(needs, claims.TagFeed)
+	}
+	if err := claims.Refusal(op, s.Capabilities(), needs...); err != nil {
+		return err
 	}
 	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
 	f.floor, f.head, f.through = from.Through, from.Through, from.Through

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // IDs yields the ids of entityType, "" is any: those that are there, then new ones, each once. It ends with ctx or as Options.Current
@@ -22,8 +23,8 @@ func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter
 			yield("", &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err})
 			return
 		}
-		if !s.Capabilities().IDQueries {
-			yield("", &annals.Error{Op: op, Kind: annals.ErrUnsupported})
+		if err := claims.Refusal(op, s.Capabilities(), claims.IDFeed); err != nil {
+			yield("", err)
 			return
 		}
 		waker := newWaker(nil, annals.Filter{}, o) // it polls

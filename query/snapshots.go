@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // Change is what EventsFromSnapshots yields: an event, or a snapshot in place of all events up to its number.
@@ -26,7 +27,11 @@ type Change struct {
 // ErrUnsupported.
 func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o Options) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		from, limit, err := begin("follow events from snapshots", &f)
+		const op = "follow events from snapshots"
+		from, limit, err := begin(op, &f)
+		if err == nil {
+			err = claims.Refusal(op, s.Capabilities(), claims.SnapshotFeed)
+		}
 		if err != nil {
 			yield(Change{}, err)
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // StateFeed follows the durable states that fit a filter, tombstones included, from a position on, as a Feed follows events: each revision
@@ -24,11 +25,8 @@ type StateBatch struct {
 // of states is ErrUnsupported.
 func NewStateFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*StateFeed, error) {
 	const op = "follow states"
-	if !s.Capabilities().StateQueries {
-		return nil, &annals.Error{Op: op, Kind: annals.ErrUnsupported}
-	}
 	feed := &StateFeed{}
-	if err := feed.init(op, s, f, from, o); err != nil {
+	if err := feed.init(op, s, f, from, o, claims.StateFeed); err != nil {
 		return nil, err
 	}
 	feed.read, feed.offset = s.Query().States, annals.State.Offset

@@ -22,9 +22,6 @@ type shop struct {
 }
 
 func newShop(b *backend, traces *traces) (*shop, error) {
-	if !b.store.Capabilities().Times {
-		return nil, errors.New("the store keeps no times of events: an order can be cancelled for a time after its first event")
-	}
 	options := entity.Options{Metadata: audit.Metadata, Observer: traces}
 	orders, err := entity.New(b.store, order.Behavior, options)
 	if err != nil {

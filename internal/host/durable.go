@@ -2,12 +2,12 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/claims"
 )
 
 // Durable is the Model of a durable-state behavior.
@@ -135,8 +135,10 @@ func (e *durable[C, S, R]) decide(ctx context.Context, c C, at annals.SeqNr) (d 
 	if err != nil {
 		return Decision[R]{Err: err}
 	}
-	if del && !e.m.caps.DeletesStates {
-		return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrUnsupported, Err: errors.New("the store does not delete states")}}
+	if del {
+		if err := claims.DeletedState.Missing(e.m.caps); err != nil {
+			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrUnsupported, Err: err}}
+		}
 	}
 	var metadata annals.Payload
 	var known any

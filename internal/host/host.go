@@ -144,6 +144,8 @@ func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pi
 type Config struct {
 	KeepSnapshots int
 	DeleteEvents  bool
+	SingleOwner   bool     // nobody else writes to the entities
+	MayDrop       bool     // the store may drop tags, metadata and times
 	Projections   []string // have handled an event before it is deleted
 	Metadata      func(ctx context.Context) annals.Payload
 	Logger        *slog.Logger

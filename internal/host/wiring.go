@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/progress"
 )
 
@@ -12,7 +14,7 @@ type Wiring struct {
 	Op     string
 	Store  annals.Store
 	faults []error
-	lacks  []error
+	asked  []claims.Feature
 }
 
 // Fault records that err, if it is one, makes the call ErrInvalid.
@@ -22,10 +24,11 @@ func (c *Wiring) Fault(err error) {
 	}
 }
 
-// Needs records that without has the call is ErrUnsupported.
-func (c *Wiring) Needs(what string, has func(annals.Capabilities) bool) {
-	if c.Store != nil && !has(c.Store.Capabilities()) {
-		c.lacks = append(c.lacks, errors.New("the store has no "+what))
+// Needs records that the call is ErrUnsupported on a store without the claims of f. It does nothing when the program has not asked for f,
+// or has accepted such a store by the option f.Unless.
+func (c *Wiring) Needs(f claims.Feature, asked, accepted bool) {
+	if asked && !accepted {
+		c.asked = append(c.asked, f)
 	}
 }
 
@@ -35,11 +38,11 @@ func (c *Wiring) Err() error {
 		c.faults = append(c.faults, errors.New("the store is nil"))
 	}
 	var invalid, unsupported error
+	if c.Store != nil {
+		unsupported = claims.Refusal(c.Op, c.Store.Capabilities(), c.asked...)
+	}
 	if len(c.faults) > 0 {
 		invalid = &annals.Error{Op: c.Op, Kind: annals.ErrInvalid, Err: errors.Join(c.faults...)}
-	}
-	if len(c.lacks) > 0 {
-		unsupported = &annals.Error{Op: c.Op, Kind: annals.ErrUnsupported, Err: errors.Join(c.lacks...)}
 	}
 	if invalid != nil && unsupported != nil {
 		return errors.Join(invalid, unsupported)
@@ -50,35 +53,30 @@ func (c *Wiring) Err() error {
 	return unsupported
 }
 
-// NeedsEvents records what an event-sourced behavior needs that takes a snapshot every n events, 0 for none, and whose events are deleted,
-// or not, once projections have handled them.
-func (c *Wiring) NeedsEvents(n int, deleteEvents bool, projections []string) {
-	c.Fault(progress.Fault(projections))
-	if len(projections) > 0 {
-		if !deleteEvents {
-			c.Fault(errors.New("Projections without DeleteEvents"))
-		}
-		c.Needs("offsets of projections", func(c annals.Capabilities) bool { return c.Offsets })
+// NeedsSourced records what is wrong with b, an event-sourced behavior, with o and with their store.
+func NeedsSourced[C, E, S, R any](c *Wiring, b behavior.EventSourced[C, E, S, R], o Config) {
+	c.Fault(b.Validate())
+	c.Fault(progress.Fault(o.Projections))
+	if len(o.Projections) > 0 && !o.DeleteEvents {
+		c.Fault(errors.New("Projections without DeleteEvents"))
 	}
-	if n < 0 {
-		c.Fault(errors.New("SnapshotEvery is below zero"))
-	}
-	if n == 0 && deleteEvents {
+	if b.SnapshotEvery == 0 && o.DeleteEvents {
 		c.Fault(errors.New("DeleteEvents without SnapshotEvery"))
 	}
-	c.Needs("events", func(c annals.Capabilities) bool { return c.Events })
-	if n > 0 {
-		c.Needs("snapshots", func(c annals.Capabilities) bool { return c.Snapshots })
-	}
+	c.Needs(claims.Events, true, false)
+	c.Needs(claims.Snapshots, b.SnapshotEvery > 0, false)
+	c.Needs(claims.DeleteEvents, o.DeleteEvents, o.SingleOwner)
+	c.Needs(claims.Retention, len(o.Projections) > 0, false)
+	c.Needs(claims.Stored, b.EvolveStored != nil, false)
+	c.Needs(claims.Times, b.EvolveStored != nil, o.MayDrop)
+	c.Needs(claims.Tags, b.Tags != nil, o.MayDrop)
+	c.Needs(claims.Metadata, o.Metadata != nil || b.Metadata != nil, o.MayDrop)
 }
 
-// NeedsStates records what a durable-state behavior needs.
-func (c *Wiring) NeedsStates() {
-	c.Needs("durable states", func(c annals.Capabilities) bool { return c.States })
-}
-
-// NeedsReceipts records what an event-sourced behavior with EvolveStored needs: the state after an event is not known before the event
-// is stored.
-func (c *Wiring) NeedsReceipts() {
-	c.Needs("first commit without a snapshot, which EvolveStored needs", func(c annals.Capabilities) bool { return !c.Limits.FirstSnapshot })
+// NeedsDurable is NeedsSourced for a durable-state behavior.
+func NeedsDurable[C, S, R any](c *Wiring, b behavior.DurableState[C, S, R], o Config) {
+	c.Fault(b.Validate())
+	c.Needs(claims.States, true, false)
+	c.Needs(claims.Tags, b.Tags != nil, o.MayDrop)
+	c.Needs(claims.StateInfo, o.Metadata != nil || b.Metadata != nil, o.MayDrop)
 }

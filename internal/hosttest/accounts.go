@@ -80,7 +80,7 @@ func accounts(ctx context.Context, s annals.Store, id string, deletes bool) erro
 		b.SnapshotEvery, deletes = 0, false
 	}
 	first := "<Ada> & \u2028 \"Käthe\""
-	repository, err := aggregate.New(s, b, aggregate.Options{DeleteEvents: deletes})
+	repository, err := aggregate.New(s, b, aggregate.Options{DeleteEvents: deletes, SingleOwner: true})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func accounts(ctx context.Context, s annals.Store, id string, deletes bool) erro
 	if _, ok, err := s.Snapshots().Latest(ctx, b.ID(id), annals.SnapshotCriteria{}); caps.Snapshots && (ok != caps.Limits.FirstSnapshot || err != nil) {
 		return fmt.Errorf("after the first commit there is a snapshot: %v, %w", ok, err)
 	}
-	rt, err := entity.New(s, b, entity.Options{DeleteEvents: deletes})
+	rt, err := entity.New(s, b, entity.Options{DeleteEvents: deletes, SingleOwner: true})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func kinds(c annals.Capabilities) map[string]starter {
 		account.SnapshotEvery = 7
 	}
 	found := map[string]starter{"sourced": func(s annals.Store, o entity.Options) (*entity.Runtime[int, int, int], error) {
-		o.KeepSnapshots, o.DeleteEvents = 2, c.Snapshots
+		o.KeepSnapshots, o.DeleteEvents = 2, c.Snapshots && c.FenceAfterDelete
 		return entity.New(s, account, o)
 	}}
 	if c.States {

@@ -112,7 +112,7 @@ func infoOfEvents(ctx context.Context, s annals.Store) error {
 		b.Decide = func(_ []entry, n int) ([]int, error) { return make([]int, min(n, 1)), nil }
 	}
 	lossy := forgetful(s, caps.Repeatable)
-	rt, err := entity.New(lossy, b, entity.Options{Metadata: metadata})
+	rt, err := entity.New(lossy, b, entity.Options{Metadata: metadata, MayDrop: true})
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func infoOfEvents(ctx context.Context, s annals.Store) error {
 	if err != nil {
 		return err
 	}
-	repository, err := aggregate.New(lossy, b, aggregate.Options{Metadata: metadata})
+	repository, err := aggregate.New(lossy, b, aggregate.Options{Metadata: metadata, MayDrop: true})
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func infoOfEvents(ctx context.Context, s annals.Store) error {
 	if err != nil {
 		return err
 	}
-	reader, err := aggregate.New(s, b, aggregate.Options{})
+	reader, err := aggregate.New(s, b, aggregate.Options{MayDrop: true})
 	if err != nil {
 		return err
 	}
@@ -212,12 +212,12 @@ var pages = behavior.DurableState[int, page, page]{
 func infoOfStates(ctx context.Context, s annals.Store) error {
 	caps := s.Capabilities()
 	lossy := forgetful(s, caps.IdempotentState)
-	rt, err := entity.NewState(lossy, pages, entity.Options{Metadata: metadata})
+	rt, err := entity.NewState(lossy, pages, entity.Options{Metadata: metadata, MayDrop: true})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rt.Shutdown(context.WithoutCancel(ctx)) }()
-	repository, err := aggregate.NewState(lossy, pages, aggregate.Options{Metadata: metadata})
+	repository, err := aggregate.NewState(lossy, pages, aggregate.Options{Metadata: metadata, MayDrop: true})
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func otherSnapshot(ctx context.Context, s annals.Store) error {
 
 // liftedSnapshot demands that a snapshot of a former shape is used when the codec can lift it.
 func liftedSnapshot(ctx context.Context, s annals.Store) error {
-	if err := written(ctx, s, "lifted", aggregate.Options{DeleteEvents: true}); err != nil {
+	if err := written(ctx, s, "lifted", aggregate.Options{DeleteEvents: true, SingleOwner: true}); err != nil {
 		return err
 	}
 	var evolved int
@@ -346,7 +346,7 @@ func liftedSnapshot(ctx context.Context, s annals.Store) error {
 
 // otherSnapshotWithoutEvents demands an error that says what is missing when the events are deleted that the snapshot covers.
 func otherSnapshotWithoutEvents(ctx context.Context, s annals.Store) error {
-	if err := written(ctx, s, "deleted", aggregate.Options{DeleteEvents: true}); err != nil {
+	if err := written(ctx, s, "deleted", aggregate.Options{DeleteEvents: true, SingleOwner: true}); err != nil {
 		return err
 	}
 	r, err := aggregate.New(s, sums("sum/2", new(int)), aggregate.Options{Logger: slog.New(slog.DiscardHandler)})

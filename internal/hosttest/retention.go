@@ -31,7 +31,7 @@ func Retention(t *testing.T, s annals.Store) {
 // when its snapshot is saved.
 var deleters = map[string]func(ctx context.Context, s annals.Store, id string, projections []string) error{
 	"entity": func(ctx context.Context, s annals.Store, id string, projections []string) error {
-		rt, err := entity.New(s, depositor, entity.Options{DeleteEvents: true, Projections: projections, Logger: discard})
+		rt, err := entity.New(s, depositor, entity.Options{DeleteEvents: true, SingleOwner: true, Projections: projections, Logger: discard})
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ var deleters = map[string]func(ctx context.Context, s annals.Store, id string, p
 		return errors.Join(err, rt.Shutdown(ctx))
 	},
 	"aggregate": func(ctx context.Context, s annals.Store, id string, projections []string) error {
-		r, err := aggregate.New(s, depositor, aggregate.Options{DeleteEvents: true, Projections: projections, Logger: discard})
+		r, err := aggregate.New(s, depositor, aggregate.Options{DeleteEvents: true, SingleOwner: true, Projections: projections, Logger: discard})
 		if err != nil {
 			return err
 		}
