@@ -119,10 +119,10 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Guards newShop: without times of events every order would be too old to be cancelled.
+// Without times of events every order would be too old to be cancelled.
 func TestStoreWithoutTimes(t *testing.T) {
 	t.Parallel()
-	if _, err := newShop(&backend{store: annals.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "times of events") {
+	if _, err := newShop(&backend{store: annals.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "Times") {
 		t.Error(err)
 	}
 }

@@ -29,10 +29,12 @@ func (m *Model) Rebuild(ctx context.Context, journal annals.Store, o projection.
 	if err != nil {
 		return err
 	}
-	if _, err := old.Control().Status(ctx, journal); errors.Is(err, annals.ErrInvalid) { // it has not been run yet
-		if err := old.CatchUp(ctx); err != nil {
-			return err
-		}
+	status, err := old.Control().Status(ctx, journal)
+	if err == nil && len(status.Ranges) == 0 { // it has not been run yet
+		err = old.CatchUp(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	generation, err := m.newGeneration(ctx)
 	if err != nil {
