@@ -89,10 +89,9 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, f := range All {
 		all := annals.Capabilities{}
-		v := reflect.ValueOf(&all).Elem()
-		for i := range v.NumField() {
-			if v.Field(i).Kind() == reflect.Bool {
-				v.Field(i).SetBool(true)
+		for _, v := range reflect.ValueOf(&all).Elem().Fields() {
+			if v.Kind() == reflect.Bool {
+				v.SetBool(true)
 			}
 		}
 		if err := f.Missing(all); err != nil {
