@@ -2,8 +2,12 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -83,5 +87,121 @@ func TestHandlerThatBreaksItsTransaction(t *testing.T) {
 	}
 	if n := count(t, url, "SELECT count(*) FROM handled"); n != 20 {
 		t.Errorf("%d rows, want 20", n)
+	}
+}
+
+// A handler in a transaction does not return, and ignores that its context has ended. Another runner handles its event, and what the first one
+// does when it goes on has no effect.
+func TestHandlerThatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	run(t, url, "CREATE TABLE handled (n BIGINT)")
+	const events = 20
+	appendNumbers(t, s, events)
+	hangs, returned := make(chan struct{}), make(chan error, 1)
+	start := func(ctx context.Context, hanging bool) chan error {
+		r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
+			if hanging && e.SeqNr == 13 {
+				<-hangs
+				_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
+				returned <- err
+				return nil
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
+			return err
+		}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), HandlerTimeout: 300 * time.Millisecond, Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		return ended
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := start(ctx, true)
+	await := func(what string, done func(s projection.Status) bool) {
+		t.Helper()
+		for try := 0; ; try++ {
+			status, err := projection.Open(s, "p").Status(t.Context(), s)
+			if err == nil && done(status) {
+				return
+			}
+			if err := backoff.Wait(t.Context(), try); err != nil || try > 200 {
+				t.Fatalf("%s: %+v, %v", what, status, err)
+			}
+		}
+	}
+	await("the handler does not return", func(s projection.Status) bool {
+		return slices.ContainsFunc(s.Ranges, func(r projection.RangeStatus) bool { return r.Hangs })
+	})
+	second := start(ctx, false)
+	await("another runner has not handled all", func(s projection.Status) bool { return len(s.Ranges) > 0 && s.Lag == 0 })
+	close(hangs)
+	t.Logf("the handler that hung returned, and its last write said %v", <-returned)
+	cancel()
+	for _, ended := range []chan error{first, second} {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := count(t, url, "SELECT count(*) FROM handled"); n != events {
+		t.Errorf("%d events were handled %d times", events, n)
+	}
+}
+
+// Each event changes rows that events of other ranges change, too, in another order, so that transactions deadlock. They are done again in turn, and
+// no event is said to have failed.
+func TestRowsThatRangesShare(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	run(t, url, "CREATE TABLE totals (customer INTEGER PRIMARY KEY, n BIGINT NOT NULL); INSERT INTO totals SELECT generate_series(0, 9), 0")
+	const entities, each = 40, 25
+	for i := range entities {
+		c := annals.Commit{ID: annals.NewPersistenceID("T", strconv.Itoa(i*7919))}
+		for range each {
+			c.Events = append(c.Events, annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}})
+		}
+		if _, err := s.Journal().Append(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, _ projection.Envelope[int]) error {
+		if err := backoff.Sleep(ctx, time.Millisecond); err != nil { // so that transactions overlap
+			return err
+		}
+		_, err := tx.Exec(ctx, "UPDATE totals SET n = n + 1 WHERE customer = $1", rand.IntN(10))
+		return err
+	}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
+		t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+		return projection.Retry
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	var repeats int64
+	for try := 0; repeats == 0 || count(t, url, "SELECT sum(n)::bigint FROM totals") < entities*each; try++ {
+		status, err := r.Control().Status(t.Context(), s)
+		for _, r := range status.Ranges {
+			if repeats = max(repeats, r.Repeats); r.Repeats > 0 && r.Cause != "SQLSTATE 40P01" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if err := errors.Join(err, backoff.Wait(t.Context(), 9)); try > 1000 {
+			t.Fatalf("%+v, %v", status, err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, url, "SELECT sum(n)::bigint FROM totals"); n != entities*each {
+		t.Errorf("%d events were counted %d times", entities*each, n)
 	}
 }

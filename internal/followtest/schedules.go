@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -19,6 +20,8 @@ func schedules[T any]() map[string]schedule[T] {
 		"a loop without a lease": (*world[T]).besideALoop,
 		"stopped in a retry":     (*world[T]).stoppedInARetry,
 		"a server that denies":   (*world[T]).denied,
+
+		"a handler that does not return": (*world[T]).hanging,
 	}
 }
 
@@ -116,6 +119,34 @@ func (w *world[T]) denied(ctx context.Context) error {
 			return fmt.Errorf("asked about %d failures of events", n)
 		}
 		return handled()
+	})
+}
+
+// hanging: the handler of a runner does not return, so another runner handles the events. The handler is not in a transaction, which would hold
+// up all writers on some stores.
+func (w *world[T]) hanging(ctx context.Context) error {
+	w.guarantee, w.timeout = atLeastOnce, lease
+	handled := func() error {
+		return errors.Join(w.append(ctx, w.commit(annals.NewPersistenceID(Type, "1"))), w.awaitHandled(ctx))
+	}
+	hangs := make(chan struct{})
+	return w.running(ctx, func(s *unreliable[T]) { s.hangs = hangs }, func(*unreliable[T]) error {
+		if err := w.append(ctx, w.commit(annals.NewPersistenceID(Type, "1"))); err != nil {
+			return err
+		}
+		control := projection.Open(w.Store, name)
+		err := until(ctx, func() (bool, error) {
+			status, err := control.Status(ctx, w.Events)
+			if errors.Is(err, annals.ErrInvalid) { // the runner has not joined
+				err = nil
+			}
+			return slices.ContainsFunc(status.Ranges, func(r projection.RangeStatus) bool { return r.Hangs }), err
+		})
+		if err == nil {
+			err = w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error { return errors.Join(handled(), handled()) })
+		}
+		close(hangs)
+		return errors.Join(err, handled())
 	})
 }
 

@@ -39,6 +39,7 @@ type unreliable[T any] struct {
 	stop   sync.RWMutex                                // is locked while the runner is stopped
 	around atomic.Pointer[func(tx func() error) error] // makes the next transaction
 	ended  chan error                                  // of beforeTx
+	hangs  chan struct{}                               // the handler of the runner returns when it is closed; nil: at once
 }
 
 // fails decides at random whether something fails.

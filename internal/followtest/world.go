@@ -39,6 +39,7 @@ type world[T any] struct {
 	lies      lies          // of the store to the runners
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
+	timeout   time.Duration // of a handler that handles at least once; 0: the default
 
 	asked   atomic.Int64 // about events that failed
 	stamp   atomic.Int64
@@ -246,7 +247,11 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			return nil
 		}, o)
 	}
+	o.HandlerTimeout = w.timeout
 	return projection.AtLeastOnce(name, source, s, func(_ context.Context, e envelope) error {
+		if s.hangs != nil {
+			<-s.hangs
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.handled = append(w.handled, w.entry(e.Event))
