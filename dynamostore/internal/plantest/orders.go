@@ -51,6 +51,7 @@ type Run struct {
 	active    *process // the one whose request is executed; nil before the first request
 	writes    []write
 	twice     bool // a write has been executed a second time
+	stored    bool // it was one that stores an item
 
 	prepared uint64 // unique numbers given before the run
 
@@ -66,8 +67,9 @@ type choice struct{ taken, of int }
 
 // write is a write that was executed, and may be executed again.
 type write struct {
-	text string
-	do   func()
+	text   string
+	stores bool // it stores an item
+	do     func()
 }
 
 // Unique returns a number that no other call in this run returns. It does not depend on the order in which processes call it.
@@ -167,7 +169,7 @@ func (s *Run) advance(a *process, request int) error {
 
 // again executes a write a second time.
 func (s *Run) again(w write) {
-	s.twice, s.writes = true, nil
+	s.twice, s.stored, s.writes = true, w.stores, nil
 	s.tables.Note("late, and a second time:")
 	w.do()
 }

@@ -314,7 +314,7 @@ func (a *process) Write(ctx context.Context, w plan.Write) (out plan.Outcome, er
 		if len(w.Ops) == 1 && w.Token == "" {
 			again := plan.Write{Ops: slices.Clone(w.Ops)}
 			again.Ops[0].Stamp = nil // the repeated request has the time of the first
-			a.mayRepeat(a.log.String()[begin:], func() { _, _ = a.Executor.Write(ctx, again) })
+			a.mayRepeat(a.log.String()[begin:], again.Ops[0].Put != nil, func() { _, _ = a.Executor.Write(ctx, again) })
 		}
 	})
 	for _, it := range out.Old {
@@ -328,13 +328,13 @@ func (a *process) DeleteAll(ctx context.Context, table string, keys []plan.Item)
 	a.request(func() {
 		begin := a.log.Len()
 		err = a.Executor.DeleteAll(ctx, table, keys)
-		a.mayRepeat(a.log.String()[begin:], func() { _ = a.Executor.DeleteAll(ctx, table, keys) })
+		a.mayRepeat(a.log.String()[begin:], false, func() { _ = a.Executor.DeleteAll(ctx, table, keys) })
 	})
 	return err
 }
 
-func (a *process) mayRepeat(text string, do func()) {
+func (a *process) mayRepeat(text string, stores bool, do func()) {
 	if !a.s.twice {
-		a.s.writes = append(a.s.writes, write{text, do})
+		a.s.writes = append(a.s.writes, write{text, stores, do})
 	}
 }
