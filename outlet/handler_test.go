@@ -3,6 +3,8 @@ package outlet_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +78,7 @@ func handler(t *testing.T, b *broker, o outlet.Options[annals.Payload]) func(con
 	return publish
 }
 
-// A group is one call for each topic, in the order of the events.
+// A group is one call for each topic, and one more where an entity returns to a topic, in the order of the events.
 func TestTopics(t *testing.T) {
 	t.Parallel()
 	var b broker
@@ -92,8 +94,39 @@ func TestTopics(t *testing.T) {
 	if got, want := b.published(t, "stock"), []string{"Order|1 2"}; !slices.Equal(got, want) {
 		t.Errorf("published to stock: %v, want %v", got, want)
 	}
-	if b.calls != 2 || len(b.messages) != 2 {
-		t.Errorf("%d calls, %d topics, want 2 of each", b.calls, len(b.messages))
+	if b.calls != 3 || len(b.messages) != 2 {
+		t.Errorf("%d calls, %d topics, want 3 and 2", b.calls, len(b.messages))
+	}
+}
+
+// A message is published after all earlier messages of its entity, whatever their topics are and whichever message fails.
+func TestOrderOfAnEntity(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		var group []projection.Envelope[annals.Payload]
+		numbers := map[string]annals.SeqNr{}
+		for range 1 + random.IntN(12) {
+			id := fmt.Sprintf("Order|%d", random.IntN(3))
+			numbers[id]++
+			group = append(group, envelope(id, numbers[id], fmt.Sprintf("topic%d", random.IntN(3))))
+		}
+		failing := random.IntN(len(group) + 1) // len(group): none
+		published := map[string]annals.SeqNr{}
+		b := broker{fail: func(m *message.Message) error {
+			id, number := m.Metadata.Get(outlet.HeaderPersistenceID), m.Metadata.Get(outlet.HeaderSequenceNumber)
+			if failing < len(group) && id == string(group[failing].ID) && number == fmt.Sprint(group[failing].SeqNr) {
+				return errors.New("refused")
+			}
+			if published[id]++; number != fmt.Sprint(published[id]) {
+				t.Errorf("event %s of %s is published in place %d", number, id, published[id])
+			}
+			return nil
+		}}
+		err := handler(t, &b, outlet.Options[annals.Payload]{})(t.Context(), group)
+		if failed := failing < len(group); failed != (err != nil) || !failed && len(published) != len(numbers) {
+			t.Fatalf("message %d of %d fails: %v, %d entities of %d", failing, len(group), err, len(published), len(numbers))
+		}
 	}
 }
 

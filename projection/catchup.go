@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // CatchUp handles events until everything that was visible when it was called has been handled, by this Runner or by others. That includes
-// the orders of Control.Retry and Control.Discard. When ctx ends before, its error is returned. Other errors are those of Run.
+// the orders of Control.Retry and Control.Discard. When ctx ends before, its error is returned. A projection that is paused, or that is
+// paused meanwhile, is annals.ErrUnavailable. Other errors are those of Run.
 func (r *Runner) CatchUp(ctx context.Context) error {
 	working, done := context.WithCancel(ctx)
 	defer done()
@@ -23,6 +25,8 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 	switch {
 	case c.left == 0:
 		return nil
+	case c.paused:
+		return r.Control().fault("catch up", annals.ErrUnavailable, errors.New("the projection is paused; call Control.Resume first"))
 	case err != nil:
 		return err
 	}
@@ -38,6 +42,8 @@ type catchUp struct {
 	mu   sync.Mutex
 	has  [annals.SliceCount]bool // the slices of which everything has been handled
 	left int                     // how many have not
+
+	paused bool // whether watchOthers found the projection paused
 }
 
 // reached notes that everything in slices has been handled that was visible at the beginning.
@@ -73,6 +79,12 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 			tick.Stop()
 			return
 		case <-tick.C:
+		}
+		if record, err := c.r.Control().read(ctx, "catch up"); err == nil && record.Paused {
+			c.paused = true
+			tick.Stop()
+			c.done()
+			return
 		}
 		if !known {
 			continue

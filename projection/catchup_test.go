@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -49,6 +51,43 @@ func TestCatchUpEndsWithItsContext(t *testing.T) {
 		if err := r.CatchUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("CatchUp: %v, want the context's error", err)
 		}
+	})
+}
+
+// CatchUp of a projection that is paused, or that is paused meanwhile, says so instead of waiting.
+func TestCatchUpOfAPausedProjection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 5, 1)
+		fails := true
+		r := must(t)(in.once("p", in.store, func(envelope) error {
+			if fails {
+				return errors.New("no")
+			}
+			return nil
+		}, Options{Logger: silent}))
+		if err := r.Control().Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := r.CatchUp(t.Context())
+		if err := r.Control().Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pause := time.AfterFunc(10*time.Second, func() { _ = r.Control().Pause(t.Context()) })
+		defer pause.Stop()
+		meanwhile := r.CatchUp(t.Context())
+		for when, err := range map[string]error{"before": before, "meanwhile": meanwhile} {
+			if !errors.Is(err, annals.ErrUnavailable) || !strings.Contains(err.Error(), "Control.Resume") {
+				t.Errorf("CatchUp of a projection paused %s: %v", when, err)
+			}
+		}
+		fails = false
+		if err := r.Control().Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, r)
+		in.check(t, in.store)
 	})
 }
 
