@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,11 +110,8 @@ func TestRollbackOnASilentNetwork(t *testing.T) {
 func TestCloseOnASilentNetwork(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	connections := pool(t, p.URL)
-	s, err := pgstore.Open(t.Context(), connections, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reading := make(signal, 1)
+	s := openTraced(t, p.URL, reading, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	appendOne(t, s, "T|1", 0)
 	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil { // has a connection of its own
 		t.Fatal(err)
@@ -124,9 +122,7 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 		_, err := s.Journal().LastSeqNr(context.Background(), "T|1")
 		read <- err
 	}()
-	for connections.Stat().AcquiredConns() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-reading
 	began := time.Now()
 	ends(t, "Close", func() { wantKind(t, s.Close(), annals.ErrUnavailable) })
 	if took := time.Since(began); took > silentAfter/2 {
@@ -137,6 +133,21 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 		t.Error("a read on a silent network succeeds")
 	}
 }
+
+// signal is a tracer that sends when a last number is asked for.
+type signal chan struct{}
+
+func (s signal) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(data.SQL, "SELECT coalesce(max(seq_nr)") {
+		select {
+		case s <- struct{}{}:
+		default: // sent before
+		}
+	}
+	return ctx
+}
+
+func (signal) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // The outcome of a write arrives when the caller's context has already ended. The call returns the outcome.
 func TestOutcomeBeforeTheContextsEnd(t *testing.T) {
