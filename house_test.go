@@ -68,7 +68,7 @@ var rules = []struct {
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/panics internal/progress"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
-	{pkg: "internal/hosttest", may: "root aggregate codec behavior entity", libs: "github.com/anishathalye/porcupine"},
+	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root driver memstore"},
 	// lost compares what a store tells of an entity with and without a row.

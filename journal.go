@@ -34,9 +34,10 @@ type Journal interface {
 	DeleteTo(ctx context.Context, id PersistenceID, to SeqNr) error
 }
 
-// Skipper is an optional ability of a Store (Capabilities.Skips), for importers: an entity starts after numbers that were deleted elsewhere.
+// Skipper is an optional ability of a Store (Capabilities.Skips). Importers use it for an entity that starts after numbers that were deleted
+// elsewhere. Package cleanup takes a number of each entity that it deletes, so that a writer that still knows the entity gets ErrConflict.
 type Skipper interface {
-	// SkipTo makes the entity's last number n, as if 1 … n had been written and deleted. ErrConflict when the entity
-	// has been written already.
-	SkipTo(ctx context.Context, id PersistenceID, n SeqNr) error
+	// SkipTo makes n the last number of an entity whose last number is after, and which has no events, as if after+1 … n had been written
+	// and deleted. ErrConflict when the entity has an event or another last number. It may be repeated.
+	SkipTo(ctx context.Context, id PersistenceID, after, n SeqNr) error
 }

@@ -88,12 +88,12 @@ func (s Snapshot) Validate(l Limits) error {
 	return tooLarge("save snapshot", s.ID, 0, s.size(), l)
 }
 
-// ValidateSkip says what is wrong with an id and the number to skip to, for a store with limits l: nil or ErrInvalid. op is "skip" or
-// "skip state".
-func (id PersistenceID) ValidateSkip(op string, n SeqNr, l Limits) error {
+// ValidateSkip says what is wrong with an id, the last number and the number to skip to, for a store with limits l: nil or ErrInvalid. op is
+// "skip" or "skip state".
+func (id PersistenceID) ValidateSkip(op string, after, n SeqNr, l Limits) error {
 	err := id.validate(l)
-	if n < 1 || n >= MaxSeqNr {
-		err = errors.Join(err, fmt.Errorf("the number to skip to is %d", n))
+	if after < 0 || n <= after || n >= MaxSeqNr {
+		err = errors.Join(err, fmt.Errorf("the number to skip to is %d, after %d", n, after))
 	}
 	if err != nil {
 		return &Error{Op: op, ID: id, Kind: ErrInvalid, Err: err}

@@ -9,6 +9,13 @@
 // A run is limited in speed and concurrency. Options.DryRun reads and counts without deleting. A run that was interrupted can be
 // continued after Report.Last.
 //
+// # Deleted entities and their owners
+//
+// A runtime may have an entity in memory that another process deletes. So DeleteEntities and ForgetEntities take the number after the last
+// one, on stores that claim annals.Capabilities.Skips: the runtime's next write, or the look at the store before its next answer, then finds
+// another number, and the entity is loaded again. It is empty. On other stores the entity must not be in memory during the run (entity.Runtime.Evict
+// of each process). The same holds when a run is interrupted between the delete and that step, until the entity is written again.
+//
 // # What forgetting means
 //
 // After a delete the store still knows the last number of an entity, so that no number is used twice: late writers, repeated writes
@@ -22,12 +29,13 @@
 //   - a projection that remembers the old numbers takes the new events for events that it has handled, and readers of events are not
 //     told that the entity was forgotten.
 //
-// The first three happen only to requests that are later than Options.Age, which is 15 minutes by default. The fourth happens only when
-// the id is used again: use a new id, or reset the projections.
+// The first three happen only to requests that are later than Options.Age, which is 15 minutes by default: a runtime of package entity loads
+// an entity again when the store has not answered for it for 5 minutes. The fourth happens only when the id is used again: use a new id, or
+// reset the projections. With Options.AtOnce no runtime may have the entity in memory.
 //
 // # Which entities must not be written meanwhile
 //
-// DeleteBeforeSnapshot may run while entities are written. For all other methods the entities must be stopped, because a runtime that
-// has an entity in memory continues with what it knows. What is written to an entity during the run is not forgotten: that entity
-// fails with annals.ErrConflict.
+// DeleteBeforeSnapshot may run while entities are written. So may DeleteEntities and ForgetEntities where the store claims
+// annals.Capabilities.Skips. What is written to an entity during the run is not forgotten: that entity fails with annals.ErrConflict. For
+// DeleteEvents and DeleteSnapshots the entities must be stopped, because a runtime that has an entity in memory continues with what it knows.
 package cleanup

@@ -284,7 +284,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	s := memstore.New()
 	write(t, s, "T|1", 3)
 	meddling := meddled{s, func() {
-		c := annals.Commit{ID: "T|1", After: 3, Events: []annals.NewEvent{{Payload: text}}}
+		c := annals.Commit{ID: "T|1", After: 4, Events: []annals.NewEvent{{Payload: text}}}
 		if _, err := s.Journal().Append(t.Context(), c); err != nil {
 			t.Error(err)
 		}
@@ -294,7 +294,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	if !errors.Is(err, annals.ErrConflict) || !errors.As(err, &e) || len(e.Failed) != 1 || e.Failed[0].Events != 3 || e.Failed[0].Forgotten {
 		t.Errorf("%v", err)
 	}
-	wantShape(t, s, "T|1", shape{first: 4, last: 4})
+	wantShape(t, s, "T|1", shape{first: 5, last: 5})
 }
 
 // meddled is a store that calls a function of the test just before an entity is forgotten.

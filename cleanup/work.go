@@ -13,6 +13,9 @@ import (
 type work struct {
 	*Cleaner
 	Result
+
+	whole bool         // the entity is deleted, not a part of it
+	last  annals.SeqNr // its last number, when deleteEvents read it
 }
 
 func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
@@ -20,6 +23,7 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 	if err != nil {
 		return err
 	}
+	w.last = last
 	if first > 0 {
 		if err := w.handled(ctx, last); err != nil {
 			return err
@@ -71,17 +75,18 @@ func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
 		return nil
 	}
 	c := annals.SnapshotCriteria{MaxSeqNr: to}
-	_, there, err := w.store.Snapshots().Latest(ctx, w.ID, c)
-	if err != nil {
+	newest, there, err := w.store.Snapshots().Latest(ctx, w.ID, c)
+	if err != nil || !there {
 		return err
 	}
-	if !w.o.DryRun && there {
-		if err := w.store.Snapshots().Delete(ctx, w.ID, c); err != nil {
-			return err
-		}
+	if w.whole && w.Events == 0 && newest.SeqNr == w.last {
+		err = w.retire(ctx)
 	}
-	w.Snapshots = there
-	return nil
+	if err == nil && !w.o.DryRun {
+		err = w.store.Snapshots().Delete(ctx, w.ID, c)
+	}
+	w.Snapshots = err == nil
+	return err
 }
 
 func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
@@ -117,6 +122,7 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 // deleteEntity deletes the state first, which some stores refuse, and the events before the snapshots: events without the snapshot before
 // them would be read as the whole entity.
 func (w *work) deleteEntity(ctx context.Context) error {
+	w.whole = true
 	if w.caps.States {
 		if err := w.deleteState(ctx); err != nil {
 			return err
@@ -126,11 +132,26 @@ func (w *work) deleteEntity(ctx context.Context) error {
 		if err := w.deleteEvents(ctx, annals.MaxSeqNr); err != nil {
 			return err
 		}
+		if w.Events > 0 {
+			if err := w.retire(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	if w.caps.Snapshots {
 		return w.deleteSnapshots(ctx)
 	}
 	return nil
+}
+
+// retire takes the number after the last one of an entity whose events are deleted. So an owner that has the entity in memory finds another
+// last number, and its next write is ErrConflict. It is done once: a second run finds no events, and at most a snapshot that arrived late,
+// which has an earlier number. A number that was taken again would delay the forgetting.
+func (w *work) retire(ctx context.Context) error {
+	if w.o.DryRun || !w.caps.Skips || w.last == 0 || w.last >= annals.MaxSeqNr-1 {
+		return nil
+	}
+	return w.store.(annals.Skipper).SkipTo(ctx, w.ID, w.last, w.last+1)
 }
 
 func (w *work) deleteState(ctx context.Context) error {

@@ -64,16 +64,16 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 }
 
 // SkipTo is annals.Skipper.
-func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	const op = "skip"
-	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(op, n, a.caps.Limits))
-	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, n) })
+	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(op, after, n, a.caps.Limits))
+	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
 }
 
 // SkipStateTo is annals.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	const op = "skip state"
-	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(op, n, a.caps.Limits))
+	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(op, 0, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 

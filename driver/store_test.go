@@ -209,7 +209,9 @@ func (ids) IDs(context.Context, string, annals.PersistenceID) iter.Seq2[annals.P
 
 type skips struct{}
 
-func (skips) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr) error      { return nil }
+func (skips) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr, annals.SeqNr) error {
+	return nil
+}
 func (skips) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
 
 // What is not claimed is ErrUnsupported, although the Driver has the method.
@@ -219,7 +221,7 @@ func TestUnclaimedAbilities(t *testing.T) {
 		{Events: true, States: true, EventQueries: true, StateQueries: true}, {Skips: true}, {SkipsStates: true}, {IDQueries: true},
 	} {
 		s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c}, driver.Options{})}
-		if err := s.SkipTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.Skips {
+		if err := s.SkipTo(t.Context(), "A|1", 0, 7); errors.Is(err, annals.ErrUnsupported) == c.Skips {
 			t.Errorf("%+v: skip: %v", c, err)
 		}
 		if err := s.SkipStateTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.SkipsStates {

@@ -367,7 +367,7 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 func TestForgetTheTablesName(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	if err := p.beside.SkipTo(t.Context(), "annals", 41); err != nil {
+	if err := p.beside.SkipTo(t.Context(), "annals", 0, 41); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := p.beside.Forget(t.Context(), annals.Forgetting{ID: "annals", Age: annals.ForgetAge}); done || err != nil {

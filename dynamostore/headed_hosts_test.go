@@ -10,6 +10,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
@@ -65,6 +67,23 @@ func TestAccounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hosttest.Accounts(t, opener(t, layout)())
+		})
+	}
+}
+
+// Layouts that claim Skips.
+func TestDeletedBesideRuntimes(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]dynamostore.Layout{
+		"commit":    commit.Layout{Table: "deleted-commit"},
+		"hashkey":   hashkey.Layout{Table: "deleted-hashkey"},
+		"headtable": headtable.Layout{Head: "deleted-head", Journal: headtable.Journal{Table: "deleted-journal"}, Snapshot: headtable.Snapshot{Table: "deleted-snapshot"}},
+		"lean":      ownTables("deleted", headed.Layout{Lean: true}),
+		"sharded":   newSharded(sharded.Journal{}, false)(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hosttest.Deleted(t, opener(t, layout)())
 		})
 	}
 }

@@ -101,7 +101,7 @@ func TestShardedRowsOfAnotherSetting(t *testing.T) {
 		_, err := now.Journal().LastSeqNr(ctx, id)
 		s.wantMisfit(fmt.Sprintf("last number of %s", id), err, "Index")
 		s.wantMisfit(fmt.Sprintf("delete %s", id), now.Journal().DeleteTo(ctx, id, 3), "Index")
-		s.wantMisfit(fmt.Sprintf("skip %s", id), now.SkipTo(ctx, id, 3), "Index")
+		s.wantMisfit(fmt.Sprintf("skip %s", id), now.SkipTo(ctx, id, 0, 3), "Index")
 	}
 	through := s.open(s.with(func(l *sharded.Layout) { l.ReadThrough = sharded.Index }), dynamostore.Options{})
 	if numbers, last, err := recoverAll(through, t, both); len(numbers) != 7 || last != 7 || err != nil {

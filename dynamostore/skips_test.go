@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -27,23 +28,72 @@ func TestSkipsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	for name, layout := range skippers {
 		for _, to := range [][2]annals.SeqNr{{8, 3}, {3, 8}, {8, 1}, {1, 8}, {5, 8}, {8, 5}, {1, 11}, {7, 7}} {
+			for _, after := range []annals.SeqNr{0, 3} {
+				skipsBesideEachOther(t, name, layout, after, [2]annals.SeqNr{after + to[0], after + to[1]})
+			}
+		}
+	}
+}
+
+// skipsBesideEachOther has an entity of which after events are deleted.
+func skipsBesideEachOther(t *testing.T, name string, layout dynamostore.Layout, after annals.SeqNr, to [2]annals.SeqNr) {
+	t.Helper()
+	offer, err := layout.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := plantest.New(offer.Tables)
+	s := offer.On(x)
+	if after > 0 {
+		written(t, s, after)
+	}
+	var inner error
+	x.Meanwhile = func() { inner = s.SkipTo(t.Context(), "Thing|1-1", after, to[1]) }
+	outer := s.SkipTo(t.Context(), "Thing|1-1", after, to[0])
+	last, err := s.Journal.LastSeqNr(t.Context(), "Thing|1-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range []error{outer, inner} {
+		if stored := last == to[i]; stored != (err == nil) || !stored && !errors.Is(err, annals.ErrConflict) {
+			t.Errorf("%s: skips to %v, after %d: the one to %d is %v, and the last number %d", name, to, after, to[i], err, last)
+		}
+	}
+}
+
+// written writes n events and deletes them.
+func written(t *testing.T, s plan.Contracts, n annals.SeqNr) {
+	t.Helper()
+	_, err := s.Journal.Append(t.Context(), annals.Commit{ID: "Thing|1-1", WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{text("x")}, int(n))})
+	if err := errors.Join(err, s.Journal.DeleteTo(t.Context(), "Thing|1-1", annals.MaxSeqNr)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of a skip and an append that begin at the same time one succeeds.
+func TestSkipBesideAnAppend(t *testing.T) {
+	t.Parallel()
+	for name, layout := range skippers {
+		for _, to := range []annals.SeqNr{4, 5, 11} {
 			offer, err := layout.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
 			x := plantest.New(offer.Tables)
 			s := offer.On(x)
-			var inner error
-			x.Meanwhile = func() { inner = s.SkipTo(t.Context(), "Thing|1-1", to[1]) }
-			outer := s.SkipTo(t.Context(), "Thing|1-1", to[0])
-			last, err := s.Journal.LastSeqNr(t.Context(), "Thing|1-1")
-			if err != nil {
-				t.Fatal(err)
+			written(t, s, 3)
+			var appended error
+			x.Meanwhile = func() {
+				_, appended = s.Journal.Append(t.Context(), annals.Commit{ID: "Thing|1-1", After: 3, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{text("x")}})
 			}
-			for i, err := range []error{outer, inner} {
-				if stored := last == to[i]; stored != (err == nil) || !stored && !errors.Is(err, annals.ErrConflict) {
-					t.Errorf("%s: skips to %v: the one to %d is %v, and the last number %d", name, to, to[i], err, last)
-				}
+			skipped := s.SkipTo(t.Context(), "Thing|1-1", 3, to)
+			last, err := s.Journal.LastSeqNr(t.Context(), "Thing|1-1")
+			won, lost, want := skipped, appended, to
+			if appended == nil {
+				won, lost, want = appended, skipped, 4
+			}
+			if err != nil || won != nil || !errors.Is(lost, annals.ErrConflict) || last != want {
+				t.Errorf("%s: skip to %d is %v, append %v, and the last number %d, %v", name, to, skipped, appended, last, err)
 			}
 		}
 	}
@@ -72,11 +122,11 @@ func TestSkipOfANumberWithLostAnswer(t *testing.T) {
 			}
 			s := offer.On(again{plantest.New(offer.Tables)})
 			for range 2 {
-				if err := s.SkipTo(t.Context(), "Thing|1-1", n); err != nil {
+				if err := s.SkipTo(t.Context(), "Thing|1-1", 0, n); err != nil {
 					t.Errorf("%s: skip to %d: %v", name, n, err)
 				}
 			}
-			if err := s.SkipTo(t.Context(), "Thing|1-1", n+1); !errors.Is(err, annals.ErrConflict) {
+			if err := s.SkipTo(t.Context(), "Thing|1-1", 0, n+1); !errors.Is(err, annals.ErrConflict) {
 				t.Errorf("%s: skip to %d after one to %d: %v", name, n+1, n, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -157,7 +158,7 @@ func (e *entity[C, S, R]) settle() {
 	e.current = nil
 	switch err := b.err; {
 	case err == nil:
-		e.conflicts = 0
+		e.conflicts, e.confirmed = 0, time.Now()
 		e.finish(b)
 		for _, c := range b.commands {
 			c.answer()

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -35,7 +36,12 @@ type entity[C, S, R any] struct {
 	next      *batch[C, S, R] // being decided; nil: no commands
 	conflicts int             // in a row
 	single    int             // so many commands to come are written one by one
+	confirmed time.Time       // when the store last answered for the state
 }
+
+// confirmWithin is how long a state counts without an answer of the store. Another owner can delete the entity at any time. It is forgotten
+// annals.ForgetAge later, and from then on its numbers can be those of a new entity.
+const confirmWithin = annals.ForgetAge / 3
 
 // push adds c to the mailbox and reports whether the caller must call work.
 func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {
@@ -184,6 +190,11 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 		return
 	}
 	if !c.take() {
+		return
+	}
+	if !e.runtime.o.SingleOwner && e.current == nil && e.next.len() == 0 && time.Since(e.confirmed) > confirmWithin {
+		e.loaded = false
+		e.requeue(c)
 		return
 	}
 	if e.next == nil {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/memstore"
 )
 
 // An answer without a write, also a rejection, reflects what another runtime wrote before the command was sent.
@@ -27,6 +30,57 @@ func TestAskSeesWhatOthersWrote(t *testing.T) {
 			t.Errorf("%v, want the rejection by the newest balance", err)
 		}
 	})
+}
+
+// An entity that another process deletes, or forgets and begins again, has the new state everywhere, whatever this runtime remembers: the next
+// answer and the next write are those of the new entity.
+func TestDeletedByAnother(t *testing.T) {
+	t.Parallel()
+	for name, open := range kinds {
+		for _, forgotten := range []bool{false, true} {
+			for _, amount := range []int{0, 7} {
+				t.Run(fmt.Sprintf("%s, forgotten %t, then %d", name, forgotten, amount), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) { deletedByAnother(t, open, forgotten, amount) })
+				})
+			}
+		}
+	}
+}
+
+func deletedByAnother(t *testing.T, open func(annals.Store, entity.Options) (*entity.Runtime[int, int, int], error), forgotten bool, amount int) {
+	s := memstore.New()
+	rt, err := open(s, entity.Options{IdleAfter: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := open(s, entity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleaner, err := cleanup.New(s, cleanup.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget := func(want cleanup.Report) {
+		want.Entities, want.Last = 1, account.ID("a")
+		if got, err := cleaner.ForgetEntities(t.Context(), cleanup.IDs(want.Last)); got.Forgotten != want.Forgotten || err != nil {
+			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	mustAsk(t, rt, 5, 5)
+	mustAsk(t, rt, 5, 10)
+	forget(cleanup.Report{Waiting: 1})
+	sum := 0
+	if forgotten {
+		time.Sleep(annals.ForgetAge + time.Second)
+		forget(cleanup.Report{Forgotten: 1})
+		sum = 2
+		mustAsk(t, other, 1, 1)
+		mustAsk(t, other, 1, sum)
+	}
+	mustAsk(t, rt, amount, sum+amount)
+	mustAsk(t, other, 0, sum+amount)
 }
 
 // The commands that were decided while a write was in flight share one look at the store, and need none when one of them

@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // load reads the entity from the store for the commands that wait. When that fails, they fail with the same error; the next command
@@ -15,9 +16,10 @@ func (e *entity[C, S, R]) load() {
 	r := e.runtime
 	ctx, cancel := context.WithTimeout(r.base, r.o.RecoveryTimeout)
 	defer cancel()
+	began := time.Now()
 	err := r.model.Load(onBehalf(ctx, commands), e.pid, e.state)
 	if err == nil {
-		e.loaded = true
+		e.loaded, e.confirmed = true, began
 		return
 	}
 	if r.base.Err() != nil {

@@ -7,11 +7,14 @@ import (
 )
 
 // SkipTo is annals.Skipper.
-func (v view) SkipTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
-	if last := d.streams[id].last; last > 0 {
-		return &annals.Error{Last: last, Kind: annals.ErrConflict}
+	switch s := d.streams[id]; {
+	case s.last == n && len(s.events) == 0:
+		return nil
+	case s.last != after || len(s.events) > 0:
+		return &annals.Error{Last: s.last, Kind: annals.ErrConflict}
 	}
 	d.streams[id] = stream{last: n, deleted: d.now()}
 	return nil

@@ -144,7 +144,7 @@ func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, er
 	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
 		return outcome{err: invalid(m.ahead())}, nil
 	case annals.SeqNr(last) < m.after:
-		if skipped, err := s.skip(ctx, q, m.id, m.after, true); err != nil {
+		if skipped, err := s.skip(ctx, q, m.id, nil, m.after); err != nil {
 			return outcome{}, err
 		} else if skipped {
 			return s.writeCommit(ctx, q, m)

@@ -56,7 +56,7 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
 		},
 		"check health": func(ctx context.Context, s *pgstore.Store) error { return s.CheckHealth(ctx) },
-		"skip":         func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 5) },
+		"skip":         func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 0, 5) },
 		"a transaction that fails": func(ctx context.Context, s *pgstore.Store) error {
 			return s.InTx(ctx, func(context.Context, pgx.Tx, annals.Store) error { return errors.New("of the function") })
 		},

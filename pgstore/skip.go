@@ -10,18 +10,18 @@ import (
 )
 
 // prepareSkip makes the statement that leaves the plugins' marker at $4, and one right after the last row: there it meets a concurrent
-// writer of the entity's next event. It returns whether it did anything. It does for an entity never written and, with $5, for one whose
-// snapshot has the number $4 and whose journal ends before that: the plugins can remove all events without a marker, and their entities
-// continue after the snapshot.
+// writer of the entity's next event. It returns whether it did anything. It does for an entity without events whose last number is $5 and,
+// where $5 is NULL, for one whose snapshot has the number $4 and whose journal ends before that: the plugins can remove all events without
+// a marker, and their entities continue after the snapshot.
 func (s *backend) prepareSkip() {
 	s.sql.skip = s.fill(`
 		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
 		first AS (
 			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
 			SELECT $1::int, $2::text, $3::text, last.seq_nr + 1, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM last
-			WHERE CASE WHEN $5::bool
+			WHERE CASE WHEN $5::bigint IS NULL
 				THEN last.seq_nr < $4::bigint AND EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $3::text AND seq_nr = $4::bigint)
-				ELSE last.seq_nr = 0 END
+				ELSE last.seq_nr = $5::bigint AND NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = $3::text AND NOT deleted) END
 			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
 			RETURNING seq_nr),
 		target AS (
@@ -31,26 +31,32 @@ func (s *backend) prepareSkip() {
 		SELECT EXISTS (SELECT FROM first)`)
 }
 
-// skip makes n the last number of an entity that has no events. It returns false for any other entity.
-func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, n annals.SeqNr, toSnapshot bool) (won bool, err error) {
-	err = q.QueryRow(ctx, s.sql.skip, id.Slice(), id.Type(), string(id), int64(n), toSnapshot).Scan(&won)
+// skip makes n the last number of an entity that has no events and the last number after, or with nil of one that has a snapshot of n. It
+// returns false for any other entity.
+func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, after *annals.SeqNr, n annals.SeqNr) (won bool, err error) {
+	err = q.QueryRow(ctx, s.sql.skip, id.Slice(), id.Type(), string(id), int64(n), (*int64)(after)).Scan(&won)
 	return won, err
 }
 
 // SkipTo implements annals.Skipper.
-func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	var won bool
 	if err := v.write(ctx, func(ctx context.Context, q querier) (err error) {
-		won, err = v.s.skip(ctx, q, id, n, false)
+		won, err = v.s.skip(ctx, q, id, &after, n)
 		return err
 	}); err != nil || won {
 		return err
 	}
-	last, err := v.s.lastSeqNr(ctx, v.reader(), id)
-	if err != nil {
+	var last int64
+	var events bool
+	const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
+	if err := v.reader().QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
 		return err
 	}
-	return conflict(0, last)
+	if annals.SeqNr(last) == n && !events {
+		return nil // an earlier try has done it
+	}
+	return conflict(after, annals.SeqNr(last))
 }
 
 // SkipStateTo implements annals.StateSkipper.

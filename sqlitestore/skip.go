@@ -8,11 +8,25 @@ import (
 )
 
 // SkipTo is annals.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
-func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	const newest = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ? AND deleted = 0`
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
-	return v.skip(ctx, id, lastSeqNr, func(ctx context.Context, t *transaction, micros int64) error {
+	return v.skip(ctx, func(ctx context.Context, t *transaction) (done bool, err error) {
+		event, err := t.last(ctx, newest, id)
+		if err != nil {
+			return false, err
+		}
+		last, err := t.lastSeqNr(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if event > 0 || last != after && last != n {
+			return false, &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
+		}
+		return last == n, nil
+	}, func(ctx context.Context, t *transaction, micros int64) error {
 		_, err := t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros, time.Now().UnixMicro(), annals.NewWriteID().String())
 		return err
 	})
@@ -22,20 +36,23 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqN
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	st := v.b.types.of(id.Type())
 	last := `SELECT ifnull(max(revision), 0) FROM ` + st.table + ` WHERE persistence_id = ?`
-	return v.skip(ctx, id, last, func(ctx context.Context, t *transaction, micros int64) error {
+	return v.skip(ctx, func(ctx context.Context, t *transaction) (bool, error) {
+		n, err := t.last(ctx, last, id)
+		if n > 0 {
+			err = &annals.Error{Last: n, Kind: annals.ErrConflict}
+		}
+		return false, err
+	}, func(ctx context.Context, t *transaction, micros int64) error {
 		return st.store(ctx, t, annals.State{ID: id, Revision: n, Time: fromMicros(micros), Deleted: true}, true, nil, nil, nil)
 	})
 }
 
-// skip calls insert with the time of a write. It is ErrConflict when the query last finds a number.
-func (v view) skip(ctx context.Context, id annals.PersistenceID, last string, insert func(context.Context, *transaction, int64) error) error {
+// skip calls insert with the time of a write, unless check says that nothing is left to do.
+func (v view) skip(ctx context.Context, check func(context.Context, *transaction) (done bool, err error), insert func(context.Context, *transaction, int64) error) error {
 	return v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		n, err := t.last(ctx, last, id)
-		if err != nil {
+		done, err := check(ctx, t)
+		if done || err != nil {
 			return err
-		}
-		if n > 0 {
-			return &annals.Error{Last: n, Kind: annals.ErrConflict}
 		}
 		micros, err := t.date(ctx)
 		if err != nil {

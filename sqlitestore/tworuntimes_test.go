@@ -27,3 +27,8 @@ func TestAccounts(t *testing.T) {
 	t.Parallel()
 	hosttest.Accounts(t, open(t, sqlitestore.Options{}))
 }
+
+func TestDeletedBesideRuntimes(t *testing.T) {
+	t.Parallel()
+	hosttest.Deleted(t, open(t, sqlitestore.Options{}))
+}

@@ -12,7 +12,8 @@ import (
 // abilityCases are about the optional interfaces of a store.
 var abilityCases = []testCase{
 	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skips), run: skipTo},
-	{id: "SKIP-2", about: "an entity that has been written, deleted or not, cannot skip", needs: needs(events, skips), run: skipWritten},
+	{id: "SKIP-2", about: "an entity with events cannot skip", needs: needs(events, skips), run: skipWritten},
+	{id: "SKIP-7", about: "a deleted entity skips a number, and a writer that knew it is refused", needs: needs(events, skips), run: skipDeleted},
 	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skips), run: skipInvalid},
 	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, skipsStates, deletesStates), run: skipStateTo},
 	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, skipsStates, deletesStates), run: skipWrittenState},
@@ -33,7 +34,7 @@ func ability[A any](h *harness) A {
 
 func skipTo(h *harness) {
 	id, s := h.id(), ability[annals.Skipper](h)
-	if err := s.SkipTo(h.ctx, id, 41); err != nil {
+	if err := s.SkipTo(h.ctx, id, 0, 41); err != nil {
 		h.Fatalf("skip to 41: got error %v, want none", err)
 	}
 	h.wantLast(id, 41)
@@ -49,10 +50,40 @@ func skipTo(h *harness) {
 func skipWritten(h *harness) {
 	id, s := h.id(), ability[annals.Skipper](h)
 	h.write(id, 0, 2)
-	h.wantKind(s.SkipTo(h.ctx, id, 10), annals.ErrConflict, "skip to 10 of an entity with two events")
-	h.deleteTo(id, annals.MaxSeqNr)
-	h.wantKind(s.SkipTo(h.ctx, id, 10), annals.ErrConflict, "skip to 10 of an entity with two deleted events")
+	h.wantKind(s.SkipTo(h.ctx, id, 0, 10), annals.ErrConflict, "skip to 10 of an entity with two events")
+	h.wantKind(s.SkipTo(h.ctx, id, 2, 10), annals.ErrConflict, "skip to 10, after 2, of an entity with two events")
 	h.wantLast(id, 2)
+}
+
+func skipDeleted(h *harness) {
+	for _, n := range []annals.SeqNr{3, 4, 41} {
+		id, s := h.id(), ability[annals.Skipper](h)
+		h.write(id, 0, 2)
+		h.deleteTo(id, annals.MaxSeqNr)
+		for _, after := range []annals.SeqNr{0, 1} {
+			h.wantKind(s.SkipTo(h.ctx, id, after, n), annals.ErrConflict, "skip to %d, after %d, of an entity with two deleted events", n, after)
+		}
+		for range 2 {
+			if err := s.SkipTo(h.ctx, id, 2, n); err != nil {
+				h.Fatalf("skip to %d of an entity with two deleted events: got error %v, want none", n, err)
+			}
+		}
+		h.wantKind(s.SkipTo(h.ctx, id, 2, n+1), annals.ErrConflict, "skip to %d, after 2, when the last number is %d", n+1, n)
+		h.wantLast(id, n)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 0)
+		h.wantRecoverable(id, n)
+		_, err := h.journal().Append(h.ctx, h.commit(id, 2, 1))
+		h.wantKind(err, annals.ErrConflict, "append with After 2 to an entity that skipped to %d", n)
+		last := h.write(id, n, 2)
+		h.wantReplay(id, 1, annals.MaxSeqNr, n+1, last)
+		h.wantLast(id, last)
+		h.deleteTo(id, annals.MaxSeqNr)
+		h.wantLast(id, last)
+		if err := s.SkipTo(h.ctx, id, last, last+1); err != nil {
+			h.Fatalf("skip to %d again: got error %v, want none", last+1, err)
+		}
+		h.wantLast(id, last+1)
+	}
 }
 
 // skipNumbers are the numbers that cannot be skipped to.
@@ -62,9 +93,9 @@ func skipInvalid(h *harness) {
 	id, s := h.id(), ability[annals.Skipper](h)
 	op := operation{name: "skip", id: id}
 	for _, n := range skipNumbers {
-		h.wantNamed(s.SkipTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
+		h.wantNamed(s.SkipTo(h.ctx, id, 0, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
 	}
-	h.wantKind(s.SkipTo(h.ctx, "", 5), annals.ErrInvalid, "skip without an id")
+	h.wantKind(s.SkipTo(h.ctx, "", 0, 5), annals.ErrInvalid, "skip without an id")
 	h.wantLast(id, 0)
 }
 

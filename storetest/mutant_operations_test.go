@@ -343,8 +343,8 @@ func (s wrappedTimes) Journal() annals.Journal {
 // carelessSkips skips to the number before, over what is there, and to any number.
 type carelessSkips struct{ *memstore.Store }
 
-func (s carelessSkips) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return carelessly(s.Store.SkipTo(ctx, id, n-1))
+func (s carelessSkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	return carelessly(s.Store.SkipTo(ctx, id, min(after, n-2), n-1))
 }
 
 func (s carelessSkips) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {

@@ -155,7 +155,7 @@ func TestMutants(t *testing.T) {
 		},
 			[]string{"TIME-7"}},
 		{"skips to another number, and over what is there", func() annals.Store { return carelessSkips{memstore.New()} },
-			[]string{"SKIP-1", "SKIP-2", "SKIP-3", "SKIP-4", "SKIP-5", "SKIP-6"}},
+			[]string{"SKIP-1", "SKIP-2", "SKIP-3", "SKIP-4", "SKIP-5", "SKIP-6", "SKIP-7"}},
 		{"drops the metadata of deleted states", func() annals.Store { return bareDeletes{memstore.New()} },
 			[]string{"STATE-10"}},
 		{"joins positions at the newest", func() annals.Store { return mutantOffsets{Store: memstore.New(), load: resumesAtTheNewest} },
@@ -401,7 +401,9 @@ func (s stays) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, a
 
 type noSkip struct{ annals.Store }
 
-func (noSkip) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
+func (noSkip) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr, annals.SeqNr) error {
+	return nil
+}
 
 // broken is a store that fails all calls after one that failed.
 type broken struct {

@@ -132,7 +132,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 	}
 	if _, ok := s.(annals.Skipper); ok {
 		ops = append(ops, operation{name: "skip", claimed: c.Skips, id: skipped, run: func(ctx context.Context, s annals.Store) error {
-			return s.(annals.Skipper).SkipTo(ctx, skipped, 7)
+			return s.(annals.Skipper).SkipTo(ctx, skipped, 0, 7)
 		}})
 	}
 	if _, ok := s.(annals.StateSkipper); ok {

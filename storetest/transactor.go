@@ -114,7 +114,7 @@ func txSkips[T any](h *harness) {
 		skips := false
 		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
 			if skips = in.Capabilities().Skips; skips {
-				if err := in.(annals.Skipper).SkipTo(ctx, id, 41); err != nil {
+				if err := in.(annals.Skipper).SkipTo(ctx, id, 0, 41); err != nil {
 					return err
 				}
 			}

@@ -55,7 +55,7 @@ func TestFeed(t *testing.T) {
 	told, quiet = nil, 0
 	_, err = e.Offer.States.Write(t.Context(), x, plan.StateWrite{StateWrite: annals.StateWrite{ID: "Thread|43", WriteID: plantest.WriteID(1), Payload: annals.Payload{SerializerID: 4}}, Time: x.Now()})
 	if err := errors.Join(err,
-		e.save(x, 10, 1, true), e.DeleteTo(x, 8), e.DeleteTo(x, 10), e.Prune(x, 10), e.Offer.On(x).SkipTo(t.Context(), "Thread|44", 7),
+		e.save(x, 10, 1, true), e.DeleteTo(x, 8), e.DeleteTo(x, 10), e.Prune(x, 10), e.Offer.On(x).SkipTo(t.Context(), "Thread|44", 0, 7),
 		e.Offer.On(x).Offsets.Save(t.Context(), annals.Progress{Projection: projection, Epoch: 8, Offsets: []annals.Offset{{ID: id, SeqNr: 3, Time: x.Now()}}}),
 	); err != nil {
 		t.Fatal(err)

@@ -188,7 +188,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 		"delete":           func(e *entity, x plan.Executor) error { return e.DeleteTo(x, 6) },
 		"delete all":       func(e *entity, x plan.Executor) error { return e.DeleteTo(x, annals.MaxSeqNr) },
 		"append again":     func(e *entity, x plan.Executor) error { return e.Append(x, 3, 3, 'a') },
-		"skip":             func(e *entity, x plan.Executor) error { return e.Offer.On(x).SkipTo(e.Ctx, id, 100) },
+		"skip":             func(e *entity, x plan.Executor) error { return e.Offer.On(x).SkipTo(e.Ctx, id, 0, 100) },
 		"skip state":       func(e *entity, x plan.Executor) error { return e.Offer.SkipStateTo(e.Ctx, x, id, 2) },
 		"save":             func(e *entity, x plan.Executor) error { return e.save(x, 5, 2, true) },
 		"delete snapshots": func(e *entity, x plan.Executor) error { return e.Prune(x, annals.MaxSeqNr) },

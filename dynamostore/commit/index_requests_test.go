@@ -68,7 +68,7 @@ func TestIndexRequests(t *testing.T) {
 		b.Commit(c)
 	})
 	indexed(t, "indexed-state", nil, func(b *plantest.Bench) { b.Put(0, nil); b.Put(1, nil) })
-	indexed(t, "indexed-skip", nil, func(b *plantest.Bench) { b.Told("skip", b.SkipTo(b.Context(), id, 41)) })
+	indexed(t, "indexed-skip", nil, func(b *plantest.Bench) { b.Told("skip", b.SkipTo(b.Context(), id, 0, 41)) })
 	indexed(t, "query-events", some, func(b *plantest.Bench) {
 		events(b, annals.Filter{Type: "Thread"})
 		events(b, annals.Filter{Type: "Thread", Slices: quarter, Limit: 2, Behind: time.Second})
@@ -124,7 +124,7 @@ func TestForgetRequests(t *testing.T) {
 		forget(b, 0, false)
 	})
 	requests(t, "forget-skipped", nil, func(b *plantest.Bench) {
-		b.Told("skip", b.SkipTo(b.Context(), id, 41))
+		b.Told("skip", b.SkipTo(b.Context(), id, 0, 41))
 		forget(b, 0, false)
 	})
 	requests(t, "forget-overtaken", deleted(2), func(b *plantest.Bench) {

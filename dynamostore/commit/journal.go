@@ -111,13 +111,23 @@ func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.
 	return rec.last(), nil
 }
 
-// SkipTo is annals.Skipper: a tombstone of the events 1 … n.
-func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	if err := t.announce(ctx, id); err != nil {
+// SkipTo is annals.Skipper: a tombstone of the events after+1 … n.
+func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	if after > 0 {
+		rec, _, err := t.newest(ctx, id, plan.Query{Fields: keyFields})
+		switch {
+		case err != nil:
+			return err
+		case rec.tombstone() && rec.write.IsZero() && rec.seq == after+1 && rec.last() == n:
+			return nil // an earlier try has written it
+		case !rec.tombstone() || rec.last() != after:
+			return &annals.Error{After: after, Last: rec.last(), Kind: annals.ErrConflict}
+		}
+	} else if err := t.announce(ctx, id); err != nil {
 		return err
 	}
-	it := key(id, 1)
-	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n), plan.N(n+1), plan.Micros(t.x.Now())
+	it := key(id, after+1)
+	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n-after), plan.N(n+1), plan.Micros(t.x.Now())
 	if t.index != "" {
 		it[attrFeed] = plan.S(commitFeed(id.Type(), group(id)))
 	}
@@ -126,9 +136,9 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.Se
 			Ours: func(old plan.Item) bool {
 				count, _ := plan.Number(old, attrCount)
 				_, written := old[attrWrite]
-				return !written && annals.SeqNr(count) == n
+				return !written && annals.SeqNr(count) == n-after
 			}}},
-		Refused: func([]plan.Item, bool) error { return &annals.Error{Kind: annals.ErrConflict} },
+		Refused: func([]plan.Item, bool) error { return &annals.Error{After: after, Kind: annals.ErrConflict} },
 	})
 	return err
 }

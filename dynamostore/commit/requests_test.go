@@ -90,7 +90,7 @@ func TestJournalRequests(t *testing.T) {
 	})
 	requests(t, "skip", nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told(fmt.Sprintf("skip to %d", n), b.SkipTo(b.Context(), id, n))
+			b.Told(fmt.Sprintf("skip to %d", n), b.SkipTo(b.Context(), id, 0, n))
 		}
 	})
 	requests(t, "odd-ids", nil, func(b *plantest.Bench) {

@@ -54,6 +54,9 @@ func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
 		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
 }
 
+// bytesSerializer is the id of Akka's serializer for bytes.
+const bytesSerializer = 4
+
 // lowest returns the lowest number that a low counter has; 0 when there is none.
 func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	low, err := j.counters(ctx, j.keys.all(j.keys.low, id))
@@ -79,30 +82,39 @@ func (j *journal) counters(ctx context.Context, keys []plan.Item) ([]annals.SeqN
 	return numbers, nil
 }
 
-// SkipTo is annals.Skipper. The counter of n has the last number, and the counter of 1 makes an append after 0 fail.
-func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+// SkipTo is annals.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
+// marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, id)
 	if err != nil {
 		return err
 	}
-	if last == n {
-		it, _, err := j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, n))})
-		if err != nil || it[payloadName] == nil {
+	event := false
+	if last == n || last == after && after > 0 {
+		it, _, err := j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, last))})
+		if event = it[payloadName] != nil && !marked(it); err != nil || last == n && !event {
 			return err
 		}
 	}
-	if last != 0 {
-		return &annals.Error{Kind: annals.ErrConflict, Last: last}
+	if last != after || event {
+		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	}
 	var w plan.Write
-	for _, m := range slices.Compact([]annals.SeqNr{n - (n-1)%j.keys.shards, n}) { // the first is the highest one with the counter of 1
+	if after > 0 && !j.permanent {
+		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
+			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
+			it[deletedName] = plan.S("true")
+			w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#payload)", Names: map[string]string{"#payload": payloadName}})
+		}
+	}
+	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%j.keys.shards, n}) { // the first is the highest one with the counter of after+1
 		op := j.count(id, m)
-		op.Condition, op.Names, op.Values = "attribute_not_exists(#key)", map[string]string{"#key": keyName}, nil
+		op.Condition, op.Values = "attribute_not_exists(#key) OR #number <= :after", plan.Item{":after": plan.N(after)}
 		w.Ops = append(w.Ops, op)
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
 	out, err := j.x.Write(ctx, w)
-	if err == nil && out.Repeated && len(w.Ops) == 1 { // a skip to a later number may have written this counter too
+	if err == nil && out.Repeated && n == after+1 { // a skip to a later number may have written this counter too
 		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
 			err = &annals.Error{Kind: annals.ErrConflict, Last: last}
 		}

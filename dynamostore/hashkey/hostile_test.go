@@ -81,7 +81,7 @@ func fuzzItems(t *testing.T, permanent bool, key string, script, text []byte) {
 	if last, err := b.Journal.LastSeqNr(ctx, "a"); err == nil && last < 100 { // a delete reads up to the last number
 		told("confirm", b.confirmed(1))
 		told("delete to", b.Journal.DeleteTo(ctx, "a", annals.MaxSeqNr))
-		told("skip", b.SkipTo(ctx, "a", 3))
+		told("skip", b.SkipTo(ctx, "a", 0, 3))
 	}
 }
 

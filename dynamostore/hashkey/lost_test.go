@@ -76,7 +76,7 @@ func TestBeginsFarAbove(t *testing.T) {
 	t.Parallel()
 	const begin = 100_000_000
 	b := newBench(t, hashkey.Layout{SequenceShards: 10})
-	b.must(b.SkipTo(t.Context(), "a", begin))
+	b.must(b.SkipTo(t.Context(), "a", 0, begin))
 	b.wantRead("a", begin, "[]")
 	b.must(b.append("a", begin+1, begin+12))
 	b.x.Log()

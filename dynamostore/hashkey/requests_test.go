@@ -133,7 +133,7 @@ func TestRequests(t *testing.T) {
 	})
 	requests("skip", marks, nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told(fmt.Sprintf("skip to %d", n), b.SkipTo(b.Context(), b.ID, n))
+			b.Told(fmt.Sprintf("skip to %d", n), b.SkipTo(b.Context(), b.ID, 0, n))
 		}
 		b.Last()
 		b.Append(0, "1")

@@ -83,7 +83,7 @@ func tombstone(it plan.Item) plan.Item {
 }
 
 // SkipTo is annals.Skipper, for lean heads.
-func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if err := j.events.Fits(ctx, j.x, id); err != nil {
 		return err
 	}
@@ -96,13 +96,17 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 		h, err := j.head(old)
 		return err == nil && h.version == n && h.deleted == n
 	}
-	w := plan.Write{Ops: []plan.Op{{Table: j.heads, Put: it, Condition: absent, Names: absentNames, Ours: skipped}}, Refused: func(old []plan.Item, _ bool) error {
+	op := plan.Op{Table: j.heads, Put: it, Condition: absent, Names: absentNames, Ours: skipped}
+	if after > 0 {
+		op.Condition, op.Names = "#deleted = :after AND #version <= :after", map[string]string{"#deleted": attrDeleted, "#version": attrVersion}
+		op.Values = plan.Item{":after": plan.N(after)}
+	}
+	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
 		h, err := j.head(old[0])
 		if err != nil {
 			return err
 		}
-		return &annals.Error{Kind: annals.ErrConflict, Last: max(h.version, h.deleted)}
-	}}
-	_, err = j.x.Write(ctx, w)
+		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: max(h.version, h.deleted)}
+	}})
 	return err
 }

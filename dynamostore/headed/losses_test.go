@@ -217,7 +217,7 @@ func TestGreatestNumber(t *testing.T) {
 		l := lean
 		l.Journal.Gaps = gaps
 		h := newHistory(t, l)
-		if err := h.SkipTo(h, entityID, annals.MaxSeqNr-1); err != nil {
+		if err := h.SkipTo(h, entityID, 0, annals.MaxSeqNr-1); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.append(annals.MaxSeqNr - 1); err != nil {

@@ -75,7 +75,7 @@ func TestLoseAnyRow(t *testing.T) {
 				if b.Skipper == nil {
 					return
 				}
-				if err := b.SkipTo(b.Context(), b.ID, 7); err != nil {
+				if err := b.SkipTo(b.Context(), b.ID, 0, 7); err != nil {
 					b.Fatal(err)
 				}
 				commit(b, 7, 2, false)

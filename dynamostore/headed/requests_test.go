@@ -154,9 +154,9 @@ func TestRequests(t *testing.T) {
 		b.Delete(1)
 	})
 	requests(t, "skip", lean, nil, func(b *plantest.Bench) {
-		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 7))
-		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 7))
-		b.Told("skip to 8", b.Skipper.SkipTo(b.Context(), b.ID, 8))
+		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 0, 7))
+		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 0, 7))
+		b.Told("skip to 8", b.Skipper.SkipTo(b.Context(), b.ID, 0, 8))
 		commit(b, 7, 1, false)
 		recovers(b)
 	})

@@ -45,7 +45,7 @@ func TestFeedHasEachEvent(t *testing.T) {
 		t.Errorf("after a delete up to 7 the stream has %v, %v", numbers(fed), err)
 	}
 	fed = nil
-	if err := errors.Join(b.Journal.DeleteTo(t.Context(), id, 8), b.SkipTo(t.Context(), "Thing|2", 5)); err != nil || fed != nil {
+	if err := errors.Join(b.Journal.DeleteTo(t.Context(), id, 8), b.SkipTo(t.Context(), "Thing|2", 0, 5)); err != nil || fed != nil {
 		t.Errorf("after a delete of everything and a skip the stream has %v, %v", numbers(fed), err)
 	}
 }

@@ -169,7 +169,7 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 }
 
 // SkipTo is annals.Skipper: a head without events.
-func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	aid, err := aidOf(id)
 	if err != nil {
 		return err
@@ -179,16 +179,17 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 	}
 	it := headItem(aid, n, plan.L())
 	it[attrDeleted] = plan.N(n)
-	_, err = j.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: j.heads, Put: it, Condition: absent, Names: aidName,
-			Ours: func(old plan.Item) bool {
-				h, err := headOf(id, old)
-				return err == nil && h.last == n && h.deleted == n && len(h.events) == 0
-			}}},
-		Refused: func(old []plan.Item, _ bool) error {
-			h, _ := headOf(id, old[0])
-			return &annals.Error{Kind: annals.ErrConflict, Last: h.last}
-		},
-	})
+	op := plan.Op{Table: j.heads, Put: it, Condition: absent, Names: aidName, Ours: func(old plan.Item) bool {
+		h, err := headOf(id, old)
+		return err == nil && h.last == n && h.deleted == n && len(h.events) == 0
+	}}
+	if after > 0 {
+		op.Condition, op.Names = "#seq = :after AND #deleted = :after", map[string]string{"#seq": attrSeq, "#deleted": attrDeleted}
+		op.Values = plan.Item{":after": plan.N(after)}
+	}
+	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
+		h, _ := headOf(id, old[0])
+		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: h.last}
+	}})
 	return err
 }

@@ -34,7 +34,7 @@ func TestLoseAnyRow(t *testing.T) {
 	}
 	deletes := func(to annals.SeqNr) func(*plantest.Bench) { return func(b *plantest.Bench) { b.Delete(to) } }
 	skips := func(b *plantest.Bench) {
-		if err := b.SkipTo(b.Context(), b.ID, 7); err != nil {
+		if err := b.SkipTo(b.Context(), b.ID, 0, 7); err != nil {
 			b.Fatal(err)
 		}
 	}

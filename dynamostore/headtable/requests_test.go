@@ -93,13 +93,13 @@ func TestRequests(t *testing.T) {
 		b.Latest(annals.SnapshotCriteria{})
 	})
 	plantest.Requests(t, "skip", plain, nil, func(b *plantest.Bench) {
-		b.Told("skip to 41", b.SkipTo(b.Context(), b.ID, 41))
-		b.Told("skip to 41 again", b.SkipTo(b.Context(), b.ID, 41))
-		b.Told("skip to 42", b.SkipTo(b.Context(), b.ID, 42))
+		b.Told("skip to 41", b.SkipTo(b.Context(), b.ID, 0, 41))
+		b.Told("skip to 41 again", b.SkipTo(b.Context(), b.ID, 0, 41))
+		b.Told("skip to 42", b.SkipTo(b.Context(), b.ID, 0, 42))
 		b.Replay(1, annals.MaxSeqNr)
 		b.Append(41, "a")
 		b.Replay(1, annals.MaxSeqNr)
-		b.Told("skip to 42", b.SkipTo(b.Context(), b.ID, 42))
+		b.Told("skip to 42", b.SkipTo(b.Context(), b.ID, 0, 42))
 	})
 	plantest.Requests(t, "refused before", plain, nil, func(b *plantest.Bench) {
 		b.Commit(annals.Commit{ID: b.ID, Events: []annals.NewEvent{plantest.Event(strings.Repeat("x", 410_000))}})
@@ -112,7 +112,7 @@ func TestRequests(t *testing.T) {
 		late := plantest.Event("x")
 		late.Time = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
 		b.Commit(annals.Commit{ID: b.ID, Events: []annals.NewEvent{late}})
-		b.Told("skip to 2^53", b.SkipTo(b.Context(), b.ID, 1<<53))
+		b.Told("skip to 2^53", b.SkipTo(b.Context(), b.ID, 0, 1<<53))
 		b.Save(1<<53, nil)
 		for _, id := range []annals.PersistenceID{"order-item|1", annals.PersistenceID("Thread|" + strings.Repeat("x", 1018))} {
 			b.ID = id
@@ -124,7 +124,7 @@ func TestRequests(t *testing.T) {
 			b.Latest(annals.SnapshotCriteria{})
 			b.Prune(annals.SnapshotCriteria{MaxSeqNr: 1})
 			recovers(b)
-			b.Told("skip", b.SkipTo(b.Context(), b.ID, 1))
+			b.Told("skip", b.SkipTo(b.Context(), b.ID, 0, 1))
 		}
 	})
 }

@@ -85,7 +85,7 @@ func fuzzRows(t *testing.T, l sharded.Layout, script, text []byte) {
 	told("write state", err)
 	told("skip state", o.offer.SkipStateTo(t.Context(), o.x, o.id, 3))
 	told("delete events", o.offer.On(o.x).Journal.DeleteTo(t.Context(), o.id, annals.MaxSeqNr))
-	told("skip", o.offer.On(o.x).SkipTo(t.Context(), o.id, 3))
+	told("skip", o.offer.On(o.x).SkipTo(t.Context(), o.id, 0, 3))
 	told("delete snapshots", o.offer.On(o.x).Snapshots.Delete(t.Context(), o.id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
 }
 

@@ -100,9 +100,9 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 	return nil
 }
 
-// SkipTo is annals.Skipper. It stores rows for the numbers 1 and n that are flagged as deleted, as the plugin's deletes do. Row n has the
-// last number, and row 1 makes an append after 0 fail.
-func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+// SkipTo is annals.Skipper. It stores rows for the numbers after+1 and n that are flagged as deleted, as the plugin's deletes do. Row n has
+// the last number, and row after+1 makes an append after the number after fail.
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, id)
 	if err != nil {
 		return err
@@ -111,17 +111,21 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 		owner, _ := plan.Text(old, j.columns.PersistenceID)
 		return owner == string(id) && plan.Flag(old, j.columns.Deleted) && j.writer(old) == ""
 	}
-	if last == n {
-		old, err := j.rows.ByKey(ctx, j.rows.x, id, n, n)
-		if err != nil || len(old) == 1 && skipped(old[0]) {
+	conflict := &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+	switch {
+	case last == n || last == after && after > 0:
+		old, err := j.rows.ByKey(ctx, j.rows.x, id, last, last)
+		if err != nil || last == n && len(old) == 1 && skipped(old[0]) {
 			return err
 		}
+		if last == n || len(old) == 0 || !plan.Flag(old[0], j.columns.Deleted) {
+			return conflict
+		}
+	case last != after:
+		return conflict
 	}
-	if last != 0 {
-		return &annals.Error{Kind: annals.ErrConflict, Last: last}
-	}
-	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(annals.Commit{ID: id}, old) }}
-	for _, number := range slices.Compact([]annals.SeqNr{1, n}) {
+	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(annals.Commit{ID: id, After: after}, old) }}
+	for _, number := range slices.Compact([]annals.SeqNr{after + 1, n}) {
 		it, err := j.row(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}, true, j.rows.x.Now())
 		if err != nil {
 			return err
@@ -130,7 +134,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, n annals.
 	}
 	w.Ops[len(w.Ops)-1].Ours = skipped
 	out, err := j.rows.x.Write(ctx, w)
-	if err == nil && out.Repeated && n == 1 { // every skip writes row 1
+	if err == nil && out.Repeated && n == after+1 { // every skip writes row after+1
 		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
 			err = &annals.Error{Kind: annals.ErrConflict, Last: last}
 		}

@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 	})
 	requests("skip", byNumber, nil, func(b *plantest.Bench) {
 		for _, n := range []annals.SeqNr{100, 100, 99} {
-			b.Told("skip", b.SkipTo(b.Context(), b.ID, n))
+			b.Told("skip", b.SkipTo(b.Context(), b.ID, 0, n))
 		}
 	})
 	snapshots := func(b *plantest.Bench) {

@@ -29,7 +29,7 @@ func copyEvents(ctx context.Context, from, to annals.Store, id annals.Persistenc
 		if !ok || !to.Capabilities().Skips {
 			return errors.New("the store cannot skip numbers")
 		}
-		if err := skipper.SkipTo(ctx, id, commit.After); err != nil {
+		if err := skipper.SkipTo(ctx, id, 0, commit.After); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ var Informative = map[string]string{
 	"StateEvents":     "hosts write no StateWrite.Event; the store refuses one",
 	"IdempotentState": "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"Repeatable":      "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
-	"Skips":           "SkipTo is for importers; the store refuses it",
+	"Skips":           "SkipTo is for importers, who ask for it; without it runtimes do not notice that another process deletes an entity",
 	"SkipsStates":     "SkipStateTo is for importers; the store refuses it",
 	"Subscribes":      "feeds read; Subscribe is refused by the store",
 	"Lateness":        "followers look back so far",

@@ -1,0 +1,80 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/entity"
+)
+
+// Deleted has two runtimes on s, which claims Skips. Both have an account in memory when another process deletes the account. Neither answers
+// or writes from its memory.
+func Deleted(t *testing.T, s annals.Store) {
+	t.Helper()
+	for _, retention := range []bool{false, true} {
+		for _, reads := range []bool{false, true} {
+			name := fmt.Sprintf("DeleteEvents %v, reads first %v", retention, reads)
+			t.Run(name, func(t *testing.T) {
+				if err := deleted(t.Context(), s, name, retention, reads); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func deleted(ctx context.Context, s annals.Store, id string, retention, reads bool) error {
+	b := bankAccounts
+	if !s.Capabilities().Snapshots {
+		b.SnapshotEvery, retention = 0, false
+	}
+	repository, err := aggregate.New(s, b, aggregate.Options{DeleteEvents: retention, SingleOwner: true}) // the test waits for each write
+	if err != nil {
+		return err
+	}
+	for sum := 10; sum <= 30; sum += 10 {
+		if n, err := repository.Ask(ctx, id, 10); n != sum || err != nil {
+			return fmt.Errorf("deposit: %d, %w, want %d", n, err, sum)
+		}
+	}
+	if err := repository.Wait(ctx); err != nil {
+		return err
+	}
+	b.SnapshotEvery = 0
+	var runtimes [2]*entity.Runtime[any, bankAccount, int]
+	for i := range runtimes {
+		if runtimes[i], err = entity.New(s, b, entity.Options{}); err != nil {
+			return err
+		}
+	}
+	ask := func(i int, c any, want int) error {
+		if n, err := runtimes[i].Ask(ctx, id, c); n != want || err != nil {
+			return fmt.Errorf("command %v to runtime %d: %d, %w, want %d", c, i+1, n, err, want)
+		}
+		return nil
+	}
+	if err := errors.Join(ask(0, nil, 30), ask(1, nil, 30)); err != nil {
+		return err
+	}
+	cleaner, err := cleanup.New(s, cleanup.Options{NoWriters: true}) // at this moment
+	if err != nil {
+		return err
+	}
+	if report, err := cleaner.DeleteEntities(ctx, cleanup.IDs(b.ID(id))); err != nil || report.Events == 0 && report.Snapshots == 0 {
+		return fmt.Errorf("delete: %+v, %w", report, err)
+	}
+	if reads {
+		if err := ask(1, nil, 0); err != nil {
+			return err
+		}
+	}
+	if err := ask(0, 7, 7); err != nil {
+		return err
+	}
+	return ask(1, 1, 8)
+}
