@@ -14,7 +14,7 @@
 // A runtime may have an entity in memory that another process deletes. So DeleteEntities and ForgetEntities take the number after the last
 // one, on stores that claim annals.Capabilities.Skips: the runtime's next write, or the look at the store before its next answer, then finds
 // another number, and the entity is loaded again. It is empty. On other stores the entity must not be in memory during the run (entity.Runtime.Evict
-// of each process). The same holds when a run is interrupted between the delete and that step, until the entity is written again.
+// of each process). A snapshot that a runtime began to save before the delete can arrive after it, and is deleted by the next run.
 //
 // # What forgetting means
 //

@@ -17,13 +17,20 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// watched is a store whose DeleteTo first calls a function of the test.
+// watched is a store whose DeleteTo and SkipTo first call a function of the test.
 type watched struct {
 	*memstore.Store
 	deleting func(ctx context.Context, id annals.PersistenceID) error
 }
 
 func (s watched) Journal() annals.Journal { return watchedJournal{s.Store.Journal(), s.deleting} }
+
+func (s watched) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	if err := s.deleting(ctx, id); err != nil {
+		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrUnavailable, Err: err}
+	}
+	return s.Store.SkipTo(ctx, id, after, n)
+}
 
 type watchedJournal struct {
 	annals.Journal

@@ -31,10 +31,15 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 	}
 	// Delete also when there is no event: a store may be able to remove more than at an earlier delete. Never delete above last: whether
 	// later events are handled has not been checked.
-	if !w.o.DryRun && last > 0 {
-		if err := w.store.Journal().DeleteTo(ctx, w.ID, last); err != nil {
-			return err
-		}
+	switch {
+	case w.o.DryRun || last == 0:
+	case w.whole && first > 0 && w.retires():
+		err = w.retire(ctx)
+	default:
+		err = w.store.Journal().DeleteTo(ctx, w.ID, last)
+	}
+	if err != nil {
+		return err
 	}
 	if first > 0 {
 		w.Events = last - first + 1
@@ -79,7 +84,7 @@ func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
 	if err != nil || !there {
 		return err
 	}
-	if w.whole && w.Events == 0 && newest.SeqNr == w.last {
+	if w.whole && w.Events == 0 && newest.SeqNr == w.last && !w.o.DryRun && w.retires() {
 		err = w.retire(ctx)
 	}
 	if err == nil && !w.o.DryRun {
@@ -132,11 +137,6 @@ func (w *work) deleteEntity(ctx context.Context) error {
 		if err := w.deleteEvents(ctx, annals.MaxSeqNr); err != nil {
 			return err
 		}
-		if w.Events > 0 {
-			if err := w.retire(ctx); err != nil {
-				return err
-			}
-		}
 	}
 	if w.caps.Snapshots {
 		return w.deleteSnapshots(ctx)
@@ -144,13 +144,12 @@ func (w *work) deleteEntity(ctx context.Context) error {
 	return nil
 }
 
-// retire takes the number after the last one of an entity whose events are deleted. So an owner that has the entity in memory finds another
-// last number, and its next write is ErrConflict. It is done once: a second run finds no events, and at most a snapshot that arrived late,
-// which has an earlier number. A number that was taken again would delay the forgetting.
+func (w *work) retires() bool { return w.caps.Skips && 0 < w.last && w.last < annals.MaxSeqNr-1 }
+
+// retire deletes the events and takes the number after the last one. So an owner that has the entity in memory finds another last number,
+// and its next write is ErrConflict. The number is taken once: a second run finds no events, and at most a snapshot that arrived late, which
+// has an earlier number. Otherwise each run would delay the forgetting.
 func (w *work) retire(ctx context.Context) error {
-	if w.o.DryRun || !w.caps.Skips || w.last == 0 || w.last >= annals.MaxSeqNr-1 {
-		return nil
-	}
 	return w.store.(annals.Skipper).SkipTo(ctx, w.ID, w.last, w.last+1)
 }
 

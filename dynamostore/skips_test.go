@@ -29,14 +29,16 @@ func TestSkipsBesideEachOther(t *testing.T) {
 	for name, layout := range skippers {
 		for _, to := range [][2]annals.SeqNr{{8, 3}, {3, 8}, {8, 1}, {1, 8}, {5, 8}, {8, 5}, {1, 11}, {7, 7}} {
 			for _, after := range []annals.SeqNr{0, 3} {
-				skipsBesideEachOther(t, name, layout, after, [2]annals.SeqNr{after + to[0], after + to[1]})
+				for _, deleted := range []bool{false, true} {
+					skipsBesideEachOther(t, name, layout, after, deleted, [2]annals.SeqNr{after + to[0], after + to[1]})
+				}
 			}
 		}
 	}
 }
 
-// skipsBesideEachOther has an entity of which after events are deleted.
-func skipsBesideEachOther(t *testing.T, name string, layout dynamostore.Layout, after annals.SeqNr, to [2]annals.SeqNr) {
+// skipsBesideEachOther has an entity with after events.
+func skipsBesideEachOther(t *testing.T, name string, layout dynamostore.Layout, after annals.SeqNr, deleted bool, to [2]annals.SeqNr) {
 	t.Helper()
 	offer, err := layout.Plan()
 	if err != nil {
@@ -45,7 +47,7 @@ func skipsBesideEachOther(t *testing.T, name string, layout dynamostore.Layout, 
 	x := plantest.New(offer.Tables)
 	s := offer.On(x)
 	if after > 0 {
-		written(t, s, after)
+		written(t, s, after, deleted)
 	}
 	var inner error
 	x.Meanwhile = func() { inner = s.SkipTo(t.Context(), "Thing|1-1", after, to[1]) }
@@ -61,11 +63,14 @@ func skipsBesideEachOther(t *testing.T, name string, layout dynamostore.Layout, 
 	}
 }
 
-// written writes n events and deletes them.
-func written(t *testing.T, s plan.Contracts, n annals.SeqNr) {
+// written writes n events, and deletes them where deleted is set.
+func written(t *testing.T, s plan.Contracts, n annals.SeqNr, deleted bool) {
 	t.Helper()
 	_, err := s.Journal.Append(t.Context(), annals.Commit{ID: "Thing|1-1", WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{text("x")}, int(n))})
-	if err := errors.Join(err, s.Journal.DeleteTo(t.Context(), "Thing|1-1", annals.MaxSeqNr)); err != nil {
+	if deleted {
+		err = errors.Join(err, s.Journal.DeleteTo(t.Context(), "Thing|1-1", annals.MaxSeqNr))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,14 +79,14 @@ func written(t *testing.T, s plan.Contracts, n annals.SeqNr) {
 func TestSkipBesideAnAppend(t *testing.T) {
 	t.Parallel()
 	for name, layout := range skippers {
-		for _, to := range []annals.SeqNr{4, 5, 11} {
+		for i, to := range []annals.SeqNr{4, 5, 11, 4, 5, 11} {
 			offer, err := layout.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
 			x := plantest.New(offer.Tables)
 			s := offer.On(x)
-			written(t, s, 3)
+			written(t, s, 3, i > 2)
 			var appended error
 			x.Meanwhile = func() {
 				_, appended = s.Journal.Append(t.Context(), annals.Commit{ID: "Thing|1-1", After: 3, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{text("x")}})

@@ -10,13 +10,14 @@ import (
 func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
-	switch s := d.streams[id]; {
+	s := d.streams[id]
+	switch {
 	case s.last == n && len(s.events) == 0:
 		return nil
-	case s.last != after || len(s.events) > 0:
-		return &annals.Error{Last: s.last, Kind: annals.ErrConflict}
+	case s.last != after:
+		return &annals.Error{After: after, Last: s.last, Kind: annals.ErrConflict}
 	}
-	d.streams[id] = stream{last: n, deleted: d.now()}
+	d.streams[id] = stream{last: n, commits: s.commits, deleted: d.now()}
 	return nil
 }
 

@@ -40,23 +40,36 @@ func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, 
 
 // SkipTo implements annals.Skipper.
 func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	var won bool
-	if err := v.write(ctx, func(ctx context.Context, q querier) (err error) {
-		won, err = v.s.skip(ctx, q, id, &after, n)
-		return err
-	}); err != nil || won {
-		return err
+	if after > 1 {
+		if last, err := v.s.lastSeqNr(ctx, v.reader(), id); err != nil {
+			return err
+		} else if last == after {
+			if err := (journal{v}).DeleteTo(ctx, id, after-1); err != nil {
+				return err
+			}
+		}
 	}
-	var last int64
-	var events bool
-	const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
-	if err := v.reader().QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
-		return err
-	}
-	if annals.SeqNr(last) == n && !events {
-		return nil // an earlier try has done it
-	}
-	return conflict(after, annals.SeqNr(last))
+	return v.write(ctx, func(ctx context.Context, q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error {
+			var done int
+			if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&done); err != nil {
+				return err
+			}
+			if won, err := v.s.skip(ctx, tx, id, &after, n); err != nil || won {
+				return err
+			}
+			var last int64
+			var events bool
+			const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
+			if err := tx.QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
+				return err
+			}
+			if annals.SeqNr(last) == n && !events {
+				return nil // an earlier try has done it
+			}
+			return conflict(after, annals.SeqNr(last))
+		})
+	})
 }
 
 // SkipStateTo implements annals.StateSkipper.

@@ -9,23 +9,28 @@ import (
 
 // SkipTo is annals.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
 func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	const newest = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ? AND deleted = 0`
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
+	last, err := v.Journal().LastSeqNr(ctx, id)
+	if err == nil && last == after {
+		err = v.Journal().DeleteTo(ctx, id, after-1)
+	}
+	if err != nil {
+		return err
+	}
 	return v.skip(ctx, func(ctx context.Context, t *transaction) (done bool, err error) {
-		event, err := t.last(ctx, newest, id)
-		if err != nil {
-			return false, err
-		}
 		last, err := t.lastSeqNr(ctx, id)
-		if err != nil {
-			return false, err
-		}
-		if event > 0 || last != after && last != n {
+		switch {
+		case err != nil || last == n:
+			return true, err
+		case last != after:
 			return false, &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
+		case after == 0:
+			return false, nil
 		}
-		return last == n, nil
+		newest := deletion{id: id, from: after, to: after}
+		return false, newest.apply(ctx, t)
 	}, func(ctx context.Context, t *transaction, micros int64) error {
 		_, err := t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros, time.Now().UnixMicro(), annals.NewWriteID().String())
 		return err

@@ -12,8 +12,8 @@ import (
 // abilityCases are about the optional interfaces of a store.
 var abilityCases = []testCase{
 	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skips), run: skipTo},
-	{id: "SKIP-2", about: "an entity with events cannot skip", needs: needs(events, skips), run: skipWritten},
-	{id: "SKIP-7", about: "a deleted entity skips a number, and a writer that knew it is refused", needs: needs(events, skips), run: skipDeleted},
+	{id: "SKIP-2", about: "an entity with another last number does not skip", needs: needs(events, skips), run: skipWritten},
+	{id: "SKIP-7", about: "an entity is deleted with a skip, and a writer that knew it is refused", needs: needs(events, skips), run: skipDeleted},
 	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skips), run: skipInvalid},
 	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, skipsStates, deletesStates), run: skipStateTo},
 	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, skipsStates, deletesStates), run: skipWrittenState},
@@ -51,21 +51,26 @@ func skipWritten(h *harness) {
 	id, s := h.id(), ability[annals.Skipper](h)
 	h.write(id, 0, 2)
 	h.wantKind(s.SkipTo(h.ctx, id, 0, 10), annals.ErrConflict, "skip to 10 of an entity with two events")
-	h.wantKind(s.SkipTo(h.ctx, id, 2, 10), annals.ErrConflict, "skip to 10, after 2, of an entity with two events")
+	for _, after := range []annals.SeqNr{1, 3} {
+		h.wantKind(s.SkipTo(h.ctx, id, after, 10), annals.ErrConflict, "skip to 10, after %d, of an entity with two events", after)
+	}
 	h.wantLast(id, 2)
+	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 }
 
 func skipDeleted(h *harness) {
 	for _, n := range []annals.SeqNr{3, 4, 41} {
 		id, s := h.id(), ability[annals.Skipper](h)
-		h.write(id, 0, 2)
-		h.deleteTo(id, annals.MaxSeqNr)
+		h.write(id, h.write(id, 0, 1), 1)
+		if n == 4 {
+			h.deleteTo(id, annals.MaxSeqNr)
+		}
 		for _, after := range []annals.SeqNr{0, 1} {
-			h.wantKind(s.SkipTo(h.ctx, id, after, n), annals.ErrConflict, "skip to %d, after %d, of an entity with two deleted events", n, after)
+			h.wantKind(s.SkipTo(h.ctx, id, after, n), annals.ErrConflict, "skip to %d, after %d, of an entity with two events", n, after)
 		}
 		for range 2 {
 			if err := s.SkipTo(h.ctx, id, 2, n); err != nil {
-				h.Fatalf("skip to %d of an entity with two deleted events: got error %v, want none", n, err)
+				h.Fatalf("skip to %d of an entity with two events: got error %v, want none", n, err)
 			}
 		}
 		h.wantKind(s.SkipTo(h.ctx, id, 2, n+1), annals.ErrConflict, "skip to %d, after 2, when the last number is %d", n+1, n)

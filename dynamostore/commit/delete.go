@@ -112,15 +112,16 @@ func (d deletion) remove(ctx context.Context, rec record) error {
 // strip turns a commit into a tombstone, on condition of its WriteID: the entity may have been forgotten, and written again, since the commit
 // was listed, and an update would create an item where there is none.
 func (d deletion) strip(ctx context.Context, rec record) error {
-	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
-	_, err := d.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: d.name, Key: key(rec.id, rec.seq), Update: "SET #from = :end, #del = :now REMOVE #ev", Condition: "#w = :w",
-			Names:  map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents, "#del": attrErased},
-			Values: values,
-			Stamp:  func(now time.Time) { values[":now"] = plan.Micros(now) }}},
-		Refused: func([]plan.Item, bool) error { return nil },
-	})
+	_, err := d.x.Write(ctx, plan.Write{Ops: []plan.Op{stripOp(d.name, rec)}, Refused: func([]plan.Item, bool) error { return nil }})
 	return err
+}
+
+func stripOp(table string, rec record) plan.Op {
+	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
+	return plan.Op{Table: table, Key: key(rec.id, rec.seq), Update: "SET #from = :end, #del = :now REMOVE #ev", Condition: "#w = :w",
+		Names:  map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents, "#del": attrErased},
+		Values: values,
+		Stamp:  func(now time.Time) { values[":now"] = plan.Micros(now) }}
 }
 
 // cut removes the events up to d.to from the commit at seq, unless more of them have been deleted already.

@@ -111,8 +111,9 @@ func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.
 	return rec.last(), nil
 }
 
-// SkipTo is annals.Skipper: a tombstone of the events after+1 … n.
+// SkipTo is annals.Skipper: a tombstone of the events after+1 … n. The transaction that puts it also makes the last commit a tombstone.
 func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	var ops []plan.Op
 	if after > 0 {
 		rec, _, err := t.newest(ctx, id, plan.Query{Fields: keyFields})
 		switch {
@@ -120,8 +121,13 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 			return err
 		case rec.tombstone() && rec.write.IsZero() && rec.seq == after+1 && rec.last() == n:
 			return nil // an earlier try has written it
-		case !rec.tombstone() || rec.last() != after:
+		case rec.last() != after:
 			return &annals.Error{After: after, Last: rec.last(), Kind: annals.ErrConflict}
+		case !rec.tombstone():
+			if err := t.DeleteTo(ctx, id, rec.seq-1); err != nil {
+				return err
+			}
+			ops = append(ops, stripOp(t.name, rec))
 		}
 	} else if err := t.announce(ctx, id); err != nil {
 		return err
@@ -132,12 +138,12 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 		it[attrFeed] = plan.S(commitFeed(id.Type(), group(id)))
 	}
 	_, err := t.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName,
+		Ops: append(ops, plan.Op{Table: t.name, Put: it, Condition: absent, Names: idName,
 			Ours: func(old plan.Item) bool {
 				count, _ := plan.Number(old, attrCount)
 				_, written := old[attrWrite]
 				return !written && annals.SeqNr(count) == n-after
-			}}},
+			}}),
 		Refused: func([]plan.Item, bool) error { return &annals.Error{After: after, Kind: annals.ErrConflict} },
 	})
 	return err

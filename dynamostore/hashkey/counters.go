@@ -89,17 +89,27 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	if err != nil {
 		return err
 	}
-	event := false
+	var newest plan.Item
 	if last == n || last == after && after > 0 {
-		it, _, err := j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, last))})
-		if event = it[payloadName] != nil && !marked(it); err != nil || last == n && !event {
+		if newest, _, err = j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, last))}); err != nil {
 			return err
 		}
 	}
-	if last != after || event {
+	event := newest[payloadName] != nil && !marked(newest)
+	switch {
+	case last == n && !event:
+		return nil
+	case last != after:
 		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	}
 	var w plan.Write
+	d := deletion{journal: j, id: id, permanent: j.permanent, counted: last}
+	if event {
+		if err := j.DeleteTo(ctx, id, after-1); err != nil {
+			return err
+		}
+		w.Ops = append(w.Ops, d.op(after))
+	}
 	if after > 0 && !j.permanent {
 		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
 			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
@@ -116,8 +126,11 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	out, err := j.x.Write(ctx, w)
 	if err == nil && out.Repeated && n == after+1 { // a skip to a later number may have written this counter too
 		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
-			err = &annals.Error{Kind: annals.ErrConflict, Last: last}
+			err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 		}
+	}
+	if err == nil && event {
+		err = d.lower(ctx, []annals.SeqNr{after})
 	}
 	return err
 }

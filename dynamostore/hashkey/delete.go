@@ -53,16 +53,20 @@ func (d deletion) run(ctx context.Context, events iter.Seq2[stored, error]) erro
 
 // delete marks or removes event n. With an event that has lost its counter the last number would go down, so the counter is written first.
 func (d deletion) delete(ctx context.Context, n annals.SeqNr) error {
-	if !d.permanent {
-		return d.apply(ctx, plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Update: "SET #deleted = :true", Condition: "attribute_exists(#payload)",
-			Names: map[string]string{"#deleted": deletedName, "#payload": payloadName}, Values: plan.Item{":true": plan.S("true")}})
-	}
-	if n > d.counted {
+	if d.permanent && n > d.counted {
 		if err := d.apply(ctx, d.count(d.id, n)); err != nil {
 			return err
 		}
 	}
-	return d.apply(ctx, plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Delete: true})
+	return d.apply(ctx, d.op(n))
+}
+
+func (d deletion) op(n annals.SeqNr) plan.Op {
+	if d.permanent {
+		return plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Delete: true}
+	}
+	return plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Update: "SET #deleted = :true", Condition: "attribute_exists(#payload)",
+		Names: map[string]string{"#deleted": deletedName, "#payload": payloadName}, Values: plan.Item{":true": plan.S("true")}}
 }
 
 // lower writes the low counters of deleted events.

@@ -1,6 +1,7 @@
 package headed
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/annals-go/annals"
@@ -82,7 +83,7 @@ func tombstone(it plan.Item) plan.Item {
 	return left
 }
 
-// SkipTo is annals.Skipper, for lean heads.
+// SkipTo is annals.Skipper, for lean heads. The mark in the head hides the rows that are still there.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if err := j.events.Fits(ctx, j.x, id); err != nil {
 		return err
@@ -98,8 +99,15 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	}
 	op := plan.Op{Table: j.heads, Put: it, Condition: absent, Names: absentNames, Ours: skipped}
 	if after > 0 {
-		op.Condition, op.Names = "#deleted = :after AND #version <= :after", map[string]string{"#deleted": attrDeleted, "#version": attrVersion}
-		op.Values = plan.Item{":after": plan.N(after)}
+		h, err := j.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if last, err := j.last(ctx, id, h, 0); err != nil || last != after && last != n {
+			return cmp.Or(err, error(&annals.Error{Kind: annals.ErrConflict, After: after, Last: last}))
+		}
+		op.Condition, op.Names = "#version = :version", map[string]string{"#version": attrVersion}
+		op.Values = plan.Item{":version": plan.N(h.version)}
 	}
 	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
 		h, err := j.head(old[0])
@@ -108,5 +116,8 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		}
 		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: max(h.version, h.deleted)}
 	}})
-	return err
+	if err != nil || after == 0 {
+		return err
+	}
+	return j.DeleteTo(ctx, id, n)
 }

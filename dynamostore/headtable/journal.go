@@ -168,7 +168,7 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 	return h.last, err
 }
 
-// SkipTo is annals.Skipper: a head without events.
+// SkipTo is annals.Skipper: a head without events, whose mark hides those that are still in the table.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	aid, err := aidOf(id)
 	if err != nil {
@@ -184,12 +184,15 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		return err == nil && h.last == n && h.deleted == n && len(h.events) == 0
 	}}
 	if after > 0 {
-		op.Condition, op.Names = "#seq = :after AND #deleted = :after", map[string]string{"#seq": attrSeq, "#deleted": attrDeleted}
+		op.Condition, op.Names = "#seq = :after", map[string]string{"#seq": attrSeq}
 		op.Values = plan.Item{":after": plan.N(after)}
 	}
 	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
 		h, _ := headOf(id, old[0])
 		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: h.last}
 	}})
-	return err
+	if err != nil || after == 0 {
+		return err
+	}
+	return j.DeleteTo(ctx, id, n)
 }

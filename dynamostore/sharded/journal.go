@@ -88,20 +88,25 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}
-		op := plan.Op{Table: j.rows.Name, Key: j.rows.KeyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
-		if !remove {
-			op.Update = "SET #deleted = :true"
-			op.Names["#deleted"], op.Values[":true"] = j.columns.Deleted, plan.Bool(true)
-		}
-		if _, err := j.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := j.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{j.deletion(id, it, remove)}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// deletion removes or flags a row of the entity.
+func (j *journal) deletion(id annals.PersistenceID, it plan.Item, remove bool) plan.Op {
+	op := plan.Op{Table: j.rows.Name, Key: j.rows.KeyOf(it), Delete: remove, Condition: "#id = :id", Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}
+	if !remove {
+		op.Update = "SET #deleted = :true"
+		op.Names["#deleted"], op.Values[":true"] = j.columns.Deleted, plan.Bool(true)
+	}
+	return op
+}
+
 // SkipTo is annals.Skipper. It stores rows for the numbers after+1 and n that are flagged as deleted, as the plugin's deletes do. Row n has
-// the last number, and row after+1 makes an append after the number after fail.
+// the last number, and row after+1 makes an append after the number after fail. The same transaction flags the last event.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, id)
 	if err != nil {
@@ -111,6 +116,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		owner, _ := plan.Text(old, j.columns.PersistenceID)
 		return owner == string(id) && plan.Flag(old, j.columns.Deleted) && j.writer(old) == ""
 	}
+	var event plan.Op // flags the last event
 	conflict := &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	switch {
 	case last == n || last == after && after > 0:
@@ -118,9 +124,13 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		if err != nil || last == n && len(old) == 1 && skipped(old[0]) {
 			return err
 		}
-		if last == n || len(old) == 0 || !plan.Flag(old[0], j.columns.Deleted) {
+		if last == n || len(old) == 0 {
 			return conflict
 		}
+		if err := j.DeleteTo(ctx, id, after-1); err != nil {
+			return err
+		}
+		event = j.deletion(id, old[0], false)
 	case last != after:
 		return conflict
 	}
@@ -133,6 +143,9 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		w.Ops = append(w.Ops, plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}})
 	}
 	w.Ops[len(w.Ops)-1].Ours = skipped
+	if after > 0 {
+		w.Ops = slices.Insert(w.Ops, 0, event)
+	}
 	out, err := j.rows.x.Write(ctx, w)
 	if err == nil && out.Repeated && n == after+1 { // every skip writes row after+1
 		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {

@@ -210,29 +210,36 @@ func (f *fleet) add(ctx context.Context) {
 	}
 }
 
-// forget lets every member know a customer, lets one of them forget it, and looks what all of them say. An id is used once.
+// forget lets every member know a customer, lets one of them delete it, and looks what all of them say. Each id is used twice: a delete leaves
+// the last number and takes one more.
 func (f *fleet) forget(ctx context.Context) {
+	number := 0
 	for n := 0; ctx.Err() == nil; n++ {
-		id := fmt.Sprintf("%s-forgotten-%d", f.name, n)
+		id := fmt.Sprintf("%s-forgotten-%d", f.name, n/2)
+		if n%2 == 0 {
+			number = 0
+		}
 		keys := 1 + mathrand.IntN(4)
 		for range keys {
 			if _, ok := f.must(ctx, http.MethodPost, id+"/"+rand.Text()); !ok {
 				return
 			}
 		}
-		f.all(ctx, id, keys)
+		number += keys
+		f.all(ctx, id, keys, number)
 		if _, ok := f.must(ctx, http.MethodDelete, id); !ok {
 			return
 		}
-		f.all(ctx, id, 0)
+		number++
+		f.all(ctx, id, 0, number)
 	}
 }
 
-// all asks all members how many keys a customer has.
-func (f *fleet) all(ctx context.Context, id string, want int) {
+// all asks all members how many keys a customer has, and at which number.
+func (f *fleet) all(ctx context.Context, id string, keys, number int) {
 	for i := range members {
-		if t, err := f.ask(ctx, i, http.MethodGet, id); err == nil && (len(t.Keys) != want || int(t.SeqNr) != want) {
-			f.Errorf("member %d says %d keys at number %d, want %d", i, len(t.Keys), t.SeqNr, want)
+		if t, err := f.ask(ctx, i, http.MethodGet, id); err == nil && (len(t.Keys) != keys || int(t.SeqNr) != number) {
+			f.Errorf("member %d says %d keys of %s at number %d, want %d at %d", i, len(t.Keys), id, t.SeqNr, keys, number)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func serve(ctx context.Context, url, release string, out io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	cleaner, err := cleanup.New(store, cleanup.Options{AtOnce: true})
+	cleaner, err := cleanup.New(store, cleanup.Options{})
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,8 @@ func serve(ctx context.Context, url, release string, out io.Writer) (err error) 
 		answer(w, Total{keys, n}, err)
 	})
 	routes.HandleFunc("DELETE /{id}", func(w http.ResponseWriter, r *http.Request) {
-		id := r.PathValue("id")
-		answer(w, Total{}, customers.Evict(r.Context(), id, func(ctx context.Context) error {
-			_, err := cleaner.ForgetEntities(ctx, cleanup.IDs(annals.NewPersistenceID("Customer", id)))
-			return err
-		}))
+		_, err := cleaner.ForgetEntities(r.Context(), cleanup.IDs(annals.NewPersistenceID("Customer", r.PathValue("id"))))
+		answer(w, Total{}, err)
 	})
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
