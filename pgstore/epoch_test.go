@@ -106,7 +106,11 @@ func TestNewEpochWaitsForTheOld(t *testing.T) {
 						return nil
 					})
 				}()
-				<-held
+				select {
+				case <-held:
+				case err := <-done:
+					t.Fatal(err)
+				}
 				returned := make(chan error, 1)
 				go func() { returned <- other.Offsets().Save(t.Context(), progress(150, 160, epoch+1)) }()
 				awaitLock(t, url)
