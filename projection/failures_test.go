@@ -330,3 +330,51 @@ func TestTransactionsThatAreTooLarge(t *testing.T) {
 		}
 	})
 }
+
+// A group of which some events have had an effect is handled again as a whole, because nobody knows which. So little is repeated: groups are small
+// for a while after a failure, and there are waits between them.
+func TestRepeatsOfGroupsThatFail(t *testing.T) {
+	t.Parallel()
+	const events = 1000
+	for name, c := range map[string]struct {
+		refuses func(accepted int, e envelope, down time.Duration) bool // down is how long ago the first event was refused
+		repeats int
+	}{
+		"one event, for 20 seconds": {func(_ int, e envelope, down time.Duration) bool {
+			return e.ID == "T|50" && e.SeqNr == 5 && down < 20*time.Second
+		}, 450},
+		"all, for 20 seconds": {func(accepted int, _ envelope, down time.Duration) bool {
+			return accepted >= 333 && down < 20*time.Second
+		}, 100},
+		"each 50th, until it is repeated": {func(accepted int, _ envelope, _ time.Duration) bool { return accepted%50 == 49 }, 900},
+		"each 10th, until it is repeated": {func(accepted int, _ envelope, _ time.Duration) bool { return accepted%10 == 9 }, 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.New()
+				add(t, s, 1, 100, 10)
+				accepted, last := 0, envelope{}
+				var down time.Time
+				r := must(t)(AtLeastOnceGrouped("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(_ context.Context, es []envelope) error {
+					for _, e := range es {
+						if down.IsZero() {
+							down = time.Now()
+						}
+						refused := c.refuses(accepted, e, time.Since(down))
+						if again := e.ID == last.ID && e.SeqNr == last.SeqNr; refused && !(again && len(es) == 1 && c.repeats > 500) {
+							last = e
+							return errors.New("refused")
+						}
+						accepted++
+					}
+					return nil
+				}, Options{Ranges: 1, Logger: silent}))
+				catchUp(t, r)
+				if again := accepted - events; again < 0 || again > c.repeats {
+					t.Errorf("%d events are accepted again, want at most %d", again, c.repeats)
+				}
+			})
+		})
+	}
+}

@@ -45,6 +45,8 @@ type worker struct {
 	few      int       // how many events the next step has, if there are suspects
 	doubts   bool      // the suspects may have been too many
 	fits     int       // the largest step that has succeeded since
+	misses   int       // how many steps of several events have failed in a row
+	careful  int       // the most events of a step after one has failed, doubled with each that succeeds; 0: no bound
 
 	undone  int           // how often the database has undone the step since one succeeded
 	tries   int           // to go on since something was saved
@@ -152,8 +154,11 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 	pending, passed := w.pass(batch.Events) // passed are not handled; they are saved with the next step
 	for len(pending)+len(passed) > 0 {
 		n := min(w.size, len(pending))
-		if w.suspects > 0 {
-			n = min(w.few, len(pending))
+		switch {
+		case w.suspects > 0:
+			n = min(w.few, n)
+		case w.careful > 0:
+			n = min(w.careful, n)
 		}
 		var through annals.Offset
 		if n == len(pending) {
@@ -182,6 +187,9 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 			continue
 		case errors.As(err, &f) && f.at == unknownEvent:
 			w.suspect(n, errors.Is(err, errSlow))
+			if err := w.spare(ctx); err != nil {
+				return err
+			}
 			continue
 		case errors.As(err, &f):
 		case !w.blames(ctx, pending[:n], err):
@@ -231,9 +239,19 @@ func (w *worker) suspect(n int, doubts bool) {
 	w.suspects, w.few = n, n/2
 }
 
+// spare waits before a group is handled again of which nobody knows how many events have had an effect, such as messages that a broker has
+// accepted. The next groups are small, so that little is repeated if they fail too.
+func (w *worker) spare(ctx context.Context) error {
+	w.misses, w.careful = w.misses+1, 1
+	return backoff.Wait(ctx, w.misses)
+}
+
 // succeeded notes that a step of n events has succeeded. When that was all that were suspected, there were too many in one step.
 func (w *worker) succeeded(n int) {
-	w.suspects, w.tries, w.undone = max(w.suspects-n, 0), 0, 0
+	w.suspects, w.tries, w.undone, w.misses = max(w.suspects-n, 0), 0, 0, 0
+	if w.careful *= 2; w.careful >= w.size {
+		w.careful = 0
+	}
 	w.few, w.fits = max(w.suspects/2, 1), max(w.fits, n)
 	if w.doubts && w.suspects == 0 {
 		w.size, w.shrunk, w.doubts = w.fits, time.Now(), false
