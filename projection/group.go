@@ -28,9 +28,10 @@ type group struct {
 	ranges     int           // into which the slices are divided, when there are no other runners
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
-	now        func() time.Time                // time.Now; only differences count
-	orders     *atomic.Int64                   // is set to record.Orders; may be nil
-	health     func(annals.SliceRange) *health // may be nil
+	now        func() time.Time                                  // time.Now; only differences count
+	orders     *atomic.Int64                                     // is set to record.Orders; may be nil
+	health     func(annals.SliceRange) *health                   // may be nil
+	tell       func(context.Context, annals.Call, annals.Result) // set where health is
 }
 
 // work handles the slices of r until ctx ends. It loads and saves the position under epoch. When ctx has ended, work finishes its batch (see
@@ -205,6 +206,7 @@ func (m *member) troubles(ctx context.Context) (all []trouble) {
 		if say {
 			m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
 				"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
+			m.tell(ctx, annals.Call{Op: opStuck}, annals.Result{Duration: m.now().Sub(t.Since), Warning: fmt.Errorf("slices %s have not gone on; the handler does not return: %t", r, t.Hangs)})
 		}
 	}
 	slices.SortFunc(all, func(a, b trouble) int { return cmp.Compare(a.From, b.From) })

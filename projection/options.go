@@ -40,7 +40,12 @@ type Options struct {
 	// ErrorText makes ParkedEntity.Error, which everybody can read who reads the store: at most 256 bytes of the text are kept. nil: the Go
 	// type of the error. With error.Error the texts are kept as they are; they may contain parts of payloads.
 	ErrorText func(err error) string
-	Logger    *slog.Logger // for failures and how they were decided; nil: slog.Default()
+	// Observer is told of each batch and of each decision. Call.Store is "projection/" and the name, and Call.Op is one of these: "handle"
+	// handles a batch and saves, with Result.Events and Result.Lag; "retry", "skip", "park" and "stop" are what OnError says of an event
+	// of the entity Call.ID, with Result.Err; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
+	// on, with that time and a Result.Warning. A handler that does not return is a Start of "handle" without an End. May be nil.
+	Observer annals.Observer
+	Logger   *slog.Logger // for failures and how they were decided; nil: slog.Default()
 }
 
 // maxBatch keeps a batch below what a reader would hold in memory without need.
@@ -70,7 +75,7 @@ func (o *Options) setDefaults(events annals.Store) {
 	if o.ErrorText == nil {
 		o.ErrorText = typeOf
 	}
-	o.Logger = panics.Logger(o.Logger)
+	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
 
 func (o *Options) faults() error {

@@ -58,6 +58,7 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 		o.BatchSize, r.most = min(o.BatchSize, most), min(r.most, most)
 	}
 	r.o = o
+	d = r.observed(d)
 	r.deliver = func(ctx context.Context, s step) (int, error) {
 		ctx, s.call = finishing(ctx), r.health(s.progress.Slices).call
 		defer r.turns.take(ctx)()
@@ -86,7 +87,7 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) run(ctx context.Context, work work) error {
 	g := &group{
 		store: r.offsets, projection: r.name, source: r.stream.source,
-		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health,
+		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
 	}
 	err := g.run(ctx, work)
 	if stop := (*stopped)(nil); errors.As(err, &stop) {

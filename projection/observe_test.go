@@ -1,0 +1,109 @@
+package projection_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+	. "github.com/annals-go/annals/projection"
+)
+
+// told is an Observer that writes down what it is told.
+type told struct {
+	mu     sync.Mutex
+	begun  int // calls without an end
+	calls  []string
+	events int
+}
+
+type inSpan struct{}
+
+func (o *told) Start(ctx context.Context, c annals.Call) context.Context {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun++
+	return context.WithValue(ctx, inSpan{}, c.Op)
+}
+
+func (o *told) End(ctx context.Context, c annals.Call, r annals.Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun--
+	o.events += r.Events
+	o.calls = append(o.calls, fmt.Sprintf("%s %s %q: %d of %d, lag %v, took %v, retries %d, error %v, warning %v, in %v",
+		c.Store, c.Op, c.ID, r.Events, c.Events, r.Lag, r.Duration, r.Retries, r.Err, r.Warning, ctx.Value(inSpan{})))
+}
+
+// take is what was told since the last time.
+func (o *told) take() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	calls := o.calls
+	o.calls = nil
+	return calls
+}
+
+// The Observer is told of each batch, of each decision and of a range that is stuck. Its context reaches the handler.
+func TestObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, o := memstore.New(), &told{}
+		add(t, s, 1, 1, 3)
+		time.Sleep(time.Minute)
+		hangs, failure := make(chan struct{}), errors.New("refused")
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, e envelope) error {
+			if ctx.Value(inSpan{}) != "handle" {
+				t.Error("the Observer's context does not reach the handler")
+			}
+			time.Sleep(time.Second)
+			switch e.SeqNr {
+			case 3:
+				return failure
+			case 4:
+				<-hangs
+			}
+			return nil
+		}, Options{Ranges: 1, Observer: o, Logger: silent, OnError: func(_ context.Context, f Failure) Verdict {
+			if f.Try == 1 {
+				return Retry
+			}
+			return Skip
+		}}))
+		catchUp(t, r)
+		want := []string{
+			`projection/p handle "": 2 of 3, lag 1m3s, took 3s, retries 0, error refused, warning <nil>, in handle`,
+			`projection/p retry "T|1": 0 of 1, lag 0s, took 0s, retries 0, error refused, warning <nil>, in retry`,
+			`projection/p handle "": 0 of 1, lag 0s, took 1s, retries 0, error refused, warning <nil>, in handle`,
+			`projection/p skip "T|1": 0 of 1, lag 0s, took 0s, retries 1, error refused, warning <nil>, in skip`,
+			`projection/p handle "": 0 of 0, lag 0s, took 0s, retries 0, error <nil>, warning <nil>, in handle`,
+		}
+		if got := o.take(); !slices.Equal(got, want) {
+			t.Errorf("told %q\nwant %q", got, want)
+		}
+		running(t, r)
+		synctest.Wait()
+		add(t, s, 1, 1, 1)
+		time.Sleep(50 * time.Second)
+		stuck := 0
+		for _, call := range o.take() {
+			if len(call) > 18 && call[:18] == "projection/p stuck" {
+				stuck++
+			}
+		}
+		if stuck != 1 || o.begun != 1 {
+			t.Errorf("told %d times that a range is stuck, and %d calls have not ended", stuck, o.begun)
+		}
+		close(hangs)
+		time.Sleep(10 * time.Second)
+		if o.begun != 0 || o.events != 3 {
+			t.Errorf("%d calls have not ended, %d events were handled", o.begun, o.events)
+		}
+	})
+}
