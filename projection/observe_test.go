@@ -50,6 +50,13 @@ func (o *told) take() []string {
 	return calls
 }
 
+// counts is the number of calls without an end and the number of events of the others.
+func (o *told) counts() (begun, events int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun, o.events
+}
+
 // The Observer is told of each batch, of each decision and of a range that is stuck. Its context reaches the handler.
 func TestObserver(t *testing.T) {
 	t.Parallel()
@@ -97,13 +104,13 @@ func TestObserver(t *testing.T) {
 				stuck++
 			}
 		}
-		if stuck != 1 || o.begun != 1 {
-			t.Errorf("told %d times that a range is stuck, and %d calls have not ended", stuck, o.begun)
+		if begun, _ := o.counts(); stuck != 1 || begun != 1 {
+			t.Errorf("told %d times that a range is stuck, and %d calls have not ended", stuck, begun)
 		}
 		close(hangs)
 		time.Sleep(10 * time.Second)
-		if o.begun != 0 || o.events != 3 {
-			t.Errorf("%d calls have not ended, %d events were handled", o.begun, o.events)
+		if begun, events := o.counts(); begun != 0 || events != 3 {
+			t.Errorf("%d calls have not ended, %d events were handled", begun, events)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package projection_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,12 @@ func TestForgottenEntityBeginsAgain(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						s := memstore.New()
+						var mu sync.Mutex
 						var handled []annals.SeqNr
 						follow := func() *Runner {
 							return must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(_ context.Context, e envelope) error {
+								mu.Lock()
+								defer mu.Unlock()
 								handled = append(handled, e.SeqNr)
 								return nil
 							}, Options{Ranges: 1, Logger: silent}))
@@ -44,13 +48,17 @@ func TestForgottenEntityBeginsAgain(t *testing.T) {
 						if done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); !done || err != nil {
 							t.Fatal(done, err)
 						}
+						mu.Lock()
 						handled = nil
+						mu.Unlock()
 						for range commits {
 							add(t, s, 1, 1, 3/commits)
 						}
 						if time.Sleep(time.Minute); restarted {
 							catchUp(t, follow())
 						}
+						mu.Lock()
+						defer mu.Unlock()
 						if got := fmt.Sprint(handled); got != "[1 2 3]" {
 							t.Errorf("handed over %s of [1 2 3]", got)
 						}
