@@ -2,8 +2,6 @@ package annals
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -31,16 +29,4 @@ type Forgetter interface {
 	// ErrConflict, and nothing was removed, when an event, a snapshot or a state is still there. What a write stores at the same time
 	// stays: the write comes before Forget, which is then such a conflict, or after it.
 	Forget(ctx context.Context, f Forgetting) (bool, error)
-}
-
-// Validate says what is wrong with f for a store with limits l: nil or ErrInvalid.
-func (f Forgetting) Validate(l Limits) error {
-	var age error
-	if f.Age < 0 {
-		age = fmt.Errorf("the age is %v", f.Age)
-	}
-	if err := errors.Join(f.ID.validate(l), age); err != nil {
-		return &Error{Op: "forget", ID: f.ID, Kind: ErrInvalid, Err: err}
-	}
-	return nil
 }

@@ -37,17 +37,17 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root codec behavior internal/host internal/backoff internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
-	{pkg: "query", may: "root internal/backoff internal/claims"},
+	{pkg: "query", may: "root internal/backoff internal/claims internal/valid"},
 	{pkg: "cleanup", may: "root internal/claims internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress"},
+	{pkg: "projection", may: "root codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
-	{pkg: "driver", may: "root internal/bound internal/panics internal/progress"},
+	{pkg: "driver", may: "root internal/bound internal/panics internal/progress internal/valid"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqltx", may: "root"},
 	{pkg: "sqlitestore/...", may: "root sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "pgstore/...", may: "root sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -61,12 +61,13 @@ var rules = []struct {
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
+	{pkg: "internal/valid", may: "root"},  // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
-	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/panics internal/progress"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.

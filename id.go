@@ -3,11 +3,9 @@ package annals
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // PersistenceID names one entity in a store: "Type|id" by NewPersistenceID, but any non-empty valid UTF-8 without
@@ -34,23 +32,6 @@ func (id PersistenceID) EntityID() string {
 		return e
 	}
 	return string(id)
-}
-
-// validate says what is wrong with id in a store with limits l.
-func (id PersistenceID) validate(l Limits) error {
-	switch {
-	case id == "":
-		return errors.New("the persistence id is empty")
-	case !utf8.ValidString(string(id)):
-		return errors.New("the persistence id is not valid UTF-8")
-	case strings.ContainsRune(string(id), 0):
-		return errors.New("the persistence id contains U+0000")
-	case l.MaxIDBytes > 0 && len(id) > l.MaxIDBytes:
-		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), l.MaxIDBytes)
-	case l.MaxIDChars > 0 && utf8.RuneCountInString(string(id)) > l.MaxIDChars:
-		return fmt.Errorf("the persistence id has %d characters, the store takes %d", utf8.RuneCountInString(string(id)), l.MaxIDChars)
-	}
-	return nil
 }
 
 // SliceCount is the number of slices into which the ids of a store are divided. Stores keep the slices of ids, so it never changes.

@@ -112,7 +112,7 @@ func TestMemstoreTransaction(t *testing.T) {
 	t.Parallel()
 	ctx, s := t.Context(), memstore.New()
 	commit := func(id annals.PersistenceID) annals.Commit {
-		return annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: payload}}}
+		return annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4}}}}
 	}
 	var in annals.Store
 	boom := errors.New("boom")

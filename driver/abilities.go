@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks or
@@ -44,7 +45,7 @@ func ability[T any](s *Store, claimed bool, fault error) (T, error) {
 func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Recoverer](s, s.caps.Events, id.ValidateRead(k.Op, s.caps.Limits))
+	d, err := ability[annals.Recoverer](s, s.caps.Events, valid.ID(k.Op, id, s.caps.Limits))
 	if err == nil {
 		err = k.goesOn()
 	}
@@ -66,14 +67,14 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 // SkipTo is annals.Skipper.
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	const op = "skip"
-	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, id.ValidateSkip(op, after, n, a.caps.Limits))
+	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, valid.Skip(op, id, after, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
 }
 
 // SkipStateTo is annals.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	const op = "skip state"
-	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, id.ValidateSkip(op, 0, n, a.caps.Limits))
+	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, valid.Skip(op, id, 0, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 
@@ -87,7 +88,7 @@ func (a Abilities) FindStates(ctx context.Context, entityType, column string, va
 
 // Forget is annals.Forgetter.
 func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	d, err := ability[annals.Forgetter](a.Store, a.caps.Forgets, f.Validate(a.caps.Limits))
+	d, err := ability[annals.Forgetter](a.Store, a.caps.Forgets, valid.Forgetting(f, a.caps.Limits))
 	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) { return d.Forget(ctx, f) })
 }
 
@@ -112,7 +113,7 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 // watches that are open when the store is closed.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, error) {
 	const op = "watch"
-	d, err := ability[annals.Watcher](s, true, f.Validate(op))
+	d, err := ability[annals.Watcher](s, true, valid.Filter(op, f))
 	return ask(ctx, s, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
@@ -120,7 +121,7 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, err
 // its loops when the store is closed.
 func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
 	const op = "subscribe"
-	d, err := ability[annals.Subscriber](s, s.caps.Subscribes, f.ValidateSubscribe(name))
+	d, err := ability[annals.Subscriber](s, s.caps.Subscribes, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}
@@ -151,7 +152,7 @@ func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []
 	if !a.caps.Events {
 		return nil, unclaimed("")
 	}
-	if err := cmp.Or(id.ValidateRead(k.Op, a.caps.Limits), k.goesOn()); err != nil {
+	if err := cmp.Or(valid.ID(k.Op, id, a.caps.Limits), k.goesOn()); err != nil {
 		return nil, err
 	}
 	k.holes = &holes

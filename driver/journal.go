@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Journal is annals.Store.
@@ -25,7 +26,7 @@ type journal struct {
 func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
 	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)})
 	defer k.end(&err)
-	fault := c.Validate(j.s.caps.Limits)
+	fault := valid.Commit(c, j.s.caps.Limits)
 	if fault == nil && c.Snapshot != nil && !j.s.caps.CommitSnapshot {
 		fault = unclaimed("a commit with a snapshot")
 	}
@@ -56,7 +57,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	const op = "replay"
 	from = max(from, 1)
-	return each(ctx, j.s, annals.Call{Op: op, ID: id}, id.ValidateRead(op, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return each(ctx, j.s, annals.Call{Op: op, ID: id}, valid.ID(op, id, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		if from > to {
 			return func(func(annals.Event, error) bool) {}
 		}
@@ -67,13 +68,13 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 // LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	const op = "last number"
-	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, id.ValidateRead(op, j.s.caps.Limits), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
+	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, valid.ID(op, id, j.s.caps.Limits), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
 }
 
 // DeleteTo is annals.Journal.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	const op = "delete events"
-	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, id.ValidateRead(op, j.s.caps.Limits), func(ctx context.Context) error {
+	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, valid.ID(op, id, j.s.caps.Limits), func(ctx context.Context) error {
 		if to < 1 {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Offsets is annals.Store.
@@ -24,7 +25,7 @@ type offsets struct {
 // Load is annals.OffsetStore.
 func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
 	const op = "load positions"
-	fault := annals.Progress{Projection: projection, Slices: r}.Validate(op, o.s.caps.Limits)
+	fault := valid.Progress(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
 	return ask(ctx, o.s, annals.Call{Op: op}, false, fault, func(ctx context.Context) ([]annals.Position, error) { return o.d.Load(ctx, projection, r) })
 }
 
@@ -40,7 +41,7 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	}
 	limits := o.s.caps.Limits
 	limits.MaxOffsets = 0
-	return ask(ctx, o.s, c, false, asked.Validate(c.Op, limits), func(ctx context.Context) ([]annals.Offset, error) {
+	return ask(ctx, o.s, c, false, valid.Progress(c.Op, asked, limits), func(ctx context.Context) ([]annals.Offset, error) {
 		if len(ids) == 0 {
 			return nil, nil
 		}
@@ -51,7 +52,7 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 // Save is annals.OffsetStore. Times are stored in microseconds.
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 	const op = "save offsets"
-	return do(ctx, o.s, annals.Call{Op: op}, true, p.Validate(op, o.s.caps.Limits), func(ctx context.Context) error {
+	return do(ctx, o.s, annals.Call{Op: op}, true, valid.Progress(op, p, o.s.caps.Limits), func(ctx context.Context) error {
 		p.Through = micros(p.Through)
 		p.Offsets = slices.Clone(p.Offsets)
 		for i, each := range p.Offsets {
@@ -64,7 +65,7 @@ func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 // Reset is annals.OffsetStore.
 func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	const op = "reset offsets"
-	fault := annals.Progress{Projection: projection, Slices: r}.Validate(op, o.s.caps.Limits)
+	fault := valid.Progress(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
 	return do(ctx, o.s, annals.Call{Op: op}, true, fault, func(ctx context.Context) error { return o.d.Reset(ctx, projection, r, micros(to)) })
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Query is annals.Store.
@@ -24,7 +25,7 @@ type query struct {
 
 // filterFault is what is wrong with f for op.
 func (q query) filterFault(op string, f annals.Filter, claimed bool) error {
-	switch err := f.Validate(op); {
+	switch err := valid.Filter(op, f); {
 	case !claimed:
 		return unclaimed("")
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Snapshots is annals.Store.
@@ -23,7 +24,7 @@ type snapshots struct {
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id})
 	defer k.end(&err)
-	if err := k.use(id.ValidateRead(k.Op, s.s.caps.Limits), false); err != nil {
+	if err := k.use(valid.ID(k.Op, id, s.s.caps.Limits), false); err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	newest, ok, err = s.d.Latest(k.in, id, c)
@@ -35,7 +36,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err error) {
 	k := s.s.start(ctx, annals.Call{Op: "save snapshot", ID: snapshot.ID})
 	defer k.end(&err)
-	if err := k.use(snapshot.Validate(s.s.caps.Limits), true); err != nil {
+	if err := k.use(valid.Snapshot(snapshot, s.s.caps.Limits), true); err != nil {
 		return err
 	}
 	if err = s.d.Save(k.in, snapshot); err == nil {
@@ -46,5 +47,5 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err erro
 
 // Delete is annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, c.ValidateDelete(id, s.s.caps.Limits), func(ctx context.Context) error { return s.d.Delete(ctx, id, c) })
+	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, valid.SnapshotDelete(id, c, s.s.caps.Limits), func(ctx context.Context) error { return s.d.Delete(ctx, id, c) })
 }

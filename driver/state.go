@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // States is annals.Store.
@@ -24,7 +25,7 @@ type states struct {
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
 	defer k.end(&err)
-	if err := k.use(id.ValidateRead(k.Op, s.s.caps.Limits), false); err != nil {
+	if err := k.use(valid.ID(k.Op, id, s.s.caps.Limits), false); err != nil {
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
@@ -54,7 +55,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 	}
 	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events})
 	defer k.end(&err)
-	fault := w.Validate(op, s.s.caps.Limits)
+	fault := valid.StateWrite(op, w, s.s.caps.Limits)
 	if write == nil {
 		fault = unclaimed("a delete of a state")
 	}

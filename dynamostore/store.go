@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -91,7 +92,7 @@ func execute(ctx context.Context, s *driver.Store, v view, f plan.Function) erro
 	}
 	return do(ctx, s, annals.Call{Op: f.Op, ID: f.ID}, func(ctx context.Context) error {
 		if f.ID != "" {
-			if err := f.ID.ValidateRead(f.Op, s.Capabilities().Limits); err != nil {
+			if err := valid.ID(f.Op, f.ID, s.Capabilities().Limits); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -139,7 +140,7 @@ type hookedJournal struct {
 }
 
 func (j hookedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := c.Validate(j.s.caps.Limits); err != nil {
+	if err := valid.Commit(c, j.s.caps.Limits); err != nil {
 		j.s.refused.Add(1)
 		return annals.Receipt{}, err
 	}

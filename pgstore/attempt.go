@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 const (
@@ -106,7 +107,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 
 // insertFirst is insertOne over a connection for groups.
 func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	if s.direct && m.single() && m.events[0].Size() <= directBytes {
+	if s.direct && m.single() && valid.EventSize(&m.events[0]) <= directBytes {
 		return s.insertDirectly(ctx, m)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // mark is part of all texts and payloads. An error must not contain it.
@@ -77,7 +78,7 @@ func FuzzHostileRows(f *testing.F) {
 		event := func(e annals.Event) {
 			t.Helper()
 			n := annals.NewEvent{Payload: e.Payload, Metadata: e.Metadata, Adapter: e.Adapter}
-			if err := (annals.Commit{ID: id, After: max(e.SeqNr, 1) - 1, Events: []annals.NewEvent{n}}).Validate(annals.Limits{}); err != nil || e.SeqNr < 0 {
+			if err := valid.Commit(annals.Commit{ID: id, After: max(e.SeqNr, 1) - 1, Events: []annals.NewEvent{n}}, annals.Limits{}); err != nil || e.SeqNr < 0 {
 				t.Errorf("event %d was read, which no writer stores: %v", e.SeqNr, err)
 			}
 		}
@@ -86,7 +87,7 @@ func FuzzHostileRows(f *testing.F) {
 			if n.Tags = nil; n.SeqNr == 0 { // of an actor before its first event
 				n.SeqNr = 1
 			}
-			if err := n.Validate(annals.Limits{}); err != nil {
+			if err := valid.Snapshot(n, annals.Limits{}); err != nil {
 				t.Errorf("a snapshot was read that no writer stores: %v", err)
 			}
 		}
@@ -97,7 +98,7 @@ func FuzzHostileRows(f *testing.F) {
 				op = "delete state"
 			}
 			w := annals.StateWrite{ID: id, After: n.Revision - 1, Payload: n.Payload, Metadata: n.Metadata}
-			if err := w.Validate(op, annals.Limits{}); err != nil {
+			if err := valid.StateWrite(op, w, annals.Limits{}); err != nil {
 				t.Errorf("a state was read that no writer stores: %v", err)
 			}
 		}

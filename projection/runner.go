@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Runner runs one projection. ExactlyOnce, AtLeastOnce and their grouped variants make one.
@@ -40,7 +41,7 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 		faults = append(faults, errors.New("Source.Codec is nil"))
 	}
 	if name != "" { // what a store would refuse later
-		faults = append(faults, recordOf(name).id.ValidateRead("run projection", offsets.Capabilities().Limits))
+		faults = append(faults, valid.ID("run projection", recordOf(name).id, offsets.Capabilities().Limits))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)

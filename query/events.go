@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Events yields the events that fit f: those that are there, then new ones as they come. It ends with ctx, after f.Limit events if that is
@@ -33,7 +34,7 @@ func Events(ctx context.Context, s annals.Store, f annals.Filter, o Options) ite
 
 // begin takes After and Limit out of f. A wrong f is ErrInvalid.
 func begin(op string, f *annals.Filter) (from annals.Position, limit int, err error) {
-	from, limit, err = annals.Position{Through: f.After}, f.Limit, f.Validate(op)
+	from, limit, err = annals.Position{Through: f.After}, f.Limit, valid.Filter(op, *f)
 	f.After, f.Limit = annals.Offset{}, 0
 	return from, limit, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 const (
@@ -77,7 +78,7 @@ type batch[T any] struct {
 // init makes f a follower of s from a position, which needs some features, or says what is wrong with that.
 func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options, needs ...claims.Feature) error {
 	o, err := o.withDefaults(s)
-	err = errors.Join(err, filter.Validate(op), annals.Filter{Slices: from.Slices}.Validate(op))
+	err = errors.Join(err, valid.Filter(op, filter), valid.Filter(op, annals.Filter{Slices: from.Slices}))
 	if filter.After != (annals.Offset{}) || filter.Limit != 0 || filter.Behind != 0 {
 		err = errors.Join(err, errors.New("After, Limit and Behind must be zero: a feed begins at a position and goes on"))
 	}

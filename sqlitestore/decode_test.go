@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // mark is part of every text and blob of a row. No error may contain it.
@@ -29,7 +30,7 @@ var decoders = []struct {
 			return err
 		}
 		n := annals.NewEvent{Payload: row.Payload, Metadata: row.Metadata, Tags: row.Tags}
-		return mustBeValid(annals.Commit{ID: row.ID, After: row.SeqNr - 1, Events: []annals.NewEvent{n}}.Validate(annals.Limits{}))
+		return mustBeValid(valid.Commit(annals.Commit{ID: row.ID, After: row.SeqNr - 1, Events: []annals.NewEvent{n}}, annals.Limits{}))
 	}},
 	{"snapshot", 10, func(v *values) error {
 		s := annals.Snapshot{ID: "T|1"}
@@ -37,7 +38,7 @@ var decoders = []struct {
 		if err := v.corrupt(); err != nil {
 			return err
 		}
-		return mustBeValid(s.Validate(annals.Limits{}))
+		return mustBeValid(valid.Snapshot(s, annals.Limits{}))
 	}},
 	{"state", 11, func(v *values) error {
 		s, err := readState(v)
@@ -49,14 +50,14 @@ var decoders = []struct {
 			op = "delete state"
 		}
 		w := annals.StateWrite{ID: s.ID, After: s.Revision - 1, Payload: s.Payload, Tags: s.Tags, Metadata: s.Metadata}
-		return mustBeValid(w.Validate(op, annals.Limits{}))
+		return mustBeValid(valid.StateWrite(op, w, annals.Limits{}))
 	}},
 	{"offset", 3, func(v *values) error {
 		o := readOffset(v)
 		if err := v.corrupt(); err != nil {
 			return err
 		}
-		return mustBeValid(annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}.Validate("save offsets", annals.Limits{}))
+		return mustBeValid(valid.Progress("save offsets", annals.Progress{Projection: "p", Offsets: []annals.Offset{o}}, annals.Limits{}))
 	}},
 }
 

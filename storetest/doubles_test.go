@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -35,28 +36,28 @@ type limitedJournal struct {
 }
 
 func (j limitedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := c.Validate(j.limits); err != nil {
+	if err := valid.Commit(c, j.limits); err != nil {
 		return annals.Receipt{}, err
 	}
 	return j.Journal.Append(ctx, c)
 }
 
 func (j limitedJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	if err := id.ValidateRead("replay", j.limits); err != nil {
+	if err := valid.ID("replay", id, j.limits); err != nil {
 		return func(yield func(annals.Event, error) bool) { yield(annals.Event{}, err) }
 	}
 	return j.Journal.Replay(ctx, id, from, to)
 }
 
 func (j limitedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	if err := id.ValidateRead("last number", j.limits); err != nil {
+	if err := valid.ID("last number", id, j.limits); err != nil {
 		return 0, err
 	}
 	return j.Journal.LastSeqNr(ctx, id)
 }
 
 func (j limitedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	if err := id.ValidateRead("delete events", j.limits); err != nil {
+	if err := valid.ID("delete events", id, j.limits); err != nil {
 		return err
 	}
 	return j.Journal.DeleteTo(ctx, id, to)
@@ -68,21 +69,21 @@ type limitedSnapshots struct {
 }
 
 func (s limitedSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	if err := id.ValidateRead("load snapshot", s.limits); err != nil {
+	if err := valid.ID("load snapshot", id, s.limits); err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	return s.SnapshotStore.Latest(ctx, id, c)
 }
 
 func (s limitedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
-	if err := snap.Validate(s.limits); err != nil {
+	if err := valid.Snapshot(snap, s.limits); err != nil {
 		return err
 	}
 	return s.SnapshotStore.Save(ctx, snap)
 }
 
 func (s limitedSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	if err := c.ValidateDelete(id, s.limits); err != nil {
+	if err := valid.SnapshotDelete(id, c, s.limits); err != nil {
 		return err
 	}
 	return s.SnapshotStore.Delete(ctx, id, c)
@@ -94,21 +95,21 @@ type limitedStates struct {
 }
 
 func (s limitedStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	if err := id.ValidateRead("get state", s.limits); err != nil {
+	if err := valid.ID("get state", id, s.limits); err != nil {
 		return annals.State{}, false, err
 	}
 	return s.StateStore.Get(ctx, id)
 }
 
 func (s limitedStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := w.Validate("put state", s.limits); err != nil {
+	if err := valid.StateWrite("put state", w, s.limits); err != nil {
 		return annals.Receipt{}, err
 	}
 	return s.StateStore.Put(ctx, w)
 }
 
 func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := w.Validate("delete state", s.limits); err != nil {
+	if err := valid.StateWrite("delete state", w, s.limits); err != nil {
 		return annals.Receipt{}, err
 	}
 	return s.StateStore.Delete(ctx, w)
@@ -149,7 +150,7 @@ func unsupportedFor(op string, id annals.PersistenceID) error {
 type modestJournal struct{ annals.Journal }
 
 func (j modestJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := c.Validate(annals.Limits{}); err != nil {
+	if err := valid.Commit(c, annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.Snapshot != nil {
@@ -178,7 +179,7 @@ func (j modestJournal) Replay(ctx context.Context, id annals.PersistenceID, from
 type plainJournal struct{ annals.Journal }
 
 func (j plainJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := c.Validate(annals.Limits{}); err != nil {
+	if err := valid.Commit(c, annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
 	c.Events = append([]annals.NewEvent(nil), c.Events...)
@@ -204,7 +205,7 @@ func (s modestSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c 
 }
 
 func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	if err := c.ValidateDelete(id, annals.Limits{}); err != nil {
+	if err := valid.SnapshotDelete(id, c, annals.Limits{}); err != nil {
 		return err
 	}
 	if _, ok, err := s.Latest(ctx, id, c); err == nil && !ok {
@@ -220,7 +221,7 @@ func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Rece
 	if w.Event != nil {
 		return annals.Receipt{}, unsupported("put state")
 	}
-	if err := w.Validate("put state", annals.Limits{}); err != nil {
+	if err := valid.StateWrite("put state", w, annals.Limits{}); err != nil {
 		return annals.Receipt{}, err
 	}
 	w.WriteID, w.Tags, w.Metadata = annals.WriteID{}, nil, annals.Payload{}

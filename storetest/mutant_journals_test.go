@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // mutantJournal is a journal with some operations replaced.
@@ -248,7 +249,7 @@ type halfBatches struct{ annals.Store }
 func (s halfBatches) Journal() annals.Journal {
 	j := s.Store.Journal()
 	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		if err := c.Validate(annals.Limits{}); err != nil {
+		if err := valid.Commit(c, annals.Limits{}); err != nil {
 			return annals.Receipt{}, err
 		}
 		n := annals.SeqNr(len(c.Events))

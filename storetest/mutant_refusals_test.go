@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -27,7 +28,7 @@ func (s lightLimits) Journal() annals.Journal {
 			e := &light.Events[i]
 			e.Manifest, e.Tags, e.Adapter, e.Metadata = "", nil, "", annals.Payload{}
 		}
-		if err := light.Validate(s.Capabilities().Limits); err != nil {
+		if err := valid.Commit(light, s.Capabilities().Limits); err != nil {
 			return annals.Receipt{}, err
 		}
 		return j.Append(ctx, c)

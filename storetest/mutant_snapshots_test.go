@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -17,7 +18,7 @@ func (s lastSaved) Snapshots() annals.SnapshotStore { return lastSavedSnapshots{
 type lastSavedSnapshots struct{ annals.SnapshotStore }
 
 func (s lastSavedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
-	if err := snap.Validate(annals.Limits{}); err != nil {
+	if err := valid.Snapshot(snap, annals.Limits{}); err != nil {
 		return err
 	}
 	if err := s.Delete(ctx, snap.ID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {

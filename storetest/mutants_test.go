@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -110,7 +111,7 @@ func TestMutants(t *testing.T) {
 			[]string{"TX-5"}},
 		{"takes any filter", func() annals.Store {
 			return mutantQueries{Store: memstore.New(), filter: func(f *annals.Filter) {
-				if f.Validate("") != nil {
+				if valid.Filter("", *f) != nil {
 					*f = annals.Filter{}
 				}
 			}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -183,7 +184,7 @@ func (v typedStates) write(ctx context.Context, op string, w annals.StateWrite, 
 		return store(v.StateStore, ctx, w)
 	}
 	if v.s.wrong != eager {
-		if err := w.Validate(op, v.s.Capabilities().Limits); err != nil {
+		if err := valid.StateWrite(op, w, v.s.Capabilities().Limits); err != nil {
 			return r, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -80,7 +81,7 @@ func (t *table) fillItem(ctx context.Context, it plan.Item) error {
 	default:
 		return nil
 	}
-	if err := id.ValidateRead("open", annals.Limits{MaxIDBytes: maxIndexedIDBytes}); err != nil {
+	if err := valid.ID("open", id, annals.Limits{MaxIDBytes: maxIndexedIDBytes}); err != nil {
 		return err
 	}
 	if err := t.announce(ctx, id); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // refused are the ids of which the layout refuses a call: one that replaces an event, or a batch of more events than a transaction has. Their
@@ -160,7 +161,7 @@ func (w *writer) persist(s step) (err error) {
 		if !ok {
 			continue
 		}
-		failed := c.Validate(w.limits)
+		failed := valid.Commit(c, w.limits)
 		if failed == nil {
 			_, failed = w.Journal.Append(w.Context(), c)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // elsewhere are the defects that are none of this package's code, with what shows that they do not exist here.
@@ -203,11 +204,11 @@ var defects = map[string]func(d *defect){
 	"D16": func(d *defect) { // rows without payload, and wrong calls
 		d.create()
 		d.must(d.append(1, ""))
-		if err := d.commit(1, "").Validate(d.offer.Capabilities.Limits); err != nil {
+		if err := valid.Commit(d.commit(1, ""), d.offer.Capabilities.Limits); err != nil {
 			d.Error(err)
 		}
 		first := annals.Commit{ID: "Thread|43", Events: d.commit(1, "").Events}
-		if err := first.Validate(d.offer.Capabilities.Limits); !errors.Is(err, annals.ErrInvalid) {
+		if err := valid.Commit(first, d.offer.Capabilities.Limits); !errors.Is(err, annals.ErrInvalid) {
 			d.Errorf("a first event without a state: %v", err)
 		}
 		without := func(table string) *bench {

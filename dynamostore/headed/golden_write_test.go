@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -167,7 +168,7 @@ func (w *writer) persist(s step) error {
 		a.SeqNr += s.Event.SeqNr - number
 		c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: s.Event.SeqNr, Payload: w.s.payload(a)}
 	}
-	if err := c.Validate(w.offer.Capabilities.Limits); err != nil {
+	if err := valid.Commit(c, w.offer.Capabilities.Limits); err != nil {
 		return err
 	}
 	w.Time = at(s.Event.OccurredAt).Add(-time.Second)

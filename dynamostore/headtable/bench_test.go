@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // bench is a layout on tables in memory.
@@ -67,7 +68,7 @@ func (b *bench) Execute(ctx context.Context, f plan.Function) error {
 
 // append stores c as a store does, which checks the commit first.
 func (b *bench) append(c annals.Commit) (annals.Receipt, error) {
-	if err := c.Validate(b.offer.Capabilities.Limits); err != nil {
+	if err := valid.Commit(c, b.offer.Capabilities.Limits); err != nil {
 		return annals.Receipt{}, err
 	}
 	if c.WriteID.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Durable is the Model of a durable-state behavior.
@@ -176,7 +177,7 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	e.dirty = false
 	e.last++
 	if w.Delete {
-		return w.State.Validate(w.Op(), e.m.caps.Limits)
+		return valid.StateWrite(w.Op(), w.State, e.m.caps.Limits)
 	}
 	err := guard(e.m.c.Logger, "encode state", e.pid, func() (err error) {
 		if w.State.Payload, err = e.m.b.States.Encode(e.state); err != nil {
@@ -190,5 +191,5 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	if err != nil {
 		return err
 	}
-	return w.State.Validate(w.Op(), e.m.caps.Limits)
+	return valid.StateWrite(w.Op(), w.State, e.m.caps.Limits)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Model is one behavior with one store. It is safe for concurrent use.
@@ -137,7 +138,7 @@ func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pi
 	if id == "" {
 		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
 	}
-	return pid, pid.ValidateRead(op, l)
+	return pid, valid.ID(op, pid, l)
 }
 
 // Config is what a Model needs beside behavior and store. Metadata and Projections may be nil. Logger must not panic: see panics.Logger.

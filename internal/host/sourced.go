@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Sourced is the Model of an event-sourced behavior.
@@ -147,10 +148,10 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) (known any,
 			n.Tags = b.Tags(events[i])
 		}
 		e.events = append(e.events, n)
-		e.bytes += n.Size()
+		e.bytes += valid.EventSize(&n)
 	}
 	own := annals.Commit{ID: e.pid, After: e.last, Events: e.events[mark:]}
-	return known, own.Validate(e.m.perCommit)
+	return known, valid.Commit(own, e.m.perCommit)
 }
 
 // fits reports whether all that is decided is within the limits of one commit, the entity's first or a later one.
@@ -176,7 +177,7 @@ func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
 			return err
 		}
 		w.Commit.Snapshot = s
-		return w.Commit.Validate(e.m.caps.Limits)
+		return valid.Commit(w.Commit, e.m.caps.Limits)
 	}
 	every := annals.SeqNr(e.m.b.SnapshotEvery)
 	if !snapshot || every == 0 || e.last-e.snapshot < every {

@@ -1,4 +1,4 @@
-package annals_test
+package valid_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 var payload = annals.Payload{SerializerID: 4, Data: []byte("12345")}
@@ -48,7 +49,7 @@ func TestCommitValidate(t *testing.T) {
 		"too many events":         {annals.Commit{ID: "Thing|1", Events: make3()}, annals.Limits{MaxEvents: 2}, annals.ErrTooLarge},
 		"too many bytes":          {annals.Commit{ID: "Thing|1", Events: make3()}, annals.Limits{MaxBytes: 14}, annals.ErrTooLarge},
 	} {
-		err := c.commit.Validate(c.limits)
+		err := valid.Commit(c.commit, c.limits)
 		if !errors.Is(err, c.want) || c.want == nil && err != nil {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -66,7 +67,7 @@ func make3() []annals.NewEvent {
 
 func TestValidateReportsAllFaults(t *testing.T) {
 	t.Parallel()
-	err := annals.Commit{After: -1}.Validate(annals.Limits{})
+	err := valid.Commit(annals.Commit{After: -1}, annals.Limits{})
 	for _, part := range []string{"append", "invalid", "id is empty", "After is -1", "no events"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
@@ -88,7 +89,7 @@ func TestStateWriteValidate(t *testing.T) {
 		"broken event":         {annals.StateWrite{ID: "a", Payload: payload, Event: &annals.NewEvent{}}, "put state", annals.ErrInvalid},
 		"too large with event": {annals.StateWrite{ID: "a", Payload: payload, Event: &annals.NewEvent{Payload: payload}}, "put state", annals.ErrTooLarge},
 	} {
-		err := c.write.Validate(c.op, annals.Limits{MaxBytes: 9})
+		err := valid.StateWrite(c.op, c.write, annals.Limits{MaxBytes: 9})
 		if !errors.Is(err, c.want) || c.want == nil && err != nil {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -98,21 +99,21 @@ func TestStateWriteValidate(t *testing.T) {
 func TestSnapshotProgressAndFilterValidate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ err, want error }{
-		"snapshot":          {annals.Snapshot{ID: "a", SeqNr: 1, Payload: payload}.Validate(annals.Limits{}), nil},
-		"snapshot of 0":     {annals.Snapshot{ID: "a", Payload: payload}.Validate(annals.Limits{}), annals.ErrInvalid},
-		"snapshot too big":  {annals.Snapshot{ID: "a", SeqNr: 1, Payload: payload}.Validate(annals.Limits{MaxBytes: 4}), annals.ErrTooLarge},
-		"read":              {annals.PersistenceID("a").ValidateRead("replay", annals.Limits{}), nil},
-		"read of a long id": {annals.PersistenceID("ab").ValidateRead("replay", annals.Limits{MaxIDBytes: 1}), annals.ErrInvalid},
-		"bounded delete":    {annals.SnapshotCriteria{MaxSeqNr: 3}.ValidateDelete("a", annals.Limits{}), nil},
-		"unbounded delete":  {annals.SnapshotCriteria{MinSeqNr: 3}.ValidateDelete("a", annals.Limits{}), annals.ErrInvalid},
-		"progress":          {annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "a"}}}.Validate("save offsets", annals.Limits{}), nil},
-		"nameless progress": {annals.Progress{}.Validate("save offsets", annals.Limits{}), annals.ErrInvalid},
-		"filter":            {annals.Filter{}.Validate("query events"), nil},
-		"negative slices":   {annals.Filter{Slices: annals.SliceRange{From: -1, To: 4}}.Validate("query events"), annals.ErrInvalid},
-		"empty slices":      {annals.Filter{Slices: annals.SliceRange{From: 4, To: 4}}.Validate("query events"), annals.ErrInvalid},
-		"negative limit":    {annals.Filter{Limit: -1}.Validate("query events"), annals.ErrInvalid},
-		"negative behind":   {annals.Filter{Behind: -1}.Validate("query events"), annals.ErrInvalid},
-		"slices beyond":     {annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}}.Validate("save offsets", annals.Limits{}), annals.ErrInvalid},
+		"snapshot":          {valid.Snapshot(annals.Snapshot{ID: "a", SeqNr: 1, Payload: payload}, annals.Limits{}), nil},
+		"snapshot of 0":     {valid.Snapshot(annals.Snapshot{ID: "a", Payload: payload}, annals.Limits{}), annals.ErrInvalid},
+		"snapshot too big":  {valid.Snapshot(annals.Snapshot{ID: "a", SeqNr: 1, Payload: payload}, annals.Limits{MaxBytes: 4}), annals.ErrTooLarge},
+		"read":              {valid.ID("replay", annals.PersistenceID("a"), annals.Limits{}), nil},
+		"read of a long id": {valid.ID("replay", annals.PersistenceID("ab"), annals.Limits{MaxIDBytes: 1}), annals.ErrInvalid},
+		"bounded delete":    {valid.SnapshotDelete("a", annals.SnapshotCriteria{MaxSeqNr: 3}, annals.Limits{}), nil},
+		"unbounded delete":  {valid.SnapshotDelete("a", annals.SnapshotCriteria{MinSeqNr: 3}, annals.Limits{}), annals.ErrInvalid},
+		"progress":          {valid.Progress("save offsets", annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "a"}}}, annals.Limits{}), nil},
+		"nameless progress": {valid.Progress("save offsets", annals.Progress{}, annals.Limits{}), annals.ErrInvalid},
+		"filter":            {valid.Filter("query events", annals.Filter{}), nil},
+		"negative slices":   {valid.Filter("query events", annals.Filter{Slices: annals.SliceRange{From: -1, To: 4}}), annals.ErrInvalid},
+		"empty slices":      {valid.Filter("query events", annals.Filter{Slices: annals.SliceRange{From: 4, To: 4}}), annals.ErrInvalid},
+		"negative limit":    {valid.Filter("query events", annals.Filter{Limit: -1}), annals.ErrInvalid},
+		"negative behind":   {valid.Filter("query events", annals.Filter{Behind: -1}), annals.ErrInvalid},
+		"slices beyond":     {valid.Progress("save offsets", annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 0, To: 1025}}, annals.Limits{}), annals.ErrInvalid},
 	} {
 		if !errors.Is(c.err, c.want) || c.want == nil && c.err != nil {
 			t.Errorf("%s: got %v, want %v", name, c.err, c.want)
@@ -129,10 +130,10 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 	one := []annals.NewEvent{{Payload: payload, Tags: []string{long}}}
 	for name, err := range map[string]error{
-		"id":         annals.PersistenceID(long).ValidateRead("replay", annals.Limits{}),
-		"tag":        annals.Commit{ID: "a", Events: one}.Validate(annals.Limits{}),
-		"tags":       annals.Commit{ID: "a", Events: many}.Validate(annals.Limits{}),
-		"projection": annals.Progress{Projection: long}.Validate("save offsets", annals.Limits{}),
+		"id":         valid.ID("replay", annals.PersistenceID(long), annals.Limits{}),
+		"tag":        valid.Commit(annals.Commit{ID: "a", Events: one}, annals.Limits{}),
+		"tags":       valid.Commit(annals.Commit{ID: "a", Events: many}, annals.Limits{}),
+		"projection": valid.Progress("save offsets", annals.Progress{Projection: long}, annals.Limits{}),
 		"cause":      &annals.Error{Op: "x", Err: errors.New(long)},
 	} {
 		if text := err.Error(); len(text) > 8<<10 || !strings.Contains(text, "bytes)") {
@@ -157,19 +158,21 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	e := annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Manifest: "ab", Data: []byte("abc")}, Tags: []string{"abcd", "e"},
 		Metadata: annals.Payload{SerializerID: 4, Manifest: "abcdef", Data: []byte("abcdefg")}, Adapter: "abcdefgh"}
-	if e.Size() != 2+3+5+6+7+8 {
-		t.Errorf("an event of %d bytes, want 31", e.Size())
+	if valid.EventSize(&e) != 2+3+5+6+7+8 {
+		t.Errorf("an event of %d bytes, want 31", valid.EventSize(&e))
 	}
 	for name, validate := range map[string]func(l annals.Limits) error{
-		"commit": func(l annals.Limits) error { return annals.Commit{ID: "a", Events: []annals.NewEvent{e}}.Validate(l) },
+		"commit": func(l annals.Limits) error {
+			return valid.Commit(annals.Commit{ID: "a", Events: []annals.NewEvent{e}}, l)
+		},
 		"snapshot": func(l annals.Limits) error {
-			return annals.Snapshot{ID: "a", SeqNr: 1, Payload: e.Payload, Tags: append(e.Tags, e.Adapter), Metadata: e.Metadata}.Validate(l)
+			return valid.Snapshot(annals.Snapshot{ID: "a", SeqNr: 1, Payload: e.Payload, Tags: append(e.Tags, e.Adapter), Metadata: e.Metadata}, l)
 		},
 		"state": func(l annals.Limits) error {
-			return annals.StateWrite{ID: "a", Payload: annals.Payload{SerializerID: 4, Manifest: "abcdefghijklmnopqrstuvwxyz"}, Tags: e.Tags}.Validate("put state", l)
+			return valid.StateWrite("put state", annals.StateWrite{ID: "a", Payload: annals.Payload{SerializerID: 4, Manifest: "abcdefghijklmnopqrstuvwxyz"}, Tags: e.Tags}, l)
 		},
 		"state, event": func(l annals.Limits) error {
-			return annals.StateWrite{ID: "a", Event: &e, Payload: annals.Payload{SerializerID: 1, Data: []byte("x")}}.Validate("delete state", l)
+			return valid.StateWrite("delete state", annals.StateWrite{ID: "a", Event: &e, Payload: annals.Payload{SerializerID: 1, Data: []byte("x")}}, l)
 		},
 	} {
 		if err := validate(annals.Limits{MaxBytes: 31}); err != nil {

@@ -1,0 +1,305 @@
+// Package valid says what is wrong with the arguments of a call to a store: nil, ErrInvalid or ErrTooLarge. Package driver asks it in front of
+// each driver, and hosts ask it before they answer a command.
+package valid
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/annals-go/annals"
+)
+
+// maxFaults is how many events of a commit an error names.
+const maxFaults = 10
+
+// Commit says what is wrong with c for a store with limits l: everything at once, of ten events at most.
+func Commit(c annals.Commit, l annals.Limits) error {
+	var faults []error // stays nil for a valid Commit, so that nothing is allocated
+	if fault := idFault(c.ID, l); fault != nil {
+		faults = append(faults, fault)
+	}
+	size := 0
+	if c.After < 0 || c.After > annals.MaxSeqNr-annals.SeqNr(len(c.Events)) {
+		faults = append(faults, fmt.Errorf("After is %d", c.After))
+	}
+	if len(c.Events) == 0 {
+		faults = append(faults, errors.New("there are no events"))
+	}
+	wrong := 0
+	for i := range c.Events {
+		e := &c.Events[i]
+		size += EventSize(e)
+		if fault := eventFault(e); fault != nil {
+			if wrong++; wrong <= maxFaults {
+				faults = append(faults, fmt.Errorf("event %d: %w", i+1, fault))
+			}
+		}
+	}
+	if wrong > maxFaults {
+		faults = append(faults, fmt.Errorf("and %d further events", wrong-maxFaults))
+	}
+	if s := c.Snapshot; s != nil {
+		size += snapshotSize(s)
+		if s.ID != c.ID || s.SeqNr != c.After+annals.SeqNr(len(c.Events)) {
+			faults = append(faults, errors.New("the snapshot is not of the state after the last event"))
+		}
+		faults = append(faults, snapshotFault(s))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrInvalid, Err: err}
+	}
+	if l.FirstSnapshot && c.After == 0 && c.Snapshot == nil {
+		return &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrInvalid, Err: errors.New("the store wants a snapshot with the first commit")}
+	}
+	return tooLarge("append", c.ID, len(c.Events), size, l)
+}
+
+// StateWrite says what is wrong with w for a store with limits l. A deleting write has no payload; op is "put state" or "delete state".
+func StateWrite(op string, w annals.StateWrite, l annals.Limits) error {
+	faults := []error{idFault(w.ID, l), validTags(w.Tags), metadataFault(w.Metadata)}
+	size, events := tagBytes(w.Tags)+payloadSize(&w.Metadata), 0
+	if w.After < 0 || w.After == annals.MaxSeqNr {
+		faults = append(faults, fmt.Errorf("After is %d", w.After))
+	}
+	if op != "delete state" {
+		size += payloadSize(&w.Payload)
+		faults = append(faults, payloadFault(w.Payload))
+	}
+	if w.Event != nil {
+		events = 1
+		size += EventSize(w.Event)
+		faults = append(faults, eventFault(w.Event))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: op, ID: w.ID, Kind: annals.ErrInvalid, Err: err}
+	}
+	return tooLarge(op, w.ID, events, size, l)
+}
+
+// Snapshot says what is wrong with s for a store with limits l.
+func Snapshot(s annals.Snapshot, l annals.Limits) error {
+	faults := []error{idFault(s.ID, l), snapshotFault(&s)}
+	if s.SeqNr < 1 {
+		faults = append(faults, fmt.Errorf("SeqNr is %d", s.SeqNr))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: "save snapshot", ID: s.ID, Kind: annals.ErrInvalid, Err: err}
+	}
+	return tooLarge("save snapshot", s.ID, 0, snapshotSize(&s), l)
+}
+
+// Skip says what is wrong with an id, the last number and the number to skip to, for a store with limits l. op is "skip" or "skip state".
+func Skip(op string, id annals.PersistenceID, after, n annals.SeqNr, l annals.Limits) error {
+	err := idFault(id, l)
+	if after < 0 || n <= after || n >= annals.MaxSeqNr {
+		err = errors.Join(err, fmt.Errorf("the number to skip to is %d, after %d", n, after))
+	}
+	if err != nil {
+		return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// ID says what is wrong with id for a store with limits l. op is the operation that reads or deletes it.
+func ID(op string, id annals.PersistenceID, l annals.Limits) error {
+	if err := idFault(id, l); err != nil {
+		return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// SnapshotDelete is ID for SnapshotStore.Delete, which also demands an upper bound.
+func SnapshotDelete(id annals.PersistenceID, c annals.SnapshotCriteria, l annals.Limits) error {
+	if err := ID("delete snapshots", id, l); err != nil {
+		return err
+	}
+	if c.MaxSeqNr == 0 && c.MaxTime.IsZero() {
+		return &annals.Error{Op: "delete snapshots", ID: id, Kind: annals.ErrInvalid, Err: errors.New("the criteria have no upper bound")}
+	}
+	return nil
+}
+
+// Progress says what is wrong with p for a store with limits l. op is the operation that p, or a part of it, is for.
+func Progress(op string, p annals.Progress, l annals.Limits) error {
+	var faults []error
+	if p.Projection == "" || !validText(p.Projection) {
+		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", annals.Quote(p.Projection)))
+	}
+	faults = append(faults, sliceFault(p.Slices))
+	if p.Epoch < 0 {
+		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
+	}
+	for _, o := range p.Offsets {
+		fault := idFault(o.ID, l)
+		if fault == nil && !p.Slices.Contains(o.ID.Slice()) {
+			fault = fmt.Errorf("%s is of slice %d, not of %s", annals.Quote(string(o.ID)), o.ID.Slice(), p.Slices)
+		}
+		faults = append(faults, fault)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
+	}
+	if n := len(p.Offsets); l.MaxOffsets > 0 && n > l.MaxOffsets {
+		return &annals.Error{Op: op, Kind: annals.ErrTooLarge, Err: fmt.Errorf("%d offsets, the store takes %d", n, l.MaxOffsets)}
+	}
+	return nil
+}
+
+// Filter says what is wrong with f. op is the operation that f is for.
+func Filter(op string, f annals.Filter) error {
+	faults := []error{sliceFault(f.Slices)}
+	if f.Limit < 0 {
+		faults = append(faults, fmt.Errorf("Limit is %d", f.Limit))
+	}
+	if f.Behind < 0 {
+		faults = append(faults, fmt.Errorf("Behind is %v", f.Behind))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// Subscription says what is wrong with f and the name of a subscription.
+func Subscription(name string, f annals.Filter) error {
+	const op = "subscribe"
+	switch {
+	case name == "":
+		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: errors.New("there is no name")}
+	case f.After != annals.Offset{} || f.Behind != 0 || f.Limit != 0:
+		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: errors.New("After, Behind and Limit must be zero")}
+	}
+	return Filter(op, f)
+}
+
+// Forgetting says what is wrong with f for a store with limits l.
+func Forgetting(f annals.Forgetting, l annals.Limits) error {
+	var age error
+	if f.Age < 0 {
+		age = fmt.Errorf("the age is %v", f.Age)
+	}
+	if err := errors.Join(idFault(f.ID, l), age); err != nil {
+		return &annals.Error{Op: "forget", ID: f.ID, Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// idFault says what is wrong with id in a store with limits l.
+func idFault(id annals.PersistenceID, l annals.Limits) error {
+	switch {
+	case id == "":
+		return errors.New("the persistence id is empty")
+	case !utf8.ValidString(string(id)):
+		return errors.New("the persistence id is not valid UTF-8")
+	case strings.ContainsRune(string(id), 0):
+		return errors.New("the persistence id contains U+0000")
+	case l.MaxIDBytes > 0 && len(id) > l.MaxIDBytes:
+		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), l.MaxIDBytes)
+	case l.MaxIDChars > 0 && utf8.RuneCountInString(string(id)) > l.MaxIDChars:
+		return fmt.Errorf("the persistence id has %d characters, the store takes %d", utf8.RuneCountInString(string(id)), l.MaxIDChars)
+	}
+	return nil
+}
+
+func sliceFault(r annals.SliceRange) error {
+	if from, to := r.Bounds(); from < 0 || from >= to || to > annals.SliceCount {
+		return fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, annals.SliceCount)
+	}
+	return nil
+}
+
+func payloadFault(p annals.Payload) error {
+	switch {
+	case p.SerializerID == 0:
+		return errors.New("the payload has no serializer id")
+	case !validText(p.Manifest):
+		return errors.New("the manifest is not valid UTF-8 without U+0000")
+	}
+	return nil
+}
+
+func eventFault(e *annals.NewEvent) error {
+	var adapter error
+	if !validText(e.Adapter) {
+		adapter = errors.New("the adapter's manifest is not valid UTF-8 without U+0000")
+	}
+	var at error
+	if year := e.Time.UTC().Year(); !e.Time.IsZero() && (year < 2 || year > 9999) { // no other time is rounded to the zero time
+		at = fmt.Errorf("the time is in the year %d", year)
+	}
+	return errors.Join(payloadFault(e.Payload), metadataFault(e.Metadata), validTags(e.Tags), adapter, at)
+}
+
+// EventSize is what e takes of Limits.MaxBytes.
+func EventSize(e *annals.NewEvent) int {
+	return payloadSize(&e.Payload) + payloadSize(&e.Metadata) + tagBytes(e.Tags) + len(e.Adapter)
+}
+
+func snapshotSize(s *annals.Snapshot) int {
+	return payloadSize(&s.Payload) + payloadSize(&s.Metadata) + tagBytes(s.Tags)
+}
+
+func payloadSize(p *annals.Payload) int { return len(p.Manifest) + len(p.Data) }
+
+func tagBytes(tags []string) (n int) {
+	for _, t := range tags {
+		n += len(t)
+	}
+	return n
+}
+
+func snapshotFault(s *annals.Snapshot) error {
+	return errors.Join(payloadFault(s.Payload), metadataFault(s.Metadata), validTags(s.Tags))
+}
+
+func metadataFault(p annals.Payload) error {
+	if p.SerializerID == 0 && p.Manifest == "" && p.Data == nil {
+		return nil
+	}
+	if err := payloadFault(p); err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	return nil
+}
+
+func validTags(tags []string) error {
+	for _, t := range tags {
+		if t == "" || !validText(t) {
+			return fmt.Errorf("tag %s is not non-empty valid UTF-8 without U+0000", annals.Quote(t))
+		}
+	}
+	return nil
+}
+
+func validText(s string) bool {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+func tooLarge(op string, id annals.PersistenceID, events, size int, l annals.Limits) error {
+	var err error
+	if l.MaxEvents > 0 && events > l.MaxEvents {
+		err = fmt.Errorf("%d events, the store takes %d", events, l.MaxEvents)
+	}
+	if limit := orMax(l.MaxBytes); size > limit {
+		err = errors.Join(err, fmt.Errorf("%d bytes, the store takes %d", size, limit))
+	}
+	if err != nil {
+		return &annals.Error{Op: op, ID: id, Kind: annals.ErrTooLarge, Err: err}
+	}
+	return nil
+}
+
+func orMax(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
+}
