@@ -17,11 +17,8 @@ func (v view) CheckHealth(ctx context.Context) error {
 	if _, _, err := v.x.Get(ctx, plan.Get{Table: table.Name, Key: unusedKey(table)}); err != nil {
 		return err
 	}
-	_, err := v.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: table.Name, Put: unusedKey(table), Condition: "attribute_exists(#hash) AND attribute_not_exists(#hash)",
-			Names: map[string]string{"#hash": table.Hash.Name}}},
-		Refused: func([]plan.Item, bool) error { return nil },
-	})
+	_, err := plan.Try(ctx, v.x, plan.Op{Table: table.Name, Put: unusedKey(table), Condition: "attribute_exists(#hash) AND attribute_not_exists(#hash)",
+		Names: map[string]string{"#hash": table.Hash.Name}})
 	if unknown, ok := errors.AsType[*annals.Error](err); ok && errors.Is(unknown.Kind, annals.ErrUnknown) {
 		err = &annals.Error{Kind: annals.ErrUnavailable, Err: unknown.Err} // the write cannot have changed anything
 	}

@@ -178,7 +178,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 }
 
 // openTables prepares tables and checks what is stored in them.
-func (s *Store) openTables(ctx context.Context, tables []plan.Table, check func(context.Context, plan.Executor, bool) error, o Options) error {
+func (s *Store) openTables(ctx context.Context, tables []plan.Table, check plan.Check, o Options) error {
 	created, err := s.prepareTables(ctx, tables, o)
 	if err == nil && check != nil {
 		err = check(ctx, s.engine, created)

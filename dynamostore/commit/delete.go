@@ -112,7 +112,7 @@ func (d deletion) remove(ctx context.Context, rec record) error {
 // strip turns a commit into a tombstone, on condition of its WriteID: the entity may have been forgotten, and written again, since the commit
 // was listed, and an update would create an item where there is none.
 func (d deletion) strip(ctx context.Context, rec record) error {
-	_, err := d.x.Write(ctx, plan.Write{Ops: []plan.Op{stripOp(d.name, rec)}, Refused: func([]plan.Item, bool) error { return nil }})
+	_, err := plan.Try(ctx, d.x, stripOp(d.name, rec))
 	return err
 }
 
@@ -141,13 +141,9 @@ func (d deletion) cut(ctx context.Context, seq annals.SeqNr) error {
 	if rec.last() <= d.to {
 		return nil // of a later life of the entity
 	}
-	_, err = d.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: d.name, Key: key(d.id, seq), Update: "SET #from = :from, #ev = :rest",
-			Condition: "#w = :w AND (attribute_not_exists(#from) OR #from <= :to)",
-			Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
-			Values: plan.Item{":from": plan.N(d.to + 1), ":to": plan.N(d.to), ":w": plan.B(rec.write[:]),
-				":rest": plan.L(list[d.to+1-rec.from:]...)}}},
-		Refused: func([]plan.Item, bool) error { return nil }, // another delete has deleted more
-	})
+	_, err = plan.Try(ctx, d.x, plan.Op{Table: d.name, Key: key(d.id, seq), Update: "SET #from = :from, #ev = :rest",
+		Condition: "#w = :w AND (attribute_not_exists(#from) OR #from <= :to)", // or another delete has deleted more
+		Names:     map[string]string{"#w": attrWrite, "#from": attrFrom, "#ev": attrEvents},
+		Values:    plan.Item{":from": plan.N(d.to + 1), ":to": plan.N(d.to), ":w": plan.B(rec.write[:]), ":rest": plan.L(list[d.to+1-rec.from:]...)}})
 	return err
 }

@@ -87,10 +87,8 @@ func (t *table) fillItem(ctx context.Context, it plan.Item) error {
 	if err := t.announce(ctx, id); err != nil {
 		return err
 	}
-	_, err = t.x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: t.name, Key: plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]}, Update: "SET #feed = :feed", Condition: "attribute_exists(#pid)",
-			Names: map[string]string{"#feed": attrFeed, "#pid": attrID}, Values: plan.Item{":feed": feed}}},
-		Refused: func([]plan.Item, bool) error { return nil }, // forgotten meanwhile
-	})
+	_, err = plan.Try(ctx, t.x, plan.Op{Table: t.name, Key: plan.Item{attrID: it[attrID], attrSeq: it[attrSeq]}, Update: "SET #feed = :feed",
+		Condition: "attribute_exists(#pid)", // or it was forgotten meanwhile
+		Names:     map[string]string{"#feed": attrFeed, "#pid": attrID}, Values: plan.Item{":feed": feed}})
 	return err
 }

@@ -91,12 +91,7 @@ func (t *table) records(ctx context.Context, id annals.PersistenceID, q plan.Que
 // newest returns the last commit or tombstone that q finds. There are few snapshots between two commits, so the first page is small.
 func (t *table) newest(ctx context.Context, id annals.PersistenceID, q plan.Query) (record, bool, error) {
 	q.From, q.Backward, q.Limit = plan.N(1), true, 2
-	for rec, err := range t.records(ctx, id, q) {
-		if err != nil || !rec.snapshot {
-			return rec, err == nil, err
-		}
-	}
-	return record{}, false, nil
+	return plan.First(plan.Picked(t.records(ctx, id, q), func(rec record) (record, bool, error) { return rec, !rec.snapshot, nil }))
 }
 
 var keyFields = []string{attrSeq, attrCount, attrFrom, attrFormat, attrWrite, attrTime}

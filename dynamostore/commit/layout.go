@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/clock"
 )
@@ -96,6 +97,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 
 // table is a table of the layout. It is its journal and its snapshots.
 type table struct {
+	plan.Reads
 	name     string
 	index    string // "" is none
 	fill     bool   // Layout.FillIndex
@@ -115,6 +117,7 @@ type table struct {
 func (t *table) on(x plan.Executor) *table {
 	own := *t
 	own.x = x
+	own.Reads = func(id annals.PersistenceID) driver.Reader { return &reader{table: &own, id: id} }
 	return &own
 }
 
@@ -150,10 +153,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		if t.index != "" {
 			it[attrIndex] = plan.S(t.index)
 		}
-		if _, err := t.x.Write(ctx, plan.Write{
-			Ops:     []plan.Op{{Table: t.name, Put: it, Condition: absent, Names: idName}},
-			Refused: func([]plan.Item, bool) error { return nil }, // another process has stored settings meanwhile: read them
-		}); err != nil {
+		if _, err := plan.Try(ctx, t.x, t.create(it)); err != nil { // or another process has stored settings meanwhile: read them
 			return err
 		}
 	}

@@ -12,16 +12,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Replay is annals.Journal.
-func (t *table) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return driver.Replay(ctx, &reader{table: t, id: id}, from, to)
-}
-
-// Recover is annals.Recoverer.
-func (t *table) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.RecoverFrom(ctx, &reader{table: t, id: id}, snapshot, event)
-}
-
 // reader is a driver.Reader. Each commit begins with the number after the commit before it, and has an item until the entity is forgotten.
 type reader struct {
 	*table

@@ -32,7 +32,7 @@ func (t *table) Save(ctx context.Context, s annals.Snapshot) error {
 	w := plan.Write{
 		Ops: []plan.Op{{Table: t.name, Put: header, Condition: absent, Names: idName,
 			Ours: func(old plan.Item) bool { b, _ := plan.Bytes(old, attrSave); return bytes.Equal(b, save) }}},
-		Refused: func([]plan.Item, bool) error { return nil },
+		Refused: plan.Expected,
 		Once:    true,
 	}
 	var replaced record
@@ -201,11 +201,8 @@ func (t *table) Delete(ctx context.Context, id annals.PersistenceID, c annals.Sn
 		u.SetTo(attrDeleted, u.Value(plan.Bool(true)))
 		u.SetTo(attrErased, u.Value(plan.Micros(t.x.Now())))
 		u.Remove(attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrZip, attrParts)
-		out, err := t.x.Write(ctx, plan.Write{
-			Ops: []plan.Op{{Table: t.name, Key: snapshotKey(rec), Update: u.Expression(),
-				Condition: u.Name(attrSave) + " = " + u.Value(plan.B(rec.save)), Names: u.Names, Values: u.Values}},
-			Refused: func([]plan.Item, bool) error { return nil }, // saved again, or forgotten
-		})
+		out, err := plan.Try(ctx, t.x, plan.Op{Table: t.name, Key: snapshotKey(rec), Update: u.Expression(),
+			Condition: u.Name(attrSave) + " = " + u.Value(plan.B(rec.save)), Names: u.Names, Values: u.Values}) // or it was saved again, or forgotten
 		if err != nil {
 			return err
 		}
@@ -246,7 +243,7 @@ func snapshotQuery(c annals.SnapshotCriteria) (plan.Query, bool) {
 
 // fits reports whether rec, whose number fits c, is a snapshot with a time that fits c.
 func fits(rec record, c annals.SnapshotCriteria) bool {
-	return rec.snapshot && !rec.gone && !rec.at.Before(c.MinTime) && (c.MaxTime.IsZero() || !rec.at.After(c.MaxTime))
+	return rec.snapshot && !rec.gone && plan.InTime(c, rec.at, 0)
 }
 
 func snapshotKey(rec record) plan.Item {

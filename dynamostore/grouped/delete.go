@@ -31,8 +31,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 		return err
 	}
 	if to+1 > m.low {
-		w := plan.Write{Ops: []plan.Op{j.putLow(id, to+1)}, Refused: func([]plan.Item, bool) error { return nil }}
-		if _, err := j.x.Write(ctx, w); err != nil {
+		if _, err := plan.Try(ctx, j.x, j.putLow(id, to+1)); err != nil {
 			return err
 		}
 	}
@@ -45,16 +44,8 @@ func (j *journal) leftBelow(ctx context.Context, id annals.PersistenceID, mark a
 	from := mark
 	for to := mark - 1; to >= 0; to = from - 1 {
 		q := plan.Query{Table: j.table, Hash: j.partition(id, groupOf(to)), To: plan.N(to % perGroup), Limit: 1, Fields: keyFields}
-		left := false
-		for _, err := range j.x.Query(ctx, q) {
-			if err != nil {
-				return 0, err
-			}
-			left = true
-			break
-		}
-		if !left {
-			break
+		if _, left, err := plan.First(j.x.Query(ctx, q)); !left || err != nil {
+			return from, err
 		}
 		from = to - to%perGroup
 	}

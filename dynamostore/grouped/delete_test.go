@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -107,7 +108,8 @@ func filled(t *testing.T, events annals.SeqNr, size int) (*plantest.Executor, *j
 // onto returns a journal of another process, with other tables.
 func onto(j *journal, x plan.Executor) *journal {
 	other := *j
-	other.x, other.known = x, &plan.Recent[annals.PersistenceID, known]{}
+	other.x, other.known, other.snapshots = x, &plan.Recent[annals.PersistenceID, known]{}, nil
+	other.Reads = func(id annals.PersistenceID) driver.Reader { return &reader{journal: &other, id: id} }
 	return &other
 }
 

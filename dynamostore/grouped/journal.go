@@ -9,6 +9,7 @@ import (
 
 // journal is the journal table. It is an annals.Journal.
 type journal struct {
+	plan.Reads
 	table, name string
 	index       string // of ids; "" is none
 	shards      int64
@@ -17,7 +18,8 @@ type journal struct {
 	ahead       int      // groups that a replay reads ahead
 	others      []string // names of other journals in the table
 	known       *plan.Recent[annals.PersistenceID, known]
-	x           plan.Executor // runs the requests; set by plan.Offer.On
+	snapshots   annals.SnapshotStore // nil: there are none
+	x           plan.Executor        // runs the requests; set by plan.Offer.On
 }
 
 // known is what this process has found out about an entity.
@@ -37,7 +39,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#par)", Names: map[string]string{"#par": attrPar}})
+		w.Ops = append(w.Ops, plan.Create(j.table, it, attrPar))
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last event after the others
 		id, writer := owner(old)
@@ -120,12 +122,10 @@ func (j *journal) learn(id annals.PersistenceID, last, high annals.SeqNr) {
 // lastIn returns the last number in a group; 0 when there is none.
 func (j *journal) lastIn(ctx context.Context, id annals.PersistenceID, group int64) (annals.SeqNr, error) {
 	q := plan.Query{Table: j.table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: keyFields}
-	for it, err := range j.x.Query(ctx, q) {
-		if err != nil {
-			return 0, err
-		}
-		r, err := j.row(group, it)
-		return r.n, err
+	it, ok, err := plan.First(j.x.Query(ctx, q))
+	if !ok || err != nil {
+		return 0, err
 	}
-	return 0, nil
+	r, err := j.row(group, it)
+	return r.n, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -81,7 +82,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		offer.Tables = append(offer.Tables, j.shape())
-		offer.Check = j.check
+		offer.Check = plan.Compare(plan.Sample{Table: j.table, Fits: j.fits})
 		c.Events, c.Repeatable, c.IDQueries = true, true, j.index != ""
 	}
 	s := l.snapshots(j.name)
@@ -93,11 +94,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.x, s.x = x, x
-		r := recoverer{journal: &j}
+		j.Reads = func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }
 		if !l.Snapshot.Off {
-			r.snapshots = &s
+			j.snapshots = &s
 		}
-		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}, Recoverer: r}
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{annals.Unsupported{}.Query(), &j}, Recoverer: &j}
 		if l.Journal.Off {
 			c.Journal = nil // functions of the layout are unsupported
 		}

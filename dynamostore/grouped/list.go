@@ -65,7 +65,6 @@ func (j *journal) repair(ctx context.Context, id annals.PersistenceID) (bool, er
 	if err != nil || groupOf(last) == groupOf(m.high) {
 		return false, err
 	}
-	w := plan.Write{Ops: []plan.Op{j.putHigh(id, last)}, Refused: func([]plan.Item, bool) error { return nil }}
-	out, err := j.x.Write(ctx, w)
+	out, err := plan.Try(ctx, j.x, j.putHigh(id, last))
 	return err == nil && !out.Refused, err
 }

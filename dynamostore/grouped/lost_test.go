@@ -86,7 +86,7 @@ func TestCommitOverGroupsWhileRead(t *testing.T) {
 				}
 			}}
 			var got annals.SeqNr
-			last, err := recoverer{journal: onto(j, half)}.Recover(t.Context(), entityID, nil, func(e annals.Event) error { got = e.SeqNr; return nil })
+			last, err := onto(j, half).Recover(t.Context(), entityID, nil, func(e annals.Event) error { got = e.SeqNr; return nil })
 			if err != nil || last != got || last != 98+size {
 				t.Errorf("a commit of %d events, backward %v: recovered to %d, the last number is %d, %v", size, backward, got, last, err)
 			}
@@ -178,7 +178,7 @@ func TestDamagedBatch(t *testing.T) {
 		}
 		p.put(it)
 		x.Log()
-		_, err := recoverer{journal: onto(j, x)}.Recover(t.Context(), entityID, nil, func(annals.Event) error { return nil })
+		_, err := onto(j, x).Recover(t.Context(), entityID, nil, func(annals.Event) error { return nil })
 		if requests := strings.Count(x.Log(), "\nquery "); !errors.Is(err, annals.ErrCorrupt) || requests > 20 {
 			t.Errorf("%s: recovered, %v, in %d queries", name, err, requests)
 		}

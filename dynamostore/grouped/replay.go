@@ -10,11 +10,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Replay is annals.Journal.
-func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return driver.Replay(ctx, &reader{journal: j, id: id}, from, to)
-}
-
 // Store is a *dynamostore.Store with this layout, or the store inside one of its transactions.
 type Store interface{ plan.Runner }
 
@@ -34,9 +29,8 @@ func ReplayLimit(ctx context.Context, s Store, id annals.PersistenceID, from, to
 // the entity's last row.
 type reader struct {
 	*journal
-	id        annals.PersistenceID
-	snapshots annals.SnapshotStore // nil: there are none
-	limit     int                  // of stored events; 0 is none
+	id    annals.PersistenceID
+	limit int // of stored events; 0 is none
 
 	marks  marks // as they were read last
 	begun  bool  // Begin has read the marks, for a recovery

@@ -1,7 +1,6 @@
 package grouped
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,15 +10,8 @@ import (
 	"github.com/annals-go/annals/internal/akkawire"
 )
 
-// check compares some items with the settings. It is plan.Offer.Check.
-func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
-	if created {
-		return nil
-	}
-	items, err := x.Scan(ctx, j.table, plan.Checked)
-	if err != nil {
-		return err
-	}
+// fits compares some items with the settings. It is plan.Sample.Fits.
+func (j *journal) fits(items []plan.Item) error {
 	known, other := false, ""
 	for _, it := range items {
 		par := plan.KeyText(it[attrPar])

@@ -66,9 +66,7 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 		size += len(pay)
 	} else {
 		it[attrSnapshotData], it[attrSnapshotID] = plan.B(p.Data), plan.N(p.SerializerID)
-		if p.Manifest != "" {
-			it[attrSnapshotManifest] = plan.S(p.Manifest)
-		}
+		putText(it, attrSnapshotManifest, p.Manifest)
 		size += len(p.Data)
 	}
 	if size > maxPluginSize {
@@ -82,8 +80,13 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	q := s.query(id, c)
 	if s.byTime && c.MinSeqNr < 1 && (c.MaxSeqNr == 0 || c.MaxSeqNr == annals.MaxSeqNr) {
-		from, to := millis(c)
-		q.Index, q.From, q.To = s.index, plan.N(from), plan.N(to)
+		q.Index, q.From, q.To = s.index, plan.N(int64(math.MinInt64)), plan.N(int64(math.MaxInt64))
+		if !c.MinTime.IsZero() {
+			q.From = plan.N(c.MinTime.UnixMilli())
+		}
+		if !c.MaxTime.IsZero() {
+			q.To = plan.N(c.MaxTime.UnixMilli())
+		}
 	}
 	it, ok, err := plan.Newest(q, 1, func(q plan.Query) iter.Seq2[plan.Item, error] { return s.fitting(ctx, q, c) })
 	if !ok || err != nil {
@@ -102,7 +105,7 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		}
 		op := plan.Op{Table: s.table, Key: plan.Item{attrPar: it[attrPar], attrSnapshotSeq: it[attrSnapshotSeq]}, Delete: true,
 			Condition: "#ts = :ts", Names: map[string]string{"#ts": attrSnapshotTime}, Values: plan.Item{":ts": it[attrSnapshotTime]}}
-		if _, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := plan.Try(ctx, s.x, op); err != nil {
 			return err
 		}
 	}
@@ -111,34 +114,22 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 
 // query is the query for the numbers of c.
 func (s *snapshots) query(id annals.PersistenceID, c annals.SnapshotCriteria) plan.Query {
-	return plan.Query{Table: s.table, Hash: s.partition(id), From: plan.N(max(c.MinSeqNr, 0)), To: plan.N(cmp.Or(c.MaxSeqNr, annals.MaxSeqNr))}
+	from, to, _ := plan.Numbers(c, 0)
+	return plan.Query{Table: s.table, Hash: s.partition(id), From: plan.N(from), To: plan.N(to)}
 }
 
 // fitting yields the items of q whose times fit c.
 func (s *snapshots) fitting(ctx context.Context, q plan.Query, c annals.SnapshotCriteria) iter.Seq2[plan.Item, error] {
-	from, to := millis(c)
-	if from > to || c.MaxSeqNr > 0 && c.MinSeqNr > c.MaxSeqNr {
-		return func(func(plan.Item, error) bool) {} // the service refuses a query for no values
+	if _, _, some := plan.Numbers(c, 0); !some {
+		return func(func(plan.Item, error) bool) {}
 	}
 	return plan.Picked(s.x.Query(ctx, q), func(it plan.Item) (plan.Item, bool, error) {
 		at, ok := plan.Number(it, attrSnapshotTime)
 		if !ok {
 			return nil, false, s.corrupt(it, fmt.Errorf("attribute %q is not a whole number", attrSnapshotTime))
 		}
-		return it, from <= at && at <= to, nil
+		return it, plan.InTime(c, time.UnixMilli(at), time.Millisecond), nil
 	})
-}
-
-// millis returns the bounds of c in milliseconds, as times are stored.
-func millis(c annals.SnapshotCriteria) (from, to int64) {
-	from, to = math.MinInt64, math.MaxInt64
-	if !c.MinTime.IsZero() {
-		from = c.MinTime.UnixMilli()
-	}
-	if !c.MaxTime.IsZero() {
-		to = c.MaxTime.UnixMilli()
-	}
-	return from, to
 }
 
 // snapshot decodes an item. An item with attrSnapshotData is of the new format.

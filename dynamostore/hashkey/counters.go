@@ -114,7 +114,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
 			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
 			it[deletedName] = plan.S("true")
-			w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#payload)", Names: map[string]string{"#payload": payloadName}})
+			w.Ops = append(w.Ops, plan.Create(j.table, it, payloadName))
 		}
 	}
 	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%j.keys.shards, n}) { // the first is the highest one with the counter of after+1

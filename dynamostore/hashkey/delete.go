@@ -54,11 +54,12 @@ func (d deletion) run(ctx context.Context, events iter.Seq2[stored, error]) erro
 // delete marks or removes event n. With an event that has lost its counter the last number would go down, so the counter is written first.
 func (d deletion) delete(ctx context.Context, n annals.SeqNr) error {
 	if d.permanent && n > d.counted {
-		if err := d.apply(ctx, d.count(d.id, n)); err != nil {
+		if _, err := plan.Try(ctx, d.x, d.count(d.id, n)); err != nil {
 			return err
 		}
 	}
-	return d.apply(ctx, d.op(n))
+	_, err := plan.Try(ctx, d.x, d.op(n))
+	return err
 }
 
 func (d deletion) op(n annals.SeqNr) plan.Op {
@@ -84,11 +85,5 @@ func (d deletion) lower(ctx context.Context, deleted []annals.SeqNr) error {
 		return nil
 	}
 	_, err := d.x.Write(ctx, w)
-	return err
-}
-
-// apply runs an op whose condition may fail.
-func (j *journal) apply(ctx context.Context, op plan.Op) error {
-	_, err := j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 // journal is a journal in a table. It is an annals.Journal.
 type journal struct {
+	plan.Reads
 	table     string
 	keys      keys
 	permanent bool
@@ -45,16 +46,6 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		return annals.Receipt{}, err
 	}
 	return annals.Receipt{SeqNr: last}, nil
-}
-
-// Replay is annals.Journal.
-func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return driver.Replay(ctx, &reader{journal: j, id: id}, from, to)
-}
-
-// Recover is annals.Recoverer.
-func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.RecoverFrom(ctx, &reader{journal: j, id: id}, snapshot, event)
 }
 
 // messages yields the events from … to with those marked as deleted.

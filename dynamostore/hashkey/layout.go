@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -56,10 +57,10 @@ func (l Layout) Plan() (plan.Offer, error) {
 		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true, Skips: true,
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.
 			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxKey - longest}},
-		Check: settings{l.Table, append([]string{name}, l.OtherNames...), j.keys}.check,
+		Check: plan.Compare(plan.Sample{Table: l.Table, Fits: settings{l.Table, append([]string{name}, l.OtherNames...), j.keys}.fits}),
 		On: func(x plan.Executor) plan.Contracts {
 			j := j
-			j.x = x
+			j.x, j.Reads = x, func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }
 			return plan.Contracts{Journal: &j, Recoverer: &j, Skipper: &j}
 		},
 	}, nil

@@ -1,7 +1,6 @@
 package hashkey
 
 import (
-	"context"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -15,15 +14,8 @@ type settings struct {
 	keys  keys
 }
 
-// check is plan.Offer.Check. New tables are empty and need no check.
-func (s settings) check(ctx context.Context, x plan.Executor, created bool) error {
-	if created {
-		return nil
-	}
-	items, err := x.Scan(ctx, s.table, plan.Checked)
-	if err != nil || len(items) == 0 {
-		return err
-	}
+// fits is plan.Sample.Fits.
+func (s settings) fits(items []plan.Item) error {
 	known, sample := false, ""
 	for _, it := range items {
 		key, _ := plan.Text(it, keyName)

@@ -77,7 +77,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
 	offer := plan.Offer{Tables: []plan.Table{table, heads}, Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: s.keep > 1,
 		Times: r.unit != 0, EventTimes: r.unit != 0, Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: l.Lean, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !l.Lean}}}
-	offer.Check = j.check
+	offer.Check = plan.Compare(j.sample(j.events.Name), j.sample(j.heads))
 	offer.Feed = &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s

@@ -1,7 +1,6 @@
 package headed
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,23 +9,16 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// check compares some rows of both tables with the settings. It is plan.Offer.Check.
-func (j *journal) check(ctx context.Context, x plan.Executor, created bool) error {
-	if created {
-		return nil
-	}
-	for _, table := range []string{j.events.Name, j.heads} {
-		rows, err := x.Scan(ctx, table, plan.Checked)
-		if err != nil {
-			return err
-		}
+// sample compares some rows of a table with the settings.
+func (j *journal) sample(table string) plan.Sample {
+	return plan.Sample{Table: table, Fits: func(rows []plan.Item) error {
 		for _, it := range rows {
 			if err := j.fits(table, it); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	}}
 }
 
 // fits returns ErrInvalid for a row of table that does not fit the settings. Rows without an aggregate id are not those of a library.

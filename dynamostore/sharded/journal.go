@@ -12,7 +12,9 @@ import (
 
 // journal is the journal table. It is an annals.Journal.
 type journal struct {
+	plan.Reads
 	rows         rows
+	snapshots    *snapshots // nil: there are none
 	columns      JournalColumns
 	tagSeparator string
 	hard         bool
@@ -29,7 +31,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops[i] = plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}}
+		w.Ops[i] = plan.Create(j.rows.Name, it, j.columns.PartitionKey)
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last row after the others
 		id, _ := plan.Text(old, j.columns.PersistenceID)
@@ -88,7 +90,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}
-		if _, err := j.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{j.deletion(id, it, remove)}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := plan.Try(ctx, j.rows.x, j.deletion(id, it, remove)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		if err != nil {
 			return err
 		}
-		w.Ops = append(w.Ops, plan.Op{Table: j.rows.Name, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": j.columns.PartitionKey}})
+		w.Ops = append(w.Ops, plan.Create(j.rows.Name, it, j.columns.PartitionKey))
 	}
 	w.Ops[len(w.Ops)-1].Ours = skipped
 	if after > 0 {

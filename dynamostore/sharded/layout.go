@@ -2,12 +2,12 @@ package sharded
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -137,20 +137,20 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if err := l.indexFault(j, s); err != nil {
 		return plan.Offer{}, err
 	}
-	var checks []settings
+	var samples []plan.Sample
 	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxPartitionKey}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		table := j.rows.shape()
 		table.Stream = true
 		offer.Tables = append(offer.Tables, table)
-		checks = append(checks, j.settings())
+		samples = append(samples, j.settings().sample())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, j.rows.resolver.maxID())
 		c.Events, c.Tags, c.Metadata, c.Times, c.Repeatable, c.Skips, c.FenceAfterDelete = true, true, true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.rows.shape())
-		checks = append(checks, s.settings())
+		samples = append(samples, s.settings().sample())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, s.rows.resolver.maxID())
 		c.Snapshots, c.ManySnapshots = true, true
 	}
@@ -159,36 +159,25 @@ func (l Layout) Plan() (plan.Offer, error) {
 		offer.Additional = func(column string) { st.other[column] = true }
 		offer.Tables = append(offer.Tables, st.tables()...)
 		for _, table := range st.Tables() {
-			checks = append(checks, st.settings(table))
+			samples = append(samples, st.settings(table).sample())
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()
 		c.DeletesStates, c.SkipsStates = l.State.Tombstones, l.State.Tombstones
 	}
-	offer.Check = check(checks...)
+	offer.Check = plan.Compare(samples...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
+		j.Reads = func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }
 		if j.rows.x, s.rows.x = x, x; !l.Journal.Off {
 			s.events = &j.rows
 		}
-		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: recoverer{&j, &s, l.Snapshot.Off}, Skipper: &j}
+		if !l.Snapshot.Off {
+			j.snapshots = &s
+		}
+		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: &j, Skipper: &j}
 	}
 	return offer, nil
-}
-
-// check is plan.Offer.Check. New tables are empty and need no check.
-func check(tables ...settings) func(context.Context, plan.Executor, bool) error {
-	return func(ctx context.Context, x plan.Executor, created bool) error {
-		for _, t := range tables {
-			if created {
-				break
-			}
-			if err := t.check(ctx, x); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
 
 // indexFault returns an error when the settings need an index but NoIndex is set.

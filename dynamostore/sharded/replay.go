@@ -10,29 +10,12 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Replay is annals.Journal.
-func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return driver.Replay(ctx, &reader{journal: j, id: id}, from, to)
-}
-
-// recoverer is an annals.Recoverer.
-type recoverer struct {
-	journal   *journal
-	snapshots *snapshots
-	none      bool // there is no table of snapshots
-}
-
-// Recover is annals.Recoverer.
-func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.RecoverFrom(ctx, &reader{journal: r.journal, id: id, recovers: &r}, snapshot, event)
-}
-
 // reader is a driver.Reader. Rows are deleted in ascending order: if a row that was read exists, and is not deleted, after the rows behind it were
 // looked for, then none of these was deleted. With hard deletes rows are removed, but never the newest.
 type reader struct {
 	*journal
 	id       annals.PersistenceID
-	recovers *recoverer      // nil for a replay
+	recovers bool
 	event    [1]annals.Event // the last one
 
 	before   row  // the last one that is not deleted, or else the last one, before at
@@ -49,13 +32,14 @@ type row struct {
 
 // Begin is driver.Reader. A search that need not be sure reads once.
 func (r *reader) Begin(ctx context.Context, sure bool) (b driver.Beginning, err error) {
+	r.recovers = true
 	switch {
-	case r.recovers.none:
+	case r.snapshots == nil:
 		b.Settled = annals.MaxSeqNr
 	case sure:
-		b.Snapshot, b.Found, err = r.recovers.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{})
+		b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{})
 	default:
-		b.Snapshot, b.Found, err = r.recovers.snapshots.look(ctx, r.id, annals.SnapshotCriteria{})
+		b.Snapshot, b.Found, err = r.snapshots.look(ctx, r.id, annals.SnapshotCriteria{})
 	}
 	return b, err
 }
@@ -111,8 +95,8 @@ func (r *reader) part(ctx context.Context, it plan.Item, from annals.SeqNr) (p d
 func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 	stand := true
 	switch {
-	case r.at.Item == nil && (from == 1 || r.recovers != nil):
-		if err := r.rows.fits(ctx, r.id); err != nil || r.recovers == nil || !r.hard {
+	case r.at.Item == nil && (from == 1 || r.recovers):
+		if err := r.rows.fits(ctx, r.id); err != nil || !r.recovers || !r.hard {
 			return err
 		}
 		last, _, err := r.rows.newest(ctx, r.id)
@@ -138,10 +122,11 @@ func (r *reader) end(ctx context.Context, from, to annals.SeqNr) error {
 // last reports whether the event that was read last, which is deleted now, is the last one that is deleted.
 func (r *reader) last(ctx context.Context) (bool, error) {
 	n := r.rows.NumberOf(r.at.Item)
-	for it, err := range r.rows.read(ctx, numbered.Part{ID: r.id, From: n + 1, To: annals.MaxSeqNr, Limit: 1}) {
-		if err != nil {
-			return false, err
-		}
+	it, ok, err := plan.First(r.rows.read(ctx, numbered.Part{ID: r.id, From: n + 1, To: annals.MaxSeqNr, Limit: 1}))
+	if err != nil {
+		return false, err
+	}
+	if ok {
 		e, live, err := r.journal.event(it)
 		return live && e.SeqNr == n+1, err
 	}
@@ -151,13 +136,13 @@ func (r *reader) last(ctx context.Context) (bool, error) {
 // Gap is driver.Reader. Rows has looked for the numbers by key.
 func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
 	if r.before.Item == nil && from > 1 {
-		for it, err := range r.rows.read(ctx, numbered.Part{ID: r.id, From: 1, To: from - 1, Backward: true, Limit: 1}) {
-			if err != nil {
-				return p, err
-			}
+		it, ok, err := plan.First(r.rows.read(ctx, numbered.Part{ID: r.id, From: 1, To: from - 1, Backward: true, Limit: 1}))
+		if err != nil {
+			return p, err
+		}
+		if ok {
 			r.before.Item = it
 			r.judge(it, r.at.Item)
-			break
 		}
 	}
 	switch exists, err := r.exists(ctx, r.before); {

@@ -200,13 +200,11 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found 
 	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
 		return 0, 0, err
 	}
-	for it, err := range r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
-		if err != nil {
-			return 0, 0, err
-		}
-		found = r.NumberOf(it)
-		break
+	it, _, err := plan.First(r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}))
+	if err != nil {
+		return 0, 0, err
 	}
+	found = r.NumberOf(it)
 	step := annals.SeqNr(numbered.Lag)
 	if r.keyed() {
 		if shards, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding); err == nil && len(shards) == 1 {

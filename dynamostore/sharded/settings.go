@@ -1,7 +1,6 @@
 package sharded
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -35,12 +34,11 @@ const (
 	boolean = plan.TypeBool
 )
 
-// check compares some rows with s and returns an error when they do not fit.
-func (s settings) check(ctx context.Context, x plan.Executor) error {
-	rows, err := x.Scan(ctx, s.table, plan.Checked)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
+// sample compares some rows with s.
+func (s settings) sample() plan.Sample { return plan.Sample{Table: s.table, Fits: s.fits} }
+
+// fits returns an error when rows do not fit.
+func (s settings) fits(rows []plan.Item) error {
 	known, unknown := 0, ""
 	seen := map[string]bool{}
 	for _, row := range rows {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
@@ -123,25 +125,28 @@ func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.
 
 // newest returns the newest snapshot that one read finds.
 func (s *snapshots) newest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	from, to := bounds(c)
-	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Backward: true, Limit: 1}) {
-		if err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		fits, err := s.inTime(it, c)
-		if err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		if fits {
-			return s.snapshot(id, it)
-		}
+	it, ok, err := plan.First(s.fitting(ctx, id, c, numbered.Part{Backward: true, Limit: 1}))
+	if !ok || err != nil {
+		return annals.Snapshot{}, false, err
 	}
-	return annals.Snapshot{}, false, nil
+	return s.snapshot(id, it)
+}
+
+// fitting yields the rows of p that fit c.
+func (s *snapshots) fitting(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, p numbered.Part) iter.Seq2[plan.Item, error] {
+	p.ID = id
+	p.From, p.To, _ = plan.Numbers(c, 0)
+	return plan.Picked(s.rows.read(ctx, p), func(it plan.Item) (plan.Item, bool, error) {
+		if _, ok := plan.Number(it, s.columns.Created); !ok {
+			return nil, false, s.rows.Corrupt(it, fmt.Errorf("column %q is not a whole number", s.columns.Created))
+		}
+		return it, plan.InTime(c, millis(it, s.columns.Created), time.Millisecond), nil
+	})
 }
 
 // shown reports whether the index has a snapshot that a read by key must find.
 func (s *snapshots) shown(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (bool, error) {
-	from, to := bounds(c)
+	from, to, _ := plan.Numbers(c, 0)
 	it, ok, err := s.rows.First(ctx, s.rows.x, numbered.Part{ID: id, From: from, To: to, Backward: true})
 	if !ok || err != nil {
 		return false, err
@@ -171,25 +176,19 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 
 // Delete is annals.SnapshotStore. It deletes the oldest first, each at the key that it was read with, on condition that it has not been replaced.
 func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	from, to := bounds(c)
-	if from > to {
+	if _, _, some := plan.Numbers(c, 0); !some {
 		return nil
 	}
 	none := true
-	for it, err := range s.rows.read(ctx, numbered.Part{ID: id, From: from, To: to, Fields: []string{s.columns.Created}}) {
+	for it, err := range s.fitting(ctx, id, c, numbered.Part{Fields: []string{s.columns.Created}}) {
 		if err != nil {
 			return err
 		}
 		none = false
-		if fits, err := s.inTime(it, c); err != nil {
-			return err
-		} else if !fits {
-			continue
-		}
 		op := plan.Op{Table: s.rows.Name, Key: s.rows.KeyOf(it), Delete: true, Condition: "#id = :id AND #created = :created",
 			Names:  map[string]string{"#id": s.columns.PersistenceID, "#created": s.columns.Created},
 			Values: plan.Item{":id": plan.S(string(id)), ":created": it[s.columns.Created]}}
-		if _, err := s.rows.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }}); err != nil {
+		if _, err := plan.Try(ctx, s.rows.x, op); err != nil {
 			return err
 		}
 	}
@@ -197,20 +196,4 @@ func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annal
 		return s.rows.fits(ctx, id)
 	}
 	return nil
-}
-
-// inTime reports whether the time of a row, in milliseconds, fits c.
-func (s *snapshots) inTime(it plan.Item, c annals.SnapshotCriteria) (bool, error) {
-	at, ok := plan.Number(it, s.columns.Created)
-	if !ok {
-		return false, s.rows.Corrupt(it, fmt.Errorf("column %q is not a whole number", s.columns.Created))
-	}
-	return (c.MinTime.IsZero() || at >= c.MinTime.UnixMilli()) && (c.MaxTime.IsZero() || at <= c.MaxTime.UnixMilli()), nil
-}
-
-func bounds(c annals.SnapshotCriteria) (from, to annals.SeqNr) {
-	if to = c.MaxSeqNr; to == 0 {
-		to = annals.MaxSeqNr
-	}
-	return max(c.MinSeqNr, 0), to
 }

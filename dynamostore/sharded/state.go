@@ -60,7 +60,7 @@ func (s *states) tables() (all []plan.Table) {
 func (s *states) statesIn(_, name string) plan.StateTable {
 	own := *s
 	own.name, own.prefixes = name, nil
-	return plan.StateTable{Table: own.tables()[0], Check: check(own.settings(name)), States: &own, SkipTo: own.skip()}
+	return plan.StateTable{Table: own.tables()[0], Check: plan.Compare(own.settings(name).sample()), States: &own, SkipTo: own.skip()}
 }
 
 // place returns the table and the key of an id.
@@ -257,12 +257,13 @@ func (s *states) SkipTo(ctx context.Context, x plan.Executor, id annals.Persiste
 		return err
 	}
 	it[skipped] = plan.Bool(true)
+	op := plan.Create(table, it, s.columns.PartitionKey)
+	op.Ours = func(old plan.Item) bool {
+		owner, _ := plan.Text(old, s.columns.PersistenceID)
+		return owner == string(id) && plan.Flag(old, skipped) && s.revision(old) == n
+	}
 	_, err = x.Write(ctx, plan.Write{
-		Ops: []plan.Op{{Table: table, Put: it, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": s.columns.PartitionKey},
-			Ours: func(old plan.Item) bool {
-				owner, _ := plan.Text(old, s.columns.PersistenceID)
-				return owner == string(id) && plan.Flag(old, skipped) && s.revision(old) == n
-			}}},
+		Ops: []plan.Op{op},
 		Refused: func(old []plan.Item, _ bool) error {
 			return s.refusal(plan.StateWrite{StateWrite: annals.StateWrite{ID: id}}, old[0])
 		},

@@ -120,10 +120,7 @@ func (t Table) Ordered(p Part, found iter.Seq2[plan.Item, error]) iter.Seq2[plan
 // First returns the first row of p in the index, with its keys alone.
 func (t Table) First(ctx context.Context, x plan.Executor, p Part) (plan.Item, bool, error) {
 	p.Limit, p.Fields = 1, []string{}
-	for row, err := range t.Ordered(p, x.Query(ctx, t.Query(p))) {
-		return row, err == nil, err
-	}
-	return nil, false, nil
+	return plan.First(t.Ordered(p, x.Query(ctx, t.Query(p))))
 }
 
 // Corrupt returns the error of a row that is not valid.

@@ -41,6 +41,14 @@ func Picked[T, U any](all iter.Seq2[T, error], pick func(v T) (picked U, ok bool
 	}
 }
 
+// First returns the first value of all; false when there is none.
+func First[T any](all iter.Seq2[T, error]) (first T, ok bool, err error) {
+	for v, err := range all {
+		return v, err == nil, err
+	}
+	return first, false, nil
+}
+
 // Newest returns the last item of q that read yields, which may leave some out. It reads backwards, with limit items in the first page. Between
 // two pages a newer item may be stored in the part that was read, and the older one removed in the part that was not. The numbers of
 // items only grow, so a second read, forwards, finds the newest.
@@ -48,11 +56,8 @@ func Newest[T any](q Query, limit int, read func(q Query) iter.Seq2[T, error]) (
 	paged := false
 	back := q
 	back.Backward, back.Limit, back.Paged = true, limit, func() { paged = true }
-	for v, err := range read(back) {
-		return v, err == nil, err
-	}
-	if !paged {
-		return newest, false, nil
+	if newest, ok, err = First(read(back)); ok || err != nil || !paged {
+		return newest, ok, err
 	}
 	for v, err := range read(q) {
 		if err != nil {

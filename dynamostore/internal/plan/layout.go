@@ -14,15 +14,11 @@ type Layout interface {
 	Plan() (Offer, error)
 }
 
-// Checked is how many items of a table an Offer.Check compares with the settings, from several parts of the table.
-const Checked = 256
-
 // Offer is what a layout offers; a nil field is unsupported. The store has checked ids, numbers and limits before it calls.
 type Offer struct {
 	Tables       []Table
 	Capabilities annals.Capabilities
-	// Check reports an error when what is stored does not fit the layout's settings. created says that the tables are new.
-	Check func(ctx context.Context, x Executor, created bool) error
+	Check        Check
 	// On returns what the layout offers beside states. x runs the requests.
 	On     func(x Executor) Contracts
 	States States
@@ -52,7 +48,7 @@ type Contracts struct {
 // StateTable is a table that holds nothing but states, and what the layout offers in it.
 type StateTable struct {
 	Table  Table
-	Check  func(ctx context.Context, x Executor, created bool) error // as Offer.Check; nil where there is nothing to check
+	Check  Check // nil where there is nothing to check
 	States States
 	SkipTo Skip // as Offer.SkipStateTo
 }

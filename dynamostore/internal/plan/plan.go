@@ -156,6 +156,21 @@ type Write struct {
 	Apart bool
 }
 
+// Try writes one op whose condition may fail. Then Outcome.Refused is set, and it is no error.
+func Try(ctx context.Context, x Executor, op Op) (Outcome, error) {
+	return x.Write(ctx, Write{Ops: []Op{op}, Refused: Expected})
+}
+
+// Expected is a Write.Refused for conditions that may fail.
+func Expected([]Item, bool) error { return nil }
+
+// Create is the op that puts it, unless there is an item with that key. hash is the hash key of the table.
+func Create(table string, it Item, hash string) Op {
+	op := Op{Table: table, Put: it, Names: map[string]string{}}
+	op.Condition = "attribute_not_exists(" + placeholder(op.Names, hash) + ")"
+	return op
+}
+
 // Outcome is what a Write did.
 type Outcome struct {
 	Repeated bool   // an earlier try had been stored, as Ours reported

@@ -20,13 +20,16 @@ type Update struct {
 func NewUpdate() *Update { return &Update{Names: map[string]string{}, Values: Item{}} }
 
 // Name returns the placeholder of an attribute.
-func (u *Update) Name(attribute string) string {
-	placeholder := "#" + strings.Map(letters, attribute)
-	for n := 0; u.Names[placeholder] != "" && u.Names[placeholder] != attribute; n++ {
-		placeholder += strconv.Itoa(n)
+func (u *Update) Name(attribute string) string { return placeholder(u.Names, attribute) }
+
+// placeholder adds an attribute to names.
+func placeholder(names map[string]string, attribute string) string {
+	name := "#" + strings.Map(letters, attribute)
+	for n := 0; names[name] != "" && names[name] != attribute; n++ {
+		name += strconv.Itoa(n)
 	}
-	u.Names[placeholder] = attribute
-	return placeholder
+	names[name] = attribute
+	return name
 }
 
 // Value returns a placeholder for v.
