@@ -1,4 +1,4 @@
-// Package annals defines the contracts between programs and stores of events and durable states. It imports the standard library only.
+// Package annals defines the contracts between programs and stores of events and durable states. It imports no other module.
 //
 // To write a program, describe an entity with package behavior and run it with package entity (entities stay in memory) or package
 // aggregate (they do not), on one of the stores memstore, sqlitestore, pgstore and dynamostore. README.md has a first program. Of

@@ -3,9 +3,9 @@ package annals
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Kinds of errors, matched with errors.Is. Every error of a store or host is an *Error of one of these kinds; an *Error
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("annals: " + e.Op)
 	if e.ID != "" {
-		b.WriteString(" " + Quote(string(e.ID)))
+		b.WriteString(" " + quote.Text(string(e.ID)))
 	}
 	if e.Kind == ErrConflict {
 		fmt.Fprintf(&b, " after %d", e.After)
@@ -58,32 +58,12 @@ func (e *Error) Error() string {
 	}
 	if e.Err != nil {
 		text := e.Err.Error()
-		b.WriteString(": " + cut(text, maxText))
+		b.WriteString(": " + quote.Cut(text, maxText))
 		if len(text) > maxText {
 			fmt.Fprintf(&b, "… (%d bytes)", len(text))
 		}
 	}
 	return b.String()
-}
-
-// Quote returns s in quotes for the text of an error, cut after 256 bytes: a wrong id, tag or name may be of any length.
-func Quote(s string) string {
-	const most = 256
-	if len(s) <= most {
-		return strconv.Quote(s)
-	}
-	return fmt.Sprintf("%q… (%d bytes)", cut(s, most), len(s))
-}
-
-// cut returns at most the first n bytes of s, without half a character at the end.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for back := 0; back < utf8.UTFMax && n > 0 && !utf8.RuneStart(s[n]); back++ {
-		n--
-	}
-	return s[:n]
 }
 
 // Is reports whether target is e's Kind.
@@ -96,6 +76,3 @@ func (e *Error) Unwrap() error { return e.Err }
 func SafeToRetry(err error) bool {
 	return errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnavailable)
 }
-
-// IsUnsupported reports whether err is of kind ErrUnsupported.
-func IsUnsupported(err error) bool { return errors.Is(err, ErrUnsupported) }

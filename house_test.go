@@ -17,11 +17,14 @@ import (
 
 const module = "github.com/annals-go/annals"
 
+// everybody is what every package may import. It imports the standard library only.
+const everybody = module + "/internal/quote"
+
 // anything lets a package import whatever it likes.
 const anything = "*"
 
 // rules say which packages of the house, and which of other modules, the non-test files of a package may import, beside the
-// standard library. "x/..." is x and everything below it. The first rule that names a package holds.
+// standard library and everybody. "x/..." is x and everything below it. The first rule that names a package holds.
 var rules = []struct {
 	pkg  string // "" is the root package
 	may  string
@@ -56,12 +59,13 @@ var rules = []struct {
 	{pkg: "internal/clock"},
 	{pkg: "internal/ddl"},
 	{pkg: "internal/liveness"},
-	{pkg: "internal/writes", may: "root"},
+	{pkg: "internal/writes", may: "root driver"},
 	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
-	{pkg: "internal/valid", may: "root"},  // for package driver and hosts
+	{pkg: "internal/quote"},
+	{pkg: "internal/valid", may: "root"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
@@ -139,7 +143,7 @@ func allowed(imported, may, libs string) bool {
 		dir, ours = strings.CutPrefix(imported, module+"/")
 	}
 	switch {
-	case ours && may == anything, !ours && libs == anything:
+	case imported == everybody, ours && may == anything, !ours && libs == anything:
 		return true
 	case ours:
 		return slices.ContainsFunc(strings.Fields(may), func(m string) bool {

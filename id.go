@@ -3,7 +3,6 @@ package annals
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -109,22 +108,10 @@ func NewWriteID() (w WriteID) {
 	return w
 }
 
-// ParseWriteID reads the UUID text form.
-func ParseWriteID(text string) (w WriteID, err error) {
-	digits := strings.ReplaceAll(text, "-", "")
-	if len(text) != 36 || len(digits) != 32 {
-		return WriteID{}, fmt.Errorf("annals: %s is not a UUID", Quote(text))
-	}
-	if _, err := hex.Decode(w[:], []byte(digits)); err != nil {
-		return WriteID{}, fmt.Errorf("annals: %s is not a UUID", Quote(text))
-	}
-	return w, nil
-}
-
 // IsZero reports whether w is the zero WriteID.
 func (w WriteID) IsZero() bool { return w == WriteID{} }
 
-// String is the UUID text form.
+// String is the UUID text form, which driver.ParseWriteID reads.
 func (w WriteID) String() string {
 	var b [36]byte
 	hex.Encode(b[0:], w[0:4])

@@ -39,7 +39,7 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 		}
 		snap, ok, err := s.Snapshots().Latest(ctx, id, SnapshotCriteria{})
 		switch {
-		case err != nil && !IsUnsupported(err):
+		case err != nil && !errors.Is(err, ErrUnsupported):
 			return 0, err
 		case ok:
 			if err := snapshot(snap); err != nil {

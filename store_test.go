@@ -19,7 +19,7 @@ func TestOpeners(t *testing.T) {
 	if s, err := stores.Open(t.Context(), "mem:"); err != nil || !s.Capabilities().Events {
 		t.Errorf("mem: %v", err)
 	}
-	if _, err := stores.Open(t.Context(), "redis://u:secret@host"); !annals.IsUnsupported(err) || !strings.Contains(err.Error(), "mem") {
+	if _, err := stores.Open(t.Context(), "redis://u:secret@host"); !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), "mem") {
 		t.Errorf("an unknown scheme: %v, want not supported and what there is", err)
 	}
 	if _, err := stores.Open(t.Context(), "mem://u:secret@host:port"); !errors.Is(err, annals.ErrInvalid) || strings.Contains(err.Error(), "secret") {
@@ -71,7 +71,7 @@ func TestUnsupportedRefusesEverything(t *testing.T) {
 		t.Fatalf("%d answers, want 18", len(errs))
 	}
 	for i, err := range errs {
-		if !annals.IsUnsupported(err) {
+		if !errors.Is(err, annals.ErrUnsupported) {
 			t.Errorf("answer %d is %v", i, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Result says what was done to one entity, or in a dry run what would be done.
@@ -72,7 +73,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %d of %d entities failed, the first with: %v", len(e.Failed), e.Report.Entities, e.Failed[0].Err)
 	}
 	if e.Err != nil && e.Report.Last != "" {
-		fmt.Fprintf(&b, ": ended after %s", annals.Quote(string(e.Report.Last)))
+		fmt.Fprintf(&b, ": ended after %s", quote.Text(string(e.Report.Last)))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)

@@ -7,6 +7,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // work processes one entity. Its methods are the steps; they fill the Result.
@@ -65,7 +66,7 @@ func (w *work) handled(ctx context.Context, last annals.SeqNr) error {
 	n, name, err := progress.Handled(ctx, w.store, w.o.Projections, w.ID, last)
 	if err == nil && n < last {
 		err = &annals.Error{Op: "delete events", ID: w.ID, Kind: annals.ErrUnavailable,
-			Err: fmt.Errorf("projection %s has handled the events up to %d, not up to %d", annals.Quote(name), n, last)}
+			Err: fmt.Errorf("projection %s has handled the events up to %d, not up to %d", quote.Text(name), n, last)}
 	}
 	return err
 }

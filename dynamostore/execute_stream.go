@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -83,5 +83,5 @@ func (e *engine) streamOf(ctx context.Context, table string) (arn string, err er
 
 // streamCommand switches the stream of a table on.
 func streamCommand(table string) string {
-	return "aws dynamodb update-table --table-name " + annals.Quote(table) + " --stream-specification StreamEnabled=true,StreamViewType=NEW_IMAGE"
+	return "aws dynamodb update-table --table-name " + quote.Text(table) + " --stream-specification StreamEnabled=true,StreamViewType=NEW_IMAGE"
 }

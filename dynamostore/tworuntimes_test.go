@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -69,7 +70,7 @@ func TestHostsWithoutFenceAfterDelete(t *testing.T) {
 		s := opener(t, layout)()
 		_, refused := entity.New(s, b, entity.Options{DeleteEvents: true})
 		_, refusedToo := aggregate.New(s, b, aggregate.Options{DeleteEvents: true})
-		if !annals.IsUnsupported(refused) || !annals.IsUnsupported(refusedToo) {
+		if !errors.Is(refused, annals.ErrUnsupported) || !errors.Is(refusedToo, annals.ErrUnsupported) {
 			t.Errorf("%s: %v and %v, want not supported", name, refused, refusedToo)
 		}
 		rt, err := entity.New(s, b, entity.Options{DeleteEvents: true, SingleOwner: true})

@@ -60,7 +60,7 @@ func Handler[E any](publisher message.Publisher, topic func(e projection.Envelop
 			m := newMessage(ctx, e.Event)
 			if o.Edit != nil {
 				if err := o.Edit(e, m); err != nil {
-					return fmt.Errorf("outlet: message of event %d of %s: %w", e.SeqNr, annals.Quote(string(e.ID)), err)
+					return fmt.Errorf("outlet: message of event %d of %.256q: %w", e.SeqNr, e.ID, err)
 				}
 			}
 			at, ok := newest[name]
@@ -73,7 +73,7 @@ func Handler[E any](publisher message.Publisher, topic func(e projection.Envelop
 		}
 		for _, b := range batches {
 			if err := publisher.Publish(b.topic, b.messages...); err != nil {
-				return fmt.Errorf("outlet: publish %d messages to topic %s: %w", len(b.messages), annals.Quote(b.topic), err)
+				return fmt.Errorf("outlet: publish %d messages to topic %.256q: %w", len(b.messages), b.topic, err)
 			}
 		}
 		return nil

@@ -117,5 +117,5 @@ func Event(m *message.Message) (annals.Event, error) {
 }
 
 func invalid(m *message.Message, header string, err error) error {
-	return &annals.Error{Op: "read header " + header + " of message " + annals.Quote(m.UUID), Kind: annals.ErrInvalid, Err: err}
+	return &annals.Error{Op: fmt.Sprintf("read header %s of message %.256q", header, m.UUID), Kind: annals.ErrInvalid, Err: err}
 }

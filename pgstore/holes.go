@@ -66,7 +66,7 @@ func (a writer) continued(b writer) bool {
 	if a.name == nil || b.name == nil {
 		return false
 	}
-	first, _ := annals.ParseWriteID(*a.name) // zero for the name of a foreign writer in another form
-	second, _ := annals.ParseWriteID(*b.name)
+	first, _ := driver.ParseWriteID(*a.name) // zero for the name of a foreign writer in another form
+	second, _ := driver.ParseWriteID(*b.name)
 	return first == second && (first.IsZero() || !a.at.Equal(*b.at))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Control stops, starts and watches one projection, in whatever processes its runners are. It needs only the store of the projection's
@@ -58,7 +59,7 @@ func (c *Control) Pause(ctx context.Context) error {
 			}
 		default:
 			if err := backoff.Wait(ctx, try); err != nil {
-				return fmt.Errorf("annals: pause projection %s: slices are still held: %w", annals.Quote(c.name), err)
+				return fmt.Errorf("annals: pause projection %s: slices are still held: %w", quote.Text(c.name), err)
 			}
 		}
 	}
@@ -147,5 +148,5 @@ func (c *Control) complete(op string) error {
 }
 
 func (c *Control) fault(op string, kind, err error) error {
-	return &annals.Error{Op: op + " projection " + annals.Quote(c.name), Kind: kind, Err: err}
+	return &annals.Error{Op: op + " projection " + quote.Text(c.name), Kind: kind, Err: err}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // document is a durable state of a projection that several processes change by compare-and-set.
@@ -37,7 +38,7 @@ func (d document[T]) load(ctx context.Context, s annals.Store) (v T, revision an
 func (d document[T]) save(ctx context.Context, s annals.Store, after annals.SeqNr, v T) error {
 	p, err := d.codec.Encode(v)
 	if err != nil {
-		return fmt.Errorf("%s: %w", annals.Quote(string(d.id)), err)
+		return fmt.Errorf("%s: %w", quote.Text(string(d.id)), err)
 	}
 	_, err = s.States().Put(ctx, annals.StateWrite{ID: d.id, After: after, Payload: p})
 	return err

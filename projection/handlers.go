@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // TxStore is a store with transactions of its own: *sqlitestore.Store, *pgstore.Store, *dynamostore.Store or *memstore.Store. T is the
@@ -207,5 +208,5 @@ func contain[E any](es []Envelope[E], handle func() error) *failure {
 var errNoHandler = errors.New("a store or the handler is missing")
 
 func invalid(name string, err error) error {
-	return &annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(name)), Kind: annals.ErrInvalid, Err: err}
+	return &annals.Error{Op: fmt.Sprintf("projection %s", quote.Text(name)), Kind: annals.ErrInvalid, Err: err}
 }

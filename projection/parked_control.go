@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Parked yields the parked entities after the entity after, "" for all: those of one slice after the other, and within a slice in the order of
@@ -118,7 +119,7 @@ func (c *Control) Discard(ctx context.Context, id annals.PersistenceID, to annal
 		case !ok:
 			return c.notParked(op, id)
 		case to < x.From:
-			return c.fault("discard events of", annals.ErrInvalid, fmt.Errorf("entity %s: up to %d, but the first that waits is %d", annals.Quote(string(id)), to, x.From))
+			return c.fault("discard events of", annals.ErrInvalid, fmt.Errorf("entity %s: up to %d, but the first that waits is %d", quote.Text(string(id)), to, x.From))
 		}
 		x.Retry, x.DiscardTo = true, max(x.DiscardTo, to)
 		(*p)[id] = x
@@ -130,7 +131,7 @@ func (c *Control) Discard(ctx context.Context, id annals.PersistenceID, to annal
 }
 
 func (c *Control) notParked(op string, id annals.PersistenceID) error {
-	return c.fault(op+" events of", annals.ErrInvalid, fmt.Errorf("entity %s is not parked", annals.Quote(string(id))))
+	return c.fault(op+" events of", annals.ErrInvalid, fmt.Errorf("entity %s is not parked", quote.Text(string(id))))
 }
 
 // ordered tells the runners to look at the parked entities.

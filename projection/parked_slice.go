@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // parkedSlice is the parked entities of a projection in one slice. They are one durable state, and revision is the one that was read.
@@ -38,7 +39,7 @@ func parkedOf(projection string, slice int) document[parkedEntities] {
 	return document[parkedEntities]{progress.ParkedID(projection, slice), parkedCodec, func(p parkedEntities) error {
 		for id, x := range p {
 			if x.ID != id || id.Slice() != slice || x.From < 1 {
-				return fmt.Errorf("the entry of entity %s is wrong", annals.Quote(string(id)))
+				return fmt.Errorf("the entry of entity %s is wrong", quote.Text(string(id)))
 			}
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // record is what the runners of a projection share: who they are, and who handles which slices. It is one durable state. A runner changes
@@ -94,7 +95,7 @@ func (r record) fault() error {
 	}
 	for id, x := range r.Runners {
 		if x.Lease <= 0 {
-			return fmt.Errorf("the lease of runner %s is %d ms", annals.Quote(id), x.Lease)
+			return fmt.Errorf("the lease of runner %s is %d ms", quote.Text(id), x.Lease)
 		}
 	}
 	return nil

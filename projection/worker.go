@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/annals-go/annals/query"
 )
 
@@ -89,7 +90,7 @@ func (w *worker) run(ctx context.Context) error {
 // store says may be different later: of a table that is being renamed, or a right that is missing for a while, it says ErrInvalid. A Runner
 // with wrong settings is not made.
 func final(err error) bool {
-	return errors.As(err, new(*stopped)) || errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err)
+	return errors.As(err, new(*stopped)) || errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || errors.Is(err, annals.ErrUnsupported)
 }
 
 // seldom reports whether a failure is logged after so many: after the 1st, 2nd, 4th, 8th …
@@ -315,7 +316,7 @@ func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdic
 
 // stop is the error with which the worker ends because of e.
 func (w *worker) stop(e annals.Event, cause error) error {
-	return &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", annals.Quote(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, cause)}}
+	return &stopped{&annals.Error{Op: fmt.Sprintf("projection %s", quote.Text(w.r.name)), ID: e.ID, Err: fmt.Errorf("event %d: %w", e.SeqNr, cause)}}
 }
 
 // stopped is an error with which Run ends: that of a Stop, or of a projection that follows other events.

@@ -78,7 +78,7 @@ func TestEventsFromSnapshots(t *testing.T) {
 			t.Errorf("live: %v, %v, want %v", got, err, want)
 		}
 		for c, err := range query.EventsFromSnapshots(t.Context(), noSnapshots{s}, annals.Filter{}, query.Options{Current: true}) {
-			if !annals.IsUnsupported(err) {
+			if !errors.Is(err, annals.ErrUnsupported) {
 				t.Errorf("without snapshot queries: %+v, %v", c, err)
 			}
 		}

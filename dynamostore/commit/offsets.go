@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/position"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // offsets is annals.OffsetStore. A projection has one partition in the table, with an item for each range of slices that a worker has saved.
@@ -78,7 +79,7 @@ func (o offsets) update(ctx context.Context, projection string, r annals.SliceRa
 			if open && once {
 				return &annals.Error{Kind: annals.ErrUnknown, Err: errors.New("another worker has saved after a try whose answer was lost")}
 			}
-			return &annals.Error{Kind: annals.ErrConflict, Err: fmt.Errorf("another worker of projection %s has saved", annals.Quote(projection))}
+			return &annals.Error{Kind: annals.ErrConflict, Err: fmt.Errorf("another worker of projection %s has saved", quote.Text(projection))}
 		}})
 		if !errors.Is(err, annals.ErrConflict) {
 			return err

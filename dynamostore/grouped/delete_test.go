@@ -168,7 +168,7 @@ func TestFunctionsOfAnotherLayout(t *testing.T) {
 			errs = append(errs, err)
 		}
 		for i, err := range errs {
-			if len(errs) != 4 || !annals.IsUnsupported(err) {
+			if len(errs) != 4 || !errors.Is(err, annals.ErrUnsupported) {
 				t.Errorf("function %d of %d: %v", i, len(errs), err)
 			}
 		}

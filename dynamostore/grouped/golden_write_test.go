@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -192,7 +193,7 @@ func commit(id annals.PersistenceID, writer string, events []payload) (c annals.
 	}
 	c.After = events[0].SeqNr - 1
 	var err error
-	c.WriteID, err = annals.ParseWriteID(writer)
+	c.WriteID, err = driver.ParseWriteID(writer)
 	return c, err == nil
 }
 

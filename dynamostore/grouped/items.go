@@ -9,8 +9,10 @@ import (
 	"unicode/utf16"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Attributes of the journal table. An item with attrEvent is of the new format (1.2.0 and later), one with attrPay of the old format.
@@ -124,7 +126,7 @@ func (j *journal) event(id annals.PersistenceID, r row) (e annals.Event, live bo
 	if record.Timestamp > 0 {
 		e.Time = time.UnixMilli(record.Timestamp).UTC()
 	}
-	if w, err := annals.ParseWriteID(record.Writer); err == nil {
+	if w, err := driver.ParseWriteID(record.Writer); err == nil {
 		e.WriteID = w
 	}
 	return e, !record.Deleted, nil
@@ -146,5 +148,5 @@ func owner(it plan.Item) (id annals.PersistenceID, writer string) {
 
 // corrupt returns the error of an item that is not valid.
 func (j *journal) corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s %s: %w", j.table, annals.Quote(plan.KeyText(it[attrPar])), annals.Quote(plan.KeyText(it[attrNum])), err)}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s %s: %w", j.table, quote.Text(plan.KeyText(it[attrPar])), quote.Text(plan.KeyText(it[attrNum])), err)}
 }

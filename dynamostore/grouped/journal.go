@@ -5,6 +5,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // journal is the journal table. It is an annals.Journal.
@@ -64,7 +65,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	for i := range min(len(old), len(c.Events)) {
 		if id, _ := owner(old[i]); id != "" && id != c.ID {
-			return plan.Misfit("the item at the key of %s number %d is of %s in another journal of table %q", annals.Quote(string(c.ID)), c.After+1+annals.SeqNr(i), annals.Quote(string(id)), j.table)
+			return plan.Misfit("the item at the key of %s number %d is of %s in another journal of table %q", quote.Text(string(c.ID)), c.After+1+annals.SeqNr(i), quote.Text(string(id)), j.table)
 		}
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -66,7 +67,7 @@ func (j *journal) confirm(ctx context.Context, id annals.PersistenceID, confirma
 	channels := map[annals.SeqNr][]string{}
 	for _, c := range confirmations {
 		if c.SeqNr < 1 || c.Channel == "" {
-			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the confirmation of event %d by channel %s", c.SeqNr, annals.Quote(c.Channel))}
+			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the confirmation of event %d by channel %s", c.SeqNr, quote.Text(c.Channel))}
 		}
 		if !slices.Contains(channels[c.SeqNr], c.Channel) {
 			channels[c.SeqNr] = append(channels[c.SeqNr], c.Channel)

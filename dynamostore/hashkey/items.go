@@ -5,8 +5,10 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -60,10 +62,10 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		return m, j.corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
 	}
 	if record.ID != id || record.SeqNr != n {
-		return m, j.corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, annals.Quote(string(record.ID))))
+		return m, j.corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
-	if w, err := annals.ParseWriteID(record.Writer); err == nil {
+	if w, err := driver.ParseWriteID(record.Writer); err == nil {
 		m.WriteID = w
 	}
 	return m, nil
@@ -77,7 +79,7 @@ func marked(it plan.Item) bool {
 
 // corrupt returns the error of an item that is not valid.
 func (j *journal) corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", j.table, annals.Quote(plan.KeyText(it[keyName])), err)}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", j.table, quote.Text(plan.KeyText(it[keyName])), err)}
 }
 
 // collision returns ErrInvalid when old, the item at the key of a put, is of another journal or id.
@@ -92,5 +94,5 @@ func (j *journal) collision(id annals.PersistenceID, put, old plan.Item) error {
 	case put[payloadName] != nil && event && (err != nil || record.ID == id):
 		return nil // events
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the item at the key %s is not of this id and journal", j.table, annals.Quote(plan.KeyText(old[keyName])))}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the item at the key %s is not of this id and journal", j.table, quote.Text(plan.KeyText(old[keyName])))}
 }

@@ -3,8 +3,8 @@ package hashkey
 import (
 	"strings"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // settings are what can be compared with the items of a table.
@@ -28,7 +28,7 @@ func (s settings) fits(items []plan.Item) error {
 		}
 	}
 	if !known {
-		return plan.Misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", s.table, len(items), s.names[0], annals.Quote(sample))
+		return plan.Misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", s.table, len(items), s.names[0], quote.Text(sample))
 	}
 	return nil
 }

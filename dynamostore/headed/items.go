@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -128,7 +130,7 @@ func (r rows) event(id annals.PersistenceID, it plan.Item) (annals.Event, error)
 	data := stored(&d)
 	var err error
 	if text := d.Text(attrWriteID); text != "" {
-		if e.WriteID, err = annals.ParseWriteID(text); err != nil {
+		if e.WriteID, err = driver.ParseWriteID(text); err != nil {
 			d.Wrong(attrWriteID)
 		}
 	}
@@ -224,5 +226,5 @@ func inTime(n int64, unit time.Duration) time.Time {
 
 // corrupt returns the error of a row that is not valid. An error of a Format can say itself what it is.
 func corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("row %s %s: %w", annals.Quote(plan.KeyText(it[attrPartition])), annals.Quote(plan.KeyText(it[attrSort])), err)}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("row %s %s: %w", quote.Text(plan.KeyText(it[attrPartition])), quote.Text(plan.KeyText(it[attrSort])), err)}
 }

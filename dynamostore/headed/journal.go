@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // journal is the journal table with the heads. It is an annals.Journal and an annals.Skipper.
@@ -186,7 +187,7 @@ func (w *write) refused(old []plan.Item, _ bool) error {
 }
 
 func (w *write) collision(owner annals.PersistenceID) error {
-	return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", annals.Quote(string(w.ID)), annals.Quote(string(owner)))
+	return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", quote.Text(string(w.ID)), quote.Text(string(owner)))
 }
 
 // recount is called when h has refused the write, although the next number is free: a library has left numbers unused or replaced events,

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // JSON is the Format of the libraries other than Rust3: a payload is one JSON object, which has the metadata of its event or state among its
@@ -278,7 +279,7 @@ func (o *object) isManifest(name, want string) error {
 }
 
 func otherManifest(name, want string) error {
-	return fmt.Errorf("the manifest is %s, and member %q of the data is another", annals.Quote(want), name)
+	return fmt.Errorf("the manifest is %s, and member %q of the data is another", quote.Text(want), name)
 }
 
 // isNumber is isManifest for a number.

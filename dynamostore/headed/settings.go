@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // sample compares some rows of a table with the settings.
@@ -52,7 +53,7 @@ func (j *journal) fits(table string, it plan.Item) error {
 	if want != nil {
 		made = "make it " + plan.QuoteKey(want)
 	}
-	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, AID, Types) %s%s", table, annals.Quote(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
+	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, AID, Types) %s%s", table, quote.Text(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
 }
 
 // mostMillis is the greatest occurred_at in milliseconds: a time in the year 5138 in milliseconds, and one in January 1970 in nanoseconds.

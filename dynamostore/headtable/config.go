@@ -6,6 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Attributes of the settings.
@@ -89,7 +90,7 @@ func (c configuration) agree(items []plan.Item) error {
 		case version != layoutVersion:
 			return plan.Misfit("table %q: the item %q has %s %d, this layout is %d", c.tables[i], configAID, attrVersion, version, layoutVersion)
 		case id != store:
-			return plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", c.tables[0], c.tables[i], attrStore, annals.Quote(store), annals.Quote(id))
+			return plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", c.tables[0], c.tables[i], attrStore, quote.Text(store), quote.Text(id))
 		}
 	}
 	return nil

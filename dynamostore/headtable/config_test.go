@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -22,7 +23,7 @@ func TestSettingsAreMadeOnce(t *testing.T) {
 			t.Fatalf("table %s has %v", table, items)
 		}
 		id, _ := plan.Text(items[0], "store_id")
-		if _, err := annals.ParseWriteID(id); err != nil {
+		if _, err := driver.ParseWriteID(id); err != nil {
 			t.Error(err)
 		}
 		ids[id] = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -90,7 +91,7 @@ func eventOf(id annals.PersistenceID, it plan.Item) (annals.Event, error) {
 	d := plan.Decoder{Item: it}
 	e := annals.Event{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 1, int64(maxSeqNr))), Time: time.Unix(0, d.Required(attrTime, math.MinInt64, math.MaxInt64)).UTC(), Payload: payload(&d)}
 	if text := d.Text(attrWriteID); text != "" {
-		w, err := annals.ParseWriteID(text)
+		w, err := driver.ParseWriteID(text)
 		if e.WriteID = w; err != nil {
 			d.Wrong(attrWriteID)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -130,7 +131,7 @@ func (w *writer) do(s step) {
 	var err error
 	switch s.Op {
 	case "persist":
-		writer, failed := annals.ParseWriteID(s.WriterUUID)
+		writer, failed := driver.ParseWriteID(s.WriterUUID)
 		if failed != nil {
 			w.Fatal(failed)
 		}

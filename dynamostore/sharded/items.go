@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -63,7 +64,7 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	}
 	e = annals.Event{ID: record.ID, SeqNr: n, Time: at, Payload: record.Payload, Metadata: record.Metadata,
 		Adapter: record.Adapter, Tags: tags}
-	if w, err := annals.ParseWriteID(record.Writer); err == nil {
+	if w, err := driver.ParseWriteID(record.Writer); err == nil {
 		e.WriteID = w
 	}
 	return e, true, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -77,9 +78,9 @@ func (s settings) checkRow(row plan.Item, seen map[string]bool) error {
 			seen[c.name] = true
 		case have == nil && (c.optional || dead):
 		case have == nil:
-			return plan.Misfit("table %q: a row of %s has no column %q", s.table, annals.Quote(id), c.name)
+			return plan.Misfit("table %q: a row of %s has no column %q", s.table, quote.Text(id), c.name)
 		default:
-			return plan.Misfit("table %q: the column %q in a row of %s is not of type %s", s.table, c.name, annals.Quote(id), c.kind)
+			return plan.Misfit("table %q: the column %q in a row of %s is not of type %s", s.table, c.name, quote.Text(id), c.kind)
 		}
 	}
 	return s.place(row)
@@ -131,5 +132,5 @@ func (s *states) placed(table string, row plan.Item) error {
 	if err == nil && name == table && plan.SameKey(have, key) {
 		return nil
 	}
-	return plan.Misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, annals.Quote(id), plan.QuoteKey(have), plan.QuoteKey(key), name)
+	return plan.Misfit("table %q: the row of %s has the key %s; the settings (shard count, separator, prefixes) make it %s in table %q", table, quote.Text(id), plan.QuoteKey(have), plan.QuoteKey(key), name)
 }

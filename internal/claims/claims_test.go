@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"regexp"
@@ -105,7 +106,7 @@ func TestMissing(t *testing.T) {
 				reflect.ValueOf(&less).Elem().FieldByName(claim).SetBool(false)
 			}
 			err := Refusal("test", less, f)
-			if !annals.IsUnsupported(err) || !strings.Contains(err.Error(), f.Name) || !strings.Contains(err.Error(), strings.TrimPrefix(claim, "!")) || !strings.Contains(err.Error(), f.Unless) {
+			if !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), f.Name) || !strings.Contains(err.Error(), strings.TrimPrefix(claim, "!")) || !strings.Contains(err.Error(), f.Unless) {
 				t.Errorf("%s without %s: %v", f.Name, claim, err)
 			}
 		}

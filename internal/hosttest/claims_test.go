@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -215,7 +216,7 @@ func TestClaims(t *testing.T) {
 					reflect.ValueOf(&caps).Elem().FieldByName(claim).SetBool(false)
 				}
 				less := claiming{s, caps}
-				if err := ask(less, false); !annals.IsUnsupported(err) || !strings.Contains(err.Error(), strings.TrimPrefix(claim, "!")) {
+				if err := ask(less, false); !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), strings.TrimPrefix(claim, "!")) {
 					t.Errorf("%s, way %d, without %s: %v", f.Name, i, claim, err)
 				}
 				accepts := f.Unless != ""

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Range is what a projection has saved for the slices From ≤ s < To.
@@ -100,7 +101,7 @@ func (rs Ranges) Save(p annals.Progress) (Ranges, error) {
 	}
 	if p.Epoch > 0 && seen > p.Epoch {
 		return nil, &annals.Error{Kind: annals.ErrFenced,
-			Err: fmt.Errorf("projection %s, slices %s: epoch %d, but %d was seen", annals.Quote(p.Projection), p.Slices, p.Epoch, seen)}
+			Err: fmt.Errorf("projection %s, slices %s: epoch %d, but %d was seen", quote.Text(p.Projection), p.Slices, p.Epoch, seen)}
 	}
 	return rs.Add(Range{From: from, To: to, Epoch: p.Epoch, Through: p.Through}), nil
 }
@@ -142,7 +143,7 @@ func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Off
 		if handled.Covers(o) {
 			if p.Once {
 				return nil, &annals.Error{ID: o.ID, After: o.SeqNr - 1, Last: own[o.ID].SeqNr, Kind: annals.ErrConflict,
-					Err: fmt.Errorf("projection %s has handled number %d before", annals.Quote(p.Projection), o.SeqNr)}
+					Err: fmt.Errorf("projection %s has handled number %d before", quote.Text(p.Projection), o.SeqNr)}
 			}
 			continue
 		}

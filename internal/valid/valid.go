@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // maxFaults is how many events of a commit an error names.
@@ -126,7 +127,7 @@ func SnapshotDelete(id annals.PersistenceID, c annals.SnapshotCriteria, l annals
 func Progress(op string, p annals.Progress, l annals.Limits) error {
 	var faults []error
 	if p.Projection == "" || !validText(p.Projection) {
-		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", annals.Quote(p.Projection)))
+		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", quote.Text(p.Projection)))
 	}
 	faults = append(faults, sliceFault(p.Slices))
 	if p.Epoch < 0 {
@@ -135,7 +136,7 @@ func Progress(op string, p annals.Progress, l annals.Limits) error {
 	for _, o := range p.Offsets {
 		fault := idFault(o.ID, l)
 		if fault == nil && !p.Slices.Contains(o.ID.Slice()) {
-			fault = fmt.Errorf("%s is of slice %d, not of %s", annals.Quote(string(o.ID)), o.ID.Slice(), p.Slices)
+			fault = fmt.Errorf("%s is of slice %d, not of %s", quote.Text(string(o.ID)), o.ID.Slice(), p.Slices)
 		}
 		faults = append(faults, fault)
 	}
@@ -268,7 +269,7 @@ func metadataFault(p annals.Payload) error {
 func validTags(tags []string) error {
 	for _, t := range tags {
 		if t == "" || !validText(t) {
-			return fmt.Errorf("tag %s is not non-empty valid UTF-8 without U+0000", annals.Quote(t))
+			return fmt.Errorf("tag %s is not non-empty valid UTF-8 without U+0000", quote.Text(t))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // Remembered is the number of writes that a state remembers.
@@ -39,7 +40,7 @@ func Parse(text string) (List, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write %d of %d has no time", i+1, len(fields))
 		}
-		w, err := annals.ParseWriteID(id)
+		w, err := driver.ParseWriteID(id)
 		if err != nil {
 			return nil, fmt.Errorf("write %d of %d has no id", i+1, len(fields))
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Form says what the attribute aid has.
@@ -38,7 +39,7 @@ func (r Rule) Split(id annals.PersistenceID) (entityType, value string, err erro
 	}
 	if other := r.ID(Join(entityType, value)); other != id {
 		return "", "", &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same aggregate id %s, which is the second one's: the entity types whose names contain \"-\" are %q",
-			annals.Quote(string(id)), annals.Quote(string(other)), annals.Quote(Join(entityType, value)), r.Types)}
+			quote.Text(string(id)), quote.Text(string(other)), quote.Text(Join(entityType, value)), r.Types)}
 	}
 	return entityType, value, nil
 }

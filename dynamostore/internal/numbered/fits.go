@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // Fits looks id up in the index and returns ErrInvalid if a row has a key that does not fit the settings: reads by key do not find such a row.
@@ -69,7 +70,7 @@ func (t Table) Misplaced(row plan.Item) error {
 	}
 	key, _ := t.Key(id, t.NumberOf(row))
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the row of %s number %d has the key %s; the settings (resolvers, shard count, separator) make it %s%s",
-		t.Name, annals.Quote(string(id)), t.NumberOf(row), plan.QuoteKey(t.KeyOf(row)), plan.QuoteKey(key), t.Advice)}
+		t.Name, quote.Text(string(id)), t.NumberOf(row), plan.QuoteKey(t.KeyOf(row)), plan.QuoteKey(key), t.Advice)}
 }
 
 // IDs is a set of ids, in bounded memory. It has their hashes.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -20,7 +21,7 @@ func SameKey(a, b Item) bool {
 func QuoteKey(key Item) string {
 	parts := make([]string, 0, len(key))
 	for name, v := range key {
-		parts = append(parts, name+" "+annals.Quote(KeyText(v)))
+		parts = append(parts, name+" "+quote.Text(KeyText(v)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")
@@ -32,7 +33,7 @@ func Collision(id annals.PersistenceID, old Item, attribute string) error {
 	if !ok || owner == string(id) {
 		return nil
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", annals.Quote(string(id)), annals.Quote(owner))}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", quote.Text(string(id)), quote.Text(owner))}
 }
 
 // Misfit returns ErrInvalid for what is stored in a table and does not fit the layout's settings.
@@ -50,7 +51,7 @@ func IsCounter(table, key string, shards int64, prefixes ...string) (bool, error
 		}
 		shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64)
 		if err != nil || shard >= shards {
-			return true, Misfit("table %q: the key %s is not in one of the %d shards of SequenceShards", table, annals.Quote(key), shards)
+			return true, Misfit("table %q: the key %s is not in one of the %d shards of SequenceShards", table, quote.Text(key), shards)
 		}
 		return true, nil
 	}

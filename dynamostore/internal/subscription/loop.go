@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/liveness"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // loop is one call of Subscribe. A goroutine holds its shards, another one for each shard reads what follows there, and the caller's takes
@@ -187,7 +188,7 @@ func (l *loop) lookAt(ctx context.Context) error {
 		}
 		return l.begin(ctx, v, made)
 	case v.head.filter != filterText(l.filter):
-		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another one: %w", annals.Quote(l.name), errFilter)}
+		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another one: %w", quote.Text(l.name), errFilter)}
 	case l.round == 0: // the sign of life has to come before the first shard
 		l.round = v.head.round
 		signal(l.look)

@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 const (
@@ -43,7 +44,7 @@ func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) e
 	from := r.mark(id).seq + 1
 	truncated := errors.Is(err, annals.ErrTruncated)
 	switch {
-	case !truncated && !errors.Is(err, annals.ErrCorrupt) && !annals.IsUnsupported(err):
+	case !truncated && !errors.Is(err, annals.ErrCorrupt) && !errors.Is(err, annals.ErrUnsupported):
 		return err
 	case r.parked[id] == from:
 		return nil
@@ -120,7 +121,7 @@ func (s *Subscriptions) order(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case v.head == nil:
-		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no subscription %s", annals.Quote(name))}
+		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no subscription %s", quote.Text(name))}
 	}
 	next := *v.head
 	next.again, next.write = true, newWrite()

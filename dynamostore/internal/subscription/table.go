@@ -14,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -195,7 +196,7 @@ func (v *view) add(name string, it plan.Item) error {
 		d.Wrong(attrItem)
 	}
 	if d.Fault != nil {
-		return corrupt(fmt.Errorf("item %s of a subscription: %w", annals.Quote(item), d.Fault))
+		return corrupt(fmt.Errorf("item %s of a subscription: %w", quote.Text(item), d.Fault))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (m *Model) Compare(ctx context.Context, journal annals.Store, threads ...st
 			return total, err
 		}
 		if what := want.difference(got); what != "" {
-			return total, fmt.Errorf("the read model differs from the journal: thread %s: %s", annals.Quote(id.EntityID()), what)
+			return total, fmt.Errorf("the read model differs from the journal: thread %q: %s", id.EntityID(), what)
 		}
 		total.add(want)
 	}

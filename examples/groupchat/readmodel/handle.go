@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqltx"
@@ -19,7 +18,7 @@ func handle(ctx context.Context, tx sqltx.Tx, generation int64, e projection.Env
 			err = fmt.Errorf("%d rows changed, not 1: an event was left out or handled twice", n)
 		}
 		if err != nil {
-			return fmt.Errorf("read model, generation %d, thread %s, event %d: %w", generation, annals.Quote(e.ID.EntityID()), e.SeqNr, err)
+			return fmt.Errorf("read model, generation %d, thread %q, event %d: %w", generation, e.ID.EntityID(), e.SeqNr, err)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (u updater) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, annals.ErrClosed) || annals.IsUnsupported(err):
+		case errors.Is(err, annals.ErrClosed) || errors.Is(err, annals.ErrUnsupported):
 			return err
 		}
 		u.log.Warn("the read model reads events again after", slog.Int64("generation", u.generation), slog.Any("error", err))
@@ -124,8 +124,8 @@ func count(ctx context.Context, tx sqltx.Tx, generation int64, e annals.Event) (
 			return text == try, nil
 		}
 	}
-	return false, fmt.Errorf("read model, generation %d, thread %s: event %d came without event %d; rebuild the read model",
-		generation, annals.Quote(e.ID.EntityID()), e.SeqNr, e.SeqNr-1)
+	return false, fmt.Errorf("read model, generation %d, thread %q: event %d came without event %d; rebuild the read model",
+		generation, e.ID.EntityID(), e.SeqNr, e.SeqNr-1)
 }
 
 // handled returns the number of the last event of each thread that a generation has handled.
