@@ -30,7 +30,7 @@ var rules = []struct {
 	may  string
 	libs string
 }{
-	{pkg: ""},
+	{pkg: "", may: "internal/contexts"},
 	{pkg: "behavior", may: "root"},
 
 	{pkg: "codec", may: "root codec/internal/..."},
@@ -38,25 +38,26 @@ var rules = []struct {
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
 	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
-	{pkg: "entity", may: "root codec behavior internal/host internal/backoff internal/panics"},
-	{pkg: "aggregate", may: "root codec behavior internal/host internal/backoff internal/panics"},
+	{pkg: "entity", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
+	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "query", may: "root internal/backoff internal/claims internal/valid"},
 	{pkg: "cleanup", may: "root internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
-	{pkg: "driver", may: "root internal/bound internal/panics internal/progress internal/valid"},
+	{pkg: "driver", may: "root internal/bound internal/contexts internal/panics internal/progress internal/valid"},
 	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqltx", may: "root"},
 	{pkg: "sqlitestore/...", may: "root sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
-	{pkg: "storetest/...", may: "root memstore internal/backoff storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "storetest/...", may: "root memstore internal/backoff internal/contexts storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/bound"},
 	{pkg: "internal/clock"},
+	{pkg: "internal/contexts"}, // for hosts and package driver
 	{pkg: "internal/ddl"},
 	{pkg: "internal/liveness"},
 	{pkg: "internal/writes", may: "root driver"},
@@ -71,7 +72,7 @@ var rules = []struct {
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
-	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.

@@ -72,7 +72,7 @@ type Transactor[T any] interface {
 	// committed when fn returns nil, nothing otherwise. fn runs once; calls of in after fn has returned are ErrClosed. A call of in that
 	// fails leaves the transaction as it was: fn may go on.
 	//
-	// With fn's ctx, which ContextInTx recognises, the outer store can be read, as it was before the transaction. A write to the outer
+	// With fn's ctx the outer store can be read, as it was before the transaction. A write to the outer
 	// store, or a command to a runtime on it, is ErrInvalid: it would wait for the transaction, which waits for fn. On DynamoDB a
 	// conflict shows when InTx returns.
 	InTx(ctx context.Context, fn func(ctx context.Context, tx T, in Store) error) error

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -61,7 +62,7 @@ func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
 		}
 	}
-	if annals.ContextInTx(ctx, nil) {
+	if contexts.InTx(ctx, nil) {
 		save()
 		return
 	}

@@ -129,7 +129,7 @@ func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.C
 		return ctx, err
 	}
 	switch {
-	case s.tx == nil && write && annals.ContextInTx(ctx, s.self):
+	case s.tx == nil && write && ContextInTx(ctx, s.self):
 		return ctx, errOutside
 	case s.tx == nil && !s.gate.enter(write):
 		return ctx, errClosed

@@ -30,7 +30,7 @@ type Store struct {
 type Options struct {
 	// Name is Call.Store, such as "sqlite".
 	Name string
-	// Self is the annals.Store that users hold and that embeds the Store. annals.ContextInTx compares with it. nil is the Store.
+	// Self is the annals.Store that users hold and that embeds the Store. ContextInTx compares with it. nil is the Store.
 	Self annals.Store
 	// Observer may be nil. A panic in it disturbs no call.
 	Observer annals.Observer

@@ -256,7 +256,7 @@ func TestInTx(t *testing.T) {
 	if err := in.Close(); err != nil || b.closed != 0 {
 		t.Errorf("close inside: %v", err)
 	}
-	ctx := annals.ContextWithTx(t.Context(), s)
+	ctx := driver.ContextWithTx(t.Context(), s)
 	c := annals.Commit{ID: "A|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
 	if _, err := in.Journal().Append(ctx, c); err != nil {
 		t.Error(err)

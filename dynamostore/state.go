@@ -58,7 +58,7 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	}
 	defer end() // after the write, so that the next change sees this one
 	tx := &Tx{before: c.before}
-	handling := annals.ContextWithTx(ctx, c.s)
+	handling := driver.ContextWithTx(ctx, c.s)
 	err = driver.Handle(handling, func() error { return c.t.OnChange(handling, tx, st) }, nil)
 	items := tx.end()
 	if c.tx != nil {

@@ -62,7 +62,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		if err := func() error {
 			defer end()
 			defer tx.end()
-			return fn(annals.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}, within})
+			return fn(driver.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}, within})
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -82,7 +83,7 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 		pid, _ := host.Identify(r.model, op, id, r.limits)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrUnavailable, Err: err}
 	}
-	if annals.ContextInTx(ctx, r.store) {
+	if contexts.InTx(ctx, r.store) {
 		pid, _ := host.Identify(r.model, op, id, r.limits)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}

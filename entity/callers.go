@@ -3,7 +3,7 @@ package entity
 import (
 	"context"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -17,5 +17,5 @@ func onBehalf[C, S, R any](ctx context.Context, commands []*command[C, S, R]) co
 	for i, c := range commands {
 		callers[i] = c.ctx
 	}
-	return annals.ContextWithCallers(ctx, callers)
+	return contexts.WithCallers(ctx, callers)
 }

@@ -140,7 +140,7 @@ func (view) CheckHealth(context.Context) error { return nil }
 // read locks the data for one operation. A read of the outer store within a transaction, which holds the lock, gets what was there
 // before.
 func (v view) read(ctx context.Context) (d *data, unlock func()) {
-	if !v.tx && annals.ContextInTx(ctx, v.self) {
+	if !v.tx && driver.ContextInTx(ctx, v.self) {
 		if before := v.before.Load(); before != nil {
 			return before, func() {}
 		}

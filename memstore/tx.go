@@ -50,7 +50,7 @@ func (b *backend) undoable(ctx context.Context, d *data, fn func(ctx context.Con
 			*d = before.clone()
 		}
 	}()
-	err := fn(annals.ContextWithTx(ctx, b.self))
+	err := fn(driver.ContextWithTx(ctx, b.self))
 	done = err == nil
 	return err
 }

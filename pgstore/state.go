@@ -187,7 +187,7 @@ func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Ti
 	}
 	state := p.state()
 	state.Time = at.UTC()
-	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s.self), s.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s.self), s.options.WriteTimeout)
 	defer cancel()
 	return driver.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
 }

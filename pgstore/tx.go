@@ -90,7 +90,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
 	b := s.backend
-	ctx, cancel := context.WithTimeout(annals.ContextWithTx(ctx, s), b.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s), b.options.WriteTimeout)
 	defer cancel()
 	conn, err := b.acquire(ctx)
 	if err != nil {

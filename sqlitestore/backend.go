@@ -181,7 +181,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		return err
 	}
 	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: b.writer.statements}
-	if err := fn(annals.ContextWithTx(ctx, b.self), t); err != nil {
+	if err := fn(driver.ContextWithTx(ctx, b.self), t); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

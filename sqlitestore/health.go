@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // healthPatience bounds how long CheckHealth waits for a connection to read, for other writes, and for the write lock.
@@ -16,7 +17,7 @@ const healthPatience = 5 * time.Second
 
 // CheckHealth is annals.HealthChecker.
 func (v view) CheckHealth(ctx context.Context) error {
-	if annals.ContextInTx(ctx, v.b.self) {
+	if driver.ContextInTx(ctx, v.b.self) {
 		return invalid("the transaction has the write lock")
 	}
 	patient, cancel := context.WithTimeout(ctx, healthPatience)

@@ -109,7 +109,7 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 		return err
 	}
 	// Without ctx: SQLite rolls the whole transaction back when a write is interrupted.
-	uninterrupted := annals.ContextWithTx(context.WithoutCancel(ctx), s.self)
+	uninterrupted := driver.ContextWithTx(context.WithoutCancel(ctx), s.self)
 	if s.err = s.stillOpen(uninterrupted); s.err != nil {
 		return s.err
 	}

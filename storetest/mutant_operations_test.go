@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -78,7 +79,7 @@ func TestObserverMutants(t *testing.T) {
 		}, []string{"OBSERVE-4"}},
 		"keeps the callers to itself": {func(o annals.Observer) annals.Observer {
 			return mutantObserver{Observer: o, start: func(ctx context.Context, c annals.Call) context.Context {
-				return o.Start(annals.ContextWithCallers(ctx, nil), c)
+				return o.Start(contexts.WithCallers(ctx, nil), c)
 			}}
 		}, []string{"OBSERVE-6"}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
@@ -379,7 +380,7 @@ type refusesOutside struct{ *memstore.Store }
 func (s refusesOutside) Journal() annals.Journal {
 	j := s.Store.Journal()
 	return mutantJournal{Journal: j, last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-		if annals.ContextInTx(ctx, s.Store) {
+		if driver.ContextInTx(ctx, s.Store) {
 			return 0, &annals.Error{Op: "last number", ID: id, Kind: annals.ErrInvalid}
 		}
 		return j.LastSeqNr(ctx, id)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // observerCases are about annals.Observer.
@@ -345,7 +346,7 @@ func observedCallers(h *harness) {
 	for after, want := range [][]context.Context{nil, callers} {
 		ctx := h.ctx
 		if want != nil {
-			ctx = annals.ContextWithCallers(ctx, want)
+			ctx = contexts.WithCallers(ctx, want)
 		}
 		o.take(h)
 		if _, err := h.send(ctx, h.store, h.commit(id, annals.SeqNr(after), 1)); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/panics"
 )
 
@@ -64,7 +65,7 @@ func (e *sourced[C, E, S, R]) finish(c C, events []E, metadata any) func(context
 			var none R
 			return none, unfinished(w, err)
 		}
-		if w.snapshot && !annals.ContextInTx(ctx, nil) { // in a transaction the event may get a later time than its receipt has
+		if w.snapshot && !contexts.InTx(ctx, nil) { // in a transaction the event may get a later time than its receipt has
 			w.Snapshot = e.due()
 		}
 		return reply, nil

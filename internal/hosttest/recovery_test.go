@@ -76,7 +76,7 @@ func TestRecoveryFindsMutants(t *testing.T) {
 	}
 }
 
-// Guards the ContextInTx in sourced.finish: within a transaction a receipt may say another time than the events get.
+// Guards the contexts.InTx in sourced.finish: within a transaction a receipt may say another time than the events get.
 func TestNoSnapshotOfAReceiptWithinATransaction(t *testing.T) {
 	t.Parallel()
 	s, b := memstore.New(), ledger

@@ -1,0 +1,44 @@
+// Package contexts has the values that hosts and stores keep in contexts for each other: the transaction that a function runs in, and the
+// callers of a batch. A store is an annals.Store.
+package contexts
+
+import "context"
+
+type txKey struct{}
+
+// txMark says that a context is that of a function in a transaction of store.
+type txMark struct {
+	store any
+	outer *txMark // of a transaction around it, of another store
+}
+
+// WithTx returns the ctx for a function which runs in a transaction of store.
+func WithTx(ctx context.Context, store any) context.Context {
+	outer, _ := ctx.Value(txKey{}).(*txMark)
+	return context.WithValue(ctx, txKey{}, &txMark{store, outer})
+}
+
+// InTx reports whether ctx comes from the function of a transaction of store, or of any store when store is nil. Stores are compared
+// with ==.
+func InTx(ctx context.Context, store any) bool {
+	mark, _ := ctx.Value(txKey{}).(*txMark)
+	for ; mark != nil; mark = mark.outer {
+		if store == nil || mark.store == store {
+			return true
+		}
+	}
+	return false
+}
+
+type callersKey struct{}
+
+// WithCallers returns ctx for a call that a host makes on behalf of several callers at once. callers are their contexts.
+func WithCallers(ctx context.Context, callers []context.Context) context.Context {
+	return context.WithValue(ctx, callersKey{}, callers)
+}
+
+// Callers returns the callers of WithCallers; nil when there is one.
+func Callers(ctx context.Context) []context.Context {
+	callers, _ := ctx.Value(callersKey{}).([]context.Context)
+	return callers
+}
