@@ -10,7 +10,9 @@ type Progress struct {
 	// Through says that every event of Slices at or before it has been handled, in this step or an earlier one. The zero Offset says
 	// nothing, and an older one than is stored for a slice changes nothing there.
 	Through Offset
-	// Offsets are the events that this step has handled, at least the newest of each entity. One that was handled before is dropped.
+	// Offsets are the events that this step has handled, at least the newest of each entity, and those of one entity in the order in which they
+	// were handled: a lower number at a later time is that of an entity that was forgotten and has begun again. One that was handled before
+	// is dropped.
 	Offsets []Offset
 	// Once demands that none of Offsets has been handled before. Otherwise the save is ErrConflict, and nothing of its transaction is
 	// stored: two workers that handle the same event cannot both commit.

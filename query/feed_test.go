@@ -66,6 +66,51 @@ func TestFeedOfAnEntityThatBeginsAgain(t *testing.T) {
 	})
 }
 
+// An entity that was forgotten begins again with one commit, of which the event that would be the next of its earlier life, or one after
+// it, becomes visible first. All events are handed over.
+func TestFeedOfAnEntityThatBeginsAgainLate(t *testing.T) {
+	t.Parallel()
+	for first := 2; first <= 5; first++ {
+		for _, restarted := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := late.New(late.Options{Lateness: 10 * time.Second, Fixed: true, Delay: func(n int) time.Duration {
+					if n >= 2 && n < 1+first {
+						return 2 * time.Second
+					}
+					return 0
+				}})
+				feed := newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{})
+				write(t, s, "T|1", 2)
+				b, err := feed.Next(t.Context(), 10)
+				if err != nil || len(b.Events) != 2 {
+					t.Fatal(b.Events, err)
+				}
+				if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(annals.ForgetAge + time.Second)
+				if done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}); !done || err != nil {
+					t.Fatal(done, err)
+				}
+				if restarted {
+					from := annals.Position{Through: b.Through, Offsets: []annals.Offset{b.Events[0].Offset(), b.Events[1].Offset()}}
+					feed = newFeed(t, s, annals.Filter{Type: "T"}, from, query.Options{})
+				}
+				write(t, s, "T|1", 5)
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				var got []annals.SeqNr
+				for _, e := range events(follow(t, ctx, feed, 3)) {
+					got = append(got, e.SeqNr)
+				}
+				if !slices.Equal(got, []annals.SeqNr{1, 2, 3, 4, 5}) {
+					t.Errorf("event %d becomes visible first, restarted %t: got %v, want 1 to 5", first, restarted, got)
+				}
+			})
+		}
+	}
+}
+
 // A feed hands over what is there, then waits, and is woken by the next write.
 func TestFeedFollows(t *testing.T) {
 	t.Parallel()

@@ -9,15 +9,18 @@ import (
 
 // before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
 // journal has them, because an entity's events are stored in order. At most max are returned, and false when there are more.
+//
+// An entity may have been forgotten since the event that was handed over last, and have begun again. Its numbers then say nothing.
 func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
 	entity, known := f.known.entity(e.ID)
-	follows := e.SeqNr == 1 || known && e.SeqNr == entity.last+1
+	same := known && e.Time.Sub(entity.covered.Time) < annals.ForgetAge
+	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
 	hole := known && e.SeqNr > entity.last+1
 	if follows || f.settled(e.Offset()) && (!hole || f.filter.Tag != "") {
 		return nil, true, nil
 	}
 	next := entity.last + 1
-	if !hole {
+	if !hole || !same {
 		if next, err = f.firstMissing(ctx, e); err != nil {
 			return nil, false, err
 		}

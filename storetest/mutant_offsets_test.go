@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -105,5 +107,20 @@ func ordersByTime(ctx context.Context, s annals.OffsetStore, p annals.Progress) 
 // forgetsThrough saves the offsets only.
 func forgetsThrough(ctx context.Context, s annals.OffsetStore, p annals.Progress) error {
 	p.Through = annals.Offset{}
+	return s.Save(ctx, p)
+}
+
+// joinsLives saves the highest number of each entity with its latest time.
+func joinsLives(ctx context.Context, s annals.OffsetStore, p annals.Progress) error {
+	joined := map[annals.PersistenceID]annals.Offset{}
+	for _, o := range p.Offsets {
+		if other := joined[o.ID]; other.SeqNr > o.SeqNr {
+			o.SeqNr = other.SeqNr
+		} else if other.Time.After(o.Time) {
+			o.Time = other.Time
+		}
+		joined[o.ID] = o
+	}
+	p.Offsets = slices.Collect(maps.Values(joined))
 	return s.Save(ctx, p)
 }

@@ -170,6 +170,8 @@ func TestMutants(t *testing.T) {
 			[]string{"OFFSET-6", "OFFSET-7", "OFFSET-17", "OFFSET-20"}},
 		{"orders the events of an entity by time", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: ordersByTime} },
 			[]string{"OFFSET-18"}},
+		{"joins the lives of an entity", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: joinsLives} },
+			[]string{"OFFSET-21"}},
 		{"forgets Through", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: forgetsThrough} },
 			[]string{"OFFSET-9", "OFFSET-13", "OFFSET-14", "OFFSET-20"}},
 		{"lets the loops of a name have any filters", func() annals.Store { return filteredNames{memstore.New()} },

@@ -30,6 +30,7 @@ var offsetCases = []testCase{
 	{id: "OFFSET-18", about: "an event whose time is before that of the event before it is new", needs: needs(offsets), run: clockWentBack},
 	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets), run: largestProgress},
 	{id: "OFFSET-20", about: "random saves and resets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
+	{id: "OFFSET-21", about: "of an entity that begins again within one save, only the new events are covered that were handled", needs: needs(offsets), run: beginsAgainInOneSave},
 }
 
 // sameSlice are ids of one slice.
@@ -420,6 +421,33 @@ func clockWentBack(h *harness) {
 	h.wantHandled("p", offsetAt("Thing|a", 1, 60))
 	h.saveOffsets("p", offsetAt("Thing|b", 5, 50), offsetAt("Thing|b", 6, 40)) // both in one step
 	h.wantHandled("p", offsetAt("Thing|b", 6, 50))
+}
+
+// beginsAgainInOneSave saves what was handled of an entity before it was forgotten and after it has begun again with a commit, whose events
+// have the same time.
+func beginsAgainInOneSave(h *harness) {
+	id := annals.PersistenceID("Thing|a")
+	once := func(os ...annals.Offset) error {
+		return h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Offsets: os, Once: true})
+	}
+	for i, before := range [][]annals.Offset{{}, {offsetAt(id, 4, 10)}} {
+		id = annals.PersistenceID(fmt.Sprintf("Thing|%d", i))
+		for j := range before {
+			before[j].ID = id
+		}
+		h.saveOffsets("p", before...)
+		if err := once(offsetAt(id, 5, 20), offsetAt(id, 6, 21), offsetAt(id, 1, 50), offsetAt(id, 2, 50)); err != nil {
+			h.Fatalf("save events of two lives of an entity once: got error %v, want none", err)
+		}
+		h.wantHandled("p", offsetAt(id, 2, 50))
+		h.wantKind(once(offsetAt(id, 2, 50)), annals.ErrConflict, "save an event of the second life once more")
+		for n := annals.SeqNr(3); n <= 7; n++ {
+			if err := once(offsetAt(id, n, 50)); err != nil {
+				h.Errorf("save event %d of the second life: got error %v, want none", n, err)
+			}
+		}
+		h.wantHandled("p", offsetAt(id, 7, 50))
+	}
 }
 
 func largestProgress(h *harness) {

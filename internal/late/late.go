@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -86,13 +87,25 @@ func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, e
 func (s *Store) Capabilities() annals.Capabilities {
 	c := s.mem.Capabilities()
 	c.Lateness = s.o.Lateness
-	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
+	c.Skips, c.SkipsStates, c.Subscribes = false, false, false
 	return c
 }
 
 // InTx is annals.Transactor. What is written in the transaction is visible at once.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
 	return s.mem.InTx(ctx, fn)
+}
+
+// Forget is annals.Forgetter. The times of an entity that begins again do not depend on those before.
+func (s *Store) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+	done, err := s.mem.Forget(ctx, f)
+	if done && err == nil && !f.DryRun {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.latest, f.ID)
+		maps.DeleteFunc(s.states, func(key stateKey, _ write) bool { return key.id == f.ID })
+	}
+	return done, err
 }
 
 // Close ends all watches, too.

@@ -135,7 +135,7 @@ func IDs(offsets []annals.Offset) []annals.PersistenceID {
 }
 
 // News returns the offsets to store for the entities of p, whose stored offsets are own, or ErrConflict as p.Once says. rs is what was
-// stored before p. The offsets of one entity may be in any order: the highest number and the latest time of them count.
+// stored before p. The result is as if each offset of p were saved by itself, in their order.
 func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Offset) (map[annals.PersistenceID]annals.Offset, error) {
 	news := map[annals.PersistenceID]annals.Offset{}
 	for _, o := range p.Offsets {
@@ -147,14 +147,15 @@ func (rs Ranges) News(p annals.Progress, own map[annals.PersistenceID]annals.Off
 			}
 			continue
 		}
-		if handled.ID == o.ID && handled.Time.After(o.Time) {
-			o.Time = handled.Time // so that the offset covers what came before
-		}
 		if other, ok := news[o.ID]; ok {
-			o.SeqNr = max(o.SeqNr, other.SeqNr)
-			if other.Time.After(o.Time) {
-				o.Time = other.Time
-			}
+			handled = other
+		}
+		switch {
+		case handled.ID != o.ID:
+		case handled.Covers(o):
+			continue
+		case handled.Time.After(o.Time):
+			o.Time = handled.Time // so that the offset covers what came before
 		}
 		news[o.ID] = o
 	}

@@ -1,0 +1,181 @@
+package projection_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/memstore"
+	. "github.com/annals-go/annals/projection"
+)
+
+// rebirths is a random run of entities that are written, forgotten and begin again, while a projection is started and stopped between any two
+// steps. The value of an event is its life and its number.
+type rebirths struct {
+	random *rand.Rand
+	events interface {
+		annals.Store
+		annals.Forgetter
+	}
+	atOnce bool // entities are forgotten at once
+	runner func() *Runner
+
+	lives map[annals.PersistenceID]int
+	stop  func() // ends the runner; nil when none is running
+
+	mu      sync.Mutex
+	handled map[string][]annals.SeqNr // by entity and life
+}
+
+func lifeOf(id annals.PersistenceID, life int) string { return fmt.Sprintf("%s in life %d", id, life) }
+
+func newRebirths(t *testing.T, seed uint64) *rebirths {
+	t.Helper()
+	r := &rebirths{random: rand.New(rand.NewPCG(seed, 5)), lives: map[annals.PersistenceID]int{}, handled: map[string][]annals.SeqNr{}}
+	model := memstore.New()
+	r.events = memstore.New()
+	if r.atOnce = seed%4 == 0; !r.atOnce && seed%4 > 1 {
+		r.events = late.New(late.Options{Seed: seed, Lateness: 20 * time.Second, Fixed: seed%8 > 3, Grain: time.Duration(1+r.random.IntN(1000)) * time.Millisecond})
+	}
+	handle := func(_ context.Context, e envelope) error {
+		if seed%2 == 0 && e.SeqNr%3 == 0 { // not in a transaction of memstore, which blocks the others
+			time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		key := lifeOf(e.ID, e.Value)
+		r.handled[key] = append(r.handled[key], e.SeqNr)
+		return nil
+	}
+	source := Source[int]{Store: r.events, Type: "T", Codec: numbers}
+	r.runner = func() *Runner {
+		o := Options{Ranges: 1, BatchSize: 1 + r.random.IntN(4), Logger: silent}
+		if seed%2 == 0 {
+			return must(t)(AtLeastOnce("p", source, model, handle, o))
+		}
+		return must(t)(ExactlyOnce("p", source, model, func(ctx context.Context, _ memstore.Tx, e envelope) error { return handle(ctx, e) }, o))
+	}
+	return r
+}
+
+// toggle starts the projection, or ends it.
+func (r *rebirths) toggle(t *testing.T) {
+	t.Helper()
+	if r.stop != nil {
+		r.stop()
+		r.stop = nil
+		return
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	runner := r.runner()
+	go func() { ended <- runner.Run(ctx) }()
+	r.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (r *rebirths) append(t *testing.T, id annals.PersistenceID) {
+	t.Helper()
+	after, err := r.events.Journal().LastSeqNr(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := numbers.Encode(r.lives[id])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := annals.Commit{ID: id, After: after, Events: slices.Repeat([]annals.NewEvent{{Payload: payload}}, 1+r.random.IntN(2+2*r.lives[id]))}
+	if _, err := r.events.Journal().Append(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rebirths) forget(t *testing.T, id annals.PersistenceID) {
+	t.Helper()
+	if r.stop != nil && r.random.IntN(2) == 0 {
+		time.Sleep(time.Minute)
+		r.wantWhole(t, id)
+	}
+	if err := r.events.Journal().DeleteTo(t.Context(), id, annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	f := annals.Forgetting{ID: id}
+	if !r.atOnce {
+		f.Age = annals.ForgetAge
+		time.Sleep(f.Age + time.Second)
+	}
+	if done, err := r.events.Forget(t.Context(), f); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	r.lives[id]++
+}
+
+// wantWhole checks that the life of id that lasts was handled whole, each event once and in order.
+func (r *rebirths) wantWhole(t *testing.T, id annals.PersistenceID) {
+	t.Helper()
+	last, err := r.events.Journal().LastSeqNr(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for life := range r.lives[id] {
+		if got := r.handled[lifeOf(id, life)]; !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+			t.Errorf("%s: handled %v", lifeOf(id, life), got)
+		}
+	}
+	var want []annals.SeqNr
+	for n := annals.SeqNr(1); n <= last; n++ {
+		want = append(want, n)
+	}
+	if got := r.handled[lifeOf(id, r.lives[id])]; !slices.Equal(got, want) {
+		t.Errorf("%s: handled %v of %v", lifeOf(id, r.lives[id]), got, want)
+	}
+}
+
+// Entities that are forgotten and begin again are handled whole, whatever was handled of their earlier lives, and wherever the projection is
+// stopped and goes on.
+func TestRandomRebirths(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(80) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRebirths(t, seed)
+				ids := []annals.PersistenceID{"T|1", "T|2", "T|3"}[:1+r.random.IntN(3)]
+				for range 40 {
+					id := ids[r.random.IntN(len(ids))]
+					switch n := r.random.IntN(10); {
+					case n < 3:
+						r.append(t, id)
+					case n < 5:
+						r.forget(t, id)
+					case n < 7:
+						r.toggle(t)
+					default:
+						time.Sleep(time.Duration(r.random.ExpFloat64() * float64(2*time.Second)))
+					}
+				}
+				if r.stop == nil {
+					r.toggle(t)
+				}
+				time.Sleep(time.Minute)
+				r.stop()
+				for _, id := range ids {
+					r.wantWhole(t, id)
+				}
+			})
+		})
+	}
+}
