@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,6 +31,12 @@ var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormat
 // idAndEventFormats are those of a persistence_id and what follows it.
 var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
 
+// payloadColumns are the columns of a snapshot or state in the order of eventColumns, whose names begin with prefix.
+func payloadColumns(number, at, prefix, payload, tags string, meta ...string) string {
+	return number + ", " + at + ", " + prefix + "ser_id, coalesce(" + prefix + "ser_manifest, ''), " + payload + ", NULL::text, NULL::text, " + tags + ", " +
+		strings.Join(meta, ", ")
+}
+
 // appendEvents appends the next events of d's rows, limit at most. more is false when there are no rows behind them.
 func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.Event, more bool, err error) {
 	for end := len(to) + limit; len(to) < end; {
@@ -53,13 +61,28 @@ func allEvents(limit int, d *eventDecoder) ([]annals.Event, error) {
 	return events, err
 }
 
-// eventDecoder makes events of rows of eventColumns. It reads rows in eventFormats itself, because pgx, which looks up the type of each
-// value, takes about twice as long. The configuration of the pool may prevent these formats; then pgx reads the rows.
+// collect makes a T of each of d's rows, and closes the rows.
+func collect[T any](d *eventDecoder, as func(annals.Event) T) (all []T, err error) {
+	defer d.rows.Close()
+	for d.rows.Next() {
+		var e annals.Event
+		if err := d.event(&e); err != nil {
+			return all, err
+		}
+		all = append(all, as(e))
+	}
+	return all, d.rows.Err()
+}
+
+// eventDecoder makes events of rows of eventColumns, and of rows of snapshots and states with the same columns. It reads rows in eventFormats
+// itself, because pgx, which looks up the type of each value, takes about twice as long. The configuration of the pool may prevent these
+// formats; then pgx reads the rows.
 type eventDecoder struct {
 	rows   pgx.Rows
-	kind   *int32 // receives the first column; nil when there is no column before the event's
+	first  any // receives the first column, an *int32 or a *time.Time; nil when there is no column before the event's
 	id     interned
 	ids    bool // the rows have a column for the id
+	states bool // the rows are states: their numbers begin with 1, and those without a serializer id are tombstones
 	binary bool
 
 	manifest, writer, adapter interned
@@ -70,10 +93,10 @@ type eventDecoder struct {
 	size    int    // of the last chunk
 }
 
-// newEventDecoder reads rows of eventColumns of the entity id. If kind is not nil, it receives the row's first column. If id is "", the
+// newEventDecoder reads rows of eventColumns of the entity id. If first is not nil, it receives the row's first column. If id is "", the
 // column before the eventColumns is the id.
-func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, kind *int32) *eventDecoder {
-	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", kind: kind}
+func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, first any) *eventDecoder {
+	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", first: first}
 	fields := rows.FieldDescriptions()
 	own := len(fields) - len(eventFormats)
 	d.binary = own >= 0 && slices.EqualFunc(fields[own:], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
@@ -110,18 +133,12 @@ var (
 
 // check returns an error for values that no writer leaves.
 func (d *eventDecoder) check(e *annals.Event) error {
-	last := d.kind != nil && *d.kind == lastRow
-	switch {
-	case e.SeqNr < 0: // an actor can save a snapshot with the number 0
+	kind, ok := d.first.(*int32)
+	last := ok && *kind == lastRow
+	switch m := e.Metadata; {
+	case e.SeqNr < 0, d.states && e.SeqNr == 0: // an actor can save a snapshot with the number 0
 		return errNumber
-	case e.SerializerID == 0 && !last:
-		return errSerializer
-	}
-	return checkMetadata(e.Metadata)
-}
-
-func checkMetadata(p annals.Payload) error {
-	if p.SerializerID == 0 && (p.Manifest != "" || p.Data != nil) {
+	case e.SerializerID == 0 && !last && !d.states, m.SerializerID == 0 && (m.Manifest != "" || m.Data != nil):
 		return errSerializer
 	}
 	return nil
@@ -129,15 +146,18 @@ func checkMetadata(p annals.Payload) error {
 
 // decode reads a row of binary columns.
 func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
-	if d.kind != nil {
-		if *d.kind, err = wire.Int32(row[0]); err != nil {
-			return err
-		}
-		row = row[1:]
-	}
+	before, row := row[:len(row)-len(eventFormats)], row[len(row)-len(eventFormats):]
 	if d.ids {
-		d.id.set(row[0])
-		row = row[1:]
+		d.id.set(before[len(before)-1])
+	}
+	switch first := d.first.(type) {
+	case *int32:
+		*first, err = wire.Int32(before[0])
+	case *time.Time:
+		*first, err = wire.Time(before[0])
+	}
+	if err != nil {
+		return err
 	}
 	seqNr, err := wire.Int(row[0])
 	if err != nil {
@@ -189,8 +209,8 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	var meta []byte
 	var tags pgtype.Array[string]
 	var into []any
-	if d.kind != nil {
-		into = append(into, d.kind)
+	if d.first != nil {
+		into = append(into, d.first)
 	}
 	if d.ids {
 		into = append(into, &d.id)
@@ -200,17 +220,17 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	if err != nil {
 		return err
 	}
-	e.Time, e.Metadata = e.Time.UTC(), metadata(metaID, metaManifest, meta)
-	e.Tags, err = list(tags)
-	return err
-}
-
-// list returns the elements of a one-dimensional array, nil without any.
-func list(a pgtype.Array[string]) ([]string, error) {
-	if len(a.Dims) > 1 {
-		return nil, wire.ErrArray
+	e.Time, e.Tags = e.Time.UTC(), orNil(tags.Elements)
+	if metaID != nil {
+		e.Metadata.SerializerID, e.Metadata.Data = *metaID, meta
 	}
-	return orNil(a.Elements), nil
+	if metaID != nil && metaManifest != nil {
+		e.Metadata.Manifest = *metaManifest
+	}
+	if len(tags.Dims) > 1 {
+		return wire.ErrArray
+	}
+	return nil
 }
 
 // interned is a text column. A value that equals the one of the row before needs no new memory.
@@ -226,18 +246,6 @@ func (i *interned) set(b []byte) {
 func (i *interned) ScanBytes(b []byte) error {
 	i.set(b)
 	return nil
-}
-
-// metadata is a payload from its three columns.
-func metadata(id *int32, manifest *string, data []byte) annals.Payload {
-	if id == nil {
-		return annals.Payload{}
-	}
-	p := annals.Payload{SerializerID: *id, Data: data}
-	if manifest != nil {
-		p.Manifest = *manifest
-	}
-	return p
 }
 
 // orNil returns nil for an empty list.

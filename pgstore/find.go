@@ -34,9 +34,20 @@ func (v *view) FindStates(ctx context.Context, entityType, column string, value 
 // queryStates runs a query for stateStatements.columns.
 func (v *view) queryStates(ctx context.Context, sql string, args ...any) ([]annals.State, error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := v.reader().Query(ctx, sql, args...)
+	rows, err := v.reader().Query(ctx, sql, append([]any{idAndEventFormats}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	return appendStates(nil, rows)
+	d := newEventDecoder(rows, "", nil)
+	d.states = true
+	return collect(d, asState)
+}
+
+// asState is the state whose columns were read as those of an event.
+func asState(e annals.Event) annals.State {
+	s := annals.State{ID: e.ID, Revision: e.SeqNr, Time: e.Time, Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata}
+	if s.SerializerID == 0 {
+		s.Deleted, s.Payload = true, annals.Payload{}
+	}
+	return s
 }

@@ -108,15 +108,21 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 	}
 	return pages(ctx, f, annals.Snapshot.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT persistence_id, seq_nr, db_timestamp, written, ser_id, ser_manifest, payload, tags, meta_ser_id, meta_ser_manifest, meta
+		sql := q.s.fill(`SELECT db_timestamp, persistence_id, {columns}
 			FROM {snapshots} WHERE {condition} ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
+			"{columns}", payloadColumns("seq_nr", "written", "", "payload", "tags", "meta_ser_id", "meta_ser_manifest", "meta"),
 			"{snapshots}", from, "{condition}", m.where(), "{limit}", m.arg(limit))
 		driver.Count(ctx, annals.Result{Requests: 1})
 		rows, err := q.reader().Query(ctx, sql, m.args...)
 		if err != nil {
 			return nil, err
 		}
-		return appendSnapshots(nil, rows)
+		var eventTime time.Time
+		return collect(newEventDecoder(rows, "", &eventTime), func(e annals.Event) annals.Snapshot {
+			s := asSnapshot(e)
+			s.EventTime = eventTime.UTC()
+			return s
+		})
 	})
 }
 

@@ -3,9 +3,6 @@ package pgstore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/pgstore/internal/wire"
@@ -25,8 +22,7 @@ func (s *backend) snapshotColumns() string {
 	if s.snapshot.has("tags") {
 		tags = "tags"
 	}
-	return "seq_nr, " + atWritten + ", ser_id, ser_manifest, " + payloadBytes(s.snapshot, "snapshot") +
-		", '', '', " + tags + ", meta_ser_id, meta_ser_manifest, meta_payload"
+	return payloadColumns("seq_nr", atWritten, "", payloadBytes(s.snapshot, "snapshot"), tags, "meta_ser_id", "meta_ser_manifest", "meta_payload")
 }
 
 func asSnapshot(e annals.Event) annals.Snapshot {
@@ -66,43 +62,13 @@ func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
 }
 
-// followedSnapshots are the snapshots with the columns of appendSnapshots and those of conditions, with expressions for the two payloads.
-// db_timestamp is NULL where a plugin that does not follow snapshots has saved one.
+// followedSnapshots are the snapshots with the columns of conditions and those that eventDecoder takes, with expressions for the two
+// payloads. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
 func (s *backend) followedSnapshots(payload, meta string) string {
 	return s.fill(`(SELECT persistence_id, slice, entity_type, seq_nr, {written} AS written, ser_id, ser_manifest, {payload} AS payload, tags,
 			meta_ser_id, meta_ser_manifest, {meta} AS meta, coalesce(db_timestamp, (SELECT j.db_timestamp FROM {journal} j
 				WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), {written}) AS db_timestamp
 		FROM {snapshot} s) s`, "{written}", atWritten, "{payload}", payload, "{meta}", meta)
-}
-
-// appendSnapshots reads followed snapshots.
-func appendSnapshots(to []annals.Snapshot, rows pgx.Rows) ([]annals.Snapshot, error) {
-	defer rows.Close()
-	for rows.Next() {
-		var s annals.Snapshot
-		var id string
-		var tags pgtype.Array[string]
-		var metaID *int32
-		var metaManifest *string
-		var meta []byte
-		err := rows.Scan(&id, (*int64)(&s.SeqNr), &s.EventTime, &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags, &metaID, &metaManifest, &meta)
-		if err == nil {
-			s.Tags, err = list(tags)
-		}
-		if err == nil && s.SerializerID == 0 {
-			err = errSerializer
-		}
-		s.ID, s.Metadata = annals.PersistenceID(id), metadata(metaID, metaManifest, meta)
-		if err == nil {
-			err = checkMetadata(s.Metadata)
-		}
-		if err != nil {
-			return to, corrupt(id, s.SeqNr, err)
-		}
-		s.Time, s.EventTime = s.Time.UTC(), s.EventTime.UTC()
-		to = append(to, s)
-	}
-	return to, rows.Err()
 }
 
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
@@ -111,11 +77,11 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	found, err := allEvents(1, newEventDecoder(rows, id, nil))
+	found, err := collect(newEventDecoder(rows, id, nil), asSnapshot)
 	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}
-	return asSnapshot(found[0]), true, nil
+	return found[0], true, nil
 }
 
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/writes"
@@ -67,10 +66,10 @@ func (t *stateTable) prepare() {
 		"{at}", "greatest(transaction_timestamp(), nullif(old.db_timestamp, 'infinity') + interval '1 microsecond')")
 }
 
-// stateColumns are the columns of a state as appendStates reads them.
+// stateColumns are the id and the columns of a state, with expressions for the two payloads.
 func (t *stateTable) stateColumns(payload, meta string) string {
-	return "persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), " + payload + ", tags, " +
-		t.columnOr("meta_ser_id", "NULL::int") + ", " + t.columnOr("meta_ser_manifest", "NULL::text") + ", " + meta
+	return "persistence_id, " + payloadColumns("revision", "db_timestamp", "state_", payload, "tags",
+		t.columnOr("meta_ser_id", "NULL::int"), t.columnOr("meta_ser_manifest", "NULL::text"), meta)
 }
 
 // columnOr is an optional column, or another expression where the table lacks the column.
@@ -122,36 +121,4 @@ func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 		sql = t.sql.insert
 	}
 	return strings.NewReplacer("{, column}", columns.String(), "{, value}", params.String(), "{, column = value}", sets.String()).Replace(sql), args
-}
-
-// appendStates reads rows of stateStatements.columns to their end.
-func appendStates(to []annals.State, rows pgx.Rows) ([]annals.State, error) {
-	defer rows.Close()
-	for rows.Next() {
-		var s annals.State
-		var id string
-		var tags pgtype.Array[string]
-		var metaID *int32
-		var metaManifest *string
-		var meta []byte
-		err := rows.Scan(&id, (*int64)(&s.Revision), &s.Time, &s.SerializerID, &s.Manifest, &s.Data, &tags, &metaID, &metaManifest, &meta)
-		if err != nil {
-			return to, corrupt(id, s.Revision, err)
-		}
-		s.ID, s.Time, s.Metadata = annals.PersistenceID(id), s.Time.UTC(), metadata(metaID, metaManifest, meta)
-		if s.Tags, err = list(tags); err != nil {
-			return to, corrupt(id, s.Revision, err)
-		}
-		if s.Revision < 1 {
-			return to, corrupt(id, s.Revision, errNumber)
-		}
-		if err := checkMetadata(s.Metadata); err != nil {
-			return to, corrupt(id, s.Revision, err)
-		}
-		if s.SerializerID == 0 {
-			s.Deleted, s.Payload = true, annals.Payload{}
-		}
-		to = append(to, s)
-	}
-	return to, rows.Err()
 }
