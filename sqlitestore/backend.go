@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -177,7 +176,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after a Commit; for errors, panics and Goexit
-	if err := b.files.check(); err != nil {
+	if err := b.writer.check(annals.ErrCorrupt); err != nil {
 		return err
 	}
 	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: b.writer.statements}
@@ -193,11 +192,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 		}
 		return err
 	}
-	if err := b.files.checkCommitted(); err != nil {
-		return err
-	}
-	b.wake()
-	return nil
+	return b.writer.settle(t)
 }
 
 // begin waits for the write lock of the file until ctx ends.
@@ -208,21 +203,6 @@ func (b *backend) begin(ctx context.Context) (tx *sql.Tx, err error) {
 		return err
 	})
 	return tx, err
-}
-
-// patiently repeats fn while another process holds the lock, until ctx ends.
-func patiently(ctx context.Context, fn func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := fn()
-		if !busy(err) {
-			return err
-		}
-		select {
-		case <-time.After(jitter(pause)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // dsn is a file: URI, in which the path may hold any character.

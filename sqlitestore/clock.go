@@ -16,7 +16,8 @@ const maxAhead = time.Minute
 // uses it.
 type clock struct {
 	last    int64  // the latest time that is known
-	version int64  // the data_version of the file when last was read
+	version uint32 // the version of the file when last was known to be the latest
+	read    bool   // version is known
 	newest  string // the query for the latest time in the file
 }
 
@@ -32,18 +33,24 @@ func newestTime(stateTables []string) string {
 	return newest + `) FROM annals`
 }
 
-// catchUp reads the latest time when another connection has written since the last call, which SQLite reports as a new data_version.
+// catchUp reads the latest time when another connection has written since the last call.
 func (c *clock) catchUp(ctx context.Context, q *statements) error {
-	var version, newest int64
-	read := func(v *values) { version = v.any64("data_version") }
-	if _, err := q.row(ctx, `PRAGMA data_version`, nil, read); err != nil || version == c.version {
+	version, err := q.version()
+	if err != nil || c.read && version == c.version {
 		return err
 	}
+	var newest int64
 	if _, err := q.row(ctx, c.newest, nil, func(v *values) { newest = v.micros("db_timestamp") }); err != nil {
 		return err
 	}
-	c.last, c.version = max(c.last, newest), version
+	c.last, c.version, c.read = max(c.last, newest), version, true
 	return nil
+}
+
+// settle notes the version that the COMMIT of q, a transaction that catchUp was called in, has given to the file.
+func (c *clock) settle(q *statements) {
+	version, err := q.version()
+	c.version, c.read = version, c.read && err == nil
 }
 
 // keepClock stores the time of the clock. It is called before events are deleted, because theirs may be the latest times in the file.

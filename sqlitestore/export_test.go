@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"net/url"
 	"runtime"
+	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -26,6 +27,9 @@ func queued(w *writer) int {
 	defer w.mu.Unlock()
 	return len(w.queue)
 }
+
+// ForgetCheck makes s check its files before the next transaction, as it does some time after the one before. Nothing may be under way.
+func ForgetCheck(s *Store) { s.backend.writer.checked = time.Time{} }
 
 const (
 	DeleteBatch = deleteBatch

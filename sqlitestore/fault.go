@@ -99,6 +99,9 @@ func breaksRule(err error) bool {
 func isNull(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT_NOTNULL }
 
 func code(err error) int {
+	if err == nil {
+		return 0
+	}
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
 		return e.Code()
 	}

@@ -76,12 +76,6 @@ func openFiles(path string) (files, error) {
 	return opened, nil
 }
 
-// check is ErrCorrupt when one of the files is not the one that was opened.
-func (f files) check() error { return f.missing(annals.ErrCorrupt) }
-
-// checkCommitted is check after a COMMIT: ErrUnknown, because the write is found again where the files come back.
-func (f files) checkCommitted() error { return f.missing(annals.ErrUnknown) }
-
 // missing is an error of a kind when one of the files is not the one that was opened.
 func (f files) missing(kind error) error {
 	for i := range f {

@@ -70,6 +70,7 @@ func TestDeletedOrReplacedFiles(t *testing.T) {
 				if err := does(resolved + suffix); err != nil {
 					t.Fatal(err)
 				}
+				sqlitestore.ForgetCheck(s)
 				_, err := s.Journal().Append(t.Context(), commit("T|1", 1, 1))
 				wantKind(t, err, annals.ErrCorrupt)
 				if !strings.Contains(fmt.Sprint(err), suffix+" was deleted or replaced") {

@@ -26,7 +26,7 @@ func (v view) CheckHealth(ctx context.Context) error {
 		if _, err := checkVersion(ctx, q); err != nil {
 			return err
 		}
-		if err := v.b.files.check(); err != nil {
+		if err := v.b.files.missing(annals.ErrCorrupt); err != nil {
 			return err
 		}
 		return probeFolder(v.b.path)

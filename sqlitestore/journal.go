@@ -17,13 +17,14 @@ const (
 			meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-	// insertFirst inserts the first event of a commit if After (?17) is the entity's last number. If not, seq_nr is NULL, which the
-	// table refuses. (An INSERT … SELECT … WHERE takes twice the time, because it copies the row through a temporary table.)
+	// insertFirst inserts the first event of a commit if After is the entity's last number. If not, seq_nr is NULL, which the table
+	// refuses. (An INSERT … SELECT … WHERE takes twice the time, because it copies the row through a temporary table.) The id is there twice,
+	// because the driver allocates memory for the name of each numbered parameter.
 	insertFirst = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, written,
 			event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest, tags,
 			meta_ser_id, meta_ser_manifest, meta_payload, crc32c)
-		VALUES (?1, ?2, ?3, CASE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?3) WHEN ?17 THEN ?4 END, ?5, ?6,
-			?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`
+		VALUES (?, ?, ?, CASE (SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?) WHEN ? THEN ? END,
+			?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // Append is annals.Journal. Appends that wait at the same time share one transaction.
@@ -58,7 +59,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 	}
 	writer := c.WriteID.String()
 	first := t.eventArgs(c.ID, c.After+1, now, c.WriteID, writer, &c.Events[0])
-	_, err = t.exec(ctx, insertFirst, append(first, int64(c.After))...)
+	_, err = t.exec(ctx, insertFirst, slices.Insert(first, 3, first[2], any(int64(c.After)))...)
 	if isNull(err) {
 		return t.lost(ctx, c, writer, err)
 	}
@@ -123,7 +124,7 @@ func (t *transaction) eventArgs(id annals.PersistenceID, n annals.SeqNr, now int
 	metaID, metaManifest, metaData := metadataArgs(e.Metadata)
 	sum := t.checksums.arg(&annals.Event{ID: id, SeqNr: n, Time: fromMicros(time), WriteID: w, Payload: e.Payload,
 		Adapter: e.Adapter, Tags: e.Tags, Metadata: e.Metadata})
-	args := make([]any, 0, 17)
+	args := make([]any, 0, 18)
 	return append(args, int64(id.Slice()), id.Type(), string(id), int64(n), time, written, int64(e.SerializerID), e.Manifest, blob(e.Data),
 		writer, e.Adapter, tagsArg(e.Tags), metaID, metaManifest, metaData, sum)
 }

@@ -83,7 +83,7 @@ func (p *readers) take(ctx context.Context) (*reader, error) {
 	}
 	p.mu.Unlock()
 	conn, err := p.db.Conn(ctx)
-	if missed := p.files.check(); missed != nil { // the connection may be to another file
+	if missed := p.files.missing(annals.ErrCorrupt); missed != nil { // the connection may be to another file
 		if err == nil {
 			_ = conn.Close()
 		}

@@ -6,6 +6,8 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"io"
+
+	"modernc.org/sqlite"
 )
 
 // maxStatements bounds the prepared statements of one connection. A store has fewer texts than this, except for those made from
@@ -133,6 +135,16 @@ func (s *statements) rows(ctx context.Context, text string, args []any, each fun
 			}
 		}
 	})
+}
+
+// version is a number that changes when another connection has changed the file, as soon as a transaction begins, and with each COMMIT of this
+// one.
+func (s *statements) version() (version uint32, err error) {
+	err = s.conn.Raw(func(conn any) (err error) {
+		version, err = conn.(sqlite.FileControl).FileControlDataVersion("main")
+		return err
+	})
+	return version, err
 }
 
 // namedValues are args as database/sql would hand them to the driver.

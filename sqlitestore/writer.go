@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,9 @@ const (
 	maxGroupBytes  = 8 << 20
 )
 
-// writer owns the connection that writes. One goroutine at a time serves the queue: it takes the writes that wait, executes them in one
-// transaction, and answers them when COMMIT has returned. A write that finds the queue unserved is served by its own caller, so that a
-// single writer does not wait for another goroutine. Writes that arrive meanwhile are served by a new goroutine.
+// writer owns the connection that writes. Who has the turn uses it alone: takes the writes that wait, executes them in one transaction, and
+// answers them when COMMIT has returned. For each write that waits, a goroutine waits for the turn: its caller, so that a single writer waits
+// for no other goroutine, or one of its own where the write runs code of the user.
 type writer struct {
 	conn       *sql.Conn
 	statements *statements
@@ -29,18 +30,17 @@ type writer struct {
 	checksums  *checksums // nil where none are written
 	committed  func()     // called after each COMMIT
 
-	mu      sync.Mutex
-	queue   []*write
-	serving bool // a goroutine serves the queue
-	closing bool
-	wanted  int // length of the queue at which enqueue signals gathered
+	turn chan struct{} // has a value while somebody has the turn
 
-	// Only the goroutine that serves the queue uses these.
+	mu       sync.Mutex
+	queue    []*write
+	wanted   int           // length of the queue at which enqueue signals gathered
+	gathered chan struct{} // of capacity 1
+
+	// Only who has the turn uses these.
 	lastGroup  int // writes in the group just committed
 	lastCommit time.Duration
-
-	gathered chan struct{}
-	stopped  chan struct{} // closed when the queue is no longer served after close
+	checked    time.Time // when the files were found to be there
 
 	commits, grouped atomic.Int64 // COMMITs of groups, and the writes in them
 }
@@ -51,86 +51,78 @@ type write struct {
 	// and the whole group is rolled back.
 	apply func(ctx context.Context, t *transaction) error
 	bytes int
-	plain bool // it runs no code of the user, so its caller may serve it
+	plain bool // it runs no code of the user, so the caller of another write may execute it
 
-	alone bool // it was in a group that failed, and is now executed in a transaction of its own
-	state atomic.Int32
-	done  chan error // buffered
-
-	granted, released chan struct{} // not nil when the caller wants to use the connection alone; closed by the writer and by the caller
+	taken atomic.Bool // into a group, or withdrawn by its caller
+	done  chan error  // buffered
 }
 
-const (
-	waiting int32 = iota
-	taken         // by the writer, or withdrawn by its caller
-)
-
 func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
-	return &writer{conn: conn, files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), stopped: make(chan struct{}),
+	return &writer{conn: conn, files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		statements: &statements{conn: conn}}
 }
 
 // submit adds j to the queue and waits until it has been executed. When ctx ends first, a write that still waits is withdrawn, and one
-// that is being executed continues. A caller that serves its own write stays until it has been executed.
+// that is being executed continues. A caller that has the turn stays until the group has been executed.
 func (w *writer) submit(ctx context.Context, j *write) error {
 	if ctx.Err() != nil {
 		return withdrawn(ctx)
 	}
 	j.done = make(chan error, 1)
-	switch first := w.enqueue(j); {
-	case first && j.plain:
-		w.lead(ctx)
-	case first:
-		go w.serve()
+	w.enqueue(j)
+	turn := w.turn
+	if !j.plain {
+		turn = nil
+		waiting, stop := context.WithCancel(ctx)
+		defer stop()
+		go w.serve(waiting)
 	}
-	select {
-	case err := <-j.done:
-		return err
-	case <-ctx.Done():
-	}
-	if j.state.CompareAndSwap(waiting, taken) {
-		return withdrawn(ctx)
-	}
-	select {
-	case err := <-j.done:
-		return err
-	default:
-		return &annals.Error{Kind: annals.ErrUnknown, Err: ctx.Err()}
+	for {
+		select {
+		case err := <-j.done:
+			return err
+		case turn <- struct{}{}:
+			w.execute(ctx, true)
+			<-w.turn
+			continue
+		case <-ctx.Done():
+		}
+		if j.taken.CompareAndSwap(false, true) {
+			return withdrawn(ctx)
+		}
+		select {
+		case err := <-j.done:
+			return err
+		default:
+			return &annals.Error{Kind: annals.ErrUnknown, Err: ctx.Err()}
+		}
 	}
 }
 
-// exclusive waits until the caller may use the connection alone, until it calls release.
+// serve executes one group when it has the turn, unless ctx ends before.
+func (w *writer) serve(ctx context.Context) {
+	release, err := w.exclusive(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	w.execute(ctx, false)
+}
+
+// exclusive waits until the caller has the turn, until it calls release.
 func (w *writer) exclusive(ctx context.Context) (release func(), err error) {
-	j := &write{granted: make(chan struct{}), released: make(chan struct{})}
-	if w.enqueue(j) {
-		go w.serve()
-	}
-	release = func() { close(j.released) }
 	select {
-	case <-j.granted:
-		return release, nil
+	case w.turn <- struct{}{}:
+		return func() { <-w.turn }, nil
 	case <-ctx.Done():
-	}
-	if !j.state.CompareAndSwap(waiting, taken) {
-		<-j.granted
-		release()
-	}
-	return nil, withdrawn(ctx)
-}
-
-// close waits until the queue is empty. It is called once, and nothing is added to the queue then.
-func (w *writer) close() {
-	w.mu.Lock()
-	w.closing = true
-	serving := w.serving
-	w.mu.Unlock()
-	if serving {
-		<-w.stopped
+		return nil, withdrawn(ctx)
 	}
 }
 
-// enqueue adds j to the queue, and reports whether the caller has to serve the queue.
-func (w *writer) enqueue(j *write) (first bool) {
+// close waits for the turn and keeps it. It is called once, and nothing is added to the queue then.
+func (w *writer) close() { w.turn <- struct{}{} }
+
+func (w *writer) enqueue(j *write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue = append(w.queue, j)
@@ -139,132 +131,6 @@ func (w *writer) enqueue(j *write) (first bool) {
 		case w.gathered <- struct{}{}:
 		default:
 		}
-	}
-	first = !w.serving
-	w.serving = true
-	return first
-}
-
-// lead serves one group, with the caller's own write in it. If writes are left in the queue, a new goroutine serves them.
-func (w *writer) lead(ctx context.Context) {
-	defer func() {
-		if w.head() != nil || !w.rest() {
-			go w.serve()
-		}
-	}()
-	w.turn(ctx, true)
-}
-
-// serve serves the queue until it is empty.
-func (w *writer) serve() {
-	for {
-		switch head := w.head(); {
-		case head == nil:
-			if w.rest() {
-				return
-			}
-		case head.granted != nil:
-			w.grant()
-		default:
-			w.turn(context.Background(), false)
-		}
-	}
-}
-
-// rest stops serving, unless there are writes in the queue. It reports whether it did.
-func (w *writer) rest() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.queue) > 0 {
-		return false
-	}
-	w.serving = false
-	if w.closing {
-		close(w.stopped)
-	}
-	return true
-}
-
-// head is the first write that still waits. It removes withdrawn writes before it.
-func (w *writer) head() *write {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.queue) > 0 {
-		if w.queue[0].state.Load() == waiting {
-			return w.queue[0]
-		}
-		w.pop()
-	}
-	return nil
-}
-
-func (w *writer) pop() *write {
-	j := w.queue[0]
-	w.queue[0] = nil
-	w.queue = w.queue[1:]
-	return j
-}
-
-// grant lets the caller at the head of the queue use the connection until it calls release.
-func (w *writer) grant() {
-	w.mu.Lock()
-	j := w.pop()
-	w.mu.Unlock()
-	if j.state.CompareAndSwap(waiting, taken) {
-		close(j.granted)
-		<-j.released
-	}
-}
-
-// turn executes one group. It takes the writes when the transaction has begun; until then they can be withdrawn. While another process
-// has the write lock, turn waits until the context wait ends. plain is true in the goroutine of a caller, which takes plain writes only.
-func (w *writer) turn(wait context.Context, plain bool) {
-	ctx := context.Background()
-	begun, err := w.begin(func() bool { return wait.Err() == nil && w.head() != nil })
-	g := group{plain: plain, expected: w.lastGroup, patience: w.lastCommit / 2}
-	if err != nil {
-		w.take(&g)
-		for _, j := range g.writes {
-			j.done <- err
-		}
-	}
-	if !begun {
-		return
-	}
-	t := &transaction{statements: w.statements, clock: &w.clock, checksums: w.checksums}
-	for w.take(&g) || w.gather(&g) {
-		for _, j := range g.writes[len(g.answers):] {
-			answer := j.apply(ctx, t)
-			g.answers = append(g.answers, answer)
-			if !refused(answer) {
-				w.rollback()
-				w.undone(g.writes, answer, false)
-				return
-			}
-		}
-	}
-	if len(g.writes) == 0 {
-		w.rollback()
-		return
-	}
-	syncing := time.Now()
-	if _, err := w.statements.exec(ctx, `COMMIT`); err != nil {
-		w.rollback()
-		w.undone(g.writes, err, uncertain(err))
-		return
-	}
-	w.lastGroup, w.lastCommit = len(g.writes), time.Since(syncing)
-	if err := w.files.checkCommitted(); err != nil {
-		for _, j := range g.writes {
-			j.done <- err
-		}
-		return
-	}
-	w.commits.Add(1)
-	w.grouped.Add(int64(len(g.writes)))
-	w.committed()
-	for i, j := range g.writes {
-		j.done <- g.answers[i]
 	}
 }
 
@@ -277,6 +143,118 @@ type group struct {
 	plain    bool          // takes plain writes only
 	expected int           // writes in the group before
 	patience time.Duration // how long to wait for this number
+}
+
+// execute executes one group. It takes the writes when the transaction has begun; until then they can be withdrawn. While another process
+// has the write lock, it waits until ctx ends. plain is true in the goroutine of a caller, which takes plain writes only.
+func (w *writer) execute(ctx context.Context, plain bool) {
+	if !w.anyWaits(plain) {
+		return
+	}
+	g := group{plain: plain, expected: w.lastGroup, patience: w.lastCommit / 2}
+	err := w.begin(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return // the others wait for the turn
+	case err != nil:
+		w.take(&g)
+	default:
+		err = w.apply(&g)
+	}
+	switch {
+	case err == nil:
+	case refused(err), len(g.writes) == 1 && !busy(err):
+		g.fail(err)
+	default: // one of them may be the cause
+		for _, j := range g.writes {
+			w.retry(j)
+		}
+	}
+}
+
+// retry executes a write of a group that was rolled back in a transaction of its own.
+func (w *writer) retry(j *write) {
+	for {
+		alone := group{writes: []*write{j}, full: true}
+		err := w.begin(context.Background())
+		if err == nil {
+			err = w.apply(&alone)
+		}
+		if !busy(err) {
+			alone.fail(err)
+			return
+		}
+	}
+}
+
+// fail answers all writes of g with err, unless it is nil.
+func (g *group) fail(err error) {
+	for _, j := range g.writes {
+		if err != nil {
+			j.done <- err
+		}
+	}
+}
+
+// apply executes the writes of g, and those that it takes, commits and answers them. When it returns an error nobody has an answer, and the
+// transaction was rolled back, or is ErrUnknown because the COMMIT may be on the disk.
+func (w *writer) apply(g *group) error {
+	ctx := context.Background()
+	t := &transaction{statements: w.statements, clock: &w.clock, checksums: w.checksums}
+	for len(g.answers) < len(g.writes) || w.take(g) || w.gather(g) {
+		for _, j := range g.writes[len(g.answers):] {
+			answer := j.apply(ctx, t)
+			g.answers = append(g.answers, answer)
+			if !refused(answer) {
+				w.rollback()
+				return answer
+			}
+		}
+	}
+	if len(g.writes) == 0 {
+		w.rollback()
+		return nil
+	}
+	syncing := time.Now()
+	if _, err := w.statements.exec(ctx, `COMMIT`); err != nil {
+		w.rollback()
+		if uncertain(err) {
+			return &annals.Error{Kind: annals.ErrUnknown, Err: err}
+		}
+		return err
+	}
+	w.lastGroup, w.lastCommit = len(g.writes), time.Since(syncing)
+	if err := w.settle(t); err != nil {
+		return err
+	}
+	w.commits.Add(1)
+	w.grouped.Add(int64(len(g.writes)))
+	for i, j := range g.writes {
+		j.done <- g.answers[i]
+	}
+	return nil
+}
+
+// settle is called after the COMMIT of t. It is ErrUnknown when a file is missing: the write is found again where the file comes back.
+func (w *writer) settle(t *transaction) error {
+	if t.dated {
+		w.clock.settle(t.statements)
+	}
+	if err := w.check(annals.ErrUnknown); err != nil {
+		return err
+	}
+	w.committed()
+	return nil
+}
+
+// check is an error of a kind when the files are not there any more.
+func (w *writer) check(kind error) error {
+	w.checked = time.Time{}
+	err := w.files.missing(kind)
+	if err == nil {
+		w.checked = time.Now()
+	}
+	return err
 }
 
 // gather waits for the callers of the group before, which often write again at once. Without it, the first of them would make a group of
@@ -315,27 +293,12 @@ func refused(err error) bool {
 	return errors.As(err, &e)
 }
 
-// undone handles a group that was rolled back because of err. A group of several writes goes back to the queue, and each is executed in
-// a transaction of its own, because one of them may be the cause. When the outcome of the COMMIT is uncertain, all get ErrUnknown.
-func (w *writer) undone(group []*write, err error, uncertain bool) {
-	if uncertain {
-		err = &annals.Error{Kind: annals.ErrUnknown, Err: err}
-	}
-	if len(group) == 1 && !busy(err) || uncertain {
-		for _, j := range group {
-			j.done <- err
-		}
-		return
-	}
+// anyWaits reports whether there is a write that execute can take.
+func (w *writer) anyWaits(plain bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	again := make([]*write, 0, len(group)+len(w.queue))
-	for _, j := range group {
-		j.alone = true
-		j.state.Store(waiting)
-		again = append(again, j)
-	}
-	w.queue = append(again, w.queue...)
+	w.queue = slices.DeleteFunc(w.queue, func(j *write) bool { return j.taken.Load() })
+	return slices.ContainsFunc(w.queue, func(j *write) bool { return j.plain || !plain })
 }
 
 // take moves writes from the queue into g as long as g has space, and reports whether it moved any.
@@ -343,46 +306,40 @@ func (w *writer) take(g *group) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := len(g.writes)
-	for len(w.queue) > 0 && !g.full {
-		j := w.queue[0]
-		if j.granted != nil || g.plain && !j.plain || len(g.writes) > 0 && (j.alone || g.bytes+j.bytes > maxGroupBytes) {
-			g.full = true
-			break
+	w.queue = slices.DeleteFunc(w.queue, func(j *write) bool {
+		g.full = g.full || len(g.writes) > 0 && g.bytes+j.bytes > maxGroupBytes
+		if g.full || g.plain && !j.plain {
+			return false
 		}
-		w.pop()
-		if !j.state.CompareAndSwap(waiting, taken) {
-			continue
+		if j.taken.CompareAndSwap(false, true) {
+			g.writes, g.bytes = append(g.writes, j), g.bytes+j.bytes
+			g.full = len(g.writes) == maxGroupWrites
 		}
-		g.writes, g.bytes = append(g.writes, j), g.bytes+j.bytes
-		g.full = j.alone || len(g.writes) == maxGroupWrites
-	}
+		return true
+	})
 	return len(g.writes) > before
 }
 
-// begin takes the write lock of the file. While another process has it, begin tries again, as long as wanted returns true. It returns
-// false without an error when wanted returned false, and ErrCorrupt when the files are not there any more.
-func (w *writer) begin(wanted func() bool) (bool, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+// checkEvery is how long the files are taken to be there after they were checked: in a series of groups the check after one COMMIT counts
+// for the next transaction, too.
+const checkEvery = 10 * time.Millisecond
+
+// begin waits for the write lock of the file until ctx ends. It is ErrCorrupt when the files are not there any more.
+func (w *writer) begin(ctx context.Context) error {
+	err := patiently(ctx, func() error {
 		_, err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
 		if err != nil && !busy(err) {
 			w.rollback() // in case an earlier ROLLBACK failed
 			_, err = w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
 		}
-		switch {
-		case err == nil:
-			if err := w.files.check(); err != nil {
-				w.rollback()
-				return false, err
-			}
-			return true, nil
-		case !busy(err):
-			return false, err
-		}
-		<-time.After(jitter(pause))
-		if !wanted() {
-			return false, nil
+		return err
+	})
+	if err == nil && time.Since(w.checked) > checkEvery {
+		if err = w.check(annals.ErrCorrupt); err != nil {
+			w.rollback()
 		}
 	}
+	return err
 }
 
 func (w *writer) rollback() { _, _ = w.statements.exec(context.Background(), `ROLLBACK`) }
@@ -394,4 +351,17 @@ const (
 	lastPause  = 2 * time.Millisecond
 )
 
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+// patiently repeats fn while another process holds the lock, until ctx ends.
+func patiently(ctx context.Context, fn func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := fn()
+		if !busy(err) {
+			return err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

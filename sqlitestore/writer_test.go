@@ -159,7 +159,6 @@ func TestWithdrawnWrite(t *testing.T) {
 	go func() {
 		left <- s.InTx(ctx, func(context.Context, *sql.Tx, annals.Store) error { return errors.New("must not run") })
 	}()
-	sqlitestore.AwaitQueue(s, 2)
 	cancel()
 	for range 2 {
 		err := <-left
