@@ -1,37 +1,55 @@
 package dynamostore
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // CloudFormation returns a template in JSON with a resource for each table. The logical id of a resource is the name of its table as words
 // that begin with a capital letter. CloudFormation keeps the tables when their stack is deleted, and when a change would replace them.
 func (t Tables) CloudFormation() string {
-	resources := map[string]any{}
+	resources := block{}
 	for _, in := range t {
-		table := cfTable{TableName: *in.TableName, KeySchema: cfKeys(in.KeySchema), BillingMode: in.BillingMode, ProvisionedThroughput: cfThroughputOf(in.ProvisionedThroughput)}
-		for _, a := range in.AttributeDefinitions {
-			table.AttributeDefinitions = append(table.AttributeDefinitions, cfAttribute{aws.ToString(a.AttributeName), a.AttributeType})
+		table := fields(in)
+		if s, ok := table["StreamSpecification"].(block); ok {
+			delete(s, "StreamEnabled") // CloudFormation has no such property: a view switches the stream on
 		}
-		for _, i := range in.GlobalSecondaryIndexes {
-			table.GlobalSecondaryIndexes = append(table.GlobalSecondaryIndexes,
-				cfIndex{aws.ToString(i.IndexName), cfKeys(i.KeySchema), cfProjection{i.Projection.ProjectionType}, cfThroughputOf(i.ProvisionedThroughput)})
-		}
-		for _, i := range in.LocalSecondaryIndexes {
-			table.LocalSecondaryIndexes = append(table.LocalSecondaryIndexes,
-				cfIndex{aws.ToString(i.IndexName), cfKeys(i.KeySchema), cfProjection{i.Projection.ProjectionType}, nil})
-		}
-		if s := in.StreamSpecification; s != nil {
-			table.StreamSpecification = &cfStream{s.StreamViewType}
-		}
-		resources[unused(resources, capitalized(*in.TableName))] = cfResource{"AWS::DynamoDB::Table", "Retain", "Retain", table}
+		resources[unused(resources, capitalized(*in.TableName))] = block{"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": table}
 	}
-	return indented(cfTemplate{"2010-09-09", resources})
+	return indented(block{"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources})
+}
+
+// block is an object of JSON.
+type block = map[string]any
+
+// fields are those fields of a request that are set. CloudFormation has the same names for them.
+func fields(in any) block {
+	text, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // requests have strings, numbers and booleans only
+	}
+	var all block
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	_ = d.Decode(&all) // it is what Marshal has made
+	prune(all)
+	return all
+}
+
+// prune removes the fields that are not set.
+func prune(v any) {
+	switch v := v.(type) {
+	case block:
+		maps.DeleteFunc(v, func(_ string, v any) bool { prune(v); return v == nil || v == "" })
+	case []any:
+		for _, each := range v {
+			prune(each)
+		}
+	}
 }
 
 // capitalized is name without what is neither a letter nor a digit; what follows that begins with a capital letter. It is Table where
@@ -49,7 +67,7 @@ func letterOrDigit(r rune) bool {
 }
 
 // unused is name, with a number after it where resources has that name already.
-func unused(resources map[string]any, name string) string {
+func unused(resources block, name string) string {
 	free := name
 	for n := 2; resources[free] != nil; n++ {
 		free = fmt.Sprint(name, n)
@@ -57,55 +75,14 @@ func unused(resources map[string]any, name string) string {
 	return free
 }
 
-// The parts of a template, with the names that CloudFormation has for them.
-type (
-	cfTemplate struct {
-		AWSTemplateFormatVersion string
-		Resources                map[string]any
+// indented is v in JSON.
+func indented(v block) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		panic(err) // v has strings, numbers and booleans only
 	}
-	cfResource struct {
-		Type, DeletionPolicy, UpdateReplacePolicy string
-		Properties                                cfTable
-	}
-	cfTable struct {
-		TableName              string
-		AttributeDefinitions   []cfAttribute
-		KeySchema              []cfKey
-		BillingMode            types.BillingMode
-		ProvisionedThroughput  *cfThroughput `json:",omitempty"`
-		GlobalSecondaryIndexes []cfIndex     `json:",omitempty"`
-		LocalSecondaryIndexes  []cfIndex     `json:",omitempty"`
-		StreamSpecification    *cfStream     `json:",omitempty"`
-	}
-	cfAttribute struct {
-		AttributeName string
-		AttributeType types.ScalarAttributeType
-	}
-	cfKey struct {
-		AttributeName string
-		KeyType       types.KeyType
-	}
-	cfThroughput struct{ ReadCapacityUnits, WriteCapacityUnits int64 }
-	cfIndex      struct {
-		IndexName             string
-		KeySchema             []cfKey
-		Projection            cfProjection
-		ProvisionedThroughput *cfThroughput `json:",omitempty"`
-	}
-	cfProjection struct{ ProjectionType types.ProjectionType }
-	cfStream     struct{ StreamViewType types.StreamViewType }
-)
-
-func cfKeys(schema []types.KeySchemaElement) (keys []cfKey) {
-	for _, k := range schema {
-		keys = append(keys, cfKey{aws.ToString(k.AttributeName), k.KeyType})
-	}
-	return keys
-}
-
-func cfThroughputOf(t *types.ProvisionedThroughput) *cfThroughput {
-	if t == nil {
-		return nil
-	}
-	return &cfThroughput{*t.ReadCapacityUnits, *t.WriteCapacityUnits}
+	return b.String()
 }

@@ -42,11 +42,8 @@ func ExampleSchema() {
 	//   "AWSTemplateFormatVersion": "2010-09-09",
 	//   "Resources": {
 	//     "ShopEvents": {
-	//       "Type": "AWS::DynamoDB::Table",
 	//       "DeletionPolicy": "Retain",
-	//       "UpdateReplacePolicy": "Retain",
 	//       "Properties": {
-	//         "TableName": "shop-events",
 	//         "AttributeDefinitions": [
 	//           {
 	//             "AttributeName": "pid",
@@ -57,6 +54,7 @@ func ExampleSchema() {
 	//             "AttributeType": "N"
 	//           }
 	//         ],
+	//         "BillingMode": "PAY_PER_REQUEST",
 	//         "KeySchema": [
 	//           {
 	//             "AttributeName": "pid",
@@ -67,11 +65,13 @@ func ExampleSchema() {
 	//             "KeyType": "RANGE"
 	//           }
 	//         ],
-	//         "BillingMode": "PAY_PER_REQUEST",
 	//         "StreamSpecification": {
 	//           "StreamViewType": "NEW_IMAGE"
-	//         }
-	//       }
+	//         },
+	//         "TableName": "shop-events"
+	//       },
+	//       "Type": "AWS::DynamoDB::Table",
+	//       "UpdateReplacePolicy": "Retain"
 	//     }
 	//   }
 	// }

@@ -1,7 +1,6 @@
 package dynamostore
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -11,29 +10,48 @@ import (
 // table. A resource is called like its table, with _ for characters that a resource must not have. Terraform refuses to destroy the
 // tables.
 func (t Tables) Terraform() string {
-	resources := map[string]any{}
+	resources := block{}
 	for _, in := range t {
-		table := tfTable{Name: literal(*in.TableName), BillingMode: in.BillingMode, tfKeys: tfKeysOf(in.KeySchema), tfThroughput: tfThroughputOf(in.ProvisionedThroughput)}
+		table := tfBlock(in.TableName, in.KeySchema, in.ProvisionedThroughput)
+		table["billing_mode"], table["lifecycle"] = in.BillingMode, block{"prevent_destroy": true}
+		var attributes, global, local []block
 		for _, a := range in.AttributeDefinitions {
-			table.Attributes = append(table.Attributes, tfAttribute{literal(*a.AttributeName), a.AttributeType})
+			attributes = append(attributes, block{"name": literal(*a.AttributeName), "type": a.AttributeType})
 		}
 		for _, i := range in.GlobalSecondaryIndexes {
-			table.Global = append(table.Global, tfIndex{literal(*i.IndexName), tfKeysOf(i.KeySchema), i.Projection.ProjectionType, tfThroughputOf(i.ProvisionedThroughput)})
+			index := tfBlock(i.IndexName, i.KeySchema, i.ProvisionedThroughput)
+			index["projection_type"] = i.Projection.ProjectionType
+			global = append(global, index)
 		}
 		for _, i := range in.LocalSecondaryIndexes {
-			keys := tfKeysOf(i.KeySchema)
-			keys.Hash = "" // it is the table's
-			table.Local = append(table.Local, tfIndex{literal(*i.IndexName), keys, i.Projection.ProjectionType, tfThroughput{}})
+			index := tfBlock(i.IndexName, i.KeySchema, nil)
+			index["projection_type"] = i.Projection.ProjectionType
+			delete(index, "hash_key") // it is the table's
+			local = append(local, index)
+		}
+		for name, list := range map[string][]block{"attribute": attributes, "global_secondary_index": global, "local_secondary_index": local} {
+			if list != nil {
+				table[name] = list
+			}
 		}
 		if s := in.StreamSpecification; s != nil {
-			table.Stream, table.View = true, s.StreamViewType
+			table["stream_enabled"], table["stream_view_type"] = true, s.StreamViewType
 		}
-		table.Lifecycle.PreventDestroy = true
 		resources[unused(resources, identifier(*in.TableName))] = table
 	}
-	var config tfConfig
-	config.Resource.Tables = resources
-	return indented(config)
+	return indented(block{"resource": block{"aws_dynamodb_table": resources}})
+}
+
+// tfBlock is the block of a table or index: its name, keys and provisioned capacity.
+func tfBlock(name *string, schema []types.KeySchemaElement, t *types.ProvisionedThroughput) block {
+	b := block{"name": literal(*name)}
+	for _, k := range schema {
+		b[strings.ToLower(string(k.KeyType))+"_key"] = literal(*k.AttributeName)
+	}
+	if t != nil {
+		b["read_capacity"], b["write_capacity"] = *t.ReadCapacityUnits, *t.WriteCapacityUnits
+	}
+	return b
 }
 
 // identifier is name with _ for what is no letter, digit, _ or -, and in front of what is no letter.
@@ -53,75 +71,4 @@ func identifier(name string) string {
 // literal is text as a string of Terraform, where ${ and %{ begin expressions.
 func literal(text string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)
-}
-
-// The parts of a configuration, with the names that Terraform has for them.
-type (
-	tfConfig struct {
-		Resource struct {
-			Tables map[string]any `json:"aws_dynamodb_table"`
-		} `json:"resource"`
-	}
-	tfTable struct {
-		Name        string            `json:"name"`
-		BillingMode types.BillingMode `json:"billing_mode"`
-		tfThroughput
-		tfKeys
-		Attributes []tfAttribute        `json:"attribute"`
-		Global     []tfIndex            `json:"global_secondary_index,omitempty"`
-		Local      []tfIndex            `json:"local_secondary_index,omitempty"`
-		Stream     bool                 `json:"stream_enabled,omitempty"`
-		View       types.StreamViewType `json:"stream_view_type,omitempty"`
-		Lifecycle  struct {
-			PreventDestroy bool `json:"prevent_destroy"`
-		} `json:"lifecycle"`
-	}
-	tfAttribute struct {
-		Name string                    `json:"name"`
-		Type types.ScalarAttributeType `json:"type"`
-	}
-	tfIndex struct {
-		Name string `json:"name"`
-		tfKeys
-		Projection types.ProjectionType `json:"projection_type"`
-		tfThroughput
-	}
-	tfKeys struct {
-		Hash  string `json:"hash_key,omitempty"`
-		Range string `json:"range_key,omitempty"`
-	}
-	tfThroughput struct {
-		Read  int64 `json:"read_capacity,omitempty"`
-		Write int64 `json:"write_capacity,omitempty"`
-	}
-)
-
-func tfKeysOf(schema []types.KeySchemaElement) (keys tfKeys) {
-	for _, k := range schema {
-		if name := literal(*k.AttributeName); k.KeyType == types.KeyTypeHash {
-			keys.Hash = name
-		} else {
-			keys.Range = name
-		}
-	}
-	return keys
-}
-
-func tfThroughputOf(t *types.ProvisionedThroughput) (units tfThroughput) {
-	if t != nil {
-		units = tfThroughput{*t.ReadCapacityUnits, *t.WriteCapacityUnits}
-	}
-	return units
-}
-
-// indented is v in JSON.
-func indented(v any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		panic(err) // v has strings, numbers and booleans only
-	}
-	return b.String()
 }
