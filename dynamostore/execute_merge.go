@@ -7,8 +7,12 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// fewQueries is up to how many queries a merge reads ahead before the first item is yielded: it then holds two pages of each.
-const fewQueries = 32
+// A merge holds two pages of each query in memory. Up to fewQueries queries have pages of up to 1 MB, the limit of the service, and are read
+// ahead before the first item is yielded. The pages of more queries have about mergedBytes together.
+const (
+	fewQueries  = 32
+	mergedBytes = fewQueries << 20
+)
 
 // Merge is plan.Executor. Each query holds one page until an item of it is yielded, and then that page and one more; of few queries it holds
 // two pages at once. A query with a Limit, from which few items are wanted, does not read ahead.
@@ -21,6 +25,9 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 		defer running.stop()
 		shards := make([]*shard, len(queries))
 		for i, q := range queries {
+			if q.Bytes == 0 && len(queries) > fewQueries {
+				q.Bytes = mergedBytes / len(queries)
+			}
 			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0, early: q.Limit == 0 && len(queries) <= fewQueries}
 			s.pages = running.start(e.pages(q), s.wanted)
 			shards[i] = s

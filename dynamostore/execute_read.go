@@ -22,6 +22,7 @@ const (
 	getsAhead = 9    // requests of a GetAll that are sent beside the first
 	pageGrows = 4    // factor by which the limit of a page grows
 	pageFree  = 1000 // from this limit on pages are not limited
+	itemBytes = 4096 // size of an item in a page of Query.Bytes, before there is one that tells
 )
 
 // read sends a read until it is answered. keys are the names of the partitions that it uses.
@@ -240,8 +241,8 @@ func (e *engine) pages(q plan.Query) reading {
 			in := e.queryInput(q)
 			_, sort := e.tables[q.Table].Keys(q.Index)
 			limit := q.Limit
-			if q.Most > 0 && (limit == 0 || limit > q.Most) {
-				limit = q.Most
+			if first := max(q.Bytes/itemBytes, 1); q.Bytes > 0 && (limit == 0 || limit > first) {
+				limit = first
 			}
 			var anchor types.AttributeValue // range key with which the page must begin; nil is any
 			for {
@@ -249,9 +250,7 @@ func (e *engine) pages(q plan.Query) reading {
 				if limit > 0 && limit < pageFree {
 					in.Limit = aws.Int32(int32(limit))
 				}
-				if limit *= pageGrows; q.Most > 0 {
-					limit = min(limit, q.Most)
-				}
+				limit *= pageGrows
 				out, err := e.page(ctx, q, in)
 				if err == nil && anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
 					err = &annals.Error{Kind: annals.ErrTruncated}

@@ -149,8 +149,8 @@ func TestManyTypes(t *testing.T) {
 	}
 	pages := 0
 	p.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
-		if strings.Contains(string(r.Body), `"Limit":20,`) {
-			pages++
+		if body := string(r.Body); strings.Contains(body, `"Limit":5,`) || strings.Contains(body, "ExclusiveStartKey") && strings.Contains(body, `"Limit":`) {
+			pages++ // the size of what was read decides the limit of a later page
 		} else if r.Indexed() {
 			t.Errorf("a request for a page of any size: %s", r.Body)
 		}
@@ -160,8 +160,8 @@ func TestManyTypes(t *testing.T) {
 	if !slices.IsSortedFunc(events, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) }) || len(events) != 150 {
 		t.Errorf("%d events, or not in order", len(events))
 	}
-	if pages != 100*16+2 {
-		t.Errorf("%d pages, want one for each partition and two more for the one with 51 commits", pages)
+	if pages != 100*16+1 {
+		t.Errorf("%d pages, want one for each partition and one more for the one with 51 commits", pages)
 	}
 }
 

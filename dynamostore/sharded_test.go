@@ -127,7 +127,7 @@ func TestMergeHoldsFewPages(t *testing.T) {
 	fill(ctx, t, s, id, shards*pages, shards, 10)
 	var queries []plan.Query // with pages of one row
 	for shard := range shards {
-		queries = append(queries, plan.Query{Table: dynamostore.JournalOf(s), Hash: fmt.Sprintf("%s-%d", id, shard), Most: 1})
+		queries = append(queries, plan.Query{Table: dynamostore.JournalOf(s), Hash: fmt.Sprintf("%s-%d", id, shard), Bytes: 1})
 	}
 	var read atomic.Int64
 	p.SetRule(func(r dynamo.Request) dynamo.Fault {

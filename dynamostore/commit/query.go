@@ -16,13 +16,6 @@ import (
 // queries are annals.Query over the index.
 type queries struct{ *table }
 
-// A query merges many partitions, with two pages of each in memory. Up to fullPages partitions have pages of full size. More partitions
-// have smaller pages: together as many items as fullPages pages of pageItems items.
-const (
-	fullPages = 2 * groups
-	pageItems = 1000
-)
-
 // Events is annals.Query.
 func (q queries) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return results(f, q.moments(ctx, stretch{Filter: f, partition: q.commits, has: attrEvents}), eventsOf)
@@ -234,9 +227,6 @@ func (q queries) partitions(ctx context.Context, s stretch, until time.Time) ([]
 	n := len(names) * (end - first)
 	if s.Limit > 0 && n > 0 {
 		one.Limit = s.Limit/n + 1 // ids are spread evenly over the groups
-	}
-	if n > fullPages {
-		one.Most = max(fullPages*pageItems/n, 1)
 	}
 	all := make([]plan.Query, 0, n)
 	for _, name := range names {

@@ -122,24 +122,12 @@ func (r rows) queries(p numbered.Part) ([]plan.Query, error) {
 	queries := make([]plan.Query, len(shards))
 	for i, shard := range shards {
 		queries[i] = plan.Query{Table: r.Name, Hash: shard, From: from, To: to, Backward: p.Backward, Limit: p.Limit, Fields: fields}
-		if len(shards) > wholePages {
-			queries[i].Most, queries[i].Bytes = max(aheadBytes/len(shards)/rowBytes, 1), aheadBytes/len(shards)
-		}
 		if r.Hash != r.ID {
 			queries[i].Filter, queries[i].Names, queries[i].Values = "#id = :id", map[string]string{"#id": r.ID}, plan.Item{":id": plan.S(string(p.ID))}
 		}
 	}
 	return queries, nil
 }
-
-// A read of many shards holds two pages of each in memory. With up to wholePages shards a page has up to 1 MB, the limit of the service.
-// With more shards, all pages together have about twice aheadBytes: a first page has as many rows as fit if each has rowBytes, and
-// the size of a later page is computed from the page before.
-const (
-	wholePages = 32
-	aheadBytes = 32 << 20
-	rowBytes   = 4 << 10
-)
 
 // fits is Fits where rows are read by key: a read through the index finds them at any key.
 func (r rows) fits(ctx context.Context, id annals.PersistenceID) error {

@@ -92,8 +92,7 @@ type Query struct {
 	Names        map[string]string
 	Values       Item
 	Limit        int // items in the first page; later pages grow. 0 is as many as fit in a page
-	Most         int // the most items in any page, for many parallel queries. 0 is as many as fit in a page
-	Bytes        int // approximate size of any page but the first, for many parallel queries; replaces Most from the second page on. 0 is no limit
+	Bytes        int // approximate size of a page; 0 is no limit, and in a Merge of many queries a size that bounds their memory
 	// Anchor reports whether an item exists for as long as its entity does. Each page then begins with the last anchor of the
 	// page before, which is yielded again. When that item no longer exists, the error is ErrTruncated: the entity was removed
 	// between two pages, and without this check the query would just end. Anchor needs From and a forward query. nil: each page
