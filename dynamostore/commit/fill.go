@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -75,13 +76,13 @@ func (t *table) fillItem(ctx context.Context, it plan.Item) error {
 	case it[attrFeed] != nil:
 		return nil
 	case it[attrCount] != nil:
-		feed = plan.S(commitFeed(id.Type(), group(id)))
+		feed = plan.S(timeline.EventsKey(id))
 	case it[attrRevision] != nil && !strings.Contains(string(id), "\x00"): // the progress of a projection has a revision, too
-		feed = plan.S(stateFeed(id.Type(), group(id)))
+		feed = plan.S(timeline.StateKey(id))
 	default:
 		return nil
 	}
-	if err := valid.ID("open", id, annals.Limits{MaxIDBytes: maxIndexedIDBytes}); err != nil {
+	if err := valid.ID("open", id, annals.Limits{MaxIDBytes: timeline.MaxIDBytes}); err != nil {
 		return err
 	}
 	if err := t.announce(ctx, id); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -134,7 +135,7 @@ func (t *table) commitItem(c annals.Commit, now time.Time) plan.Item {
 	it[attrCount] = plan.N(len(list))
 	it[attrEvents] = plan.L(list...)
 	if t.index != "" {
-		it[attrFeed] = plan.S(commitFeed(c.ID.Type(), group(c.ID)))
+		it[attrFeed] = plan.S(timeline.EventsKey(c.ID))
 	}
 	return it
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/timeline"
 )
 
 // Append is annals.Journal: one put, on condition that no item has the key. Readers see whole commits, so two writers with the same
@@ -130,7 +131,7 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 	it := key(id, after+1)
 	it[attrFormat], it[attrCount], it[attrFrom], it[attrTime] = plan.N(format), plan.N(n-after), plan.N(n+1), plan.Micros(t.x.Now())
 	if t.index != "" {
-		it[attrFeed] = plan.S(commitFeed(id.Type(), group(id)))
+		it[attrFeed] = plan.S(timeline.EventsKey(id))
 	}
 	_, err := t.x.Write(ctx, plan.Write{
 		Ops: append(ops, plan.Op{Table: t.name, Put: it, Condition: absent, Names: idName,

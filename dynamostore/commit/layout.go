@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/annals-go/annals/internal/clock"
 )
 
@@ -37,9 +38,6 @@ const (
 	format       = 1                // of all items but the tombstones of snapshots
 	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes   = 2048
-	maxFeedBytes = 2048 // the most bytes in the hash key of the index
-
-	maxIndexedIDBytes = maxFeedBytes - len("#00 state") // the type of an id is in the hash key of the index
 )
 
 // Name is "commit".
@@ -51,11 +49,12 @@ func (l Layout) Plan() (plan.Offer, error) {
 }
 
 func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, lateness: cmp.Or(l.Lateness, lateness), itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, clock: &clock.Guard{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
+	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
 	if t.name == "" {
 		t.name = defaultTable
 	}
-	t.types = &entityTypes{table: t.name}
+	t.types = &timeline.Types{Table: t.name, Key: settingsKey(), Attribute: attrTypes}
+	queries := t.timeline(cmp.Or(l.Lateness, lateness))
 	if l.FillIndex && l.Index == "" {
 		return plan.Offer{}, errors.New("FillIndex has no Index")
 	}
@@ -76,7 +75,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		Check: t.check,
 		On: func(x plan.Executor) plan.Contracts {
 			t := t.on(x)
-			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries{t}, Offsets: offsets{t}, Recoverer: t, Skipper: t, Forgetter: t}
+			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets{t}, Recoverer: t, Skipper: t, Forgetter: t}
 		},
 		States:      states{t.name, t},
 		SkipStateTo: states{t.name, t}.SkipTo,
@@ -88,9 +87,9 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	if t.index != "" {
 		c := &offer.Capabilities
 		c.EventQueries, c.StateQueries, c.IDQueries, c.TagQueries = true, true, true, true
-		c.Lateness = t.lateness
+		c.Lateness = queries.Lateness
 		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
-		c.Limits.MaxIDBytes = maxIndexedIDBytes
+		c.Limits.MaxIDBytes = timeline.MaxIDBytes
 	}
 	return offer, nil
 }
@@ -98,15 +97,13 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 // table is a table of the layout. It is its journal and its snapshots.
 type table struct {
 	plan.Reads
-	name     string
-	index    string // "" is none
-	fill     bool   // Layout.FillIndex
-	lateness time.Duration
-	clock    *clock.Guard
-	types    *entityTypes
-	depths   *depths
-	times    *plan.Times
-	x        plan.Executor // runs the requests; nil until on
+	name   string
+	index  string // "" is none
+	fill   bool   // Layout.FillIndex
+	types  *timeline.Types
+	depths *depths
+	times  *plan.Times
+	x      plan.Executor // runs the requests; nil until on
 
 	itemBytes   int               // the most bytes in the item of a snapshot, and in an item of its parts
 	newSave     func([]byte)      // sets the id of a save
@@ -121,11 +118,41 @@ func (t *table) on(x plan.Executor) *table {
 	return &own
 }
 
+// timeline describes the index.
+func (t *table) timeline(lateness time.Duration) *timeline.Index {
+	return &timeline.Index{Table: t.name, Name: t.index, StateTable: t.statesOf, Hash: attrFeed, Time: attrTime, ID: attrID, HasEvents: attrEvents,
+		StateFields: []string{attrID, attrSeq, attrFormat, attrTime, attrRevision, attrTags, attrDeleted, attrSerializer, attrManifest},
+		EventsIn:    eventsIn, StateIn: func(it plan.Item) (annals.State, error) { st, _, err := readState(it); return st, err },
+		Types: t.types, Lateness: lateness, Clock: &clock.Guard{}}
+}
+
+// eventsIn calls add for the events of a commit, with the time of the commit.
+func eventsIn(id annals.PersistenceID, it plan.Item, add func(annals.Event)) error {
+	rec, err := read(id, it)
+	if err != nil {
+		return err
+	}
+	_, err = rec.events(1, annals.MaxSeqNr, func(e annals.Event) bool {
+		e.Time = rec.at
+		add(e)
+		return true
+	})
+	return err
+}
+
+// announce makes the type of id known to queries before anything of id is written.
+func (t *table) announce(ctx context.Context, id annals.PersistenceID) error {
+	if t.index == "" {
+		return nil
+	}
+	return t.types.Announce(ctx, t.x, id.Type())
+}
+
 // shape describes every table of the layout.
 func (t *table) shape() plan.Table {
 	shape := plan.Table{Name: t.name, Hash: plan.Key{Name: attrID}, Range: plan.Key{Name: attrSeq, Number: true}}
 	if t.index != "" {
-		shape.Indexes = []plan.Index{{Name: t.index, Hash: plan.Key{Name: attrFeed}, Range: plan.Key{Name: attrTime, Number: true}}}
+		shape.Indexes = []plan.Index{t.timeline(0).Shape()}
 	}
 	return shape
 }
@@ -179,8 +206,8 @@ func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 	case missing:
 		return fault("the index %q of table %q is not yet filled", index, t.name)
 	}
-	if t.name == t.types.table {
-		t.types.learn(it)
+	if t.name == t.types.Table {
+		t.types.Learn(it)
 	}
 	return nil
 }

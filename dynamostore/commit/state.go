@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -143,7 +144,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	w.Time = s.journal.times.NotBefore(w.ID, w.Time)
 	fresh := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(w.After + 1), attrTime: plan.Micros(w.Time), attrWrite: plan.B(stamp(w))}
 	if s.journal.index != "" {
-		fresh[attrFeed] = plan.S(stateFeed(w.ID.Type(), group(w.ID)))
+		fresh[attrFeed] = plan.S(timeline.StateKey(w.ID))
 	}
 	putTags(fresh, w.Tags)
 	putMeta(fresh, w.Metadata)
@@ -200,7 +201,7 @@ func (s states) SkipTo(ctx context.Context, x plan.Executor, id annals.Persisten
 		it[name] = plan.B(nil)
 	}
 	if at(x.Now()); s.journal.index != "" {
-		it[attrFeed], op.Stamp = plan.S(stateFeed(id.Type(), group(id))), at
+		it[attrFeed], op.Stamp = plan.S(timeline.StateKey(id)), at
 	}
 	_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
 		return &annals.Error{Kind: annals.ErrConflict, Last: revision(old[0])}

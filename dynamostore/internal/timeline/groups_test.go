@@ -1,4 +1,4 @@
-package commit
+package timeline
 
 import (
 	"fmt"

@@ -1,0 +1,58 @@
+// Package timeline answers annals.Query for a layout whose table has a global index of events and states in the order of time.
+//
+// The index has the items with events of each entity type in 16 partitions and the states in 16 others. A partition is for 64 slices. So
+// followers that divide the slices into 2, 4, 8 or 16 equal ranges do not share partitions.
+package timeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/clock"
+)
+
+const (
+	groups      = 16
+	groupSlices = annals.SliceCount / groups
+	maxHash     = 2048 // the most bytes in a hash key
+)
+
+// MaxIDBytes is the most bytes of an id: its type is in a hash key.
+const MaxIDBytes = maxHash - len("#00 state")
+
+// Index describes the index, and the items in it.
+type Index struct {
+	Table, Name string                         // the table with the events, and the index, which has one name in all tables
+	StateTable  func(entityType string) string // the table with the states of a type
+	Hash, Time  string                         // the index's key; the time is in microseconds since 1970
+	ID          string                         // the attribute with the id of an item
+	HasEvents   string                         // the attribute that only items with events have
+	StateFields []string                       // the attributes of a state without its data
+	EventsIn    func(id annals.PersistenceID, it plan.Item, add func(annals.Event)) error
+	StateIn     func(it plan.Item) (annals.State, error)
+	Types       *Types
+	Lateness    time.Duration // how far the horizon is behind the clock
+	Clock       *clock.Guard
+}
+
+// On returns the queries that x runs.
+func (i *Index) On(x plan.Executor) annals.Query { return queries{i, x} }
+
+// Shape describes the index.
+func (i *Index) Shape() plan.Index {
+	return plan.Index{Name: i.Name, Hash: plan.Key{Name: i.Hash}, Range: plan.Key{Name: i.Time, Number: true}}
+}
+
+// EventsKey and StateKey return the hash key of the items of an entity. They are unambiguous, whatever the name of the type ends with.
+func EventsKey(id annals.PersistenceID) string { return eventsKey(id.Type(), group(id)) }
+
+// StateKey is EventsKey for the state.
+func StateKey(id annals.PersistenceID) string { return stateKey(id.Type(), group(id)) }
+
+func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
+
+func eventsKey(entityType string, group int) string { return fmt.Sprintf("%s#%02d", entityType, group) }
+
+func stateKey(entityType string, group int) string { return eventsKey(entityType, group) + " state" }
