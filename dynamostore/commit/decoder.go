@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/annals-go/annals"
@@ -53,9 +52,4 @@ func (d *decoder) meta() annals.Payload {
 }
 
 // readable returns ErrUnsupported for an item of a later version of this package.
-func (d *decoder) readable(what string) error {
-	if v, _ := d.Number(attrFormat, 0, math.MaxInt64); v > formatGone {
-		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("%s has format %d, this version reads %d", what, v, formatGone)}
-	}
-	return nil
-}
+func (d *decoder) readable(what string) error { return d.Readable(attrFormat, formatGone, what) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/offsets"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/annals-go/annals/internal/clock"
@@ -70,12 +71,12 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true,
 			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
-			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: maxOffsets},
+			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: offsets.Most},
 		},
 		Check: t.check,
 		On: func(x plan.Executor) plan.Contracts {
 			t := t.on(x)
-			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets{t}, Recoverer: t, Skipper: t, Forgetter: t}
+			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets.Store{Table: t.name, Hash: attrID, Range: attrSeq, MaxHash: maxIDBytes, NewSave: newSave, Executor: x}, Recoverer: t, Skipper: t, Forgetter: t}
 		},
 		States:      states{t.name, t},
 		SkipStateTo: states{t.name, t}.SkipTo,

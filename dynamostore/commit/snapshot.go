@@ -2,11 +2,9 @@ package commit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 
@@ -73,7 +71,7 @@ func (t *table) saveParts(ctx context.Context, s annals.Snapshot) (plan.Item, er
 	if plan.Size(it) <= t.itemBytes {
 		return it, nil
 	}
-	data := compress(s.Data)
+	data := plan.Compress(s.Data)
 	it[attrData], it[attrZip] = plan.B(data), plan.Bool(true)
 	if plan.Size(it) <= t.itemBytes {
 		return it, nil
@@ -173,7 +171,7 @@ func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, c
 		}
 	}
 	if zipped {
-		if s.Data, err = decompress(s.Data); err != nil {
+		if s.Data, err = plan.Decompress(s.Data, maxSnapshotBytes); err != nil {
 			return s, false, corrupt(rec.seq, err)
 		}
 	}
@@ -248,25 +246,4 @@ func fits(rec record, c annals.SnapshotCriteria) bool {
 
 func snapshotKey(rec record) plan.Item {
 	return plan.Item{attrID: plan.S(string(rec.id)), attrSeq: behind(rec.seq)}
-}
-
-func compress(data []byte) []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write(data) // writing to a buffer does not fail
-	_ = w.Close()
-	return b.Bytes()
-}
-
-// decompress returns an error beyond maxSnapshotBytes: a few kilobytes can decompress to gigabytes.
-func decompress(data []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	all, err := io.ReadAll(io.LimitReader(r, maxSnapshotBytes+1))
-	if err == nil && len(all) > maxSnapshotBytes {
-		err = fmt.Errorf("the data has more than %d bytes when decompressed", maxSnapshotBytes)
-	}
-	return all, err
 }

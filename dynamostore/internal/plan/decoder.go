@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -52,6 +53,14 @@ func (d *Decoder) Required(name string, least, most int64) int64 {
 		d.Wrong(name)
 	}
 	return n
+}
+
+// Readable returns ErrUnsupported for an item whose format, in the attribute name, is above most: a later version has written it.
+func (d *Decoder) Readable(name string, most int64, what string) error {
+	if v, _ := d.Number(name, 0, math.MaxInt64); v > most {
+		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("%s has format %d, this version reads %d", what, v, most)}
+	}
+	return nil
 }
 
 // Bytes returns a binary.

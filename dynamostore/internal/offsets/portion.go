@@ -1,4 +1,4 @@
-package commit
+package offsets
 
 import (
 	"encoding/binary"
@@ -15,7 +15,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
+// Attributes.
 const (
+	attrFormat   = "v"
+	attrRevision = "rev"
+	attrSave     = "save" // id of the save that has written the item
+	attrTime     = "at"   // of the Through of a range, in microseconds since 1970
+	attrFrom     = "from" // the first slice of a range
+	attrZip      = "zip"  // the offsets are compressed by gzip
+
 	attrTo      = "to"      // the first slice after the item's
 	attrRanges  = "ranges"  // the positions of the item's slices
 	attrEpoch   = "epoch"   // of a range
@@ -23,6 +31,14 @@ const (
 	attrEntity  = "entity"  // of the Through of a range
 	attrOffsets = "offsets" // of the entities beyond their Through
 )
+
+const (
+	format     = 1
+	mostFormat = 2 // that this version reads
+)
+
+// mostBytes is the most bytes of offsets when they are decompressed.
+const mostBytes = 64 << 20
 
 // maxPlain is the most bytes of offsets that are not compressed. Less than a write unit need not be.
 const maxPlain = 900
@@ -50,13 +66,13 @@ func (p portion) item() plan.Item {
 		if x.Through.Compare(annals.Offset{}) != 0 {
 			m[attrTime], m[attrNumber], m[attrEntity] = plan.Micros(x.Through.Time), plan.N(x.Through.SeqNr), plan.S(string(x.Through.ID))
 		}
-		list[i] = &types.AttributeValueMemberM{Value: m}
+		list[i] = plan.M(m)
 	}
-	it[attrTo], it[attrRanges] = plan.N(p.to), &types.AttributeValueMemberL{Value: list}
+	it[attrTo], it[attrRanges] = plan.N(p.to), plan.L(list...)
 	if len(p.Entities) > 0 {
 		b := encodeOffsets(p.Entities)
 		if len(b) > maxPlain {
-			b, it[attrZip] = compress(b), plan.Bool(true)
+			b, it[attrZip] = plan.Compress(b), plan.Bool(true)
 		}
 		it[attrOffsets] = plan.B(b)
 	}
@@ -64,22 +80,29 @@ func (p portion) item() plan.Item {
 }
 
 // portionOf decodes an item.
-func portionOf(it plan.Item) (portion, error) {
-	d := decode(it)
-	if err := d.readable("the progress of a projection"); err != nil {
+func (o Store) portionOf(it plan.Item) (portion, error) {
+	d := decoder{plan.Decoder{Item: it}}
+	if err := d.Readable(attrFormat, mostFormat, "the progress of a projection"); err != nil {
 		return portion{}, err
 	}
-	p := portion{from: int(d.Required(attrSeq, 0, annals.SliceCount)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
+	p := portion{from: int(d.Required(o.Range, 0, annals.SliceCount)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
 	if p.from < annals.SliceCount && d.Fault == nil {
 		p.to = int(d.Required(attrTo, int64(p.from)+1, annals.SliceCount))
 		p.Ranges = d.ranges(p.from, p.to)
-		p.Entities = d.offsets(annals.SliceRange{From: p.from, To: p.to})
+		p.Entities = d.offsets(annals.SliceRange{From: p.from, To: p.to}, o.MaxHash)
 	}
 	if d.Fault != nil {
-		return portion{}, corrupt(0, fmt.Errorf("the progress of a projection: %w", d.Fault))
+		return portion{}, corrupt(d.Fault)
 	}
 	return p, nil
 }
+
+func corrupt(err error) error {
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("the progress of a projection: %w", err)}
+}
+
+// decoder reads an item, or a map in it.
+type decoder struct{ plan.Decoder }
 
 // ranges decodes the positions of the slices from ≤ s < to.
 func (d *decoder) ranges(from, to int) (all position.Ranges) {
@@ -94,7 +117,7 @@ func (d *decoder) ranges(from, to int) (all position.Ranges) {
 			d.Wrong(attrRanges)
 			return nil
 		}
-		each := decode(m.Value)
+		each := plan.Decoder{Item: m.Value}
 		x := position.Range{From: int(each.Required(attrFrom, int64(from), annals.SliceCount-1))}
 		x.To = int(each.Required(attrTo, int64(x.From)+1, int64(to)))
 		x.Epoch, _ = each.Number(attrEpoch, 0, math.MaxInt64)
@@ -125,21 +148,21 @@ func encodeOffsets(offsets map[annals.PersistenceID]annals.Offset) (b []byte) {
 	return b
 }
 
-// offsets decodes what encodeOffsets has made, of entities of the slices r.
-func (d *decoder) offsets(r annals.SliceRange) map[annals.PersistenceID]annals.Offset {
+// offsets decodes what encodeOffsets has made, of entities of the slices r, whose ids have up to maxID bytes.
+func (d *decoder) offsets(r annals.SliceRange, maxID int) map[annals.PersistenceID]annals.Offset {
 	if d.Item[attrOffsets] == nil {
 		return nil
 	}
 	var err error
 	b := d.Bytes(attrOffsets)
 	if d.Flag(attrZip) {
-		b, err = decompress(b)
+		b, err = plan.Decompress(b, mostBytes)
 	}
 	all := map[annals.PersistenceID]annals.Offset{}
 	var at int64
 	for len(b) > 0 && err == nil {
 		var o annals.Offset
-		b, err = decodeOffset(b, &at, &o)
+		b, err = decodeOffset(b, maxID, &at, &o)
 		if err == nil && (!r.Contains(o.ID.Slice()) || all[o.ID].ID != "" || o.ID == "") {
 			err = errForm
 		}
@@ -155,7 +178,7 @@ func (d *decoder) offsets(r annals.SliceRange) map[annals.PersistenceID]annals.O
 var errForm = errors.New("not the form of encodeOffsets")
 
 // decodeOffset decodes the first offset of b and returns the rest of b. at is the time of the offset before, then that of o.
-func decodeOffset(b []byte, at *int64, o *annals.Offset) ([]byte, error) {
+func decodeOffset(b []byte, maxID int, at *int64, o *annals.Offset) ([]byte, error) {
 	step, n := binary.Varint(b)
 	if n <= 0 {
 		return nil, errForm
@@ -166,7 +189,7 @@ func decodeOffset(b []byte, at *int64, o *annals.Offset) ([]byte, error) {
 	}
 	b = b[n+m:]
 	length, n := binary.Uvarint(b)
-	if n <= 0 || length > uint64(len(b)-n) || length > maxIDBytes {
+	if n <= 0 || length > uint64(len(b)-n) || length > uint64(maxID) {
 		return nil, errForm
 	}
 	*at += step

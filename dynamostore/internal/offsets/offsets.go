@@ -1,9 +1,11 @@
-package commit
+// Package offsets keeps the positions of projections in a table, for any layout.
+package offsets
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -11,19 +13,27 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// offsets is annals.OffsetStore. A projection has one partition in the table, with an item for each range of slices that a worker has saved.
+// Store is annals.OffsetStore. A projection has one partition in the table, with an item for each range of slices that a worker has saved.
 // The ranges of the items do not overlap. A save for the slices of one item replaces this item, on condition of the revision that it has
 // read. A save for other slices divides and joins items in one transaction, which also increases the revision of the item cut: so two of
 // them cannot store overlapping items.
-type offsets struct{ *table }
+type Store struct {
+	Table, Hash, Range string // the table's name and key; the range key is a number
+	MaxHash            int    // the most bytes of a hash key
+	NewSave            func([]byte)
+	Executor           plan.Executor // runs the requests
+}
 
-// maxOffsets is the most offsets in one save.
-const maxOffsets = 1000
+// Most is the most offsets in one save.
+const Most = 1000
+
+const saveBytes = 8 // of the id of a save
 
 // maxJoined is the most items that one transaction joins. Items above that are joined before, in further transactions.
 const maxJoined = 90
 
-func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
+// Load is annals.OffsetStore.
+func (o Store) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
 	all, err := o.all(ctx, projection)
 	if err != nil {
 		return nil, err
@@ -31,7 +41,8 @@ func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	return all.Load(r), nil
 }
 
-func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
+// Handled is annals.OffsetStore.
+func (o Store) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
 	all, err := o.all(ctx, projection)
 	if err != nil {
 		return nil, err
@@ -44,7 +55,7 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 }
 
 // all reads all that is known of a projection.
-func (o offsets) all(ctx context.Context, projection string) (position.Projection, error) {
+func (o Store) all(ctx context.Context, projection string) (position.Projection, error) {
 	portions, _, err := o.partition(ctx, projection)
 	return joined(portions), err
 }
@@ -57,25 +68,27 @@ func joined(portions []portion) (all position.Projection) {
 	return all
 }
 
-func (o offsets) Save(ctx context.Context, p annals.Progress) error {
+// Save is annals.OffsetStore.
+func (o Store) Save(ctx context.Context, p annals.Progress) error {
 	return o.update(ctx, p.Projection, p.Slices, p.Once, func(k position.Projection) (position.Projection, error) { return k.Save(p) })
 }
 
-func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+// Reset is annals.OffsetStore.
+func (o Store) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	return o.update(ctx, projection, r, false, func(k position.Projection) (position.Projection, error) { return k.Reset(r, to), nil })
 }
 
 // update changes what is known of the slices of r. When another worker writes to one of the items in between, update reads again. With once,
 // change must not be made twice: when a worker has written after a try whose answer was lost, the outcome cannot be known.
-func (o offsets) update(ctx context.Context, projection string, r annals.SliceRange, once bool, change func(position.Projection) (position.Projection, error)) error {
+func (o Store) update(ctx context.Context, projection string, r annals.SliceRange, once bool, change func(position.Projection) (position.Projection, error)) error {
 	save := make([]byte, saveBytes)
-	o.newSave(save)
+	o.NewSave(save)
 	for {
 		ops, err := o.changes(ctx, projection, r, save, change)
 		if len(ops) == 0 || err != nil {
 			return err
 		}
-		_, err = o.x.Write(ctx, plan.Write{Ops: ops, Refused: func(_ []plan.Item, open bool) error {
+		_, err = o.Executor.Write(ctx, plan.Write{Ops: ops, Refused: func(_ []plan.Item, open bool) error {
 			if open && once {
 				return &annals.Error{Kind: annals.ErrUnknown, Err: errors.New("another worker has saved after a try whose answer was lost")}
 			}
@@ -88,7 +101,7 @@ func (o offsets) update(ctx context.Context, projection string, r annals.SliceRa
 }
 
 // changes returns the writes of an update.
-func (o offsets) changes(ctx context.Context, projection string, r annals.SliceRange, save []byte, change func(position.Projection) (position.Projection, error)) ([]plan.Op, error) {
+func (o Store) changes(ctx context.Context, projection string, r annals.SliceRange, save []byte, change func(position.Projection) (position.Projection, error)) ([]plan.Op, error) {
 	stored, cut, err := o.portions(ctx, projection, r)
 	if err != nil {
 		return nil, err
@@ -106,7 +119,7 @@ func (o offsets) changes(ctx context.Context, projection string, r annals.SliceR
 	case n > maxJoined:
 		some := stored[:maxJoined]
 		ops := o.replace(projection, some, *cut, save, known, []int{some[0].from, some[maxJoined-1].to})
-		if _, err := o.x.Write(ctx, plan.Write{Ops: ops, Apart: true}); err != nil && !errors.Is(err, annals.ErrConflict) {
+		if _, err := o.Executor.Write(ctx, plan.Write{Ops: ops, Apart: true}); err != nil && !errors.Is(err, annals.ErrConflict) {
 			return nil, err
 		}
 		return o.changes(ctx, projection, r, save, change)
@@ -122,7 +135,7 @@ func (o offsets) changes(ctx context.Context, projection string, r annals.SliceR
 }
 
 // replace returns the writes that replace stored by items of changed with these bounds.
-func (o offsets) replace(projection string, stored []portion, cut int64, save []byte, changed position.Projection, bounds []int) []plan.Op {
+func (o Store) replace(projection string, stored []portion, cut int64, save []byte, changed position.Projection, bounds []int) []plan.Op {
 	revisions := map[int]int64{}
 	for _, p := range stored {
 		revisions[p.from] = p.revision
@@ -134,20 +147,22 @@ func (o offsets) replace(projection string, stored []portion, cut int64, save []
 		delete(revisions, from)
 	}
 	for from, revision := range revisions {
-		ops = append(ops, plan.Op{Table: o.name, Key: progressKey(projection, from), Delete: true, Condition: "#rev = :rev",
+		ops = append(ops, plan.Op{Table: o.Table, Key: o.key(projection, from), Delete: true, Condition: "#rev = :rev",
 			Names: map[string]string{"#rev": attrRevision}, Values: plan.Item{":rev": plan.N(revision)}})
 	}
 	return ops
 }
 
 // put stores p, unless the item has been written since it was read.
-func (o offsets) put(projection string, p portion, save []byte) plan.Op {
-	it := p.item()
-	it[attrID], it[attrSeq], it[attrSave] = progressKey(projection, p.from)[attrID], plan.N(p.from), plan.B(save)
-	op := plan.Op{Table: o.name, Put: it, Condition: absent, Names: idName, Ours: func(old plan.Item) bool {
+func (o Store) put(projection string, p portion, save []byte) plan.Op {
+	it := o.key(projection, p.from)
+	maps.Copy(it, p.item())
+	it[attrSave] = plan.B(save)
+	op := plan.Create(o.Table, it, o.Hash)
+	op.Ours = func(old plan.Item) bool {
 		b, _ := plan.Bytes(old, attrSave)
 		return string(b) == string(save)
-	}}
+	}
 	if p.revision > 0 {
 		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(p.revision)}
 	}
@@ -155,17 +170,17 @@ func (o offsets) put(projection string, p portion, save []byte) plan.Op {
 }
 
 // portions reads the items that overlap r, in order. cut is the revision of the item cut, nil when an item has exactly the slices of r.
-func (o offsets) portions(ctx context.Context, projection string, r annals.SliceRange) (portions []portion, cut *int64, err error) {
-	if err := fitsKey(projection); err != nil {
+func (o Store) portions(ctx context.Context, projection string, r annals.SliceRange) (portions []portion, cut *int64, err error) {
+	if err := o.fitsKey(projection); err != nil {
 		return nil, nil, err
 	}
 	from, to := r.Bounds()
-	it, ok, err := o.x.Get(ctx, plan.Get{Table: o.name, Key: progressKey(projection, from)})
+	it, ok, err := o.Executor.Get(ctx, plan.Get{Table: o.Table, Key: o.key(projection, from)})
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok {
-		p, err := portionOf(it)
+		p, err := o.portionOf(it)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -183,16 +198,16 @@ func (o offsets) portions(ctx context.Context, projection string, r annals.Slice
 }
 
 // partition reads all items of a projection, in order, and the revision of the item cut.
-func (o offsets) partition(ctx context.Context, projection string) (portions []portion, cut int64, err error) {
-	if err := fitsKey(projection); err != nil {
+func (o Store) partition(ctx context.Context, projection string) (portions []portion, cut int64, err error) {
+	if err := o.fitsKey(projection); err != nil {
 		return nil, 0, err
 	}
 	end := 0
-	for it, err := range o.x.Query(ctx, plan.Query{Table: o.name, Hash: progressID(projection)}) {
+	for it, err := range o.Executor.Query(ctx, plan.Query{Table: o.Table, Hash: partitionKey(projection)}) {
 		if err != nil {
 			return nil, 0, err
 		}
-		p, err := portionOf(it)
+		p, err := o.portionOf(it)
 		switch {
 		case err != nil:
 			return nil, 0, err
@@ -200,24 +215,24 @@ func (o offsets) partition(ctx context.Context, projection string) (portions []p
 			cut = p.revision
 			continue
 		case p.from < end:
-			return nil, 0, corrupt(0, fmt.Errorf("the progress of a projection: two items have slice %d", p.from))
+			return nil, 0, corrupt(fmt.Errorf("two items have slice %d", p.from))
 		}
 		portions, end = append(portions, p), p.to
 	}
 	return portions, cut, nil
 }
 
-// progressID returns the pid of a projection. It contains U+0000, which no id of an entity does.
-func progressID(projection string) string { return projection + "\x00#" }
+// partitionKey contains U+0000, which no id of an entity does.
+func partitionKey(projection string) string { return projection + "\x00#" }
 
-func progressKey(projection string, from int) plan.Item {
-	return key(annals.PersistenceID(progressID(projection)), annals.SeqNr(from))
+func (o Store) key(projection string, from int) plan.Item {
+	return plan.Item{o.Hash: plan.S(partitionKey(projection)), o.Range: plan.N(from)}
 }
 
 // fitsKey returns ErrInvalid for a projection whose name is too long for a key.
-func fitsKey(projection string) error {
-	if n := len(progressID(projection)); n > maxIDBytes {
-		return fault("the projection's name has %d bytes too many", n-maxIDBytes)
+func (o Store) fitsKey(projection string) error {
+	if n := len(partitionKey(projection)); n > o.MaxHash {
+		return plan.Misfit("the projection's name has %d bytes too many", n-o.MaxHash)
 	}
 	return nil
 }
