@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -43,7 +44,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 func (j *journal) leftBelow(ctx context.Context, id annals.PersistenceID, mark annals.SeqNr) (annals.SeqNr, error) {
 	from := mark
 	for to := mark - 1; to >= 0; to = from - 1 {
-		q := plan.Query{Table: j.table, Hash: j.partition(id, groupOf(to)), To: plan.N(to % perGroup), Limit: 1, Fields: keyFields}
+		q := plan.Query{Table: j.Table, Hash: j.partition(id, groupOf(to)), To: plan.N(to % perGroup), Limit: 1, Fields: keyFields}
 		if _, left, err := plan.First(j.x.Query(ctx, q)); !left || err != nil {
 			return from, err
 		}
@@ -68,7 +69,7 @@ func (j *journal) remove(ctx context.Context, id annals.PersistenceID, s span, l
 		if len(keys) == 0 {
 			continue
 		}
-		if err := j.x.DeleteAll(ctx, j.table, keys); err != nil {
+		if err := j.x.DeleteAll(ctx, j.Table, keys); err != nil {
 			return err
 		}
 	}
@@ -89,7 +90,7 @@ func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {
 	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed}, 0); err != nil {
 		return err
 	}
-	if err := j.x.DeleteAll(ctx, j.table, j.markerKeys(id, j.low, j.high)); err != nil {
+	if err := j.x.DeleteAll(ctx, j.Table, j.Counters(id, akkakeys.Low, akkakeys.High)); err != nil {
 		return err
 	}
 	j.known.Change(id, func(known, bool) (none known) { return none })

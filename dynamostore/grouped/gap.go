@@ -142,11 +142,11 @@ func (r *reader) lost(ctx context.Context, gap annals.SeqNr, k int) error {
 			next := first
 			for ; next < len(a.rows) && a.rows[next].n <= w.last; next++ {
 				if other := a.rows[next]; (other.first != w.first || other.last != w.last) && by(other, writer) {
-					return r.corrupt(w.item, fmt.Errorf("events %d and %d of one writer are of batches that overlap", w.n, other.n))
+					return r.Corrupt(w.item, fmt.Errorf("events %d and %d of one writer are of batches that overlap", w.n, other.n))
 				}
 			}
 			if stored := annals.SeqNr(next - first); stored <= w.last-max(w.first, r.marks.low) && next < len(a.rows) && by(a.rows[next], writer) {
-				return r.corrupt(w.item, fmt.Errorf("of the batch %d to %d there are %d events", w.first, w.last, stored))
+				return r.Corrupt(w.item, fmt.Errorf("of the batch %d to %d there are %d events", w.first, w.last, stored))
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (r *reader) hole(ctx context.Context, gap annals.SeqNr, a, b row) error {
 		if beside.n < 1 {
 			continue
 		}
-		it, _, err := r.x.Get(ctx, plan.Get{Table: r.table, Key: r.key(r.id, beside.n)})
+		it, _, err := r.x.Get(ctx, plan.Get{Table: r.Table, Key: r.key(r.id, beside.n)})
 		if err != nil {
 			return err
 		}
@@ -185,5 +185,5 @@ func (r *reader) hole(ctx context.Context, gap annals.SeqNr, a, b row) error {
 			return nil
 		}
 	}
-	return r.corrupt(b.item, fmt.Errorf("events %d to %d are missing", from, to))
+	return r.Corrupt(b.item, fmt.Errorf("events %d to %d are missing", from, to))
 }

@@ -59,7 +59,7 @@ func (j *journal) read(ctx context.Context, id annals.PersistenceID, s span) ite
 					filled = false
 				}
 				if err == nil && empty > s.most && group < groupOf(s.high) {
-					err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, events of the numbers %d to %d: %w", j.table, (group-int64(empty)+1)*perGroup, group*perGroup+perGroup-1, errEmpty)}
+					err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, events of the numbers %d to %d: %w", j.Table, (group-int64(empty)+1)*perGroup, group*perGroup+perGroup-1, errEmpty)}
 				}
 				if !yield(page{group, rows, p.Last}, err) || err != nil {
 					return false
@@ -93,7 +93,7 @@ func (j *journal) rows(group int64, items []plan.Item) ([]row, error) {
 func (j *journal) queries(id annals.PersistenceID, s span, first, last int64) iter.Seq[plan.Query] {
 	return func(yield func(plan.Query) bool) {
 		for g := first; g <= last; g++ {
-			q := plan.Query{Table: j.table, Hash: j.partition(id, g), Fields: s.fields}
+			q := plan.Query{Table: j.Table, Hash: j.partition(id, g), Fields: s.fields}
 			if g == groupOf(s.from) {
 				q.From = plan.N(s.from % perGroup)
 			}

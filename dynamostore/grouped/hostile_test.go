@@ -167,7 +167,7 @@ func TestForeignItems(t *testing.T) {
 				got = append(got, e.SeqNr)
 			}
 		}
-		if !errors.Is(failed, annals.ErrCorrupt) || len(got) > 1 || !strings.Contains(fmt.Sprint(failed), `"journal-P-order-1-0" "2"`) {
+		if !errors.Is(failed, annals.ErrCorrupt) || len(got) > 1 || !strings.Contains(fmt.Sprint(failed), `num "2", par "journal-P-order-1-0"`) {
 			t.Errorf("%s: replayed %v, %v", name, got, failed)
 		}
 		_, err := j.Append(t.Context(), annals.Commit{ID: entityID, After: 1, WriteID: annals.NewWriteID(), Events: slices.Repeat([]annals.NewEvent{plantest.Event("e")}, 1)})

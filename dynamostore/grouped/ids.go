@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -16,15 +17,6 @@ type ids struct {
 	annals.Query
 	*journal
 }
-
-// The parts of a partition key between the name of the journal and the id.
-const (
-	kindEvents = "-P-"
-	kindHigh   = "-SH-"
-	kindLow    = "-SL-"
-)
-
-var kinds = []string{kindEvents, kindHigh, kindLow}
 
 // indexes returns the index for IDs, if there is one. It also fits the plugin's variant whose range key is the partition key of the table.
 func (j *journal) indexes() []plan.Index {
@@ -56,7 +48,7 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 	all := map[annals.PersistenceID]bool{}
 	var unclear []plan.Item                     // keys of items that must be read
 	for _, number := range []string{"1", "0"} { // the markers are at 0
-		for it, err := range q.x.Query(ctx, plan.Query{Table: q.table, Index: q.index, Hash: number}) {
+		for it, err := range q.x.Query(ctx, plan.Query{Table: q.Table, Index: q.index, Hash: number}) {
 			if err != nil {
 				return nil, err
 			}
@@ -65,7 +57,7 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 				continue
 			}
 			switch mixed := q.ambiguous(id); {
-			case mixed && kind == kindEvents, !mixed && kind == kindLow:
+			case mixed && kind == akkakeys.Events, !mixed && kind == akkakeys.Low:
 				unclear = append(unclear, plan.Item{attrPar: it[attrPar], attrNum: it[attrNum]})
 			case !mixed:
 				all[id] = true
@@ -73,7 +65,7 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 		}
 	}
 	unclear = slices.DeleteFunc(unclear, func(key plan.Item) bool { _, id := q.parse(key); return all[id] })
-	for it, err := range q.x.GetEach(ctx, q.table, slices.Values(unclear), q.ahead) {
+	for it, err := range q.x.GetEach(ctx, q.Table, slices.Values(unclear), q.ahead) {
 		if err != nil {
 			return nil, err
 		}
@@ -87,9 +79,9 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 // parse returns the kind of an item and the id in its key. The id is "" for an item of another journal.
 func (q ids) parse(it plan.Item) (kind string, id annals.PersistenceID) {
 	par, _ := plan.Text(it, attrPar)
-	rest, ours := strings.CutPrefix(par, q.name)
+	rest, ours := strings.CutPrefix(par, q.Name)
 	if end := strings.LastIndexByte(rest, '-'); ours && end > 0 {
-		for _, kind := range kinds {
+		for _, kind := range akkakeys.Kinds {
 			if id, ok := strings.CutPrefix(rest[:end], kind); ok {
 				return kind, annals.PersistenceID(id)
 			}
@@ -101,8 +93,8 @@ func (q ids) parse(it plan.Item) (kind string, id annals.PersistenceID) {
 // ambiguous reports whether a key with id may be one of another journal with another id: nothing in a key marks where the name of the journal
 // ends.
 func (q ids) ambiguous(id annals.PersistenceID) bool {
-	return slices.ContainsFunc(kinds, func(kind string) bool {
-		return strings.Contains(q.name+"-", kind) || strings.Contains("-"+string(id), kind)
+	return slices.ContainsFunc(akkakeys.Kinds, func(kind string) bool {
+		return strings.Contains(q.Name+"-", kind) || strings.Contains("-"+string(id), kind)
 	})
 }
 
@@ -111,10 +103,10 @@ func (q ids) ambiguous(id annals.PersistenceID) bool {
 func (q ids) shown(it plan.Item) (annals.PersistenceID, bool) {
 	kind, id := q.parse(it)
 	switch kind {
-	case kindEvents:
+	case akkakeys.Events:
 		of, _ := owner(it)
 		return id, of == id
-	case kindLow:
+	case akkakeys.Low:
 		n, ok := plan.Number(it, attrSeq)
 		return id, ok && n > 1
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
-	"github.com/annals-go/annals/internal/quote"
 )
 
 // Attributes of the journal table. An item with attrEvent is of the new format (1.2.0 and later), one with attrPay of the old format.
@@ -65,7 +64,7 @@ const maxPluginSize = 400_000
 
 // pluginSize returns the size of an event's item as the plugin estimates it.
 func (j *journal) pluginSize(id annals.PersistenceID, it plan.Item) int {
-	size := utf16Len(string(id)) + utf16Len(j.name) + 26
+	size := utf16Len(string(id)) + utf16Len(j.Name) + 26
 	for _, name := range []string{attrPay, attrEvent} {
 		data, _ := plan.Bytes(it, name)
 		size += len(data)
@@ -99,7 +98,7 @@ func (j *journal) row(group int64, it plan.Item) (row, error) {
 		}
 	}
 	if d.Fault != nil {
-		return row{}, j.corrupt(it, d.Fault)
+		return row{}, j.Corrupt(it, d.Fault)
 	}
 	return r, nil
 }
@@ -120,7 +119,7 @@ func (j *journal) event(id annals.PersistenceID, r row) (e annals.Event, live bo
 		err = errors.New("the item has the event of another key")
 	}
 	if err != nil {
-		return annals.Event{}, false, j.corrupt(r.item, err)
+		return annals.Event{}, false, j.Corrupt(r.item, err)
 	}
 	e = annals.Event{ID: id, SeqNr: r.n, Payload: record.Payload, Metadata: record.Metadata, Adapter: record.Adapter}
 	if record.Timestamp > 0 {
@@ -144,9 +143,4 @@ func owner(it plan.Item) (id annals.PersistenceID, writer string) {
 		return "", ""
 	}
 	return record.ID, record.Writer
-}
-
-// corrupt returns the error of an item that is not valid.
-func (j *journal) corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s %s: %w", j.table, quote.Text(plan.KeyText(it[attrPar])), quote.Text(plan.KeyText(it[attrNum])), err)}
 }

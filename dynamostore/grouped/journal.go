@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -11,16 +12,14 @@ import (
 // journal is the journal table. It is an annals.Journal.
 type journal struct {
 	plan.Reads
-	table, name string
-	index       string // of ids; "" is none
-	shards      int64
-	old         bool     // write the old format
-	gaps        bool     // numbers without events are no error
-	ahead       int      // groups that a replay reads ahead
-	others      []string // names of other journals in the table
-	known       *plan.Recent[annals.PersistenceID, known]
-	snapshots   annals.SnapshotStore // nil: there are none
-	x           plan.Executor        // runs the requests; set by plan.Offer.On
+	akkakeys.Journal
+	index     string // of ids; "" is none
+	old       bool   // write the old format
+	gaps      bool   // numbers without events are no error
+	ahead     int    // groups that a replay reads ahead
+	known     *plan.Recent[annals.PersistenceID, known]
+	snapshots annals.SnapshotStore // nil: there are none
+	x         plan.Executor        // runs the requests; set by plan.Offer.On
 }
 
 // known is what this process has found out about an entity.
@@ -40,7 +39,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops = append(w.Ops, plan.Create(j.table, it, attrPar))
+		w.Ops = append(w.Ops, plan.Create(j.Table, it, attrPar))
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last event after the others
 		id, writer := owner(old)
@@ -65,7 +64,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 func (j *journal) refusal(c annals.Commit, old []plan.Item) error {
 	for i := range min(len(old), len(c.Events)) {
 		if id, _ := owner(old[i]); id != "" && id != c.ID {
-			return plan.Misfit("the item at the key of %s number %d is of %s in another journal of table %q", quote.Text(string(c.ID)), c.After+1+annals.SeqNr(i), quote.Text(string(id)), j.table)
+			return plan.Misfit("the item at the key of %s number %d is of %s in another journal of table %q", quote.Text(string(c.ID)), c.After+1+annals.SeqNr(i), quote.Text(string(id)), j.Table)
 		}
 	}
 	return &annals.Error{Kind: annals.ErrConflict, After: c.After}
@@ -122,7 +121,7 @@ func (j *journal) learn(id annals.PersistenceID, last, high annals.SeqNr) {
 
 // lastIn returns the last number in a group; 0 when there is none.
 func (j *journal) lastIn(ctx context.Context, id annals.PersistenceID, group int64) (annals.SeqNr, error) {
-	q := plan.Query{Table: j.table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: keyFields}
+	q := plan.Query{Table: j.Table, Hash: j.partition(id, group), Backward: true, Limit: 1, Fields: keyFields}
 	it, ok, err := plan.First(j.x.Query(ctx, q))
 	if !ok || err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -78,18 +79,18 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if err != nil {
 		return plan.Offer{}, err
 	}
-	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.maxID()}}}
+	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.MaxID(groupOf(annals.MaxSeqNr))}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		offer.Tables = append(offer.Tables, j.shape())
-		offer.Check = plan.Compare(plan.Sample{Table: j.table, Fits: j.fits})
+		offer.Check = plan.Compare(j.Sample())
 		c.Events, c.Repeatable, c.IDQueries = true, true, j.index != ""
 	}
-	s := l.snapshots(j.name)
+	s := l.snapshots(j.Name)
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.shape())
 		c.Snapshots, c.ManySnapshots = true, true
-		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, maxPartitionKey-len(s.partition("")))
+		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, akkakeys.MaxKey-len(s.partition("")))
 	}
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
@@ -109,11 +110,12 @@ func (l Layout) Plan() (plan.Offer, error) {
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{table: cmp.Or(c.Table, defaultTable), name: cmp.Or(c.Name, defaultName), index: c.IDIndex,
-		shards: int64(cmp.Or(c.SequenceShards, defaultShards)), old: c.Old, gaps: c.Gaps, ahead: cmp.Or(c.ReplayAhead, defaultAhead), others: c.OtherNames, known: &plan.Recent[annals.PersistenceID, known]{}}
+	j := &journal{Journal: akkakeys.Journal{Table: cmp.Or(c.Table, defaultTable), Hash: attrPar, Range: attrNum, Number: attrSeq,
+		Name: cmp.Or(c.Name, defaultName), Others: c.OtherNames, Shards: int64(cmp.Or(c.SequenceShards, defaultShards)), Step: perGroup},
+		index: c.IDIndex, old: c.Old, gaps: c.Gaps, ahead: cmp.Or(c.ReplayAhead, defaultAhead), known: &plan.Recent[annals.PersistenceID, known]{}}
 	var faults []error
-	if j.shards < 1 {
-		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.shards))
+	if j.Shards < 1 {
+		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.Shards))
 	}
 	if j.ahead < 1 {
 		faults = append(faults, fmt.Errorf("journal: a replay reads %d groups ahead", j.ahead))
@@ -123,5 +125,5 @@ func (l Layout) journal() (*journal, error) {
 
 // shape describes the table.
 func (j *journal) shape() plan.Table {
-	return plan.Table{Name: j.table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Indexes: j.indexes(), Stream: true}
+	return plan.Table{Name: j.Table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Indexes: j.indexes(), Stream: true}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -29,7 +30,7 @@ func ListAll(ctx context.Context, s Store, id annals.PersistenceID) (Listing, er
 }
 
 func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found Listing, err error) {
-	if found.Lowest, found.Highest, err = j.readMarks(ctx, j.markerKeys(id, j.low, j.high)); err != nil {
+	if found.Highest, found.Lowest, err = j.Read(ctx, j.x, id, akkakeys.Low, akkakeys.High); err != nil {
 		return found, err
 	}
 	slices.Sort(found.Lowest)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -46,9 +47,9 @@ func TestLoseAnyRow(t *testing.T) {
 						switch {
 						case table != journalTable && deleted > 0:
 							return "the newest snapshot"
-						case gaps && (strings.Contains(par, kindEvents) && n > deleted || strings.Contains(par, kindLow)):
+						case gaps && (strings.Contains(par, akkakeys.Events) && n > deleted || strings.Contains(par, akkakeys.Low)):
 							return "an event, with Gaps, or the mark of deleted ones"
-						case strings.Contains(par, kindEvents) && n > deleted && it[attrCount] != nil:
+						case strings.Contains(par, akkakeys.Events) && n > deleted && it[attrCount] != nil:
 							return "an event of a commit of several events, whose writer has stored nothing else"
 						case n == last && deleted < last:
 							return "the last event"
@@ -64,7 +65,7 @@ func TestLoseAnyRow(t *testing.T) {
 // number returns the number of an event's item; 0 for other items.
 func number(it plan.Item) annals.SeqNr {
 	par := plan.KeyText(it[attrPar])
-	if !strings.Contains(par, kindEvents) {
+	if !strings.Contains(par, akkakeys.Events) {
 		return 0
 	}
 	var group annals.SeqNr

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"pgregory.net/rapid"
@@ -329,7 +330,7 @@ func TestLastNumber(t *testing.T) {
 	p.write(3)
 	unmarked := x.Clone()
 	for shard := range int64(3) { // as versions up to 1.1.1 left it
-		if err := unmarked.DeleteAll(t.Context(), journalTable, []plan.Item{markerKey(j.high(entityID, shard))}); err != nil {
+		if err := unmarked.DeleteAll(t.Context(), journalTable, []plan.Item{j.Counter(akkakeys.High, entityID, shard)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 )
@@ -49,7 +50,7 @@ func (s *snapshots) shape() plan.Table {
 
 // partition returns the partition key of the snapshots of id.
 func (s *snapshots) partition(id annals.PersistenceID) string {
-	return s.name + kindEvents + string(id)
+	return s.name + akkakeys.Events + string(id)
 }
 
 // Save is annals.SnapshotStore.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -20,13 +21,13 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 // last returns the highest number that a counter has, and the last number. These differ when the plugin has lost a counter and acknowledged
 // its event: so events without counters are looked for after the first number.
 func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, last annals.SeqNr, err error) {
-	high, err := j.counters(ctx, j.keys.all(j.keys.high, id))
+	high, _, err := j.Read(ctx, j.x, id, akkakeys.High)
 	if err != nil {
 		return 0, 0, err
 	}
 	counted = slices.Max(append(high, 0))
 	for last = counted; last < annals.MaxSeqNr; last++ {
-		found, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: []plan.Item{item(j.keys.event(id, last+1)), item(j.keys.high(id, last+1))}})
+		found, err := j.x.GetAll(ctx, plan.GetAll{Table: j.Table, Keys: []plan.Item{j.event(id, last+1), j.high(id, last+1)}})
 		if err != nil {
 			return 0, 0, err
 		}
@@ -34,7 +35,7 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 		for _, it := range found {
 			event = event || it[payloadName] != nil
 			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
-				high, err := j.counters(ctx, j.keys.all(j.keys.high, id)) // written since the counters were read
+				high, _, err := j.Read(ctx, j.x, id, akkakeys.High) // written since the counters were read
 				last = slices.Max(append(high, annals.SeqNr(n)))
 				return last, last, err
 			}
@@ -48,9 +49,9 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 
 // count is the op that writes the counter of event n, on condition that it is lower.
 func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
-	it := item(j.keys.high(id, n))
+	it := j.high(id, n)
 	it[numberName] = plan.N(n)
-	return plan.Op{Table: j.table, Put: it, Condition: "attribute_not_exists(#key) OR #number < :n",
+	return plan.Op{Table: j.Table, Put: it, Condition: "attribute_not_exists(#key) OR #number < :n",
 		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
 }
 
@@ -59,27 +60,11 @@ const bytesSerializer = 4
 
 // lowest returns the lowest number that a low counter has; 0 when there is none.
 func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	low, err := j.counters(ctx, j.keys.all(j.keys.low, id))
+	_, low, err := j.Read(ctx, j.x, id, akkakeys.Low)
 	if err != nil || len(low) == 0 {
 		return 0, err
 	}
 	return slices.Min(low), nil
-}
-
-// counters returns the numbers of those counters that exist.
-func (j *journal) counters(ctx context.Context, keys []plan.Item) ([]annals.SeqNr, error) {
-	items, err := j.x.GetAll(ctx, plan.GetAll{Table: j.table, Keys: keys})
-	if err != nil {
-		return nil, err
-	}
-	numbers := make([]annals.SeqNr, len(items))
-	for i, it := range items {
-		d := plan.Decoder{Item: it}
-		if numbers[i] = annals.SeqNr(d.Required(numberName, 0, int64(annals.MaxSeqNr))); d.Fault != nil {
-			return nil, j.corrupt(it, d.Fault)
-		}
-	}
-	return numbers, nil
 }
 
 // SkipTo is annals.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
@@ -91,7 +76,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	}
 	var newest plan.Item
 	if last == n || last == after && after > 0 {
-		if newest, _, err = j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, last))}); err != nil {
+		if newest, _, err = j.x.Get(ctx, plan.Get{Table: j.Table, Key: j.event(id, last)}); err != nil {
 			return err
 		}
 	}
@@ -114,10 +99,10 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
 			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
 			it[deletedName] = plan.S("true")
-			w.Ops = append(w.Ops, plan.Create(j.table, it, payloadName))
+			w.Ops = append(w.Ops, plan.Create(j.Table, it, payloadName))
 		}
 	}
-	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%j.keys.shards, n}) { // the first is the highest one with the counter of after+1
+	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%annals.SeqNr(j.Shards), n}) { // the first is the highest one with the counter of after+1
 		op := j.count(id, m)
 		op.Condition, op.Values = "attribute_not_exists(#key) OR #number <= :after", plan.Item{":after": plan.N(after)}
 		w.Ops = append(w.Ops, op)

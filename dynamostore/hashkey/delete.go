@@ -64,9 +64,9 @@ func (d deletion) delete(ctx context.Context, n annals.SeqNr) error {
 
 func (d deletion) op(n annals.SeqNr) plan.Op {
 	if d.permanent {
-		return plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Delete: true}
+		return plan.Op{Table: d.Table, Key: d.event(d.id, n), Delete: true}
 	}
-	return plan.Op{Table: d.table, Key: item(d.keys.event(d.id, n)), Update: "SET #deleted = :true", Condition: "attribute_exists(#payload)",
+	return plan.Op{Table: d.Table, Key: d.event(d.id, n), Update: "SET #deleted = :true", Condition: "attribute_exists(#payload)",
 		Names: map[string]string{"#deleted": deletedName, "#payload": payloadName}, Values: plan.Item{":true": plan.S("true")}}
 }
 
@@ -74,12 +74,12 @@ func (d deletion) op(n annals.SeqNr) plan.Op {
 func (d deletion) lower(ctx context.Context, deleted []annals.SeqNr) error {
 	var w plan.Write
 	for i, n := range deleted {
-		if slices.ContainsFunc(deleted[i+1:], func(m annals.SeqNr) bool { return m%d.keys.shards == n%d.keys.shards }) {
+		if slices.ContainsFunc(deleted[i+1:], func(m annals.SeqNr) bool { return m%annals.SeqNr(d.Shards) == n%annals.SeqNr(d.Shards) }) {
 			continue // a transaction writes an item once: the highest number that the counter gets
 		}
-		it := item(d.keys.low(d.id, n))
+		it := d.low(d.id, n)
 		it[numberName] = plan.N(n)
-		w.Ops = append(w.Ops, plan.Op{Table: d.table, Put: it})
+		w.Ops = append(w.Ops, plan.Op{Table: d.Table, Put: it})
 	}
 	if w.Ops == nil {
 		return nil

@@ -74,7 +74,7 @@ func (j *journal) confirm(ctx context.Context, id annals.PersistenceID, confirma
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(channels)) {
-		_, err := plan.Try(ctx, j.x, plan.Op{Table: j.table, Key: item(j.keys.event(id, n)), Update: "ADD #confirmations :channels", Condition: "attribute_exists(#payload)",
+		_, err := plan.Try(ctx, j.x, plan.Op{Table: j.Table, Key: j.event(id, n), Update: "ADD #confirmations :channels", Condition: "attribute_exists(#payload)",
 			Names: map[string]string{"#confirmations": confirmationsName, "#payload": payloadName}, Values: plan.Item{":channels": &types.AttributeValueMemberSS{Value: channels[n]}}})
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ type Message struct {
 
 // eventItem returns the item of event n of c.
 func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent) plan.Item {
-	it := item(j.keys.event(c.ID, n))
+	it := j.event(c.ID, n)
 	it[payloadName] = plan.B(akkawire.Akka23.Append(nil, akkawire.Record{Payload: e.Payload, SeqNr: n, ID: c.ID, Adapter: e.Adapter}))
 	it[deletedName] = plan.S("false")
 	return it
@@ -55,14 +55,14 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		}
 	}
 	if d.Fault != nil {
-		return m, j.corrupt(it, d.Fault)
+		return m, j.Corrupt(it, d.Fault)
 	}
 	record, err := akkawire.ParseRecord(payload)
 	if err != nil {
-		return m, j.corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
+		return m, j.Corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
 	}
 	if record.ID != id || record.SeqNr != n {
-		return m, j.corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
+		return m, j.Corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
 	if w, err := driver.ParseWriteID(record.Writer); err == nil {
@@ -77,11 +77,6 @@ func marked(it plan.Item) bool {
 	return text == "true"
 }
 
-// corrupt returns the error of an item that is not valid.
-func (j *journal) corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", j.table, quote.Text(plan.KeyText(it[keyName])), err)}
-}
-
 // collision returns ErrInvalid when old, the item at the key of a put, is of another journal or id.
 func (j *journal) collision(id annals.PersistenceID, put, old plan.Item) error {
 	payload, event := plan.Bytes(old, payloadName)
@@ -94,5 +89,5 @@ func (j *journal) collision(id annals.PersistenceID, put, old plan.Item) error {
 	case put[payloadName] != nil && event && (err != nil || record.ID == id):
 		return nil // events
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the item at the key %s is not of this id and journal", j.table, quote.Text(plan.KeyText(old[keyName])))}
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("table %q: the item at the key %s is not of this id and journal", j.Table, quote.Text(plan.KeyText(old[keyName])))}
 }

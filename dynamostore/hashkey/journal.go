@@ -8,14 +8,14 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // journal is a journal in a table. It is an annals.Journal.
 type journal struct {
 	plan.Reads
-	table     string
-	keys      keys
+	akkakeys.Journal
 	permanent bool
 	x         plan.Executor // runs the requests; set by plan.Offer.On
 }
@@ -25,12 +25,12 @@ type journal struct {
 // after it, may have been removed.
 func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	last := c.After + annals.SeqNr(len(c.Events))
-	w := plan.Write{Token: plan.TokenOf(j.table, j.keys.name, string(c.ID), strconv.FormatInt(int64(c.After), 10), c.WriteID.String())}
+	w := plan.Write{Token: plan.TokenOf(j.Table, j.Name, string(c.ID), strconv.FormatInt(int64(c.After), 10), c.WriteID.String())}
 	for i := range c.Events {
 		n := c.After + 1 + annals.SeqNr(i)
-		w.Ops = append(w.Ops, plan.Op{Table: j.table, Put: j.eventItem(c, n, &c.Events[i]),
+		w.Ops = append(w.Ops, plan.Op{Table: j.Table, Put: j.eventItem(c, n, &c.Events[i]),
 			Condition: "attribute_not_exists(#payload) AND attribute_not_exists(#number)", Names: map[string]string{"#payload": payloadName, "#number": numberName}})
-		if last-n < j.keys.shards { // a transaction writes an item once: the highest number that the counter has
+		if last-n < annals.SeqNr(j.Shards) { // a transaction writes an item once: the highest number that the counter has
 			w.Ops = append(w.Ops, j.count(c.ID, n))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -27,10 +28,9 @@ type Layout struct {
 // Name is "hashkey".
 func (Layout) Name() string { return "hashkey" }
 
-// Limits of DynamoDB: items in a transaction, bytes in a partition key. maxShards limits the reads of a last number to 1,000 requests.
+// maxItems is the most items in a transaction of DynamoDB. maxShards limits the reads of a last number to 1,000 requests.
 const (
 	maxItems  = 100
-	maxKey    = 2048
 	maxShards = 100_000
 )
 
@@ -44,10 +44,10 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if shards < 1 || shards > maxShards {
 		faults = append(faults, fmt.Errorf("SequenceShards is %d, from 1 to %d are allowed", shards, maxShards))
 	}
-	j := journal{table: l.Table, keys: keys{name, annals.SeqNr(shards)}, permanent: l.Permanent}
-	longest := max(len(j.keys.event("", annals.MaxSeqNr)), len(j.keys.high("", annals.SeqNr(shards-1))))
-	if longest >= maxKey {
-		faults = append(faults, fmt.Errorf("JournalName has %d bytes, keys have at most %d", len(name), maxKey))
+	j := journal{Journal: akkakeys.Journal{Table: l.Table, Hash: keyName, Number: numberName, Name: name, Others: l.OtherNames, Shards: int64(shards), Step: 1}, permanent: l.Permanent}
+	maxID := j.MaxID(int64(annals.MaxSeqNr))
+	if maxID < 1 {
+		faults = append(faults, fmt.Errorf("JournalName has %d bytes, keys have at most %d", len(name), akkakeys.MaxKey))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return plan.Offer{}, err
@@ -56,8 +56,8 @@ func (l Layout) Plan() (plan.Offer, error) {
 		Tables: []plan.Table{{Name: l.Table, Hash: plan.Key{Name: keyName}, Stream: true}},
 		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true, Skips: true,
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.
-			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxKey - longest}},
-		Check: plan.Compare(plan.Sample{Table: l.Table, Fits: settings{l.Table, append([]string{name}, l.OtherNames...), j.keys}.fits}),
+			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxID}},
+		Check: plan.Compare(j.Sample()),
 		On: func(x plan.Executor) plan.Contracts {
 			j := j
 			j.x, j.Reads = x, func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }

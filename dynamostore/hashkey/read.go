@@ -58,7 +58,7 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 			}
 			higher := false
 			if missing := from <= r.read && (r.first == 0 || r.first > from); err == nil && missing && last < to {
-				higher, err = r.counts(ctx, r.keys.high(r.id, last+1), last+1)
+				higher, err = r.counts(ctx, r.high(r.id, last+1), last+1)
 			}
 			if higher && err == nil {
 				continue
@@ -146,13 +146,13 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 	}
 	switch {
 	case before == 0 && !h.marked:
-		deleted, err := r.counts(ctx, r.keys.low(r.id, h.to), h.to)
+		deleted, err := r.counts(ctx, r.low(r.id, h.to), h.to)
 		if deleted {
 			p.Deleted = h.to
 		}
 		return p, err
 	case before > 0 && r.sure < from:
-		it, _, err := r.x.Get(ctx, plan.Get{Table: r.table, Key: item(r.keys.event(r.id, before))})
+		it, _, err := r.x.Get(ctx, plan.Get{Table: r.Table, Key: r.event(r.id, before)})
 		if err == nil && (it[payloadName] == nil || marked(it) && !r.all) {
 			p.Deleted = to
 		}
@@ -163,8 +163,8 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 }
 
 // counts reports whether a counter has number n, or a higher one.
-func (r *reader) counts(ctx context.Context, counter string, n annals.SeqNr) (bool, error) {
-	it, _, err := r.x.Get(ctx, plan.Get{Table: r.table, Key: item(counter)})
+func (r *reader) counts(ctx context.Context, counter plan.Item, n annals.SeqNr) (bool, error) {
+	it, _, err := r.x.Get(ctx, plan.Get{Table: r.Table, Key: counter})
 	number, _ := plan.Number(it, numberName)
 	return annals.SeqNr(number) >= n, err
 }
@@ -184,7 +184,7 @@ func (j *journal) stored(ctx context.Context, id annals.PersistenceID, from, to 
 	return func(yield func(stored, error) bool) {
 		for begun := false; from <= to; {
 			n, filled := from-1, from-1
-			for it, err := range j.x.GetEach(ctx, j.table, j.keys.events(id, numbers(from, to)), ahead) {
+			for it, err := range j.x.GetEach(ctx, j.Table, j.events(id, numbers(from, to)), ahead) {
 				if n++; err != nil || it[payloadName] != nil {
 					if !yield(stored{n, it}, err) || err != nil {
 						return
@@ -199,7 +199,7 @@ func (j *journal) stored(ctx context.Context, id annals.PersistenceID, from, to 
 				return
 			}
 			if begun {
-				yield(stored{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q: a counter has number %d or a higher one, and there are no events %d to %d", j.table, to, filled+1, n)})
+				yield(stored{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q: a counter has number %d or a higher one, and there are no events %d to %d", j.Table, to, filled+1, n)})
 				return
 			}
 			first, found, err := j.firstOf(ctx, id, n+1, to)
@@ -218,7 +218,7 @@ func (j *journal) stored(ctx context.Context, id annals.PersistenceID, from, to 
 func (j *journal) firstOf(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) (first annals.SeqNr, found bool, err error) {
 	for from <= to {
 		middle := from + (to-from)/2
-		it, _, err := j.x.Get(ctx, plan.Get{Table: j.table, Key: item(j.keys.event(id, middle))})
+		it, _, err := j.x.Get(ctx, plan.Get{Table: j.Table, Key: j.event(id, middle)})
 		switch {
 		case err != nil:
 			return 0, false, err
@@ -237,7 +237,7 @@ func (j *journal) firstOf(ctx context.Context, id annals.PersistenceID, from, to
 func (j *journal) at(ctx context.Context, id annals.PersistenceID, numbers []annals.SeqNr) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		i := 0
-		for it, err := range j.x.GetEach(ctx, j.table, j.keys.events(id, slices.Values(numbers)), 1) {
+		for it, err := range j.x.GetEach(ctx, j.Table, j.events(id, slices.Values(numbers)), 1) {
 			if (err != nil || it[payloadName] != nil) && !yield(stored{numbers[i], it}, err) {
 				return
 			}

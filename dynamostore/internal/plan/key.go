@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -39,21 +38,4 @@ func Collision(id annals.PersistenceID, old Item, attribute string) error {
 // Misfit returns ErrInvalid for what is stored in a table and does not fit the layout's settings.
 func Misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
-}
-
-// IsCounter reports whether key is the key of a counter, which begins with one of prefixes. Such a key ends with a dash and the number of
-// a shard; ErrInvalid if that is not one of the shards of the settings.
-func IsCounter(table, key string, shards int64, prefixes ...string) (bool, error) {
-	for _, prefix := range prefixes {
-		rest, ok := strings.CutPrefix(key, prefix)
-		if !ok {
-			continue
-		}
-		shard, err := strconv.ParseInt(rest[strings.LastIndex(rest, "-")+1:], 10, 64)
-		if err != nil || shard >= shards {
-			return true, Misfit("table %q: the key %s is not in one of the %d shards of SequenceShards", table, quote.Text(key), shards)
-		}
-		return true, nil
-	}
-	return false, nil
 }
