@@ -26,7 +26,8 @@ const (
 	keepsTime = 15 * time.Second
 	// keepsToken is how long other transactions are sent with one token, which the service forgets after ten minutes.
 	keepsToken = 9 * time.Minute
-	// stampedFor is the longest time from the stamp of a write to the end of the try, with the waits for credentials and a connection.
+	// stampedFor is the longest time of a try of a transaction, or of another write with a stamp, with the waits for credentials and a connection.
+	// So a write ends that long after its last try began, before the service forgets its token and its time is too old.
 	stampedFor = 10 * time.Second
 )
 
@@ -144,8 +145,8 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: append(items, own...), ClientRequestToken: &token, ReturnConsumedCapacity: e.capacity()}
 	var failed []plan.Item
 	r := request{
-		keys:  func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
-		lasts: keepsToken,
+		keys:   func() []string { return append(e.keysOf(ops), e.keysOfOwn(own)...) },
+		within: stampedFor, lasts: keepsToken,
 		send: func(ctx context.Context) error {
 			out, err := e.client.TransactWriteItems(ctx, in, once)
 			if err != nil {
@@ -166,7 +167,7 @@ func (e *engine) transact(ctx context.Context, token string, writes []plan.Write
 		},
 	}
 	if stamp := e.stamping(ops); stamp != nil {
-		r.within, r.lasts = stampedFor, keepsTime
+		r.lasts = keepsTime
 		r.prepare = func(open bool) {
 			if !open { // nothing has been written: this is a new request with a new token
 				stamp()

@@ -70,6 +70,33 @@ func TestTransactionIsNotSentWithAForgottenToken(t *testing.T) {
 	})
 }
 
+// The last try of a transaction ends before the service forgets its token, whatever the client waits for.
+func TestTryOfATransactionEndsBeforeItsTokenIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		c := &scripted{answer: func(ctx context.Context, n int) error {
+			switch {
+			case n == 0:
+				return errors.New("no answer")
+			case time.Since(begun) < keepsToken-10*time.Second:
+				return &types.ProvisionedThroughputExceededException{}
+			}
+			select { // for a connection
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(2 * time.Minute):
+				return nil
+			}
+		}}
+		own := []types.TransactWriteItem{{Put: &types.Put{TableName: aws.String("theirs"), Item: plan.Item{"k": plan.S("1")}}}}
+		_, err := c.engine().transact(t.Context(), "", nil, own)
+		if took := time.Since(begun); !errors.Is(err, annals.ErrUnknown) || took > keepsToken+stampedFor || took < keepsToken-10*time.Second {
+			t.Errorf("got error %v after %v, want ErrUnknown within %v", err, took, keepsToken+stampedFor)
+		}
+	})
+}
+
 // From its stamp on a try has a bounded time, whatever the client waits for: credentials, a connection or an answer.
 func TestTryEndsAfterItsStamp(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -413,5 +414,36 @@ func TestWaitingEventsAreNotDeleted(t *testing.T) {
 	}
 	if _, err := c.DeleteEvents(t.Context(), cleanup.IDs("T|2"), annals.MaxSeqNr); err != nil {
 		t.Error(err)
+	}
+}
+
+// An entity with an event that the codec does not read is parked as corrupt.
+func TestKindOfAnEventThatIsNotDecoded(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	valid, err := numbers.Encode(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []annals.Payload{
+		{SerializerID: valid.SerializerID, Manifest: "unknown", Data: valid.Data},
+		{SerializerID: valid.SerializerID, Manifest: valid.Manifest, Data: []byte("{")},
+		{SerializerID: 99, Manifest: valid.Manifest, Data: valid.Data},
+	} {
+		_, err := s.Journal().Append(t.Context(), annals.Commit{ID: annals.NewPersistenceID("T", strconv.Itoa(i)), Events: []annals.NewEvent{{Payload: p}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var f failing
+	catchUp(t, must(t)(ExactlyOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(_ context.Context, _ memstore.Tx, e envelope) error { return f.handle(e) }, Options{OnError: park, Logger: silent})))
+	all := list(t, Open(s, "p"))
+	if len(all) != 3 {
+		t.Errorf("parked are %+v", all)
+	}
+	for _, x := range all {
+		if x.Kind != annals.ErrCorrupt.Error() {
+			t.Errorf("%s is parked with kind %q", x.ID, x.Kind)
+		}
 	}
 }

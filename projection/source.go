@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"errors"
+
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 )
@@ -36,7 +38,9 @@ func (s Source[E]) decode(events []annals.Event) ([]Envelope[E], error) {
 		if all[i].Deleted = s.States && deleted(events[i]); all[i].Deleted {
 			return nil
 		}
-		all[i].Value, err = s.Codec.Decode(events[i].Payload)
+		if all[i].Value, err = s.Codec.Decode(events[i].Payload); err != nil && !errors.As(err, new(*annals.Error)) {
+			err = &annals.Error{Op: "decode event", ID: events[i].ID, Kind: annals.ErrCorrupt, Err: err}
+		}
 		return err
 	})
 	return all, err

@@ -28,8 +28,8 @@ type Layout struct {
 	// may write to the table without Index.
 	FillIndex bool
 	// Lateness becomes the claim Capabilities.Lateness of a table with an index: it is the sum of how far the clocks of writers and
-	// readers differ, of the time that one request may take, and of how far the index may lag. 0 = 30 seconds. Without an Index it must
-	// be 0.
+	// readers differ, of how far the index may lag, and of how long a write keeps its time: 10 seconds, and 25 seconds for a transaction
+	// whose answer was lost. 0 is 30 seconds. Without an Index it must be 0.
 	Lateness time.Duration
 }
 
