@@ -31,6 +31,7 @@ var rules = []struct {
 	libs string
 }{
 	{pkg: "", may: "internal/contexts"},
+	{pkg: "ability", may: "root"},
 	{pkg: "behavior", may: "root"},
 
 	{pkg: "codec", may: "root codec/internal/..."},
@@ -38,21 +39,21 @@ var rules = []struct {
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
 	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
-	{pkg: "entity", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
+	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
-	{pkg: "query", may: "root internal/backoff internal/claims internal/valid"},
-	{pkg: "cleanup", may: "root internal/claims internal/panics internal/progress"},
-	{pkg: "projection", may: "root codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
+	{pkg: "query", may: "root ability internal/backoff internal/claims internal/valid"},
+	{pkg: "cleanup", may: "root ability internal/claims internal/panics internal/progress"},
+	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
-	{pkg: "driver", may: "root internal/bound internal/contexts internal/panics internal/progress internal/valid"},
-	{pkg: "memstore", may: "root driver internal/panics internal/position internal/storeurl internal/writes"},
-	{pkg: "sqltx", may: "root"},
-	{pkg: "sqlitestore/...", may: "root sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid"},
+	{pkg: "memstore", may: "root ability driver internal/panics internal/position internal/storeurl internal/writes"},
+	{pkg: "sqltx", may: "root ability"},
+	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
-	{pkg: "storetest/...", may: "root memstore internal/backoff internal/contexts storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/bound"},
@@ -66,21 +67,21 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
 	{pkg: "internal/quote"},
-	{pkg: "internal/valid", may: "root"}, // for package driver and hosts
+	{pkg: "internal/valid", may: "root ability"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/storeurl/urltest"},
-	{pkg: "internal/host", may: "root codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
+	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root driver memstore"},
 	// lost compares what a store tells of an entity with and without a row.
-	{pkg: "internal/lost", may: "root"},
+	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root codec internal/backoff query projection"},
+	{pkg: "internal/followtest", may: "root ability codec internal/backoff query projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},

@@ -33,13 +33,3 @@ type Journal interface {
 	// used again. DeleteTo may be repeated, and an entity that was never written is no error.
 	DeleteTo(ctx context.Context, id PersistenceID, to SeqNr) error
 }
-
-// Skipper is an optional ability of a Store (Capabilities.Skips). Importers use it for an entity that starts after numbers that were deleted
-// elsewhere. Package cleanup takes a number of each entity that it deletes, so that a writer that still knows the entity gets ErrConflict.
-type Skipper interface {
-	// SkipTo makes n the last number of an entity whose last number is after, as if after+1 … n had been written and then everything deleted.
-	// It deletes events before the last one first, and in its last step the last one together with the change of the number: when it
-	// ends early, the entity has the number after and a last event, or it has the number n. ErrConflict when the entity has another last
-	// number; then earlier events may be deleted. It may be repeated.
-	SkipTo(ctx context.Context, id PersistenceID, after, n SeqNr) error
-}

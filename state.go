@@ -2,7 +2,6 @@ package annals
 
 import (
 	"context"
-	"iter"
 	"time"
 )
 
@@ -49,23 +48,9 @@ type StateStore interface {
 	Delete(ctx context.Context, w StateWrite) (Receipt, error)
 }
 
-// StateSkipper is an optional ability of a Store (Capabilities.SkipsStates), for importers: a state continues with the revision that it had
-// elsewhere.
-type StateSkipper interface {
-	// SkipStateTo makes the state's last revision n, as if 1 … n had been written and the last of them had been a delete. ErrConflict when
-	// the state has been written already. To copy a state of revision n, skip to n-1 and Put it.
-	SkipStateTo(ctx context.Context, id PersistenceID, n SeqNr) error
-}
-
 // Columns are values for additional columns of a state. A column without a key keeps its value; nil stores NULL. Values are string, int64,
 // float64, bool, []byte or time.Time.
 type Columns map[string]any
-
-// StateFinder is an optional ability of a Store: FindStates yields the states of entityType whose additional column has the value, in no
-// particular order.
-type StateFinder interface {
-	FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[State, error]
-}
 
 // StateType is what is special about the durable states of one entity type in one store; T is the store's transaction.
 // codec.Columns and codec.OnChange make the two functions from typed ones.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/progress"
 )
@@ -21,7 +22,7 @@ type Options struct {
 	MaxFailures int  // number of failed entities that ends a run; 0: 100
 
 	KeepSnapshots int           // number of newest snapshots that DeleteBeforeSnapshot keeps; 0: 1
-	Age           time.Duration // an entity is forgotten when this time has passed since the last delete of it; 0: annals.ForgetAge
+	Age           time.Duration // an entity is forgotten when this time has passed since the last delete of it; 0: ability.ForgetAge
 	AtOnce        bool          // forget entities of any age: only when no program can write to them any more
 
 	// NoWriters declares that no program writes to the entities of a run. Without it, events are not deleted from a store that does not claim
@@ -46,7 +47,7 @@ type Options struct {
 // the others and once only. Every step can be repeated: after a failure, run again. The error of a run is an *Error.
 type Cleaner struct {
 	store     annals.Store
-	forgetter annals.Forgetter // nil: the store cannot forget
+	forgetter ability.Forgetter // nil: the store cannot forget
 	caps      annals.Capabilities
 	o         Options
 }
@@ -74,10 +75,10 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 	o.MaxFailures = cmp.Or(o.MaxFailures, 100)
 	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	if !o.AtOnce {
-		o.Age = cmp.Or(o.Age, annals.ForgetAge)
+		o.Age = cmp.Or(o.Age, ability.ForgetAge)
 	}
 	c := &Cleaner{store: store, caps: store.Capabilities(), o: o}
-	if c.forgetter, _ = store.(annals.Forgetter); c.forgetter == nil {
+	if c.forgetter, _ = store.(ability.Forgetter); c.forgetter == nil {
 		c.caps.Forgets = false
 	}
 	if len(o.Projections) > 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/memstore"
 )
@@ -277,7 +278,7 @@ func TestForgetInTwoRuns(t *testing.T) {
 		if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|1", SeqNr: 3, Payload: text}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(annals.ForgetAge - time.Second)
+		time.Sleep(ability.ForgetAge - time.Second)
 		run(cleanup.Report{Snapshots: 1, Waiting: 1})
 		time.Sleep(2 * time.Second)
 		run(cleanup.Report{Forgotten: 1})
@@ -310,7 +311,7 @@ type meddled struct {
 	before func()
 }
 
-func (s meddled) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+func (s meddled) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	s.before()
 	return s.Store.Forget(ctx, f)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
@@ -151,7 +152,7 @@ func (w *work) retires() bool { return w.caps.Skips && 0 < w.last && w.last < an
 // and its next write is ErrConflict. The number is taken once: a second run finds no events, and at most a snapshot that arrived late, which
 // has an earlier number. Otherwise each run would delay the forgetting.
 func (w *work) retire(ctx context.Context) error {
-	return w.store.(annals.Skipper).SkipTo(ctx, w.ID, w.last, w.last+1)
+	return w.store.(ability.Skipper).SkipTo(ctx, w.ID, w.last, w.last+1)
 }
 
 func (w *work) deleteState(ctx context.Context) error {
@@ -174,7 +175,7 @@ func (w *work) forget(ctx context.Context) error {
 		w.Forgotten, w.Waiting = w.o.AtOnce, !w.o.AtOnce // it would be deleted now
 		return nil
 	}
-	done, err := w.forgetter.Forget(ctx, annals.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})
+	done, err := w.forgetter.Forget(ctx, ability.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})
 	w.Forgotten, w.Waiting = done, !done && err == nil
 	return err
 }

@@ -7,21 +7,22 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/valid"
 )
 
-// Abilities is a Store whose Driver is an annals.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks or
+// Abilities is a Store whose Driver is an ability.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks or
 // does not claim is ErrUnsupported.
 type Abilities struct{ *Store }
 
 var (
-	_ annals.Store         = Abilities{}
-	_ annals.Skipper       = Abilities{}
-	_ annals.StateSkipper  = Abilities{}
-	_ annals.StateFinder   = Abilities{}
-	_ annals.Forgetter     = Abilities{}
-	_ annals.HealthChecker = Abilities{}
-	_ annals.Checker       = Abilities{}
+	_ annals.Store          = Abilities{}
+	_ ability.Skipper       = Abilities{}
+	_ ability.StateSkipper  = Abilities{}
+	_ ability.StateFinder   = Abilities{}
+	_ ability.Forgetter     = Abilities{}
+	_ ability.HealthChecker = Abilities{}
+	_ ability.Checker       = Abilities{}
 )
 
 // unclaimed is the error of what a store does not claim, or of an ability that its Driver lacks.
@@ -32,8 +33,8 @@ func unclaimed(what string) error {
 	return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New(what)}
 }
 
-// ability is the Driver as a T. The error is ErrUnsupported when it is none, or when the Capabilities do not claim what it is for, else fault.
-func ability[T any](s *Store, claimed bool, fault error) (T, error) {
+// offered is the Driver as a T. The error is ErrUnsupported when it is none, or when the Capabilities do not claim what it is for, else fault.
+func offered[T any](s *Store, claimed bool, fault error) (T, error) {
 	d, ok := s.driver.(T)
 	if !ok || !claimed {
 		return d, unclaimed("")
@@ -41,11 +42,11 @@ func ability[T any](s *Store, claimed bool, fault error) (T, error) {
 	return d, fault
 }
 
-// Recover is the method of an annals.Recoverer, for a Store whose Driver is one.
+// Recover is the method of an ability.Recoverer, for a Store whose Driver is one.
 func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := ability[annals.Recoverer](s, s.caps.Events, valid.ID(k.Op, id, s.caps.Limits))
+	d, err := offered[ability.Recoverer](s, s.caps.Events, valid.ID(k.Op, id, s.caps.Limits))
 	if err == nil {
 		err = k.goesOn()
 	}
@@ -64,31 +65,31 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 	})
 }
 
-// SkipTo is annals.Skipper.
+// SkipTo is ability.Skipper.
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	const op = "skip"
-	d, err := ability[annals.Skipper](a.Store, a.caps.Skips, valid.Skip(op, id, after, n, a.caps.Limits))
+	d, err := offered[ability.Skipper](a.Store, a.caps.Skips, valid.Skip(op, id, after, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
 }
 
-// SkipStateTo is annals.StateSkipper.
+// SkipStateTo is ability.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	const op = "skip state"
-	d, err := ability[annals.StateSkipper](a.Store, a.caps.SkipsStates, valid.Skip(op, id, 0, n, a.caps.Limits))
+	d, err := offered[ability.StateSkipper](a.Store, a.caps.SkipsStates, valid.Skip(op, id, 0, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 
-// FindStates is annals.StateFinder. The Driver checks whether the type has the column.
+// FindStates is ability.StateFinder. The Driver checks whether the type has the column.
 func (a Abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	d, err := ability[annals.StateFinder](a.Store, a.caps.States, nil)
+	d, err := offered[ability.StateFinder](a.Store, a.caps.States, nil)
 	return each(ctx, a.Store, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
 	})
 }
 
-// Forget is annals.Forgetter.
-func (a Abilities) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
-	d, err := ability[annals.Forgetter](a.Store, a.caps.Forgets, valid.Forgetting(f, a.caps.Limits))
+// Forget is ability.Forgetter.
+func (a Abilities) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
+	d, err := offered[ability.Forgetter](a.Store, a.caps.Forgets, valid.Forgetting(f, a.caps.Limits))
 	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) { return d.Forget(ctx, f) })
 }
 
@@ -109,24 +110,24 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 	return &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(left)}
 }
 
-// Watch is the method of an annals.Watcher, for a Store whose Driver is one. The Driver ends the
+// Watch is the method of an ability.Watcher, for a Store whose Driver is one. The Driver ends the
 // watches that are open when the store is closed.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, error) {
 	const op = "watch"
-	d, err := ability[annals.Watcher](s, true, valid.Filter(op, f))
+	d, err := offered[ability.Watcher](s, true, valid.Filter(op, f))
 	return ask(ctx, s, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
-// Subscribe is the method of an annals.Subscriber, for a Store whose Driver is one. The Driver waits for events outside of Fetch, and ends
+// Subscribe is the method of an ability.Subscriber, for a Store whose Driver is one. The Driver waits for events outside of Fetch, and ends
 // its loops when the store is closed.
-func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	const op = "subscribe"
-	d, err := ability[annals.Subscriber](s, s.caps.Subscribes, valid.Subscription(name, f))
+	d, err := offered[ability.Subscriber](s, s.caps.Subscribes, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}
-	return each(ctx, s, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[annals.Delivery, error] {
-		return func(yield func(annals.Delivery, error) bool) {
+	return each(ctx, s, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
+		return func(yield func(ability.Delivery, error) bool) {
 			for delivery, err := range d.Subscribe(ctx, name, f) {
 				if ack := delivery.Ack; ack != nil {
 					delivery.Ack = func(ctx context.Context) error { return Write(ctx, s, annals.Call{Op: "acknowledge"}, ack) }
@@ -139,14 +140,14 @@ func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter
 	})
 }
 
-// CheckHealth is annals.HealthChecker.
+// CheckHealth is ability.HealthChecker.
 func (a Abilities) CheckHealth(ctx context.Context) error {
-	d, err := ability[annals.HealthChecker](a.Store, true, nil)
+	d, err := offered[ability.HealthChecker](a.Store, true, nil)
 	return do(ctx, a.Store, annals.Call{Op: "check health"}, false, err, func(ctx context.Context) error { return d.CheckHealth(ctx) })
 }
 
-// Check is annals.Checker.
-func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []annals.Hole, err error) {
+// Check is ability.Checker.
+func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []ability.Hole, err error) {
 	k := a.start(ctx, annals.Call{Op: "check", ID: id})
 	defer k.end(&err)
 	if !a.caps.Events {
@@ -163,8 +164,8 @@ func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []
 		}
 		k.moved(eventSize(e))
 	}
-	if r, ok := a.driver.(annals.Recoverer); ok {
-		k.holes = new([]annals.Hole) // Replay has found them
+	if r, ok := a.driver.(ability.Recoverer); ok {
+		k.holes = new([]ability.Hole) // Replay has found them
 		k.streams()
 		if _, err := r.Recover(k.in, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
 			return nil, err

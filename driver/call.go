@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // call is one call under way. It is made by start, and ends with end.
@@ -18,8 +19,8 @@ type call struct {
 	write bool
 	held  bool // the backend is in use until end
 	spent *spent
-	own   error          // of the caller's function: the call returns it as it is
-	holes *[]annals.Hole // that Check collects; nil for other calls
+	own   error           // of the caller's function: the call returns it as it is
+	holes *[]ability.Hole // that Check collects; nil for other calls
 }
 
 // spent is what a call has read, written and cost. It is in the context of a call that is observed.

@@ -11,7 +11,7 @@
 // A Store has the contracts of annals.Store. A store's own type embeds it, or Abilities, which is a Store with most of the optional
 // abilities. Recover and Watch are functions: a store's own type has the method if its backend has the ability.
 //
-//	// Recover is annals.Recoverer.
+//	// Recover is ability.Recoverer.
 //	func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 //		return driver.Recover(ctx, s.Store, id, snapshot, event)
 //	}

@@ -9,7 +9,7 @@ import (
 // Driver is a backend, or a backend within one transaction. Its methods, and those of the contracts that it returns, may be called
 // from many goroutines at once. Arguments are valid, and only what the Capabilities claim is called.
 //
-// A Driver may also be an annals.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker, and a
+// A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker, and a
 // Bracketer.
 //
 // Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or

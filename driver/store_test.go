@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -192,8 +193,8 @@ func (inside) Capabilities() annals.Capabilities {
 // skipping is a Driver that has abilities and lists ids, with or without the claims.
 type skipping struct {
 	*backend
-	annals.StateSkipper
-	annals.Skipper
+	ability.StateSkipper
+	ability.Skipper
 	caps annals.Capabilities
 }
 

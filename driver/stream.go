@@ -7,13 +7,14 @@ import (
 	"log/slog"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // stream is the use of a Store by a call that runs the caller's code in between. It is in the context of such a call.
 type stream struct {
 	s     *Store
 	c     annals.Call
-	holes *[]annals.Hole // nil unless the call is Check
+	holes *[]ability.Hole // nil unless the call is Check
 }
 
 type streamKey struct{}
@@ -35,7 +36,7 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 }
 
 // accept notes numbers that a replay or recovery takes for unused although no mark proves it. In a strict Store that is ErrCorrupt.
-func accept(ctx context.Context, h annals.Hole) error {
+func accept(ctx context.Context, h ability.Hole) error {
 	st, _ := ctx.Value(streamKey{}).(*stream)
 	if st == nil {
 		return nil
@@ -135,7 +136,7 @@ func loop[T any](c *call, fault error, size func(T) (events, bytes int), read fu
 }
 
 func eventSize(e annals.Event) (events, bytes int) { return 1, len(e.Data) + len(e.Metadata.Data) }
-func deliverySize(d annals.Delivery) (events, bytes int) {
+func deliverySize(d ability.Delivery) (events, bytes int) {
 	for _, e := range d.Events {
 		_, size := eventSize(e)
 		bytes += size

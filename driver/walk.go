@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Replay yields the events from … to that r reads: annals.Journal.
@@ -27,7 +28,7 @@ func Replay(ctx context.Context, r Reader, from, to annals.SeqNr) iter.Seq2[anna
 // errLeft ends a walk whose caller has left the loop.
 var errLeft = errors.New("the loop was left")
 
-// RecoverFrom hands over the newest snapshot and the events after it that r reads, and returns the last number: annals.Recoverer.
+// RecoverFrom hands over the newest snapshot and the events after it that r reads, and returns the last number: ability.Recoverer.
 //
 // A gap behind the snapshot has one of two causes: the events were deleted and nothing replaces them, or a newer snapshot was saved, and
 // then they were deleted, after the snapshot was read. A snapshot is saved before events are deleted, and its number only grows. So the
@@ -181,7 +182,7 @@ func (w *walk) pass(ctx context.Context, to annals.SeqNr, proven bool) error {
 	if proven {
 		return nil
 	}
-	return accept(ctx, annals.Hole{From: from, To: to})
+	return accept(ctx, ability.Hole{From: from, To: to})
 }
 
 func truncated() error { return &annals.Error{Kind: annals.ErrTruncated} }

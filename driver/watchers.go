@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Watchers are the open watches of a backend: the part of annals.Watcher that backends have in common. The zero Watchers has none. It
+// Watchers are the open watches of a backend: the part of ability.Watcher that backends have in common. The zero Watchers has none. It
 // must not be copied after first use.
 type Watchers struct {
 	// Follow, when it is not nil, runs as long as there are watches, to call Wake for the writes of other processes. It returns when its

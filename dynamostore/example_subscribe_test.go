@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/servers/dynamo"
@@ -27,7 +28,7 @@ func openSubscriber(ctx context.Context, client *dynamodb.Client, layout dynamos
 }
 
 // sendMail sends mail for each event of a thread until ctx ends. A mail may be sent again after a crash.
-func sendMail(ctx context.Context, store annals.Subscriber, mail func(annals.Event) error) error {
+func sendMail(ctx context.Context, store ability.Subscriber, mail func(annals.Event) error) error {
 	for delivery, err := range store.Subscribe(ctx, "mail", annals.Filter{Type: "Thread"}) {
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// FindStates is annals.StateFinder.
+// FindStates is ability.StateFinder.
 func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	f, err := v.s.find(entityType, column, value)
 	if err != nil {

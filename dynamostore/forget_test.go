@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -84,7 +85,7 @@ func (p *pair) deleted(id annals.PersistenceID, n int) {
 
 func (p *pair) forget(s *dynamostore.Store, id annals.PersistenceID) {
 	p.Helper()
-	if done, err := s.Forget(p.Context(), annals.Forgetting{ID: id}); !done || err != nil {
+	if done, err := s.Forget(p.Context(), ability.Forgetting{ID: id}); !done || err != nil {
 		p.Errorf("forget %q: %v, %v", id, done, err)
 	}
 }
@@ -137,7 +138,7 @@ func TestForgetBrokenOff(t *testing.T) {
 	p.deleted(id, 250)
 	ctx, cancel := context.WithCancel(t.Context())
 	p.before("TransactWriteItems", 2, cancel)
-	if done, err := p.slow.Forget(ctx, annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
+	if done, err := p.slow.Forget(ctx, ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
 		t.Error(done, err)
 	}
 	if n := p.items(id); n == 0 || n == 250 {
@@ -180,7 +181,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				p.refused(id, 0)
 				p.append(id, annals.SeqNr(n), "b")
 			})
-			if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+			if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 				t.Errorf("%d tombstones, a write before transaction %d: %v, %v", n, step+1, done, err)
 			}
 			p.last(id, annals.SeqNr(n+1))
@@ -200,7 +201,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+		if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 			t.Error(done, err)
 		}
 		p.last(id, 2)
@@ -216,7 +217,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				p.append(id, i, "new")
 			}
 		})
-		if done, err := p.slow.Forget(t.Context(), annals.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+		if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 			t.Error(done, err)
 		}
 		if n := len(replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr)); n != 120 {
@@ -354,7 +355,7 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 	if n := p.items(id); n != 4 {
 		t.Fatalf("%d items, want three parts beside the tombstone", n)
 	}
-	if done, err := p.beside.Forget(t.Context(), annals.Forgetting{ID: id, Age: annals.ForgetAge}); done || err != nil {
+	if done, err := p.beside.Forget(t.Context(), ability.Forgetting{ID: id, Age: ability.ForgetAge}); done || err != nil {
 		t.Error(done, err)
 	}
 	p.forget(p.beside, id)
@@ -370,7 +371,7 @@ func TestForgetTheTablesName(t *testing.T) {
 	if err := p.beside.SkipTo(t.Context(), "annals", 0, 41); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := p.beside.Forget(t.Context(), annals.Forgetting{ID: "annals", Age: annals.ForgetAge}); done || err != nil {
+	if done, err := p.beside.Forget(t.Context(), ability.Forgetting{ID: "annals", Age: ability.ForgetAge}); done || err != nil {
 		t.Error(done, err)
 	}
 	p.forget(p.beside, "annals")
@@ -384,7 +385,7 @@ func TestForgetTheTablesName(t *testing.T) {
 func TestForgetIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})
-	if _, err := s.Forget(t.Context(), annals.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) || s.Capabilities().Forgets {
+	if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) || s.Capabilities().Forgets {
 		t.Error(err)
 	}
 }

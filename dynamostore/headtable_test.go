@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -41,7 +42,7 @@ func TestHeadtableCosts(t *testing.T) {
 		return err
 	}
 	recovers := func() error {
-		_, err := annals.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+		_, err := ability.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 		return err
 	}
 

@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// CheckHealth is annals.HealthChecker. The service checks the right to write before it checks the condition.
+// CheckHealth is ability.HealthChecker. The service checks the right to write before it checks the condition.
 func (v view) CheckHealth(ctx context.Context) error {
 	if len(v.s.offer.Tables) == 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -94,7 +95,7 @@ func TestLateDuplicateOfALargeSnapshot(t *testing.T) {
 		t.Errorf("newest snapshot after the duplicate (%v): %v of %d bytes, %v; want the one saved last", duplicate, ok, len(newest.Data), err)
 	}
 	var recovered []byte
-	last, err := annals.Recover(ctx, s, id, func(s annals.Snapshot) error { recovered = s.Data; return nil }, func(annals.Event) error { return nil })
+	last, err := ability.Recover(ctx, s, id, func(s annals.Snapshot) error { recovered = s.Data; return nil }, func(annals.Event) error { return nil })
 	if err != nil || last != 2 || !bytes.Equal(recovered, large) {
 		t.Errorf("recovered %d bytes up to %d, %v; want the state saved last, up to 2", len(recovered), last, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -59,7 +60,7 @@ func byNumber(l *sharded.Layout) {
 
 func recoverAll(s annals.Store, t *testing.T, id annals.PersistenceID) (numbers []annals.SeqNr, last annals.SeqNr, err error) {
 	t.Helper()
-	last, err = annals.Recover(t.Context(), s, id, func(s annals.Snapshot) error {
+	last, err = ability.Recover(t.Context(), s, id, func(s annals.Snapshot) error {
 		numbers = append(numbers[:0], -s.SeqNr)
 		return nil
 	}, func(e annals.Event) error {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -133,7 +134,7 @@ func TestUnclaimedAbilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, recovered := s.Recover(t.Context(), "Thing|1-1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
-	_, forgotten := s.Forget(t.Context(), annals.Forgetting{ID: "Thing|1-1"})
+	_, forgotten := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1-1"})
 	for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "Thing|1-1", 0, 7), "recover": recovered, "forget": forgotten} {
 		if !errors.Is(err, annals.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)

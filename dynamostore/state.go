@@ -31,7 +31,7 @@ func (s states) write(ctx context.Context, w annals.StateWrite, deleted bool) (a
 	return c.apply(ctx)
 }
 
-// SkipStateTo is annals.StateSkipper. No change handler is called, and columns stay empty.
+// SkipStateTo is ability.StateSkipper. No change handler is called, and columns stay empty.
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	return v.s.typeOf(id).stored.SkipTo(ctx, v.x, id, n)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
@@ -28,7 +29,7 @@ type Options struct {
 	CreateTables  bool          // create missing tables; existing tables are only checked
 	Provisioned   Throughput    // of created tables and indexes; zero is on demand
 	Streams       bool          // give created tables with events a stream of new images
-	Subscriptions Subscriptions // zero: the Store is no annals.Subscriber
+	Subscriptions Subscriptions // zero: the Store is no ability.Subscriber
 	// MaxInFlight is the most requests at a time; others wait. 0 is DefaultConnections, or the connections of the client if these are fewer.
 	// More than the client's connections is ErrInvalid: requests would wait for a connection after they got their time.
 	MaxInFlight int
@@ -44,7 +45,7 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store that keeps its data in DynamoDB. It is also an annals.Transactor[*Tx], Recoverer and Subscriber, and has the
+// Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], Recoverer and Subscriber, and has the
 // abilities of driver.Abilities. Its methods may be called from many goroutines at once.
 //
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (Capabilities.Skips).
@@ -68,13 +69,13 @@ type Store struct {
 }
 
 var (
-	_ annals.Transactor[*Tx] = (*Store)(nil)
-	_ annals.Recoverer       = (*Store)(nil)
-	_ annals.Subscriber      = (*Store)(nil)
-	_ plan.Runner            = (*Store)(nil)
+	_ ability.Transactor[*Tx] = (*Store)(nil)
+	_ ability.Recoverer       = (*Store)(nil)
+	_ ability.Subscriber      = (*Store)(nil)
+	_ plan.Runner             = (*Store)(nil)
 )
 
-// Recover is annals.Recoverer.
+// Recover is ability.Recoverer.
 func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, s.Store, id, snapshot, event)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
@@ -66,7 +67,7 @@ func TestStrict(t *testing.T) {
 				t.Errorf("replayed %v, %v, %d numbers were reported", got, err, seen.numbers)
 			}
 			for _, s := range []*dynamostore.Store{s, strict} {
-				if holes, err := s.Check(ctx, id); err != nil || !slices.Equal(holes, []annals.Hole{{From: 4, To: 4}}) {
+				if holes, err := s.Check(ctx, id); err != nil || !slices.Equal(holes, []ability.Hole{{From: 4, To: 4}}) {
 					t.Errorf("checked %v, %v", holes, err)
 				}
 			}

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
 )
 
-// Subscriptions make a Store an annals.Subscriber of the events in its table, through the table's stream (DynamoDB Streams). The stream must
+// Subscriptions make a Store an ability.Subscriber of the events in its table, through the table's stream (DynamoDB Streams). The stream must
 // have new images; Open gives one to a table that it creates.
 type Subscriptions struct {
 	// Table keeps what was acknowledged, for all subscriptions of any stores of the same layout and tables; "" is no subscriptions.
@@ -88,7 +89,7 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 	return stream.NewReader(f.streams, name, shard, after)
 }
 
-// Subscribe is annals.Subscriber. It is ErrUnsupported without Options.Subscriptions. A new name begins with all events that are in the table.
+// Subscribe is ability.Subscriber. It is ErrUnsupported without Options.Subscriptions. A new name begins with all events that are in the table.
 // A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. Of each shard at most 100
 // deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
 //
@@ -97,7 +98,7 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 //
 // An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
 // deleted before they are delivered may be left out.
-func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return driver.Subscribe(ctx, s.Store, name, f)
 }
 
@@ -141,7 +142,7 @@ func (s *Store) RetryParked(ctx context.Context, subscription string) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: op}, func(ctx context.Context) error { return s.subscriptions.Retry(ctx, subscription) })
 }
 
-// Subscribe is annals.Subscriber.
-func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+// Subscribe is ability.Subscriber.
+func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return v.s.subscriptions.Subscribe(ctx, name, f)
 }

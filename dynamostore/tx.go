@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -52,7 +53,7 @@ func (t *Tx) end() []types.TransactWriteItem {
 	return t.items
 }
 
-// InTx is annals.Transactor. Nothing is written before fn returns nil. So reads within fn do not see its writes, its receipts assume
+// InTx is ability.Transactor. Nothing is written before fn returns nil. So reads within fn do not see its writes, its receipts assume
 // that the transaction succeeds, and InTx returns the error of a conflict.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
@@ -84,7 +85,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 // inTx is the store inside a transaction. It has one of the optional abilities, and the functions of the layout.
 type inTx struct {
 	*driver.Store
-	annals.StateFinder
+	ability.StateFinder
 	view view
 }
 

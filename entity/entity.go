@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/host"
 )
@@ -40,8 +41,8 @@ type entity[C, S, R any] struct {
 }
 
 // confirmWithin is how long a state counts without an answer of the store. Another owner can delete the entity at any time. It is forgotten
-// annals.ForgetAge later, and from then on its numbers can be those of a new entity.
-const confirmWithin = annals.ForgetAge / 3
+// ability.ForgetAge later, and from then on its numbers can be those of a new entity.
+const confirmWithin = ability.ForgetAge / 3
 
 // push adds c to the mailbox and reports whether the caller must call work.
 func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {

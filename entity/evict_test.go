@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/entity"
 )
 
@@ -26,7 +27,7 @@ func forget(s annals.Store) func(ctx context.Context) error {
 		err = errors.Join(err, s.Journal().DeleteTo(ctx, id, last), s.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
 		if err == nil {
 			var done bool
-			if done, err = s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: id}); !done {
+			if done, err = s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: id}); !done {
 				err = errors.Join(err, errors.New("not forgotten"))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/memstore"
@@ -73,7 +74,7 @@ func deletedByAnother(t *testing.T, open func(annals.Store, entity.Options) (*en
 	forget(cleanup.Report{Waiting: 1})
 	sum := 0
 	if forgotten {
-		time.Sleep(annals.ForgetAge + time.Second)
+		time.Sleep(ability.ForgetAge + time.Second)
 		forget(cleanup.Report{Forgotten: 1})
 		sum = 2
 		mustAsk(t, other, 1, 1)

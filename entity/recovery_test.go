@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
@@ -54,7 +55,7 @@ type truncating struct {
 
 func (s *truncating) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	if s.times == 0 {
-		return annals.Recover(ctx, s.hooked, id, snapshot, event)
+		return ability.Recover(ctx, s.hooked, id, snapshot, event)
 	}
 	s.times--
 	for e, err := range s.Journal().Replay(ctx, id, 1, 1) {

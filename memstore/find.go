@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// FindStates is annals.StateFinder.
+// FindStates is ability.StateFinder.
 func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	return driver.Pages(ctx, func(ctx context.Context) (found []annals.State, _ bool, err error) {
 		wanted, err := driver.Find(entityType, v.types[entityType], column, value, keep)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
-// Forget is annals.Forgetter.
-func (v view) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
+// Forget is ability.Forgetter.
+func (v view) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 	d, unlock := v.write()
 	defer unlock()
 	st, state := d.streams[f.ID], d.states[f.ID]

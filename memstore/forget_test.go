@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -18,7 +19,7 @@ func TestForgetAge(t *testing.T) {
 		payload := annals.Payload{SerializerID: 1, Data: []byte("x")}
 		forget := func(want bool) {
 			t.Helper()
-			got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge})
+			got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
 			if got != want || err != nil {
 				t.Errorf("forgotten %v, %v, want %v", got, err, want)
 			}
@@ -58,7 +59,7 @@ func TestForgetInTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-		if ok, err := in.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: "T|1"}); !ok || err != nil {
+		if ok, err := in.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
 			t.Errorf("forgotten %v, %v", ok, err)
 		}
 		return context.Canceled

@@ -6,7 +6,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// SkipTo is annals.Skipper.
+// SkipTo is ability.Skipper.
 func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
@@ -21,7 +21,7 @@ func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals
 	return nil
 }
 
-// SkipStateTo is annals.StateSkipper.
+// SkipStateTo is ability.StateSkipper.
 func (v view) SkipStateTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()

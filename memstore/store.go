@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/position"
 )
@@ -29,9 +30,9 @@ type Store struct {
 }
 
 var (
-	_ annals.Transactor[Tx] = (*Store)(nil)
-	_ annals.Watcher        = (*Store)(nil)
-	_ annals.Subscriber     = (*Store)(nil)
+	_ ability.Transactor[Tx] = (*Store)(nil)
+	_ ability.Watcher        = (*Store)(nil)
+	_ ability.Subscriber     = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -52,13 +53,13 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Watch is annals.Watcher. Every event and state is signalled, whatever f says.
+// Watch is ability.Watcher. Every event and state is signalled, whatever f says.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)
 }
 
-// Subscribe is annals.Subscriber. Subscriptions end with the process; a new name begins with the first event.
-func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
+// Subscribe is ability.Subscriber. Subscriptions end with the process; a new name begins with the first event.
+func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return driver.Subscribe(ctx, s.Store, name, f)
 }
 
@@ -134,7 +135,7 @@ func (v view) Close() error {
 	return nil
 }
 
-// CheckHealth is annals.HealthChecker.
+// CheckHealth is ability.HealthChecker.
 func (view) CheckHealth(context.Context) error { return nil }
 
 // read locks the data for one operation. A read of the outer store within a transaction, which holds the lock, gets what was there

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -52,12 +53,12 @@ type delivery struct {
 	acked bool
 }
 
-// Subscribe is annals.Subscriber. The shards of a loop are free when the loop ends.
-func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+// Subscribe is ability.Subscriber. The shards of a loop are free when the loop ends.
+func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		c, err := v.subscriptions.join(name, f)
 		if err != nil {
-			yield(annals.Delivery{}, err)
+			yield(ability.Delivery{}, err)
 			return
 		}
 		defer v.watchers.Wake() // others can take its shards
@@ -67,14 +68,14 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 		signals := v.watchers.Watch(waiting)
 		v.watchers.Wake() // others can give it shards
 		for {
-			var next annals.Delivery
+			var next ability.Delivery
 			err := driver.Fetch(ctx, func(ctx context.Context) error {
 				next = v.deliver(ctx, name, c, f)
 				return nil
 			})
 			switch {
 			case err != nil:
-				yield(annals.Delivery{}, err)
+				yield(ability.Delivery{}, err)
 				return
 			case next.Events != nil:
 				if !yield(next, nil) {
@@ -87,7 +88,7 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 				if ctx.Err() != nil {
 					err = &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 				}
-				yield(annals.Delivery{}, err)
+				yield(ability.Delivery{}, err)
 				return
 			}
 		}
@@ -95,7 +96,7 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 }
 
 // deliver is the next delivery to c, without events when there is none.
-func (v view) deliver(ctx context.Context, name string, c *consumer, f annals.Filter) annals.Delivery {
+func (v view) deliver(ctx context.Context, name string, c *consumer, f annals.Filter) ability.Delivery {
 	d, unlock := v.read(ctx)
 	defer unlock()
 	v.subscriptions.mu.Lock()
@@ -114,13 +115,13 @@ func (v view) deliver(ctx context.Context, name string, c *consumer, f annals.Fi
 			maps.Copy(sh.sent, upTo)
 			open := &delivery{upTo: upTo}
 			sh.open = append(sh.open, open)
-			return annals.Delivery{Events: events, Ack: func(context.Context) error {
+			return ability.Delivery{Events: events, Ack: func(context.Context) error {
 				defer v.watchers.Wake() // c may give up the shard now
 				return v.subscriptions.ack(sh, c, open)
 			}}
 		}
 	}
-	return annals.Delivery{}
+	return ability.Delivery{}
 }
 
 // undelivered are the next events of sh that fit f, and the numbers up to which they are complete.

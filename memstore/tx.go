@@ -23,7 +23,7 @@ func (s *Store) Value(key string) any {
 	return s.backend.data.values[key]
 }
 
-// InTx is annals.Transactor. The store is locked while fn runs.
+// InTx is ability.Transactor. The store is locked while fn runs.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		in, end := driver.InTx(s.Store, view{s.backend, true})

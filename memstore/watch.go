@@ -6,7 +6,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Watch is annals.Watcher.
+// Watch is ability.Watcher.
 func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	return v.watchers.Watch(ctx), nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -86,7 +87,7 @@ func TestSnapshotAheadOfTheJournal(t *testing.T) {
 // recovered is the last number, by a recovery.
 func recovered(t *testing.T, s annals.Store, id annals.PersistenceID) annals.SeqNr {
 	t.Helper()
-	last, err := annals.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	last, err := ability.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	if err != nil {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// FindStates implements annals.StateFinder.
+// FindStates implements ability.StateFinder.
 func (v *view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	const find = `SELECT {columns} FROM {state}
 		WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0 AND {column} {is value} ORDER BY persistence_id LIMIT {limit}`

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
 )
@@ -20,9 +21,9 @@ const (
 	txLockTime = time.Second
 )
 
-// Forget implements annals.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
+// Forget implements ability.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
 // had looked up the last number before would store an event after numbers that have been forgotten.
-func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
+func (v *view) Forget(ctx context.Context, f ability.Forgetting) (done bool, err error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
 	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {
 		return done, err // without the lock
@@ -48,7 +49,7 @@ func (v *view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err 
 }
 
 // forgetIn locks out writers, checks again and deletes. It locks the state's row first, as state writes with an event do.
-func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting, wait time.Duration) (bool, error) {
+func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f ability.Forgetting, wait time.Duration) (bool, error) {
 	id, state := string(f.ID), s.stateTable(f.ID).name
 	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
 		return false, err
@@ -75,7 +76,7 @@ func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f annals.Forgetting, 
 }
 
 // forgettable reports whether f's entity was deleted long enough ago. If it is not deleted the error is ErrConflict.
-func (s *backend) forgettable(ctx context.Context, q querier, f annals.Forgetting) (bool, error) {
+func (s *backend) forgettable(ctx context.Context, q querier, f ability.Forgetting) (bool, error) {
 	var events, snapshot, state, young bool
 	var last int64
 	err := q.QueryRow(ctx, s.fill(`

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -22,7 +23,7 @@ func TestForgetAge(t *testing.T) {
 		if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 			t.Fatal(err)
 		}
-		f := annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}
+		f := ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}
 		if done, err := s.Forget(t.Context(), f); done || err != nil {
 			t.Errorf("right after the delete: %v, %v", done, err)
 		}
@@ -47,7 +48,7 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	release, written := holdAppend(t, url, s, annals.Commit{ID: "Held|1", After: 1, Events: []annals.NewEvent{{Payload: text("2")}}})
-	done, err := s.Forget(t.Context(), annals.Forgetting{ID: "Held|1"})
+	done, err := s.Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
 	release()
 	last := annals.SeqNr(2)
 	if done {
@@ -79,7 +80,7 @@ func TestForgetBesideALongTransaction(t *testing.T) {
 	}
 	forgotten := make(chan error, 1)
 	go func() {
-		done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"})
+		done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"})
 		if err == nil && !done {
 			err = errors.New("not forgotten")
 		}
@@ -124,7 +125,7 @@ func TestForgetBesideANewState(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		done, err := s.Forget(t.Context(), annals.Forgetting{ID: "Held|1"})
+		done, err := s.Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
 		answers <- answer{done, err}
 	}()
 	awaitHeld(t, url) // Forget has looked

@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// CheckHealth implements annals.HealthChecker.
+// CheckHealth implements ability.HealthChecker.
 func (v *view) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, v.s.answerTime()) // the caller's pool has no limit of its own
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
@@ -123,7 +124,7 @@ func TestGapsAndStrict(t *testing.T) {
 			}
 		}
 		holes, err := s.Check(t.Context(), "T|2")
-		if err != nil || len(holes) != 1 || holes[0] != (annals.Hole{From: 4, To: 4}) {
+		if err != nil || len(holes) != 1 || holes[0] != (ability.Hole{From: 4, To: 4}) {
 			t.Errorf("%+v: Check found %v, %v", c.o, holes, err)
 		}
 	}

@@ -35,7 +35,7 @@ func (s *backend) prepareRecover() {
 		"{page}", strconv.Itoa(recoverPage), "{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
 }
 
-// Recover implements annals.Recoverer.
+// Recover implements ability.Recoverer.
 func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.RecoverFrom(ctx, &replay{view: v, id: id, limit: recoverPage}, snapshot, event)
 }

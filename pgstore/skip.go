@@ -38,7 +38,7 @@ func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, 
 	return won, err
 }
 
-// SkipTo implements annals.Skipper.
+// SkipTo implements ability.Skipper.
 func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if after > 1 {
 		if last, err := v.s.lastSeqNr(ctx, v.reader(), id); err != nil {
@@ -72,7 +72,7 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 	})
 }
 
-// SkipStateTo implements annals.StateSkipper.
+// SkipStateTo implements ability.StateSkipper.
 func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	t, last := v.s.stateTable(id), annals.SeqNr(0)
 	err := v.write(ctx, func(ctx context.Context, q querier) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/bound"
 	"github.com/annals-go/annals/internal/clock"
@@ -86,9 +87,9 @@ type Store struct {
 }
 
 var (
-	_ annals.Transactor[pgx.Tx] = (*Store)(nil)
-	_ annals.Recoverer          = (*Store)(nil)
-	_ annals.Watcher            = (*Store)(nil)
+	_ ability.Transactor[pgx.Tx] = (*Store)(nil)
+	_ ability.Recoverer          = (*Store)(nil)
+	_ ability.Watcher            = (*Store)(nil)
 )
 
 // Open checks the server, the tables and the role's rights to them, and returns a store. ErrInvalid names everything that is wrong
@@ -117,12 +118,12 @@ func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
 // recoverer has the abilities of a Store that a store inside a transaction has, too.
 type recoverer struct{ driver.Abilities }
 
-// Recover implements annals.Recoverer with one statement, where at most a thousand events follow the snapshot.
+// Recover implements ability.Recoverer with one statement, where at most a thousand events follow the snapshot.
 func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, r.Store, id, snapshot, event)
 }
 
-// Watch implements annals.Watcher. It signals after writes of this store at once, and after those of others when they notify. Signals
+// Watch implements ability.Watcher. It signals after writes of this store at once, and after those of others when they notify. Signals
 // also come for types and slices that f does not ask for, and without a cause, such as after a lost connection.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)

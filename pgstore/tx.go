@@ -77,7 +77,7 @@ func (callersTx) Commit(context.Context) error { return errNotCallers }
 // Rollback returns an error.
 func (callersTx) Rollback(context.Context) error { return errNotCallers }
 
-// InTx implements annals.Transactor. The transaction has a connection of the store's own and has to end within
+// InTx implements ability.Transactor. The transaction has a connection of the store's own and has to end within
 // Options.WriteTimeout. Each call of in has a savepoint: a call that fails, also one that reads, leaves the transaction as it was. A call's own context is
 // checked when the call begins; then it ends with the transaction's. Use in and tx from one goroutine at a time. Reads of the outer
 // store see what was there before the transaction. ErrUnknown means that the answer to the commit was lost.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -142,5 +143,5 @@ func TestNewerVersion(t *testing.T) {
 }
 
 func health(ctx context.Context, s annals.Store) error {
-	return s.(annals.HealthChecker).CheckHealth(ctx)
+	return s.(ability.HealthChecker).CheckHealth(ctx)
 }

@@ -80,7 +80,7 @@ func (s *backend) notify() {
 	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, '')", pgx.QueryExecModeSimpleProtocol, s.channel())
 }
 
-// Watch implements annals.Watcher.
+// Watch implements ability.Watcher.
 func (v *view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	return v.s.watchers.Watch(ctx), nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -15,7 +16,7 @@ import (
 // type of the transaction.
 type TxStore[T any] interface {
 	annals.Store
-	annals.Transactor[T]
+	ability.Transactor[T]
 }
 
 // ExactlyOnce returns a Runner that handles each event once. handle writes to tx, which belongs to a transaction of into, and the Runner

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/panics"
 )
 
@@ -28,7 +29,7 @@ type Options struct {
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
 	// time of a write for each runner. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
 	Lease time.Duration
-	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an annals.Watcher, which signals new
+	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an ability.Watcher, which signals new
 	// events, and 6 s elsewhere, where it is 1 s until there was no new event for 30 s. So a range without events costs at most one request
 	// a second. On DynamoDB a look is one request for each of the 16 partitions of an entity type in the slices of the range: four with 4
 	// ranges.
@@ -61,7 +62,7 @@ const (
 
 func (o *Options) setDefaults(events annals.Store) {
 	poll := pollAlone
-	if _, ok := events.(annals.Watcher); ok {
+	if _, ok := events.(ability.Watcher); ok {
 		poll = pollWatched
 	}
 	o.Poll = cmp.Or(o.Poll, poll)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -45,7 +46,7 @@ func TestForgottenEntityBeginsAgain(t *testing.T) {
 						if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 							t.Fatal(err)
 						}
-						if done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); !done || err != nil {
+						if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); !done || err != nil {
 							t.Fatal(done, err)
 						}
 						mu.Lock()

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
 // sumUp keeps the table total from the events that a store pushes, until ctx ends. An event that is delivered again changes nothing.
-func sumUp(ctx context.Context, events annals.Subscriber, into *sqlitestore.Store) error {
+func sumUp(ctx context.Context, events ability.Subscriber, into *sqlitestore.Store) error {
 	for delivery, err := range events.Subscribe(ctx, "totals", annals.Filter{Type: "Account"}) {
 		if err != nil {
 			return err
@@ -50,8 +51,8 @@ type acknowledging struct {
 	ack func(ctx context.Context, ack func(context.Context) error) error
 }
 
-func (a acknowledging) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+func (a acknowledging) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		for d, err := range a.Store.Subscribe(ctx, name, f) {
 			ack := d.Ack
 			d.Ack = func(ctx context.Context) error { return a.ack(ctx, ack) }

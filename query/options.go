@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Options of a live query. The zero Options work.
 type Options struct {
 	// Poll is the most time between two looks at the store, more or less a tenth, chosen at random. 0 is 3 seconds where the store is an
-	// annals.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks at least every
+	// ability.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks at least every
 	// second until it has found nothing new for 30 seconds.
 	Poll time.Duration
 	// Window is the most entities that a query remembers because they have events or states after the horizon of the store. 0 is 100,000. A
@@ -43,7 +44,7 @@ func (o Options) withDefaults(s annals.Store) (Options, error) {
 	}
 	if o.Poll == 0 {
 		o.Poll = pollAlone
-		if _, ok := s.(annals.Watcher); ok {
+		if _, ok := s.(ability.Watcher); ok {
 			o.Poll = pollWatched
 		}
 	}

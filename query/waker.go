@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/backoff"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // waker says when to look at the store again.
 type waker struct {
-	watcher annals.Watcher // nil when the store is none
+	watcher ability.Watcher // nil when the store is none
 	filter  annals.Filter
 	poll    time.Duration
 	onRetry func(error, int)
@@ -34,7 +35,7 @@ type waker struct {
 }
 
 func newWaker(s annals.Store, f annals.Filter, o Options) waker {
-	w, _ := s.(annals.Watcher)
+	w, _ := s.(ability.Watcher)
 	if o.Current {
 		w = nil // it does not wait
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -153,7 +154,7 @@ func TestCheckAll(t *testing.T) {
 	mustExec(t, db, `DELETE FROM event_journal WHERE persistence_id = 'T|2' AND seq_nr = 1`)
 	for entityType, want := range map[string]int{"": 4, "T": 3} {
 		checked := 0
-		for c, err := range annals.CheckAll(t.Context(), s, entityType, "") {
+		for c, err := range ability.CheckAll(t.Context(), s, entityType, "") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +166,7 @@ func TestCheckAll(t *testing.T) {
 			t.Errorf("type %q: %d entities, want %d", entityType, checked, want)
 		}
 	}
-	for _, err := range annals.CheckAll(t.Context(), annals.Unsupported{}, "", "") {
+	for _, err := range ability.CheckAll(t.Context(), annals.Unsupported{}, "", "") {
 		wantKind(t, err, annals.ErrUnsupported)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// FindStates is annals.StateFinder. Tombstones are left out.
+// FindStates is ability.StateFinder. Tombstones are left out.
 func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	const find = `SELECT {columns} FROM {table}
 		WHERE {table}.{column} IS ? AND entity_type = ? AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`

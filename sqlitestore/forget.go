@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
-// Forget is annals.Forgetter.
-func (v view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err error) {
+// Forget is ability.Forgetter.
+func (v view) Forget(ctx context.Context, f ability.Forgetting) (done bool, err error) {
 	table := v.b.types.of(f.ID.Type()).table
 	if f.DryRun {
 		err = v.readTx(ctx, func(ctx context.Context, q *statements) (err error) {
@@ -35,7 +36,7 @@ func (v view) Forget(ctx context.Context, f annals.Forgetting) (done bool, err e
 
 // forgettable reports whether the entity has any rows, and whether all of them were deleted long enough ago. An event, a snapshot or a
 // state that is not deleted is ErrConflict.
-func (s *statements) forgettable(ctx context.Context, f annals.Forgetting, table string) (there, old bool, err error) {
+func (s *statements) forgettable(ctx context.Context, f ability.Forgetting, table string) (there, old bool, err error) {
 	// Events are deleted in ascending order, so the newest row says when the last event was deleted.
 	query := `SELECT
 			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),

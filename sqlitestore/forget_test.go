@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -17,7 +18,7 @@ func TestForgetAge(t *testing.T) {
 	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
 	forget := func(want bool) {
 		t.Helper()
-		got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge})
+		got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
 		if got != want || err != nil {
 			t.Errorf("forgotten %v, %v, want %v", got, err, want)
 		}
@@ -29,12 +30,12 @@ func TestForgetAge(t *testing.T) {
 	}
 	forget(false)
 	const older = `UPDATE event_journal SET deleted = deleted - ?`
-	mustExec(t, db, older, annals.ForgetAge.Microseconds())
+	mustExec(t, db, older, ability.ForgetAge.Microseconds())
 	if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: "T|1"}); err != nil {
 		t.Fatal(err)
 	}
 	forget(false)
-	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp - ?`, annals.ForgetAge.Microseconds())
+	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp - ?`, ability.ForgetAge.Microseconds())
 	forget(true)
 	if n := count(t, db, `SELECT (SELECT count(*) FROM event_journal) + (SELECT count(*) FROM durable_state)`); n != 0 {
 		t.Errorf("%d rows are left", n)
@@ -51,7 +52,7 @@ func TestForgetOldForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExec(t, db, `UPDATE event_journal SET deleted = 1`)
-	if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}); !got || err != nil {
+	if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}); !got || err != nil {
 		t.Errorf("forgotten %v, %v", got, err)
 	}
 }
@@ -68,7 +69,7 @@ func TestForgetKeepsClock(t *testing.T) {
 	}
 	const ahead = 3_600_000_000 // as if the clock had been set back since
 	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp + ?`, ahead)
-	if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1"}); got || err != nil {
+	if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); got || err != nil {
 		t.Errorf("a tombstone from the future: forgotten %v, %v", got, err)
 	}
 	err = s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
@@ -84,7 +85,7 @@ func TestForgetKeepsClock(t *testing.T) {
 	}
 	mustExec(t, db, `UPDATE event_journal SET deleted = 1 WHERE persistence_id = 'T|2'`)
 	for _, id := range []annals.PersistenceID{"T|1", "T|2"} {
-		if got, err := s.Forget(t.Context(), annals.Forgetting{ID: id}); !got || err != nil {
+		if got, err := s.Forget(t.Context(), ability.Forgetting{ID: id}); !got || err != nil {
 			t.Fatalf("%s: forgotten %v, %v", id, got, err)
 		}
 	}
@@ -108,7 +109,7 @@ func TestForgetCustomTable(t *testing.T) {
 		if n := count(t, s.DB(), `SELECT count(*) FROM posts`); n != 1 {
 			t.Fatalf("%d rows before", n)
 		}
-		if got, err := s.Forget(t.Context(), annals.Forgetting{ID: "Post|1", DryRun: dry}); !got || err != nil {
+		if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "Post|1", DryRun: dry}); !got || err != nil {
 			t.Fatalf("forgotten %v, %v", got, err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestForgetInTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ *sql.Tx, in annals.Store) error {
-		if ok, err := in.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: "T|1"}); !ok || err != nil {
+		if ok, err := in.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
 			t.Errorf("forgotten %v, %v", ok, err)
 		}
 		return errOwn
@@ -153,7 +154,7 @@ func TestForgetWithdrawnInFlight(t *testing.T) {
 	sqlitestore.AwaitQueue(s, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		done, err := s.Forget(ctx, annals.Forgetting{ID: "T|1"})
+		done, err := s.Forget(ctx, ability.Forgetting{ID: "T|1"})
 		if done != (err == nil) {
 			t.Errorf("forgotten %v, %v", done, err)
 		}

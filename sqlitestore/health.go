@@ -15,7 +15,7 @@ import (
 // healthPatience bounds how long CheckHealth waits for a connection to read, for other writes, and for the write lock.
 const healthPatience = 5 * time.Second
 
-// CheckHealth is annals.HealthChecker.
+// CheckHealth is ability.HealthChecker.
 func (v view) CheckHealth(ctx context.Context) error {
 	if driver.ContextInTx(ctx, v.b.self) {
 		return invalid("the transaction has the write lock")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // journal is the annals.Journal of a view.
@@ -150,7 +151,7 @@ func (s *statements) last(ctx context.Context, query string, id annals.Persisten
 }
 
 // A retry must find its row for as long as it may come: rows younger than this keep their place without content.
-const keepDeleted = annals.ForgetAge
+const keepDeleted = ability.ForgetAge
 
 // deleteBatch is how many rows one transaction of DeleteTo visits: other writers get their turn in between.
 const deleteBatch = 256

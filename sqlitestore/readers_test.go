@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -33,7 +34,7 @@ func TestColdStart(t *testing.T) {
 						if last, err := s.Journal().LastSeqNr(t.Context(), id); err != nil || last != after+1 {
 							t.Errorf("%s: last number %d, %v, want %d", id, last, err, after+1)
 						}
-						if _, err := s.Forget(t.Context(), annals.Forgetting{ID: id, DryRun: true}); err == nil {
+						if _, err := s.Forget(t.Context(), ability.Forgetting{ID: id, DryRun: true}); err == nil {
 							t.Errorf("%s would be forgotten", id)
 						}
 					}

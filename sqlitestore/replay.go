@@ -15,7 +15,7 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 	return driver.Replay(ctx, &replay{view: j.view, id: id}, from, to)
 }
 
-// Recover is annals.Recoverer.
+// Recover is ability.Recoverer.
 func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.RecoverFrom(ctx, &replay{view: v, id: id}, snapshot, event)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// SkipTo is annals.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
+// SkipTo is ability.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
 func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
@@ -37,7 +37,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 	})
 }
 
-// SkipStateTo is annals.StateSkipper: it inserts a tombstone.
+// SkipStateTo is ability.StateSkipper: it inserts a tombstone.
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	st := v.b.types.of(id.Type())
 	last := `SELECT ifnull(max(revision), 0) FROM ` + st.table + ` WHERE persistence_id = ?`

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store in one SQLite file. It is also an annals.Transactor[*sql.Tx], Recoverer and Watcher, and has the
+// Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], Recoverer and Watcher, and has the
 // abilities of driver.Abilities:
 //
 //   - SkipStateTo runs no change handler, and additional columns get their defaults.
@@ -53,9 +54,9 @@ type Store struct {
 }
 
 var (
-	_ annals.Transactor[*sql.Tx] = (*Store)(nil)
-	_ annals.Recoverer           = (*Store)(nil)
-	_ annals.Watcher             = (*Store)(nil)
+	_ ability.Transactor[*sql.Tx] = (*Store)(nil)
+	_ ability.Recoverer           = (*Store)(nil)
+	_ ability.Watcher             = (*Store)(nil)
 )
 
 // Open opens the database file at path. When the file is missing, Open creates it, and only its owner may read and write it; the folder
@@ -97,12 +98,12 @@ func (s *Store) DB() *sql.DB { return s.backend.userDB }
 // recoverer has the abilities of a Store that a store inside a transaction has, too.
 type recoverer struct{ driver.Abilities }
 
-// Recover is annals.Recoverer. The snapshot, the first page of events and the last number are read in one transaction.
+// Recover is ability.Recoverer. The snapshot, the first page of events and the last number are read in one transaction.
 func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, r.Store, id, snapshot, event)
 }
 
-// Watch is annals.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, commits
+// Watch is ability.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, commits
 // of other processes within a tenth of a second. The filter is ignored.
 func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	return driver.Watch(ctx, s.Store, f)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -188,7 +189,7 @@ func TestClose(t *testing.T) {
 	wantKind(t, err, annals.ErrClosed)
 	_, _, err = s.Snapshots().Latest(ctx, "T|1", annals.SnapshotCriteria{})
 	wantKind(t, err, annals.ErrClosed)
-	_, err = annals.Recover(ctx, s, "T|1", nil, nil)
+	_, err = ability.Recover(ctx, s, "T|1", nil, nil)
 	wantKind(t, err, annals.ErrClosed)
 	wantKind(t, s.InTx(ctx, nil), annals.ErrClosed)
 	_, err = s.Watch(ctx, annals.Filter{})

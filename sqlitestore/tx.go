@@ -32,7 +32,7 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 	return t.clock.last, nil
 }
 
-// InTx is annals.Transactor. No other write is executed while fn runs, so fn should be short. tx is for tables of the program's own in
+// InTx is ability.Transactor. No other write is executed while fn runs, so fn should be short. tx is for tables of the program's own in
 // the same file; fn must not commit it or roll it back. An error of fn is returned within an *annals.Error without a Kind. Other errors
 // are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's own tables failed at the COMMIT) and
 // ErrUnknown (the COMMIT failed in the file system).

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -71,7 +72,7 @@ func TestUnreadableRows(t *testing.T) {
 			}
 			return err
 		},
-		"forget":  func(id id) error { _, err := s.Forget(ctx, annals.Forgetting{ID: id}); return err },
+		"forget":  func(id id) error { _, err := s.Forget(ctx, ability.Forgetting{ID: id}); return err },
 		"handled": func(id id) error { _, err := s.Offsets().Handled(ctx, "p", id); return err },
 		"load": func(id id) error {
 			_, err := s.Offsets().Load(ctx, "p", annals.SliceRange{From: id.Slice(), To: id.Slice() + 1})

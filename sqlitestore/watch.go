@@ -11,7 +11,7 @@ import (
 // pollInterval bounds the delay of signals for commits of other processes. SQLite does not report them, so they must be polled for.
 const pollInterval = 100 * time.Millisecond
 
-// Watch is annals.Watcher.
+// Watch is ability.Watcher.
 func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	return v.b.watchers.Watch(ctx), nil
 }

@@ -10,13 +10,14 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Store is a store in a database, and the tables of the program beside it. It has all abilities of the store that it was made from.
 type Store interface {
 	annals.Store
 	// InTx runs fn in one transaction. It is for projection.ExactlyOnce, too.
-	annals.Transactor[Tx]
+	ability.Transactor[Tx]
 	// Read reads outside of a transaction, as Tx.Query does. It takes no connection from writers.
 	Read(ctx context.Context, row func(scan Scan) error, text string, args ...any) error
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
@@ -129,7 +130,7 @@ func TestStatements(t *testing.T) {
 		if err := s.Read(ctx, into(&got), `SELECT nothing FROM own`); err == nil {
 			t.Error("a statement that fails has no error")
 		}
-		if _, ok := s.(annals.Recoverer); !ok {
+		if _, ok := s.(ability.Recoverer); !ok {
 			t.Error("the store has lost an ability")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // abilityCases are about the optional interfaces of a store.
@@ -22,8 +23,8 @@ var abilityCases = []testCase{
 	{id: "WATCH-2", about: "the channel is closed when the context ends", needs: needs(events, watcher), run: watchEnds},
 }
 
-// ability is the store as an A, which it claims to be.
-func ability[A any](h *harness) A {
+// able is the store as an A, which it claims to be.
+func able[A any](h *harness) A {
 	h.Helper()
 	a, ok := h.store.(A)
 	if !ok {
@@ -33,7 +34,7 @@ func ability[A any](h *harness) A {
 }
 
 func skipTo(h *harness) {
-	id, s := h.id(), ability[annals.Skipper](h)
+	id, s := h.id(), able[ability.Skipper](h)
 	if err := s.SkipTo(h.ctx, id, 0, 41); err != nil {
 		h.Fatalf("skip to 41: got error %v, want none", err)
 	}
@@ -48,7 +49,7 @@ func skipTo(h *harness) {
 }
 
 func skipWritten(h *harness) {
-	id, s := h.id(), ability[annals.Skipper](h)
+	id, s := h.id(), able[ability.Skipper](h)
 	h.write(id, 0, 2)
 	h.wantKind(s.SkipTo(h.ctx, id, 0, 10), annals.ErrConflict, "skip to 10 of an entity with two events")
 	for _, after := range []annals.SeqNr{1, 3} {
@@ -60,7 +61,7 @@ func skipWritten(h *harness) {
 
 func skipDeleted(h *harness) {
 	for _, n := range []annals.SeqNr{3, 4, 41} {
-		id, s := h.id(), ability[annals.Skipper](h)
+		id, s := h.id(), able[ability.Skipper](h)
 		h.write(id, h.write(id, 0, 1), 1)
 		if n == 4 {
 			h.deleteTo(id, annals.MaxSeqNr)
@@ -95,7 +96,7 @@ func skipDeleted(h *harness) {
 var skipNumbers = []annals.SeqNr{-1, 0, annals.MaxSeqNr}
 
 func skipInvalid(h *harness) {
-	id, s := h.id(), ability[annals.Skipper](h)
+	id, s := h.id(), able[ability.Skipper](h)
 	op := operation{name: "skip", id: id}
 	for _, n := range skipNumbers {
 		h.wantNamed(s.SkipTo(h.ctx, id, 0, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
@@ -105,7 +106,7 @@ func skipInvalid(h *harness) {
 }
 
 func skipStateTo(h *harness) {
-	id, s := h.id(), ability[annals.StateSkipper](h)
+	id, s := h.id(), able[ability.StateSkipper](h)
 	if err := s.SkipStateTo(h.ctx, id, 41); err != nil {
 		h.Fatalf("skip state to 41: got error %v, want none", err)
 	}
@@ -136,7 +137,7 @@ func skipStateTo(h *harness) {
 }
 
 func skipWrittenState(h *harness) {
-	s := ability[annals.StateSkipper](h)
+	s := able[ability.StateSkipper](h)
 	op := operation{name: "skip state", id: h.id()}
 	h.put(op.id, 0)
 	h.wantNamed(s.SkipStateTo(h.ctx, op.id, 10), annals.ErrConflict, op, "to 10 of a state of revision 1")
@@ -147,7 +148,7 @@ func skipWrittenState(h *harness) {
 }
 
 func skipStateInvalid(h *harness) {
-	id, s := h.id(), ability[annals.StateSkipper](h)
+	id, s := h.id(), able[ability.StateSkipper](h)
 	op := operation{name: "skip state", id: id}
 	for _, n := range skipNumbers {
 		h.wantNamed(s.SkipStateTo(h.ctx, id, n), annals.ErrInvalid, op, fmt.Sprintf("to %d", n))
@@ -160,7 +161,7 @@ func skipStateInvalid(h *harness) {
 func watched(h *harness) {
 	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
 	defer cancel()
-	signals, err := h.store.(annals.Watcher).Watch(ctx, annals.Filter{})
+	signals, err := h.store.(ability.Watcher).Watch(ctx, annals.Filter{})
 	if err != nil {
 		h.Fatalf("watch: got error %v, want none", err)
 	}
@@ -175,7 +176,7 @@ func watched(h *harness) {
 
 func watchEnds(h *harness) {
 	ctx, cancel := context.WithCancel(h.ctx)
-	signals, err := h.store.(annals.Watcher).Watch(ctx, annals.Filter{})
+	signals, err := h.store.(ability.Watcher).Watch(ctx, annals.Filter{})
 	if err != nil {
 		h.Fatalf("watch: got error %v, want none", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Bench is the same workload for every store: appends of one writer, of many and in batches, replays, recoveries and
@@ -90,7 +91,7 @@ func benchRecover(b *testing.B, p probe) {
 	h.saveSnapshot(snapshotOf(id, last-10))
 	b.ReportAllocs()
 	for b.Loop() {
-		got, err := annals.Recover(h.ctx, h.store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+		got, err := ability.Recover(h.ctx, h.store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 		if err != nil || got != last {
 			b.Fatalf("recovery: got last number %d, error %v, want %d", got, err, last)
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // capabilityCases check that a store refuses or drops what it does not claim.
@@ -115,7 +116,7 @@ func unclaimedEventTimes(h *harness) {
 		}
 	}
 	check("replay", h.replay(id, 1, annals.MaxSeqNr)...)
-	_, err := annals.Recover(h.ctx, h.store, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
+	_, err := ability.Recover(h.ctx, h.store, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
 		check("recovery", e)
 		return nil
 	})
@@ -182,10 +183,10 @@ func claimsFit(h *harness) {
 		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries || c.IDQueries), "at least 0, and EventQueries, StateQueries or IDQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
-		{"Forgets", c.Forgets, (c.Events || c.States) && is[annals.Forgetter](h.store), "Events or States, and an annals.Forgetter"},
-		{"Skips", c.Skips, c.Events && is[annals.Skipper](h.store), "Events, and an annals.Skipper"},
-		{"SkipsStates", c.SkipsStates, c.States && is[annals.StateSkipper](h.store), "States, and an annals.StateSkipper"},
-		{"Subscribes", c.Subscribes, c.Events && is[annals.Subscriber](h.store), "Events, and an annals.Subscriber"},
+		{"Forgets", c.Forgets, (c.Events || c.States) && is[ability.Forgetter](h.store), "Events or States, and an annals.Forgetter"},
+		{"Skips", c.Skips, c.Events && is[ability.Skipper](h.store), "Events, and an annals.Skipper"},
+		{"SkipsStates", c.SkipsStates, c.States && is[ability.StateSkipper](h.store), "States, and an annals.StateSkipper"},
+		{"Subscribes", c.Subscribes, c.Events && is[ability.Subscriber](h.store), "Events, and an annals.Subscriber"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
 		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes, c.Limits.MaxIDChars) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // testCase is one case of the suite.
@@ -94,8 +95,8 @@ var (
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	healthChecker = offers[annals.HealthChecker]("annals.HealthChecker")
-	watcher       = offers[annals.Watcher]("annals.Watcher")
+	healthChecker = offers[ability.HealthChecker]("annals.HealthChecker")
+	watcher       = offers[ability.Watcher]("annals.Watcher")
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var closeCases = []testCase{
@@ -80,7 +81,7 @@ func closeInRecovery(h *harness) {
 	last := h.write(id, 0, h.volume(2_500, 250))
 	closed := false
 	var seen annals.SeqNr
-	got, err := annals.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error {
+	got, err := ability.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error {
 		seen = s.SeqNr
 		return nil
 	}, func(e annals.Event) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var contextCases = []testCase{
@@ -40,7 +41,7 @@ func endedContext(h *harness) {
 		h.wantKind(err, want, "last number with an ended context")
 		h.wantKind(h.journal().DeleteTo(ctx, id, 2), want, "delete events with an ended context")
 		for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
-			_, err = annals.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err = ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			h.wantKind(err, want, "recovery with an ended context")
 		}
 	}

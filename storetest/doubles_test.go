@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
@@ -125,12 +126,12 @@ func (s modest) Journal() annals.Journal         { return plainJournal{modestJou
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
-func (modest) Forget(_ context.Context, f annals.Forgetting) (bool, error) {
+func (modest) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 	return false, unsupportedFor("forget", f.ID)
 }
-func (modest) Subscribe(context.Context, string, annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
-		yield(annals.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrUnsupported})
+func (modest) Subscribe(context.Context, string, annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
+		yield(ability.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrUnsupported})
 	}
 }
 func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/storetest"
 )
@@ -146,7 +147,7 @@ func Example() {
 	_, first := s.Journal().Append(ctx, c)
 	c.WriteID = annals.NewWriteID()
 	_, second := s.Journal().Append(ctx, c)
-	last, _ := annals.Recover(ctx, s, "Cart|7", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	last, _ := ability.Recover(ctx, s, "Cart|7", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	fmt.Println(first, errors.Is(second, annals.ErrConflict), last)
 	// Output: <nil> true 1
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // filterCases are about annals.Filter.
@@ -30,7 +31,7 @@ func invalidFilters(h *harness) {
 	if h.caps.SnapshotQueries {
 		ops["query snapshots"] = func(ctx context.Context, f annals.Filter) error { _, err := collect(q.Snapshots(ctx, f)); return err }
 	}
-	if w, ok := h.store.(annals.Watcher); ok && h.caps.EventQueries {
+	if w, ok := h.store.(ability.Watcher); ok && h.caps.EventQueries {
 		ops["watch"] = func(ctx context.Context, f annals.Filter) error { _, err := w.Watch(ctx, f); return err }
 	}
 	for name, run := range ops {

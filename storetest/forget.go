@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
-// forgetCases are about annals.Forgetter.
+// forgetCases are about ability.Forgetter.
 var forgetCases = []testCase{
 	{id: "FORGET-1", about: "an entity whose events are deleted is forgotten and begins again", needs: needs(events, forgets), run: forgetEvents},
 	{id: "FORGET-2", about: "an entity whose state is deleted is forgotten and begins again", needs: needs(states, forgets, deletesStates), run: forgetState},
@@ -31,7 +32,7 @@ var forgetCases = []testCase{
 // forget calls Forget as clients do: again while that is safe, because a store may not get its lock at once.
 func (h *harness) forget(id annals.PersistenceID, age time.Duration) (done bool, err error) {
 	err = h.retried(func() error {
-		done, err = ability[annals.Forgetter](h).Forget(h.ctx, annals.Forgetting{ID: id, Age: age})
+		done, err = able[ability.Forgetter](h).Forget(h.ctx, ability.Forgetting{ID: id, Age: age})
 		return err
 	})
 	return done, err
@@ -84,7 +85,7 @@ func forgetState(h *harness) {
 func forgetYoung(h *harness) {
 	id := h.id()
 	last := h.emptied(id, 3)
-	h.wantForgotten(id, annals.ForgetAge, false)
+	h.wantForgotten(id, ability.ForgetAge, false)
 	h.wantLast(id, last)
 	if h.caps.FenceAfterDelete {
 		_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
@@ -134,28 +135,28 @@ func forgetWithState(h *harness) {
 func forgetUnknown(h *harness) {
 	id := h.id()
 	for range 3 {
-		h.wantForgotten(id, annals.ForgetAge, true)
+		h.wantForgotten(id, ability.ForgetAge, true)
 	}
 }
 
 func forgetDry(h *harness) {
-	s := ability[annals.Forgetter](h)
+	s := able[ability.Forgetter](h)
 	id := h.id()
 	last := h.write(id, 0, 3)
 	dry := func(age time.Duration) (bool, error) {
-		return s.Forget(h.ctx, annals.Forgetting{ID: id, Age: age, DryRun: true})
+		return s.Forget(h.ctx, ability.Forgetting{ID: id, Age: age, DryRun: true})
 	}
 	_, err := dry(0)
 	h.wantKind(err, annals.ErrConflict, "dry run of forgetting an entity with events")
 	h.empty(id)
-	for age, want := range map[time.Duration]bool{0: true, annals.ForgetAge: false} {
+	for age, want := range map[time.Duration]bool{0: true, ability.ForgetAge: false} {
 		if got, err := dry(age); got != want || err != nil {
 			h.Errorf("dry run of forgetting with age %v: got %v, error %v, want %v", age, got, err, want)
 		}
 	}
 	h.wantLast(id, last)
 	h.wantForgotten(id, 0, true)
-	if got, err := dry(annals.ForgetAge); !got || err != nil {
+	if got, err := dry(ability.ForgetAge); !got || err != nil {
 		h.Errorf("dry run of forgetting once more: got %v, error %v, want true", got, err)
 	}
 }
@@ -174,7 +175,7 @@ func forgetEndedContext(h *harness) {
 	last := h.emptied(id, 2)
 	for want, ctx := range h.endedContexts() {
 		for _, dry := range []bool{false, true} {
-			_, err := ability[annals.Forgetter](h).Forget(ctx, annals.Forgetting{ID: id, DryRun: dry})
+			_, err := able[ability.Forgetter](h).Forget(ctx, ability.Forgetting{ID: id, DryRun: dry})
 			h.wantKind(err, want, "forget with an ended context")
 		}
 	}

@@ -5,12 +5,13 @@ import (
 	"runtime"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
 
 type hastyForgetter struct{ *memstore.Store }
 
-func (s hastyForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+func (s hastyForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	f.Age = 0
 	return s.Store.Forget(ctx, f)
 }
@@ -18,10 +19,10 @@ func (s hastyForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, 
 // lateForgetter checks that the state is deleted, and later removes the state without another check.
 type lateForgetter struct{ *freshStates }
 
-func (s lateForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+func (s lateForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	inside := f
 	inside.ID, inside.DryRun = s.inside(f.ID), true
-	done, err := s.Store.(annals.Forgetter).Forget(ctx, inside)
+	done, err := s.Store.(ability.Forgetter).Forget(ctx, inside)
 	if err == nil && done && !f.DryRun {
 		for range 100 {
 			runtime.Gosched() // as a network would
@@ -45,7 +46,7 @@ func (st lateForgetterStates) Delete(ctx context.Context, w annals.StateWrite) (
 // carelessForgetter deletes whatever is there instead of refusing.
 type carelessForgetter struct{ *memstore.Store }
 
-func (s carelessForgetter) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+func (s carelessForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	if !f.DryRun {
 		if err := s.Journal().DeleteTo(ctx, f.ID, annals.MaxSeqNr); err != nil {
 			return false, err

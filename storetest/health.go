@@ -1,8 +1,11 @@
 package storetest
 
-import "github.com/annals-go/annals"
+import (
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
+)
 
-// healthCases are about annals.HealthChecker.
+// healthCases are about ability.HealthChecker.
 var healthCases = []testCase{
 	{id: "HEALTH-1", about: "a healthy store has no error, and the check changes nothing", needs: needs(healthChecker), run: healthy},
 	{id: "HEALTH-2", about: "the check of a closed store, or with an ended context, is an error", needs: needs(healthChecker), run: unhealthy},
@@ -10,7 +13,7 @@ var healthCases = []testCase{
 
 func (h *harness) checkHealth() {
 	h.Helper()
-	if err := h.store.(annals.HealthChecker).CheckHealth(h.ctx); err != nil {
+	if err := h.store.(ability.HealthChecker).CheckHealth(h.ctx); err != nil {
 		h.Errorf("check health: got error %v, want none", err)
 	}
 }
@@ -50,7 +53,7 @@ func healthy(h *harness) {
 }
 
 func unhealthy(h *harness) {
-	c := h.store.(annals.HealthChecker)
+	c := h.store.(ability.HealthChecker)
 	for want, ctx := range h.endedContexts() {
 		h.wantKind(c.CheckHealth(ctx), want, "check health with an ended context")
 	}

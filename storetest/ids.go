@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var idCases = []testCase{
@@ -126,7 +127,7 @@ func illegalIDs(h *harness) {
 		h.wantKind(err, annals.ErrInvalid, "last number of %s", what)
 		h.wantKind(h.journal().DeleteTo(h.ctx, id, 1), annals.ErrInvalid, "delete events of %s", what)
 		for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
-			_, err = annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err = ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			h.wantKind(err, annals.ErrInvalid, "recovery of %s", what)
 		}
 	}

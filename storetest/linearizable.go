@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var linearizableCases = []testCase{
@@ -152,7 +153,7 @@ func (c *client) recover(id annals.PersistenceID) error {
 			var first, last annals.SeqNr
 			err = c.h.retried(func() error {
 				out = answer{}
-				last, err = annals.Recover(c.h.ctx, c.s, id,
+				last, err = ability.Recover(c.h.ctx, c.s, id,
 					func(s annals.Snapshot) error { out = answer{covered: s.SeqNr}; return nil },
 					func(e annals.Event) error {
 						if out.values == "" {

@@ -1,6 +1,9 @@
 package storetest
 
-import "github.com/annals-go/annals"
+import (
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
+)
 
 // lossCases are about events that were lost, and not deleted by DeleteTo.
 var lossCases = []testCase{
@@ -43,7 +46,7 @@ func recoveryOfALoss(h *harness) {
 			if snapshot > 0 {
 				h.saveSnapshot(snapshotOf(id, snapshot))
 			}
-			_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err := ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			h.wantKind(err, annals.ErrCorrupt, "recovery of 7 events without 5 and a snapshot of %d", snapshot)
 		}
 	}
@@ -75,7 +78,7 @@ func anyLoss(h *harness) {
 				_, err := collect(h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr))
 				h.wantKind(err, annals.ErrCorrupt, "replay of 7 events without %d, %d deleted", lost, deleted)
 				for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
-					end, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+					end, err := ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 					if lost > covered {
 						h.wantKind(err, annals.ErrCorrupt, "recovery of 7 events without %d, %d deleted, snapshot of %d", lost, deleted, snapshot)
 					} else if err != nil || end != last {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/memstore"
 )
@@ -185,7 +186,7 @@ type waitingClose struct {
 func (s *waitingClose) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	s.recoveries.Add(1)
 	defer s.recoveries.Done()
-	return annals.Recover(ctx, s.Store, id, snapshot, event)
+	return ability.Recover(ctx, s.Store, id, snapshot, event)
 }
 
 func (s *waitingClose) Close() error {
@@ -264,8 +265,8 @@ func (q mutantQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset
 // filteredNames keeps a subscription for each name and filter.
 type filteredNames struct{ *memstore.Store }
 
-func (s filteredNames) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+func (s filteredNames) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		for d, err := range s.Store.Subscribe(ctx, fmt.Sprint(name, f), f) {
 			if !yield(d, err) {
 				return
@@ -277,13 +278,13 @@ func (s filteredNames) Subscribe(ctx context.Context, name string, f annals.Filt
 // risingNumbers knows an entity by its highest number, also when it was forgotten.
 type risingNumbers struct{ *memstore.Store }
 
-func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		highest := map[annals.PersistenceID]annals.SeqNr{}
 		for d, err := range s.Store.Subscribe(ctx, name, f) {
 			for _, e := range d.Events {
 				if e.SeqNr <= highest[e.ID] { // the case need not wait for the next number
-					yield(annals.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrCorrupt})
+					yield(ability.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrCorrupt})
 					return
 				}
 				highest[e.ID] = e.SeqNr
@@ -298,8 +299,8 @@ func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filt
 // hastyAcks acknowledges a delivery when the next one is asked for.
 type hastyAcks struct{ *memstore.Store }
 
-func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		for d, err := range s.Store.Subscribe(ctx, name, f) {
 			if !yield(d, err) {
 				return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
@@ -270,7 +271,7 @@ func (s *pooled) Recover(ctx context.Context, id annals.PersistenceID, snapshot 
 			runtime.Gosched() // as a network would
 		}
 	}
-	return annals.Recover(ctx, s.Store, id, snapshot, event)
+	return ability.Recover(ctx, s.Store, id, snapshot, event)
 }
 
 func (s *pooled) take() bool {

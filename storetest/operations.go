@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // operationCases are about all operations.
@@ -124,55 +125,55 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 // abilities are the operations of the optional abilities that s offers.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
 	c, skipped, unknown := h.caps, id+"-skipped", id+"-unknown"
-	if _, ok := s.(annals.Recoverer); ok {
+	if _, ok := s.(ability.Recoverer); ok {
 		ops = append(ops, operation{name: "recover", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
-			_, err := s.(annals.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err := s.(ability.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			return err
 		}})
 	}
-	if _, ok := s.(annals.Skipper); ok {
+	if _, ok := s.(ability.Skipper); ok {
 		ops = append(ops, operation{name: "skip", claimed: c.Skips, id: skipped, run: func(ctx context.Context, s annals.Store) error {
-			return s.(annals.Skipper).SkipTo(ctx, skipped, 0, 7)
+			return s.(ability.Skipper).SkipTo(ctx, skipped, 0, 7)
 		}})
 	}
-	if _, ok := s.(annals.StateSkipper); ok {
+	if _, ok := s.(ability.StateSkipper); ok {
 		ops = append(ops, operation{name: "skip state", claimed: c.SkipsStates, id: skipped, run: func(ctx context.Context, s annals.Store) error {
-			return s.(annals.StateSkipper).SkipStateTo(ctx, skipped, 7)
+			return s.(ability.StateSkipper).SkipStateTo(ctx, skipped, 7)
 		}})
 	}
-	if _, ok := s.(annals.Forgetter); ok {
+	if _, ok := s.(ability.Forgetter); ok {
 		for _, dry := range []bool{true, false} {
 			ops = append(ops, operation{name: "forget", claimed: c.Forgets, id: unknown, run: func(ctx context.Context, s annals.Store) error {
-				_, err := s.(annals.Forgetter).Forget(ctx, annals.Forgetting{ID: unknown, DryRun: dry})
+				_, err := s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: unknown, DryRun: dry})
 				return err
 			}})
 		}
 	}
-	if _, ok := s.(annals.StateFinder); ok {
+	if _, ok := s.(ability.StateFinder); ok {
 		ops = append(ops, operation{name: "find states", claimed: c.States, kind: annals.ErrInvalid, run: func(ctx context.Context, s annals.Store) error {
-			_, err := collect(s.(annals.StateFinder).FindStates(ctx, "Thing", "no_such_column", "x"))
+			_, err := collect(s.(ability.StateFinder).FindStates(ctx, "Thing", "no_such_column", "x"))
 			return err
 		}})
 	}
-	if _, ok := s.(annals.Watcher); ok {
+	if _, ok := s.(ability.Watcher); ok {
 		ops = append(ops, operation{name: "watch", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			_, err := s.(annals.Watcher).Watch(ctx, annals.Filter{})
+			_, err := s.(ability.Watcher).Watch(ctx, annals.Filter{})
 			return err
 		}})
 	}
-	if _, ok := s.(annals.Subscriber); ok {
+	if _, ok := s.(ability.Subscriber); ok {
 		ops = append(ops, operation{name: "subscribe", claimed: c.Subscribes, run: func(ctx context.Context, s annals.Store) error {
-			for _, err := range s.(annals.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
+			for _, err := range s.(ability.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
 				return err
 			}
 			return errors.New("the loop has ended without an error")
 		}})
 	}
-	if _, ok := s.(annals.HealthChecker); ok {
+	if _, ok := s.(ability.HealthChecker); ok {
 		ops = append(ops, operation{name: "check health", claimed: true, run: func(ctx context.Context, s annals.Store) error {
-			return s.(annals.HealthChecker).CheckHealth(ctx)
+			return s.(ability.HealthChecker).CheckHealth(ctx)
 		}})
 	}
 	return ops

@@ -6,9 +6,10 @@ import (
 	"strconv"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
-// recoveryCases run twice: with the store's Recoverer, and with the fallback of annals.Recover.
+// recoveryCases run twice: with the store's Recoverer, and with the fallback of ability.Recover.
 var recoveryCases = bothWays([]recoveryCase{
 	{"J-E1", "sixteen single events, then the next number", needs(events), func(h *harness, s annals.Store) {
 		id := h.id()
@@ -109,7 +110,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.write(id, 0, 5)
 		mine := errors.New("mine")
 		seen := 0
-		_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error {
+		_, err := ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error {
 			if seen++; seen == 2 {
 				return mine
 			}
@@ -127,7 +128,7 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.write(id, 0, 5)
 		h.saveSnapshot(snapshotOf(id, 3))
 		mine := errors.New("mine")
-		_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return mine }, func(e annals.Event) error {
+		_, err := ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return mine }, func(e annals.Event) error {
 			h.Errorf("recovery whose snapshot function fails: got event %d, want none", e.SeqNr)
 			return nil
 		})
@@ -201,7 +202,7 @@ func (h *harness) recover(s annals.Store, id annals.PersistenceID) (r recovered,
 // recoverBeside is recover. It calls owner when the first snapshot has been passed on.
 func (h *harness) recoverBeside(s annals.Store, id annals.PersistenceID, owner func()) (r recovered, last annals.SeqNr, err error) {
 	begun := false
-	last, err = annals.Recover(h.ctx, s, id, func(snap annals.Snapshot) error {
+	last, err = ability.Recover(h.ctx, s, id, func(snap annals.Snapshot) error {
 		if !begun {
 			begun = true
 			defer owner()

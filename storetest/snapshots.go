@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var snapshotCases = append(snapshotTable(), []testCase{
@@ -304,7 +305,7 @@ func largeSavedAgain(h *harness) {
 	}
 	h.deleteTo(id, last)
 	var got annals.Snapshot
-	recovered, err := annals.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error { got = s; return nil }, func(annals.Event) error { return nil })
+	recovered, err := ability.Recover(h.ctx, h.store, id, func(s annals.Snapshot) error { got = s; return nil }, func(annals.Event) error { return nil })
 	if err == nil {
 		err = versionFault(got, true, saved.Load(), size)
 	}

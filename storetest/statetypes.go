@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // StateTypes tells RunStateTypes how to open a store with state types, whose transaction is T. All functions are required.
@@ -31,8 +32,8 @@ type StateTypes[T any] struct {
 	Except map[string]string
 }
 
-// RunStateTypes checks what annals.StateType promises: columns, searches by column, and change handlers. The store is an annals.StateFinder and an
-// annals.Transactor[T].
+// RunStateTypes checks what annals.StateType promises: columns, searches by column, and change handlers. The store is an ability.StateFinder and an
+// ability.Transactor[T].
 func RunStateTypes[T any](t *testing.T, c StateTypes[T]) {
 	t.Helper()
 	config, cases := c.suite()
@@ -121,7 +122,7 @@ func columnsOfClosed[T any](t *typed[T]) {
 		t.set(t.thing(), 0, "name=ann points=3")
 	}
 	find := func(body func() bool) error {
-		return forEach(t.store.(annals.StateFinder).FindStates(t.ctx, "Thing", "name", "ann"), body)
+		return forEach(t.store.(ability.StateFinder).FindStates(t.ctx, "Thing", "name", "ann"), body)
 	}
 	items, op := 0, operation{name: "find states"}
 	err := find(func() bool {
@@ -159,7 +160,7 @@ func (t *typed[T]) wantCounted(want int) {
 
 func (t *typed[T]) find(column string, value any) ([]annals.State, error) {
 	t.Helper()
-	f, ok := t.store.(annals.StateFinder)
+	f, ok := t.store.(ability.StateFinder)
 	if !ok {
 		t.Fatalf("store: got a %T, want an annals.StateFinder", t.store)
 	}
@@ -297,7 +298,7 @@ func columnsOfMany[T any](t *typed[T]) {
 		}
 	}
 	t.wantFound("points", int64(1), want...)
-	for s, err := range t.store.(annals.StateFinder).FindStates(t.ctx, "Thing", "points", int64(0)) {
+	for s, err := range t.store.(ability.StateFinder).FindStates(t.ctx, "Thing", "points", int64(0)) {
 		if err != nil || !strings.HasPrefix(string(s.Data), "points=0") {
 			t.Errorf("the first state that is found: got %s, error %v, want one with points=0", show(s.Payload), err)
 		}
@@ -306,7 +307,7 @@ func columnsOfMany[T any](t *typed[T]) {
 }
 
 func columnsUnknown[T any](t *typed[T]) {
-	f := t.store.(annals.StateFinder)
+	f := t.store.(ability.StateFinder)
 	for _, c := range []struct {
 		entityType, column string
 		value              any

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
-// RunSubscriber runs those cases of Run that are about annals.Subscriber. It is for a store that is slow while it has subscriptions, so that Run
+// RunSubscriber runs those cases of Run that are about ability.Subscriber. It is for a store that is slow while it has subscriptions, so that Run
 // is called for a store without them.
 func RunSubscriber(t *testing.T, c Config) {
 	t.Helper()
 	run(t, c, subscribeCases)
 }
 
-// subscribeCases are about annals.Subscriber.
+// subscribeCases are about ability.Subscriber.
 var subscribeCases = []testCase{
 	{id: "SUBSCRIBE-1", about: "every event is delivered, those of each entity in order, and what is acknowledged is not delivered again", needs: needs(events, subscribes), run: subscribed},
 	{id: "SUBSCRIBE-2", about: "asking for the next delivery acknowledges nothing", needs: needs(events, subscribes), run: unacknowledged},
@@ -36,18 +37,18 @@ var subscribeCases = []testCase{
 // consumer is a loop of a subscription that is asked for each delivery.
 type consumer struct {
 	h    *harness
-	next func() (annals.Delivery, error, bool)
+	next func() (ability.Delivery, error, bool)
 	stop func()
 }
 
 func (h *harness) subscribe(ctx context.Context, name string, f annals.Filter) *consumer {
-	next, stop := iter.Pull2(ability[annals.Subscriber](h).Subscribe(ctx, name, f))
+	next, stop := iter.Pull2(able[ability.Subscriber](h).Subscribe(ctx, name, f))
 	h.Cleanup(stop)
 	return &consumer{h, next, stop}
 }
 
 // delivery is the next one. The case ends when there is none within half a minute.
-func (c *consumer) delivery() annals.Delivery {
+func (c *consumer) delivery() ability.Delivery {
 	c.h.Helper()
 	d, err, ok := c.next()
 	if !ok || err != nil || len(d.Events) == 0 || d.Ack == nil {
@@ -64,7 +65,7 @@ func (h *harness) patience() context.Context {
 }
 
 // ack acknowledges deliveries.
-func (h *harness) ack(all ...annals.Delivery) {
+func (h *harness) ack(all ...ability.Delivery) {
 	h.Helper()
 	for _, d := range all {
 		if err := d.Ack(h.ctx); err != nil {
@@ -74,7 +75,7 @@ func (h *harness) ack(all ...annals.Delivery) {
 }
 
 // deliveries takes deliveries until they have n events.
-func (c *consumer) deliveries(n int) (all []annals.Delivery) {
+func (c *consumer) deliveries(n int) (all []ability.Delivery) {
 	c.h.Helper()
 	for n > 0 {
 		d := c.delivery()
@@ -88,7 +89,7 @@ func (c *consumer) deliveries(n int) (all []annals.Delivery) {
 }
 
 // wantDelivered checks that deliveries have the numbers first … last of each entity, in order.
-func (h *harness) wantDelivered(all []annals.Delivery, first, last annals.SeqNr, ids ...annals.PersistenceID) {
+func (h *harness) wantDelivered(all []ability.Delivery, first, last annals.SeqNr, ids ...annals.PersistenceID) {
 	h.Helper()
 	byID := map[annals.PersistenceID][]annals.Event{}
 	for _, d := range all {
@@ -174,8 +175,8 @@ func acknowledgedOutOfOrder(h *harness) {
 	first := c.delivery()
 	h.more(ids, 1, 1)
 	second := c.delivery()
-	h.wantDelivered([]annals.Delivery{first}, 1, 1, ids...)
-	h.wantDelivered([]annals.Delivery{second}, 2, 2, ids...)
+	h.wantDelivered([]ability.Delivery{first}, 1, 1, ids...)
+	h.wantDelivered([]ability.Delivery{second}, 2, 2, ids...)
 	h.ack(second)
 	c.stop()
 	h.more(ids, 2, 1)
@@ -197,7 +198,7 @@ func sharedSubscription(h *harness) {
 	for i := range loops {
 		done.Go(func() {
 			handled := 0
-			for d, err := range ability[annals.Subscriber](h).Subscribe(ctx, "s", annals.Filter{}) {
+			for d, err := range able[ability.Subscriber](h).Subscribe(ctx, "s", annals.Filter{}) {
 				if err != nil {
 					errs[i] = err
 					return
@@ -272,7 +273,7 @@ func invalidSubscriptions(h *harness) {
 	op := operation{name: "subscribe"}
 	refused := func(name string, f annals.Filter) {
 		h.Helper()
-		_, err := collect(ability[annals.Subscriber](h).Subscribe(h.ctx, name, f))
+		_, err := collect(able[ability.Subscriber](h).Subscribe(h.ctx, name, f))
 		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("of %q with the filter %+v", name, f))
 	}
 	refused("", annals.Filter{})
@@ -333,7 +334,7 @@ func subscribedWithAnotherFilter(h *harness) {
 	id := h.populated(1, 1)[0]
 	h.subscribe(h.patience(), "s", annals.Filter{}).delivery()
 	for _, f := range []annals.Filter{{Type: id.Type()}, {Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}}} {
-		for _, err := range ability[annals.Subscriber](h).Subscribe(h.patience(), "s", f) {
+		for _, err := range able[ability.Subscriber](h).Subscribe(h.patience(), "s", f) {
 			h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("with the filter %+v, when the name has none", f))
 			break
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var timeCases = []testCase{
@@ -209,7 +210,7 @@ func (h *harness) slow() annals.Store {
 func slowClockOfEvents(h *harness) {
 	for what, read := range map[string]func(s annals.Store, id annals.PersistenceID) error{
 		"recovery": func(s annals.Store, id annals.PersistenceID) error {
-			_, err := annals.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err := ability.Recover(h.ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			return err
 		},
 		"replay": func(s annals.Store, id annals.PersistenceID) error {

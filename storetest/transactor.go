@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
-// RunTransactor checks a store that is an annals.Transactor[T]. Writes of the caller through the transaction T itself are tested by the store's own
+// RunTransactor checks a store that is an ability.Transactor[T]. Writes of the caller through the transaction T itself are tested by the store's own
 // package.
 func RunTransactor[T any](t *testing.T, c Config) {
 	t.Helper()
@@ -45,7 +46,7 @@ func transactorCases[T any]() []testCase {
 // inTx runs fn once in a transaction of the store.
 func inTx[T any](ctx context.Context, h *harness, fn func(ctx context.Context, in annals.Store) error) error {
 	h.Helper()
-	s, ok := h.store.(annals.Transactor[T])
+	s, ok := h.store.(ability.Transactor[T])
 	if !ok {
 		h.Fatalf("store: got a %T, want an annals.Transactor[%T]", h.store, *new(T))
 	}
@@ -107,14 +108,14 @@ func txRollsBack[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
-// txSkips skips in a transaction, where the inner store claims to be an annals.Skipper.
+// txSkips skips in a transaction, where the inner store claims to be an ability.Skipper.
 func txSkips[T any](h *harness) {
 	id, mine := h.id(), errors.New("mine")
 	for _, c := range []struct{ err, want error }{{mine, mine}, {nil, nil}} {
 		skips := false
 		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
 			if skips = in.Capabilities().Skips; skips {
-				if err := in.(annals.Skipper).SkipTo(ctx, id, 0, 41); err != nil {
+				if err := in.(ability.Skipper).SkipTo(ctx, id, 0, 41); err != nil {
 					return err
 				}
 			}
@@ -135,7 +136,7 @@ func txClaims[T any](h *harness) {
 	err := inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
 		c := in.Capabilities()
 		h.wantEqual([]bool{c.Forgets, c.Skips, c.SkipsStates, c.Subscribes},
-			[]bool{c.Forgets && is[annals.Forgetter](in), c.Skips && is[annals.Skipper](in), c.SkipsStates && is[annals.StateSkipper](in), c.Subscribes && is[annals.Subscriber](in)},
+			[]bool{c.Forgets && is[ability.Forgetter](in), c.Skips && is[ability.Skipper](in), c.SkipsStates && is[ability.StateSkipper](in), c.Subscribes && is[ability.Subscriber](in)},
 			"claims of Forgets, Skips, SkipsStates and Subscribes in a transaction, and those of them that have an interface")
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -16,7 +17,7 @@ import (
 // forgetItems is the most tombstones in one transaction. With the state and the next number it has 100 items.
 const forgetItems = 98
 
-// Forget is annals.Forgetter. It removes all tombstones in one transaction, on condition that each is still the one that was listed, and
+// Forget is ability.Forgetter. It removes all tombstones in one transaction, on condition that each is still the one that was listed, and
 // that no item has the number after the newest one:
 //
 //   - A writer that knows the last number either has stored its commit before, and the condition fails, or it writes afterwards.
@@ -30,7 +31,7 @@ const forgetItems = 98
 // at least f.Age: if a commit then ends the Forget, such a writer is no longer refused.
 //
 // An interrupted Forget leaves tombstones that a later call removes.
-func (t *table) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+func (t *table) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	for {
 		left, err := t.remains(ctx, f.ID)
 		switch {

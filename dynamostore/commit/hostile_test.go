@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -212,7 +213,7 @@ func calls() map[string]func(e *entity, x plan.Executor) error {
 			return nil
 		},
 		"forget": func(e *entity, x plan.Executor) error {
-			_, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: id, DryRun: true})
+			_, err := e.Offer.On(x).Forget(e.Ctx, ability.Forgetting{ID: id, DryRun: true})
 			return err
 		},
 		"check": func(e *entity, x plan.Executor) error { return e.Offer.Check(e.Ctx, x, false) },

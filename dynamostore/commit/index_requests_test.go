@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -100,7 +101,7 @@ func TestIndexRequests(t *testing.T) {
 
 func TestForgetRequests(t *testing.T) {
 	forget := func(b *plantest.Bench, age time.Duration, dry bool) {
-		done, err := b.Forget(b.Context(), annals.Forgetting{ID: b.ID, Age: age, DryRun: dry})
+		done, err := b.Forget(b.Context(), ability.Forgetting{ID: b.ID, Age: age, DryRun: dry})
 		b.Told(fmt.Sprintf("forget: %v", done), err)
 	}
 	deleted := func(n int) func(b *plantest.Bench) {

@@ -107,7 +107,7 @@ func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.
 	return rec.last(), nil
 }
 
-// SkipTo is annals.Skipper: a tombstone of the events after+1 … n. The transaction that puts it also makes the last commit a tombstone.
+// SkipTo is ability.Skipper: a tombstone of the events after+1 … n. The transaction that puts it also makes the last commit a tombstone.
 func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	var ops []plan.Op
 	if after > 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
@@ -268,7 +269,7 @@ func (e *entity) forget(x plan.Executor) error {
 	if err := e.DeleteTo(x, annals.MaxSeqNr); err != nil {
 		return err
 	}
-	_, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID})
+	_, err := e.Offer.On(x).Forget(e.Ctx, ability.Forgetting{ID: e.ID})
 	if err == nil {
 		e.Acked = 0
 	}
@@ -338,7 +339,7 @@ func TestOrdersOfAppends(t *testing.T) {
 				func(e *entity) []process {
 					return []process{
 						func(x plan.Executor) error {
-							done, err := e.Offer.On(x).Forget(e.Ctx, annals.Forgetting{ID: e.ID})
+							done, err := e.Offer.On(x).Forget(e.Ctx, ability.Forgetting{ID: e.ID})
 							if errors.Is(err, annals.ErrConflict) || done {
 								return nil
 							}

@@ -67,7 +67,7 @@ func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.S
 	return slices.Min(low), nil
 }
 
-// SkipTo is annals.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
+// SkipTo is ability.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
 // marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, id)

@@ -83,7 +83,7 @@ func tombstone(it plan.Item) plan.Item {
 	return left
 }
 
-// SkipTo is annals.Skipper, for lean heads. The mark in the head hides the rows that are still there.
+// SkipTo is ability.Skipper, for lean heads. The mark in the head hides the rows that are still there.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if err := j.events.Fits(ctx, j.x, id); err != nil {
 		return err

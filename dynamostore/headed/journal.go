@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// journal is the journal table with the heads. It is an annals.Journal and an annals.Skipper.
+// journal is the journal table with the heads. It is an annals.Journal and an ability.Skipper.
 type journal struct {
 	rows
 	events    numbered.Table

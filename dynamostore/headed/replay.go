@@ -16,7 +16,7 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 	return driver.Replay(ctx, &reader{j: j, id: id}, from, to)
 }
 
-// Recover is annals.Recoverer.
+// Recover is ability.Recoverer.
 func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.RecoverFrom(ctx, &reader{j: j, id: id}, snapshot, event)
 }

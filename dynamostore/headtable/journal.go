@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// journal is the tables of events and heads. It is an annals.Journal and an annals.Skipper.
+// journal is the tables of events and heads. It is an annals.Journal and an ability.Skipper.
 type journal struct {
 	x            plan.Executor
 	table, heads string
@@ -168,7 +168,7 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 	return h.last, err
 }
 
-// SkipTo is annals.Skipper: a head without events, whose mark hides those that are still in the table.
+// SkipTo is ability.Skipper: a head without events, whose mark hides those that are still in the table.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	aid, err := aidOf(id)
 	if err != nil {

@@ -15,7 +15,7 @@ func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to 
 	return driver.Replay(ctx, &reader{j: j, id: id}, from, to)
 }
 
-// Recover is annals.Recoverer: two requests, for the head with the current snapshot and for the events.
+// Recover is ability.Recoverer: two requests, for the head with the current snapshot and for the events.
 func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.RecoverFrom(ctx, &reader{j: j, id: id}, snapshot, event)
 }

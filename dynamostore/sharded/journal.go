@@ -107,7 +107,7 @@ func (j *journal) deletion(id annals.PersistenceID, it plan.Item, remove bool) p
 	return op
 }
 
-// SkipTo is annals.Skipper. It stores rows for the numbers after+1 and n that are flagged as deleted, as the plugin's deletes do. Row n has
+// SkipTo is ability.Skipper. It stores rows for the numbers after+1 and n that are flagged as deleted, as the plugin's deletes do. Row n has
 // the last number, and row after+1 makes an append after the number after fail. The same transaction flags the last event.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := j.LastSeqNr(ctx, id)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/examples/groupchat/profile"
 	"github.com/annals-go/annals/pgstore"
@@ -15,7 +16,7 @@ import (
 // users are the profiles of users. nil means that the store cannot keep names unique.
 type users struct {
 	profiles *entity.Runtime[profile.Command, profile.Profile, profile.Profile]
-	finder   annals.StateFinder
+	finder   ability.StateFinder
 	count    counter
 }
 
@@ -25,7 +26,7 @@ type counter func(ctx context.Context) (map[profile.Status]int, error)
 // openUsers returns nil if the store cannot keep names unique.
 func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
 	count := counterOf(store)
-	finder, finds := store.(annals.StateFinder)
+	finder, finds := store.(ability.StateFinder)
 	if count == nil || !finds {
 		return nil, nil
 	}

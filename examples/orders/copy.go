@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/examples/orders/order"
 	"github.com/annals-go/annals/examples/orders/stock"
 )
@@ -25,7 +26,7 @@ func copyEvents(ctx context.Context, from, to annals.Store, id annals.Persistenc
 		commit.Events = append(commit.Events, annals.NewEvent{Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata, Time: e.Time})
 	}
 	if commit.After > 0 { // the first events were deleted
-		skipper, ok := to.(annals.Skipper)
+		skipper, ok := to.(ability.Skipper)
 		if !ok || !to.Capabilities().Skips {
 			return errors.New("the store cannot skip numbers")
 		}
@@ -44,7 +45,7 @@ func copyState(ctx context.Context, from, to annals.Store, id annals.Persistence
 		return err
 	}
 	if state.Revision > 1 {
-		skipper, ok := to.(annals.StateSkipper)
+		skipper, ok := to.(ability.StateSkipper)
 		if !ok || !to.Capabilities().SkipsStates {
 			return errors.New("the store cannot skip revisions")
 		}

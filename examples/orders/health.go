@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // check asks whether the store can be read and written now. A service answers its health requests with this.
 func (s *shop) check(ctx context.Context, out io.Writer) error {
-	h, ok := s.store.(annals.HealthChecker)
+	h, ok := s.store.(ability.HealthChecker)
 	if !ok {
 		fmt.Fprintln(out, "the store has no health check")
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -104,7 +105,7 @@ func headedLoadFigure(ctx context.Context) (float64, error) {
 		return len(events.Items), nil
 	}
 	load := func() (events int, err error) {
-		_, err = annals.Recover(ctx, store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { events++; return nil })
+		_, err = ability.Recover(ctx, store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { events++; return nil })
 		return events, err
 	}
 	// The garbage collector runs about once in so many loads, so that each turn has its part of that work.

@@ -28,7 +28,7 @@ type timed[T any] struct {
 
 type handledKey struct{}
 
-// InTx is annals.Transactor.
+// InTx is ability.Transactor.
 func (s *timed[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
 	var offsets []annals.Offset // of the events that fn handles
 	if err := s.TxStore.InTx(context.WithValue(ctx, handledKey{}, &offsets), fn); err != nil {

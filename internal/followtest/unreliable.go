@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -117,10 +118,10 @@ func (s *unreliable[T]) write(run func() error) error {
 // source is the store of the events, and the Watcher that it may be.
 func (s *unreliable[T]) source() annals.Store {
 	of := source[T]{s.events, s}
-	if w, ok := s.events.(annals.Watcher); ok {
+	if w, ok := s.events.(ability.Watcher); ok {
 		return struct {
 			annals.Store
-			annals.Watcher
+			ability.Watcher
 		}{of, w}
 	}
 	return of

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/backoff"
 )
 
@@ -29,7 +30,7 @@ func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
 	}
 	var unread *annals.Snapshot // the newest snapshot, when it cannot be decoded
 	var fault error             // the reason
-	last, err := annals.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) error {
+	last, err := ability.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) error {
 		ok := false
 		err := e.guard("recover", func() error {
 			ok, fault = e.restore(s)

@@ -75,10 +75,10 @@ func New(o Options) *Store {
 		states: map[stateKey]write{}, latest: map[annals.PersistenceID]time.Time{}, reads: map[string]int{}}
 }
 
-// Watched is a Store that is also an annals.Watcher: it signals each write, and when something becomes visible.
+// Watched is a Store that is also an ability.Watcher: it signals each write, and when something becomes visible.
 type Watched struct{ *Store }
 
-// Watch is annals.Watcher.
+// Watch is ability.Watcher.
 func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
 	return s.watchers.Watch(ctx), nil
 }
@@ -91,7 +91,7 @@ func (s *Store) Capabilities() annals.Capabilities {
 	return c
 }
 
-// InTx is annals.Transactor. What is written in the transaction is visible at once.
+// InTx is ability.Transactor. What is written in the transaction is visible at once.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
 	return s.mem.InTx(ctx, fn)
 }

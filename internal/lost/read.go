@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Read returns what a replay, LastSeqNr and a recovery tell of id, as a text to compare. The first error ends it. How far the newest
 // snapshot goes is not in the text.
-func Read(ctx context.Context, j annals.Journal, r annals.Recoverer, id annals.PersistenceID) (string, error) {
+func Read(ctx context.Context, j annals.Journal, r ability.Recoverer, id annals.PersistenceID) (string, error) {
 	var replayed, recovered numbers
 	for e, err := range j.Replay(ctx, id, 1, annals.MaxSeqNr) {
 		if err != nil {

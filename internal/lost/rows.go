@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Rows takes the rows 1 to last-1 of an entity's journal away, one at a time. What s tells of id must then be as before, or ErrCorrupt, and
@@ -12,7 +13,7 @@ import (
 // and restore puts it back.
 func Rows(t testing.TB, s annals.Store, id annals.PersistenceID, deleted, last annals.SeqNr, remove func(n annals.SeqNr), restore func()) {
 	t.Helper()
-	r := s.(annals.Recoverer)
+	r := s.(ability.Recoverer)
 	want, err := Read(t.Context(), s.Journal(), r, id)
 	if err != nil {
 		t.Fatalf("with all rows: %v", err)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -177,7 +178,7 @@ func Subscription(name string, f annals.Filter) error {
 }
 
 // Forgetting says what is wrong with f for a store with limits l.
-func Forgetting(f annals.Forgetting, l annals.Limits) error {
+func Forgetting(f ability.Forgetting, l annals.Limits) error {
 	var age error
 	if f.Age < 0 {
 		age = fmt.Errorf("the age is %v", f.Age)

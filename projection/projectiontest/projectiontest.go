@@ -79,7 +79,7 @@ type redelivering[T any] struct {
 	failing *failing
 }
 
-// InTx is annals.Transactor.
+// InTx is ability.Transactor.
 func (s redelivering[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
 	return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
 		return fn(ctx, tx, within{in, s.failing})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Layout says how records are stored in tables.
@@ -40,9 +41,9 @@ type Contracts struct {
 	Snapshots annals.SnapshotStore
 	Queries   annals.Query
 	Offsets   annals.OffsetStore
-	annals.Recoverer
-	annals.Skipper
-	annals.Forgetter
+	ability.Recoverer
+	ability.Skipper
+	ability.Forgetter
 }
 
 // StateTable is a table that holds nothing but states, and what the layout offers in it.
@@ -53,7 +54,7 @@ type StateTable struct {
 	SkipTo Skip // as Offer.SkipStateTo
 }
 
-// Skip is annals.StateSkipper over an Executor.
+// Skip is ability.StateSkipper over an Executor.
 type Skip func(ctx context.Context, x Executor, id annals.PersistenceID, n annals.SeqNr) error
 
 // States is annals.StateStore over an Executor.

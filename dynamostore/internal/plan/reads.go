@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Reads is what the journals of all layouts have in common: Replay, and annals.Recoverer. It returns the driver.Reader of an entity.
+// Reads is what the journals of all layouts have in common: Replay, and ability.Recoverer. It returns the driver.Reader of an entity.
 type Reads func(id annals.PersistenceID) driver.Reader
 
 // Replay is annals.Journal.
@@ -16,7 +16,7 @@ func (r Reads) Replay(ctx context.Context, id annals.PersistenceID, from, to ann
 	return driver.Replay(ctx, r(id), from, to)
 }
 
-// Recover is annals.Recoverer.
+// Recover is ability.Recoverer.
 func (r Reads) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.RecoverFrom(ctx, r(id), snapshot, event)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -68,7 +69,7 @@ func TestCatchUpGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			got += len(d.Events)
-			c.ack([]annals.Delivery{d})
+			c.ack([]ability.Delivery{d})
 		}
 		c.stop()
 		p.counted()

@@ -1,4 +1,4 @@
-// Package subscription is annals.Subscriber on DynamoDB: the events of a table, from its journal and then from its stream.
+// Package subscription is ability.Subscriber on DynamoDB: the events of a table, from its journal and then from its stream.
 //
 // What is acknowledged is kept as one number for each entity, the mark. A record of the stream says which events an item holds. Events up to
 // the mark are dropped, and numbers that are missing between the mark and a record are read from the journal. So nothing depends on the

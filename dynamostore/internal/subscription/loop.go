@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/liveness"
 	"github.com/annals-go/annals/internal/quote"
@@ -74,23 +75,23 @@ func (l *loop) failed(err error) {
 }
 
 // next waits for a delivery.
-func (l *loop) next(ctx context.Context) (annals.Delivery, error) {
+func (l *loop) next(ctx context.Context) (ability.Delivery, error) {
 	for {
 		if ctx.Err() != nil {
-			return annals.Delivery{}, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+			return ability.Delivery{}, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 		}
 		h, d, err := l.take()
 		switch {
 		case err != nil:
-			return annals.Delivery{}, err
+			return ability.Delivery{}, err
 		case d != nil:
-			return annals.Delivery{Events: d.events, Ack: func(ctx context.Context) error { return l.ack(ctx, h, d) }}, nil
+			return ability.Delivery{Events: d.events, Ack: func(ctx context.Context) error { return l.ack(ctx, h, d) }}, nil
 		}
 		select {
 		case <-l.ready:
 		case <-ctx.Done():
 		case <-l.closing:
-			return annals.Delivery{}, errClosed
+			return ability.Delivery{}, errClosed
 		}
 	}
 }

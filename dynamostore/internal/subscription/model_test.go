@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -81,7 +82,7 @@ func (m *readModel) acknowledged() map[annals.PersistenceID]annals.SeqNr {
 	return maps.Clone(m.acked)
 }
 
-func (m *readModel) acknowledge(d annals.Delivery) {
+func (m *readModel) acknowledge(d ability.Delivery) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range d.Events {
@@ -90,7 +91,7 @@ func (m *readModel) acknowledge(d annals.Delivery) {
 }
 
 // handle adds what is new. known was acknowledged before the delivery was asked for.
-func (m *readModel) handle(who int, d annals.Delivery, known map[annals.PersistenceID]annals.SeqNr) {
+func (m *readModel) handle(who int, d ability.Delivery, known map[annals.PersistenceID]annals.SeqNr) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range d.Events {

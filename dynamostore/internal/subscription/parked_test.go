@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -95,7 +96,7 @@ func TestParked(t *testing.T) {
 							for _, e := range d.Events {
 								got[e.ID] += fmt.Sprint(e.SeqNr, " ")
 							}
-							c.ack([]annals.Delivery{d})
+							c.ack([]ability.Delivery{d})
 						}
 						for i, id := range []annals.PersistenceID{"A|1", "A|2"} {
 							if got[id] != want[i] {

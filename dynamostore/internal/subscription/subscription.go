@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
@@ -66,12 +67,12 @@ func (s *Subscriptions) Close() {
 	s.loops.Wait()
 }
 
-// Subscribe is annals.Subscriber.
-func (s *Subscriptions) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+// Subscribe is ability.Subscriber.
+func (s *Subscriptions) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		l, err := s.join(ctx, name, f)
 		if err != nil {
-			yield(annals.Delivery{}, err)
+			yield(ability.Delivery{}, err)
 			return
 		}
 		defer l.leave()

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // consumer is a loop that is asked for each delivery.
 type consumer struct {
 	testing.TB
-	next func() (annals.Delivery, error, bool)
+	next func() (ability.Delivery, error, bool)
 	stop func()
 }
 
@@ -27,7 +28,7 @@ func (p *process) subscribe(ctx context.Context, name string, f annals.Filter) *
 }
 
 // deliveries takes deliveries until they have n events.
-func (c *consumer) deliveries(n int) (all []annals.Delivery) {
+func (c *consumer) deliveries(n int) (all []ability.Delivery) {
 	c.Helper()
 	for n > 0 {
 		d, err, ok := c.next()
@@ -43,7 +44,7 @@ func (c *consumer) deliveries(n int) (all []annals.Delivery) {
 	return all
 }
 
-func (c *consumer) ack(all []annals.Delivery) {
+func (c *consumer) ack(all []ability.Delivery) {
 	c.Helper()
 	for _, d := range all {
 		if err := d.Ack(c.Context()); err != nil {
@@ -235,7 +236,7 @@ func TestOpenDeliveries(t *testing.T) {
 		for n := range annals.SeqNr(2 * maxOpen * recordsOfAPage) {
 			p.append("A|1", n+1, 1)
 		}
-		var open []annals.Delivery
+		var open []ability.Delivery
 		for range maxOpen {
 			d, err, _ := c.next()
 			if err != nil {

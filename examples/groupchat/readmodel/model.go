@@ -1,6 +1,6 @@
 // Package readmodel is what the chat service knows across threads: the threads of an account, their members and messages, and how much
 // the account has not read. It is a set of tables in a SQLite or PostgreSQL database, which is filled from the events of all threads: by a
-// projection where the events can be queried, and by an updater where they are pushed (annals.Subscriber). The events may be in another store.
+// projection where the events can be queried, and by an updater where they are pushed (ability.Subscriber). The events may be in another store.
 //
 // Reads show what was handled. That is a moment behind what commands have stored.
 package readmodel

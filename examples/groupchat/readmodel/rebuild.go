@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqltx"
 )
@@ -54,7 +55,7 @@ func (m *Model) Rebuild(ctx context.Context, journal annals.Store, o projection.
 // rebuildPushed is Rebuild for a journal that pushes its events. A new subscription begins with all events. The new generation becomes
 // the current one when it has handled as much of every thread as the current one, which is not paused. So what is read can go back by the
 // events of a moment. The rows of the generation before are deleted by the next rebuild, because servers write them for a second more.
-func (m *Model) rebuildPushed(ctx context.Context, journal annals.Subscriber, current int64, o projection.Options, progress func(projection.Status)) error {
+func (m *Model) rebuildPushed(ctx context.Context, journal ability.Subscriber, current int64, o projection.Options, progress func(projection.Status)) error {
 	generation, err := m.newGeneration(ctx)
 	if err != nil {
 		return err

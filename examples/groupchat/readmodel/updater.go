@@ -8,29 +8,30 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqltx"
 )
 
-// updater keeps a generation up to date from a store that pushes its events (annals.Subscriber). The store delivers an event again when the
+// updater keeps a generation up to date from a store that pushes its events (ability.Subscriber). The store delivers an event again when the
 // updater ended before it acknowledged the event. So each transaction also keeps the number of the last event of each thread, and
 // events up to that number are left out.
 type updater struct {
 	model      *Model
-	journal    annals.Subscriber
+	journal    ability.Subscriber
 	generation int64
 	log        *slog.Logger
 }
 
-// subscriber returns the journal as an annals.Subscriber. ok is false when the journal can be queried: then a projection follows it.
-func subscriber(journal annals.Store) (s annals.Subscriber, ok bool) {
+// subscriber returns the journal as an ability.Subscriber. ok is false when the journal can be queried: then a projection follows it.
+func subscriber(journal annals.Store) (s ability.Subscriber, ok bool) {
 	c := journal.Capabilities()
-	s, ok = journal.(annals.Subscriber)
+	s, ok = journal.(ability.Subscriber)
 	return s, ok && c.Subscribes && !c.EventQueries
 }
 
-func (m *Model) updater(journal annals.Subscriber, generation int64, o projection.Options) updater {
+func (m *Model) updater(journal ability.Subscriber, generation int64, o projection.Options) updater {
 	log := o.Logger
 	if log == nil {
 		log = slog.Default()

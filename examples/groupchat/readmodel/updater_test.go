@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
@@ -34,8 +35,8 @@ func (p pushing) Capabilities() annals.Capabilities {
 	return c
 }
 
-func (p pushing) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[annals.Delivery, error] {
-	return func(yield func(annals.Delivery, error) bool) {
+func (p pushing) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
 		for d, err := range p.Store.Subscribe(ctx, name, f) {
 			ack := d.Ack
 			d.Ack = func(ctx context.Context) error {

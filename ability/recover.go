@@ -1,14 +1,16 @@
-package annals
+package ability
 
 import (
 	"context"
 	"errors"
+
+	"github.com/annals-go/annals"
 )
 
 // Recoverer is an optional ability of a Store: it reads the newest snapshot and the events after it together.
 type Recoverer interface {
 	// Recover is the function Recover for this store; the same rules hold for it.
-	Recover(ctx context.Context, id PersistenceID, snapshot func(Snapshot) error, event func(Event) error) (SeqNr, error)
+	Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error)
 }
 
 // Recover reads an entity: it calls snapshot for the newest snapshot, if there is one, then event for each event after the
@@ -21,7 +23,7 @@ type Recoverer interface {
 //
 // Recover uses the store's Recoverer. For a store without one it calls Latest, Replay and, where those do not tell the last number,
 // LastSeqNr.
-func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snapshot) error, event func(Event) error) (SeqNr, error) {
+func Recover(ctx context.Context, s annals.Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	if r, ok := s.(Recoverer); ok {
 		return r.Recover(ctx, id, snapshot, event)
 	}
@@ -29,17 +31,17 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 	// snapshot was saved after Latest was called. A snapshot is saved before events are deleted, and its number only grows. So Latest,
 	// called again after the hole was seen, tells the cause.
 	var (
-		deleted SeqNr // numbers up to here were deleted before this round called Latest
-		known   SeqNr // the last number that an earlier round found
-		begun   bool  // a snapshot or events were handed over: from then on only a snapshot can replace them
+		deleted annals.SeqNr // numbers up to here were deleted before this round called Latest
+		known   annals.SeqNr // the last number that an earlier round found
+		begun   bool         // a snapshot or events were handed over: from then on only a snapshot can replace them
 	)
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, &Error{Op: "recover", ID: id, Kind: ErrUnavailable, Err: err}
+			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrUnavailable, Err: err}
 		}
-		snap, ok, err := s.Snapshots().Latest(ctx, id, SnapshotCriteria{})
+		snap, ok, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
 		switch {
-		case err != nil && !errors.Is(err, ErrUnsupported):
+		case err != nil && !errors.Is(err, annals.ErrUnsupported):
 			return 0, err
 		case ok:
 			if err := snapshot(snap); err != nil {
@@ -47,12 +49,12 @@ func Recover(ctx context.Context, s Store, id PersistenceID, snapshot func(Snaps
 			}
 			begun = true
 		case begun:
-			return 0, &Error{Op: "recover", ID: id, Kind: ErrTruncated}
+			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrTruncated}
 		}
 
 		last, missing := snap.SeqNr, deleted
-		for e, err := range s.Journal().Replay(ctx, id, last+1, MaxSeqNr) {
-			if errors.Is(err, ErrTruncated) {
+		for e, err := range s.Journal().Replay(ctx, id, last+1, annals.MaxSeqNr) {
+			if errors.Is(err, annals.ErrTruncated) {
 				last = -1
 				break
 			}

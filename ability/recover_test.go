@@ -1,4 +1,4 @@
-package annals_test
+package ability_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -150,7 +151,7 @@ func TestRecoverBesideAnotherOwner(t *testing.T) {
 func fold(ctx context.Context, s annals.Store, id annals.PersistenceID) (string, annals.SeqNr, error) {
 	for {
 		state := ""
-		last, err := annals.Recover(ctx, s, id, func(s annals.Snapshot) error {
+		last, err := ability.Recover(ctx, s, id, func(s annals.Snapshot) error {
 			state = string(s.Data)
 			return nil
 		}, func(e annals.Event) error {
@@ -191,11 +192,11 @@ func TestRecoverReturnsTheCallersError(t *testing.T) {
 	o.act(3)
 	boom := errors.New("boom")
 	ok := func(annals.Event) error { return nil }
-	if _, err := annals.Recover(t.Context(), store, o.id, func(annals.Snapshot) error { return boom }, ok); !same(err, boom) {
+	if _, err := ability.Recover(t.Context(), store, o.id, func(annals.Snapshot) error { return boom }, ok); !same(err, boom) {
 		t.Errorf("snapshot: got %v", err)
 	}
 	none := func(annals.Snapshot) error { return nil }
-	if _, err := annals.Recover(t.Context(), store, o.id, none, func(annals.Event) error { return boom }); !same(err, boom) {
+	if _, err := ability.Recover(t.Context(), store, o.id, none, func(annals.Event) error { return boom }); !same(err, boom) {
 		t.Errorf("event: got %v", err)
 	}
 }
@@ -205,7 +206,7 @@ func same(a, b any) bool { return a == b }
 
 func TestRecoverUsesTheRecoverer(t *testing.T) {
 	t.Parallel()
-	if n, err := annals.Recover(t.Context(), recoverer{}, "Thing|1", nil, nil); n != 7 || err != nil {
+	if n, err := ability.Recover(t.Context(), recoverer{}, "Thing|1", nil, nil); n != 7 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
 }

@@ -1,25 +1,27 @@
-package annals
+package ability
 
 import (
 	"context"
 	"errors"
 	"iter"
+
+	"github.com/annals-go/annals"
 )
 
 // Hole is the numbers From … To of an entity, which have no events.
-type Hole struct{ From, To SeqNr }
+type Hole struct{ From, To annals.SeqNr }
 
 // Checker is an optional ability of a Store.
 type Checker interface {
 	// Check reads all events of id, and the newest snapshot, and returns the numbers that a replay or recovery takes for unused although
 	// no mark proves that they are: another system left them unused, or a row was lost. The error is ErrCorrupt where a replay or
 	// recovery would be. A store that is strict is checked as one that is not.
-	Check(ctx context.Context, id PersistenceID) ([]Hole, error)
+	Check(ctx context.Context, id annals.PersistenceID) ([]Hole, error)
 }
 
 // Checked is what CheckAll finds of one entity.
 type Checked struct {
-	ID    PersistenceID
+	ID    annals.PersistenceID
 	Holes []Hole
 	Err   error // ErrCorrupt: events are lost or cannot be read; nil otherwise
 }
@@ -27,17 +29,17 @@ type Checked struct {
 // CheckAll checks the entities of a type that follow after in the order of Query.IDs, and yields each of them, whether something is wrong
 // or not. entityType "" is any type, and after "" begins with the first entity: to go on later, keep the last ID. An error other than
 // ErrCorrupt ends the sequence. It is ErrUnsupported for a store that is no Checker or lists no ids.
-func CheckAll(ctx context.Context, s Store, entityType string, after PersistenceID) iter.Seq2[Checked, error] {
+func CheckAll(ctx context.Context, s annals.Store, entityType string, after annals.PersistenceID) iter.Seq2[Checked, error] {
 	return func(yield func(Checked, error) bool) {
 		checker, ok := s.(Checker)
 		if !ok {
-			yield(Checked{}, &Error{Op: "check", Kind: ErrUnsupported})
+			yield(Checked{}, &annals.Error{Op: "check", Kind: annals.ErrUnsupported})
 			return
 		}
 		for id, err := range s.Query().IDs(ctx, entityType, after) {
 			c := Checked{ID: id}
 			if err == nil {
-				if c.Holes, c.Err = checker.Check(ctx, id); !errors.Is(c.Err, ErrCorrupt) {
+				if c.Holes, c.Err = checker.Check(ctx, id); !errors.Is(c.Err, annals.ErrCorrupt) {
 					c.Err, err = nil, c.Err
 				}
 			}

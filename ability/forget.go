@@ -1,8 +1,10 @@
-package annals
+package ability
 
 import (
 	"context"
 	"time"
+
+	"github.com/annals-go/annals"
 )
 
 // ForgetAge is the age that a deleted entity should have before it is forgotten. It is longer than retries and pauses of writers last,
@@ -11,7 +13,7 @@ const ForgetAge = 15 * time.Minute
 
 // Forgetting names an entity to forget.
 type Forgetting struct {
-	ID PersistenceID
+	ID annals.PersistenceID
 	// Age is how long ago the last part of the entity must have been deleted, by the store's clock. Where the store does not know when
 	// that was, it counts from a later time. ForgetAge is right while there may be writers; 0 forgets at once.
 	Age time.Duration

@@ -1,6 +1,8 @@
-package annals
+package ability
 
-import "context"
+import (
+	"context"
+)
 
 // HealthChecker is an optional ability of a Store.
 type HealthChecker interface {

@@ -1,0 +1,30 @@
+package ability
+
+import (
+	"context"
+	"iter"
+
+	"github.com/annals-go/annals"
+)
+
+// Subscriber is an optional ability of a Store that can push events (Capabilities.Subscribes). It keeps for each name what was acknowledged, in
+// shards of the store's choice: all events of an entity are in one shard.
+type Subscriber interface {
+	// Subscribe yields deliveries of the events that fit f and are not acknowledged under name, at least once each, and waits for more. A new
+	// name begins with the oldest events that the store can push. Loops of one name, in any processes, share the work: each shard is
+	// delivered to one of them at a time. They must have the filter that the name began with (ErrInvalid), without After, Behind and Limit.
+	//
+	// As in Replay an error comes once, last: ErrUnavailable when ctx ends, ErrClosed, or what the store could not repeat. Nothing is
+	// held while the body runs.
+	Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[Delivery, error]
+}
+
+// Delivery is some events of one shard. Those of each entity follow each other in the order of their numbers, also from one delivery
+// to the next.
+type Delivery struct {
+	Events []annals.Event // at least one
+	// Ack says that Events have been handled. Nothing else does: the loop may ask for more deliveries before, and acknowledge them in any
+	// order. When the loop has ended, or its process has stopped, its shards are delivered to others, from the first delivery that was not
+	// acknowledged. Then Ack is ErrFenced. It can be repeated, and called from any goroutine.
+	Ack func(ctx context.Context) error
+}
