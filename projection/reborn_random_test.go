@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
@@ -22,7 +23,7 @@ type rebirths struct {
 	random *rand.Rand
 	events interface {
 		annals.Store
-		annals.Forgetter
+		ability.Forgetter
 	}
 	atOnce bool // entities are forgotten at once
 	runner func() *Runner
@@ -110,9 +111,9 @@ func (r *rebirths) forget(t *testing.T, id annals.PersistenceID) {
 	if err := r.events.Journal().DeleteTo(t.Context(), id, annals.MaxSeqNr); err != nil {
 		t.Fatal(err)
 	}
-	f := annals.Forgetting{ID: id}
+	f := ability.Forgetting{ID: id}
 	if !r.atOnce {
-		f.Age = annals.ForgetAge
+		f.Age = ability.ForgetAge
 		time.Sleep(f.Age + time.Second)
 	}
 	if done, err := r.events.Forget(t.Context(), f); !done || err != nil {

@@ -89,8 +89,8 @@ func TestFeedOfAnEntityThatBeginsAgainLate(t *testing.T) {
 				if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(annals.ForgetAge + time.Second)
-				if done, err := s.Forget(t.Context(), annals.Forgetting{ID: "T|1", Age: annals.ForgetAge}); !done || err != nil {
+				time.Sleep(ability.ForgetAge + time.Second)
+				if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}); !done || err != nil {
 					t.Fatal(done, err)
 				}
 				if restarted {

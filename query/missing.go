@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
@@ -13,7 +14,7 @@ import (
 // An entity may have been forgotten since the event that was handed over last, and have begun again. Its numbers then say nothing.
 func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
 	entity, known := f.known.entity(e.ID)
-	same := known && e.Time.Sub(entity.covered.Time) < annals.ForgetAge
+	same := known && e.Time.Sub(entity.covered.Time) < ability.ForgetAge
 	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
 	hole := known && e.SeqNr > entity.last+1
 	if follows || f.settled(e.Offset()) && (!hole || f.filter.Tag != "") {

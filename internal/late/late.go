@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/memstore"
 )
@@ -96,8 +97,8 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx memsto
 	return s.mem.InTx(ctx, fn)
 }
 
-// Forget is annals.Forgetter. The times of an entity that begins again do not depend on those before.
-func (s *Store) Forget(ctx context.Context, f annals.Forgetting) (bool, error) {
+// Forget is ability.Forgetter. The times of an entity that begins again do not depend on those before.
+func (s *Store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	done, err := s.mem.Forget(ctx, f)
 	if done && err == nil && !f.DryRun {
 		s.mu.Lock()
