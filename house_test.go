@@ -77,7 +77,7 @@ var rules = []struct {
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
-	{pkg: "internal/late", may: "root driver memstore"},
+	{pkg: "internal/late", may: "root ability driver memstore"},
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
