@@ -25,6 +25,7 @@ type attempts struct {
 	unsettled int       // attempts after which the outcome was not known
 	deadlocks int       // of those, attempts that the server undid because of other transactions
 	maybe     bool      // an attempt may have done the write: its answer was lost
+	looked    bool      // a look-up has found that no earlier call with the same WriteID has done the write
 }
 
 // again takes note of an attempt that failed with err. It reports whether another one may succeed, or tell what this one did.
@@ -166,7 +167,7 @@ func (s *backend) resolve(m *commit, next step) {
 			s.answer(m, o)
 			return
 		}
-		if next == lookUp {
+		if next == lookUp && !m.attempts.looked {
 			m.attempts.maybe = true // an earlier call with the same WriteID may have stored it
 		}
 		if next = m.next(false, err, false); next == refused {

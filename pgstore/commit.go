@@ -93,10 +93,14 @@ func (m *commit) won(at time.Time) outcome {
 
 // writeCommit writes m alone, with its snapshot, or says why m cannot be written.
 func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
+	return s.writeWith(ctx, q, m, s.insertOne)
+}
+
+func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert func(context.Context, querier, *commit) (time.Time, bool, error)) (outcome, error) {
 	var at time.Time
 	var won bool
 	write := func(q querier) (err error) {
-		if at, won, err = s.insertOne(ctx, q, m); !won || err != nil || m.snapshot == nil {
+		if at, won, err = insert(ctx, q, m); !won || err != nil || m.snapshot == nil {
 			return err
 		}
 		return s.save(ctx, q, *m.snapshot)
@@ -130,19 +134,23 @@ func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcom
 const maxAhead = time.Minute
 
 // lookUp says why m was not written: most often its number is taken, perhaps by an earlier attempt. Where the number is not taken, but
-// a snapshot is ahead of the journal, it writes m.
+// the last event is deleted or a snapshot is ahead of the journal, it writes m.
 func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
 	var last, until int64
+	var deleted bool
 	var at *time.Time
 	var now time.Time
-	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &at, &until, &now); err != nil {
+	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &deleted, &at, &until, &now); err != nil {
 		return outcome{}, err
 	}
+	m.attempts.looked = at == nil
 	switch {
 	case at != nil:
 		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
 	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
 		return outcome{err: invalid(m.ahead())}, nil
+	case annals.SeqNr(last) == m.after && deleted:
+		return s.writeWith(ctx, q, m, s.insertDeleted)
 	case annals.SeqNr(last) < m.after:
 		if skipped, err := s.skip(ctx, q, m.id, nil, m.after); err != nil {
 			return outcome{}, err

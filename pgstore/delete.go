@@ -55,7 +55,8 @@ func (s *backend) pluginDelete() string {
 	return s.fill(`
 		WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
 		marked AS MATERIALIZED (SELECT slice, entity_type, least($2, seq_nr) AS seq_nr FROM turn,
-			(SELECT slice, entity_type, seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr > 0 ORDER BY seq_nr DESC LIMIT 1) last),
+			(SELECT slice, entity_type, seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr > 0 AND EXISTS (SELECT FROM turn)
+				ORDER BY seq_nr DESC LIMIT 1 FOR KEY SHARE) last),
 		step AS MATERIALIZED (SELECT count(*) AS n, max(seq_nr) AS seq_nr FROM (
 			SELECT seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr < (SELECT seq_nr FROM marked)
 			ORDER BY seq_nr LIMIT {limit}) todo),

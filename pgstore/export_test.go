@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -24,3 +25,29 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 
 // ReportTime is how much time Horizon leaves a session to report its transaction.
 const ReportTime = reportTime
+
+// AppendGroup writes commits in one statement, and returns the answer to the first one.
+func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {
+	group := make([]*commit, len(commits))
+	for i, c := range commits {
+		group[i] = newCommit(c)
+		group[i].keep()
+		s.backend.background.Add(1)
+	}
+	s.backend.writeGroup(group)
+	o := s.backend.await(ctx, group[0])
+	return o.receipt, o.err
+}
+
+// Mutate changes the statements of appends, deletes and Forget that contain a text. It returns how many.
+func Mutate(s *Store, text, other string) (changed int) {
+	sql := &s.backend.sql
+	for _, statement := range []*string{&sql.appendNext, &sql.appendEach, &sql.appendAll, &sql.appendDeleted, &sql.deleteTo,
+		&sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal} {
+		if mutant := strings.ReplaceAll(*statement, text, other); mutant != *statement {
+			*statement = mutant
+			changed++
+		}
+	}
+	return changed
+}

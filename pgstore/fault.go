@@ -118,7 +118,6 @@ const (
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
 	queryCanceled        = "57014"
 	featureNotSupported  = "0A000" // also: cached plan must not change result type
 	invalidStatementName = "26000"
@@ -163,9 +162,6 @@ func outdated(e *pgconn.PgError) bool {
 }
 
 func unique(err error) bool { return code(err) == uniqueViolation }
-
-// locked reports whether the server refused to wait longer for a lock.
-func locked(err error) bool { return code(err) == lockNotAvailable }
 
 // code is the SQLSTATE of an error of the server; "" for others.
 func code(err error) string {

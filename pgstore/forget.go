@@ -2,6 +2,8 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,83 +14,149 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// While Forget waits for the journal's lock, writers wait, too. So it asks for the lock again and again, for forgetTime: each time waits for
-// lockTime, in which short transactions end, and lockPause later comes the next. Within a transaction it asks once, for txLockTime.
+// How long Forget waits for other transactions: on its own, and within a transaction of the caller, which may hold locks.
 const (
-	forgetTime = 3 * time.Second
-	lockTime   = 20 * time.Millisecond
-	lockPause  = 200 * time.Millisecond
-	txLockTime = time.Second
+	forgetTime   = 3 * time.Second
+	forgetTxTime = time.Second
 )
 
-// Forget implements ability.Forgetter. It locks the journal against writers for the moment that its last step takes: an append that
-// had looked up the last number before would store an event after numbers that have been forgotten.
-func (v *view) Forget(ctx context.Context, f ability.Forgetting) (done bool, err error) {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	if done, err := v.s.forgettable(ctx, v.reader(), f); err != nil || !done || f.DryRun {
-		return done, err // without the lock
+// prepareForget makes the statements of Forget, with {state} for the table of the entity's state.
+//
+// The transactions that have written to the journal hold its lock of mode ROW EXCLUSIVE from before the snapshots of their statements to
+// their ends. So those that are not listed here have ended, or see in their next statements what this statement has seen.
+func (s *backend) prepareForget() {
+	s.sql.remains = s.fill(`
+		WITH j AS (SELECT coalesce(bool_or(NOT deleted), FALSE) AS events, coalesce(max(seq_nr), 0) AS last, max(db_timestamp) AS at
+				FROM {journal} WHERE persistence_id = $1),
+			s AS (SELECT coalesce(bool_or(state_ser_id <> 0), FALSE) AS state, coalesce(max(revision), 0) AS last, max(db_timestamp) AS at
+				FROM {state} WHERE persistence_id = $1)
+		SELECT j.events, EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $1), s.state, greatest(j.last, s.last), j.last, coalesce(j.at::text, ''),
+			coalesce($2::bigint > 0 AND greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE),
+			coalesce(j.at >= transaction_timestamp(), FALSE),
+			ARRAY(SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = '{journal}'::regclass
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+				AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid())
+		FROM j, s`)
+	s.sql.lockState = `SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`
+	s.sql.lockDeletes = `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`
+	s.sql.lockNewest = s.fill(`SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr = $2 FOR UPDATE`)
+	s.sql.lockJournal = s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)
+	s.sql.forgetEvents = s.fill(`DELETE FROM {journal} WHERE persistence_id = $1 AND seq_nr <= $2 AND deleted`)
+	// An entity without a state row was not locked: a state that was written since the check stays.
+	s.sql.forgetState = `DELETE FROM {state} WHERE persistence_id = $1 AND state_ser_id = 0
+		AND NOT ($2::bigint > 0 AND db_timestamp > transaction_timestamp() - $2::bigint * interval '1 microsecond')`
+}
+
+// remains is what is left of an entity whose events and state are deleted.
+type remains struct {
+	last    annals.SeqNr // of the journal
+	at      string       // the newest time of the journal's rows
+	young   bool         // the last delete is less than the age ago
+	own     bool         // the last delete may be one of this transaction, which others do not see yet
+	writers []string     // other transactions that have written to the journal
+}
+
+// same reports whether r and o are the same rows.
+func (r remains) same(o remains) bool { return r.last == o.last && r.at == o.at }
+
+// since is r with those of its writers that are also among the writers of before, if the rows are the same.
+func (r remains) since(before remains) remains {
+	if r.same(before) {
+		r.writers = slices.DeleteFunc(r.writers, func(w string) bool { return !slices.Contains(before.writers, w) })
 	}
-	wait := lockTime
+	return r
+}
+
+// remains reads what is left of f's entity. If it is not deleted the error is ErrConflict.
+func (s *backend) remains(ctx context.Context, q querier, f ability.Forgetting) (r remains, err error) {
+	var events, snapshot, state bool
+	var last int64
+	err = q.QueryRow(ctx, s.ofState(s.sql.remains, f.ID), string(f.ID), f.Age.Microseconds()).
+		Scan(&events, &snapshot, &state, &last, (*int64)(&r.last), &r.at, &r.young, &r.own, &r.writers)
+	if err == nil {
+		err = driver.Undeleted(annals.SeqNr(last), events, snapshot, state)
+	}
+	return r, err
+}
+
+// ofState fills the name of the table of id's state into a statement.
+func (s *backend) ofState(sql string, id annals.PersistenceID) string {
+	return s.fill(sql, "{state}", s.stateTable(id).name)
+}
+
+// Forget implements ability.Forgetter. An append that had looked up the last number before would store an event after numbers that have
+// been forgotten. So it first waits for the transactions that may not have seen the delete. Those that have seen it lock the newest
+// row, as the last step does: see prepareAppend.
+func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
+	if f.DryRun {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		r, err := v.s.remains(ctx, v.reader(), f)
+		return !r.young && err == nil, err
+	}
+	limit := forgetTime
 	if v.tx != nil {
-		wait = txLockTime
+		limit = forgetTxTime
 	}
-	for began := time.Now(); ; {
-		err = v.write(ctx, func(ctx context.Context, q querier) error {
-			return atomically(ctx, q, func(tx pgx.Tx) (err error) {
-				done, err = v.s.forgetIn(ctx, tx, f, wait)
-				return err
-			})
+	var r remains
+	for began, tries := time.Now(), 0; ; tries++ {
+		var now remains
+		driver.Count(ctx, annals.Result{Requests: 1})
+		err := v.tryWrite(ctx, func(ctx context.Context, q querier) (err error) { // a connection for writes leads to the primary
+			now, err = v.s.remains(ctx, q, f)
+			return err
 		})
-		if v.tx != nil || !locked(err) || time.Since(began) > forgetTime {
-			return done, err
+		if err != nil || now.young {
+			return false, err
 		}
-		if err := backoff.Sleep(ctx, lockPause); err != nil {
+		r = now.since(r)
+		r.own = now.own && v.tx != nil
+		if len(r.writers) == 0 || r.own {
+			done, err := v.forgetRows(ctx, f, r, limit)
+			if err != nil || done {
+				return done, err
+			}
+		}
+		if time.Since(began) > limit {
+			return false, fmt.Errorf("%d transactions that have written to the journal have not ended in %v", len(r.writers), limit)
+		}
+		if err := backoff.Wait(ctx, min(tries+2, 6)); err != nil {
 			return false, err
 		}
 	}
 }
 
-// forgetIn locks out writers, checks again and deletes. It locks the state's row first, as state writes with an event do.
-func (s *backend) forgetIn(ctx context.Context, tx pgx.Tx, f ability.Forgetting, wait time.Duration) (bool, error) {
-	id, state := string(f.ID), s.stateTable(f.ID).name
-	if _, err := tx.Exec(ctx, s.fill(`SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`, "{state}", state), id); err != nil {
-		return false, err
-	}
-	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = "+milliseconds(wait)); err != nil {
-		return false, err
-	}
-	if _, err := tx.Exec(ctx, s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)); err != nil {
-		return false, err
-	}
-	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout TO DEFAULT"); err != nil {
-		return false, err
-	}
-	if done, err := s.forgettable(ctx, tx, f); err != nil || !done {
-		return done, err
-	}
-	if _, err := tx.Exec(ctx, s.fill(`DELETE FROM {journal} WHERE persistence_id = $1`), id); err != nil {
-		return false, err
-	}
-	// An entity without a state row was not locked: a state that was written since the check stays.
-	_, err := tx.Exec(ctx, s.fill(`DELETE FROM {state} WHERE persistence_id = $1 AND state_ser_id = 0
-		AND NOT ($2::bigint > 0 AND db_timestamp > transaction_timestamp() - $2::bigint * interval '1 microsecond')`, "{state}", state), id, f.Age.Microseconds())
-	return err == nil, err
+// forgetRows locks the entity, checks again and deletes. It returns false when the rows are no longer those of r.
+func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, wait time.Duration) (done bool, err error) {
+	err = v.write(ctx, func(ctx context.Context, q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error {
+			if err := v.s.lockEntity(ctx, tx, f.ID, r, wait); err != nil {
+				return err
+			}
+			now, err := v.s.remains(ctx, tx, f)
+			if done = err == nil && !now.young && now.same(r); !done {
+				return err
+			}
+			if _, err := tx.Exec(ctx, v.s.sql.forgetEvents, string(f.ID), int64(r.last)); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, v.s.ofState(v.s.sql.forgetState, f.ID), string(f.ID), f.Age.Microseconds())
+			return err
+		})
+	})
+	return done && err == nil, err
 }
 
-// forgettable reports whether f's entity was deleted long enough ago. If it is not deleted the error is ErrConflict.
-func (s *backend) forgettable(ctx context.Context, q querier, f ability.Forgetting) (bool, error) {
-	var events, snapshot, state, young bool
-	var last int64
-	err := q.QueryRow(ctx, s.fill(`
-		WITH j AS (SELECT coalesce(bool_or(NOT deleted), FALSE) AS events, coalesce(max(seq_nr), 0) AS last, max(db_timestamp) AS at
-				FROM {journal} WHERE persistence_id = $1),
-			s AS (SELECT coalesce(bool_or(state_ser_id <> 0), FALSE) AS state, coalesce(max(revision), 0) AS last, max(db_timestamp) AS at
-				FROM {state} WHERE persistence_id = $1)
-		SELECT j.events, EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $1), s.state, greatest(j.last, s.last),
-			coalesce($2::bigint > 0 AND greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE)
-		FROM j, s`, "{state}", s.stateTable(f.ID).name), string(f.ID), f.Age.Microseconds()).Scan(&events, &snapshot, &state, &last, &young)
-	if err == nil {
-		err = driver.Undeleted(annals.SeqNr(last), events, snapshot, state)
+// lockEntity locks id against other writers until tx ends. Others lock in the same order: state writes the state before the event, and
+// deletes themselves before the rows. What tx has deleted itself, appends still see undeleted, and lock no row: then the journal is locked.
+func (s *backend) lockEntity(ctx context.Context, tx pgx.Tx, id annals.PersistenceID, r remains, wait time.Duration) error {
+	batch := new(pgx.Batch)
+	batch.Queue("SET LOCAL lock_timeout = " + milliseconds(wait))
+	batch.Queue(s.ofState(s.sql.lockState, id), string(id))
+	batch.Queue(s.sql.lockDeletes, string(id))
+	if r.own {
+		batch.Queue(s.sql.lockJournal)
 	}
-	return !young && err == nil, err
+	batch.Queue(s.sql.lockNewest, string(id), int64(r.last))
+	batch.Queue("SET LOCAL lock_timeout TO DEFAULT")
+	return tx.SendBatch(ctx, batch).Close()
 }

@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -65,47 +64,6 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 	}
 }
 
-// Writers go on while Forget waits for the end of a transaction that has written to the journal.
-func TestForgetBesideALongTransaction(t *testing.T) {
-	t.Parallel()
-	url := postgres.Schema(t)
-	s := openAt(t, url, pgstore.Options{CreateTables: true})
-	appendOne(t, s, "T|1", 0)
-	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
-		t.Fatal(err)
-	}
-	conn := session(t, url)
-	if _, err := conn.Exec(t.Context(), "BEGIN; UPDATE event_journal SET writer = writer"); err != nil {
-		t.Fatal(err)
-	}
-	forgotten := make(chan error, 1)
-	go func() {
-		done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"})
-		if err == nil && !done {
-			err = errors.New("not forgotten")
-		}
-		forgotten <- err
-	}()
-	ended := false
-	for written := annals.SeqNr(0); ; written++ {
-		select {
-		case err := <-forgotten:
-			if err != nil || !ended {
-				t.Errorf("after %d events beside Forget, the transaction ended: %t, error %v", written, ended, err)
-			}
-			return
-		default:
-		}
-		appendOne(t, s, "T|2", written)
-		if written == 100 {
-			if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
-				t.Fatal(err)
-			}
-			ended = true
-		}
-	}
-}
-
 // A state that is written after Forget has looked for one stays. There was no row that Forget could have locked.
 func TestForgetBesideANewState(t *testing.T) {
 	t.Parallel()
@@ -155,4 +113,20 @@ func holdAppend(t *testing.T, url string, s annals.Store, c annals.Commit) (rele
 	}()
 	awaitHeld(t, url)
 	return release, result
+}
+
+// What the database refuses after a deleted event is refused at once, as after any other.
+func TestRefusedAfterADeletedEvent(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	appendOne(t, s, "T|1", 0)
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+		t.Fatal(err)
+	}
+	run(t, url, `ALTER TABLE event_journal ADD CONSTRAINT small CHECK (length(event_payload) < 10)`)
+	_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: 1, Events: []annals.NewEvent{{Payload: text("a secret of more than ten bytes")}}})
+	wantKind(t, err, annals.ErrConstraint)
+	wantNoSecret(t, err)
+	appendOne(t, s, "T|1", 1)
 }

@@ -88,16 +88,31 @@ func (s *backend) singleStatement(m *commit) (name, sql string) {
 	return "annals_append_next", s.sql.appendNext
 }
 
+// insertDeleted is insertOne where the newest row is a deleted event.
+func (s *backend) insertDeleted(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
+	times, err := inserted(ctx, q, s.sql.appendDeleted, arraysOf([]*commit{m}).all())
+	at, won = times[m.id]
+	return at, won, err
+}
+
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
-// are of different entities, sorted by id. With an error it returns no times: rows arrive before the server has completed the
-// statement, and it may still undo them.
+// are of different entities, sorted by id.
 func (s *backend) insert(ctx context.Context, q querier, commits []*commit) (map[annals.PersistenceID]time.Time, error) {
-	sql, args := s.insertion(commits)
+	a := arraysOf(commits)
+	if slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
+		return inserted(ctx, q, s.sql.appendAll, a.all())
+	}
+	return inserted(ctx, q, s.sql.appendEach, a.each())
+}
+
+// inserted runs a statement for many commits. With an error it returns no times: rows arrive before the server has completed the
+// statement, and it may still undo them.
+func inserted(ctx context.Context, q querier, sql string, args []any) (map[annals.PersistenceID]time.Time, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	times := make(map[annals.PersistenceID]time.Time, len(commits))
+	times := map[annals.PersistenceID]time.Time{}
 	var id annals.PersistenceID
 	var at time.Time
 	if _, err = pgx.ForEachRow(rows, []any{(*string)(&id), &at}, func() error {
@@ -107,23 +122,6 @@ func (s *backend) insert(ctx context.Context, q querier, commits []*commit) (map
 		return nil, err
 	}
 	return times, nil
-}
-
-func (s *backend) insertion(commits []*commit) (sql string, args []any) {
-	total := 0
-	for _, m := range commits {
-		total += len(m.events)
-	}
-	a := newArrays(len(commits), total)
-	for i, m := range commits {
-		a.add(int64(i+1), m)
-	}
-	commitArgs := []any{a.slice, a.entityType, a.id, a.after, a.writer}
-	eventArgs := []any{a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
-	if !slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
-		return s.sql.appendEach, slices.Concat(commitArgs, eventArgs)
-	}
-	return s.sql.appendAll, slices.Concat(commitArgs, []any{a.latest, a.nr, a.seqNr}, eventArgs, []any{a.at})
 }
 
 // arrays are the parameters of a statement for many commits: those before nr have one element per commit, the others one per event.
@@ -147,14 +145,34 @@ type arrays struct {
 	at           []*time.Time
 }
 
-func newArrays(commits, events int) *arrays {
-	return &arrays{
-		slice: make([]int32, 0, commits), entityType: make([]string, 0, commits), id: make([]string, 0, commits),
-		after: make([]int64, 0, commits), writer: make([]string, 0, commits), latest: make([]*time.Time, 0, commits),
+func arraysOf(commits []*commit) *arrays {
+	n, events := len(commits), 0
+	for _, m := range commits {
+		events += len(m.events)
+	}
+	a := &arrays{
+		slice: make([]int32, 0, n), entityType: make([]string, 0, n), id: make([]string, 0, n),
+		after: make([]int64, 0, n), writer: make([]string, 0, n), latest: make([]*time.Time, 0, n),
 		nr: make([]int64, 0, events), seqNr: make([]int64, 0, events), adapter: make([]string, 0, events), serID: make([]int32, 0, events),
 		manifest: make([]string, 0, events), payload: make([][]byte, 0, events), tags: make([]*string, 0, events),
 		metaID: make([]*int32, 0, events), metaManifest: make([]*string, 0, events), meta: make([][]byte, 0, events), at: make([]*time.Time, 0, events),
 	}
+	for i, m := range commits {
+		a.add(int64(i+1), m)
+	}
+	return a
+}
+
+// all are the parameters of appendAll and appendDeleted.
+func (a *arrays) all() []any {
+	return []any{a.slice, a.entityType, a.id, a.after, a.writer, a.latest, a.nr, a.seqNr,
+		a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta, a.at}
+}
+
+// each are the parameters of appendEach.
+func (a *arrays) each() []any {
+	return []any{a.slice, a.entityType, a.id, a.after, a.writer,
+		a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
 }
 
 func (a *arrays) add(nr int64, m *commit) {

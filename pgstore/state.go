@@ -167,11 +167,15 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
 		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
-		won, err := s.insert(ctx, tx, []*commit{m})
+		times, err := s.insert(ctx, tx, []*commit{m})
+		won := len(times) > 0
+		if err == nil && !won {
+			_, won, err = s.insertDeleted(ctx, tx, m)
+		}
 		if err != nil {
 			return err
 		}
-		if _, ok := won[p.ID]; !ok {
+		if !won {
 			last, err := s.lastSeqNr(ctx, tx, p.ID)
 			if err != nil {
 				return err

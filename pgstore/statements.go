@@ -7,8 +7,14 @@ type statements struct {
 	appendFirst, appendNext string // one event
 	appendEach              string // commits of one event each
 	appendAll               string // commits of any number of events, which may have times of their own
+	appendDeleted           string // commits after deleted events
 	lookUp, last, deleteTo  string
 	skip                    string
+	remains                 string // of a deleted entity; this and the next ones are Forget's
+	lockState, lockDeletes  string
+	lockNewest, lockJournal string
+	forgetEvents            string
+	forgetState             string
 	replay, replayTo        string // without and with a last number
 	gap                     string // with {state} for the table of the entity's state
 	recover                 string
@@ -28,6 +34,7 @@ func (s *backend) prepare() {
 	s.prepareSnapshots()
 	s.prepareRecover()
 	s.prepareSkip()
+	s.prepareForget()
 	for _, t := range s.states {
 		t.prepare()
 	}
@@ -70,6 +77,9 @@ func noPayload(t *table, column string) string {
 // is infinite. Each commit of a group has a time of its own: the plugins' queries read a number of rows after the time of the last row
 // read, and make no progress where more rows than that share a time. A group does not get ahead of the clock, because writing a row
 // takes longer than a microsecond.
+//
+// An entity whose newest row is a deleted event may be forgotten during the statement. So only appendDeleted writes after such a row: it
+// locks the row, and so does Forget. Where the row is gone when the lock is free, the server leaves it out.
 func (s *backend) prepareAppend() {
 	value := func(bytes string) string { return payloadValue(s.journal, "event_payload", bytes) }
 
@@ -87,8 +97,8 @@ func (s *backend) prepareAppend() {
 		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, {payload},
 			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea,
 			greatest(transaction_timestamp(), nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
-		FROM (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
-		WHERE last.seq_nr = $4::bigint
+		FROM (SELECT seq_nr, db_timestamp, deleted FROM {journal} WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
+		WHERE last.seq_nr = $4::bigint AND NOT last.deleted
 		RETURNING db_timestamp`, "{payload}", value("$8::bytea"))
 
 	// Commits to different entities, in the order of their ids: two groups must not deadlock.
@@ -100,23 +110,22 @@ func (s *backend) prepareAppend() {
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[],
 				$6::text[], $7::int[], $8::text[], $9::bytea[], $10::text[], $11::int[], $12::text[], $13::bytea[]) WITH ORDINALITY
 			AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr)
-			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = e.id AND seq_nr >= e.after
+			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM {journal} WHERE persistence_id = e.id AND seq_nr >= e.after
 				ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
-		WHERE coalesce(last.seq_nr, 0) = e.after
+		WHERE coalesce(last.seq_nr, 0) = e.after AND last.deleted IS NOT TRUE
 		ORDER BY nr
 		ON CONFLICT (persistence_id, seq_nr) DO NOTHING
 		RETURNING persistence_id, db_timestamp`, "{payload}", value("e.payload"))
 
 	// The first event of a commit decides whether the commit wins. The other events of the winners follow in the same statement.
-	s.sql.appendAll = s.fill(`
+	appendAll := s.fill(`
 		WITH m AS MATERIALIZED (
 			SELECT m.*, greatest(transaction_timestamp() + (m.nr - 1) * interval '1 microsecond',
 				nullif(last.db_timestamp, 'infinity') + interval '1 microsecond') AS at
 			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[]) WITH ORDINALITY
 				AS m (slice, entity_type, id, after, writer, latest, nr)
-				LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp FROM {journal} WHERE persistence_id = m.id AND seq_nr >= m.after
-					ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
-			WHERE coalesce(last.seq_nr, 0) = m.after AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)),
+				LEFT JOIN LATERAL ({newest}) last ON TRUE
+			WHERE coalesce(last.seq_nr, 0) = m.after AND {writable} AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)),
 		e AS MATERIALIZED (
 			SELECT * FROM unnest($7::bigint[], $8::bigint[], $9::text[], $10::int[], $11::text[], $12::bytea[], $13::text[], $14::int[], $15::text[],
 				$16::bytea[], $17::timestamptz[])
@@ -136,6 +145,12 @@ func (s *backend) prepareAppend() {
 			FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1
 			ORDER BY nr, e.seq_nr)
 		SELECT m.id, m.at FROM won JOIN m ON m.id = won.persistence_id`, "{payload}", value("e.payload"))
+	s.sql.appendAll = s.fill(s.fill(appendAll, "{newest}", `SELECT seq_nr, db_timestamp, deleted FROM {journal}
+					WHERE persistence_id = m.id AND seq_nr >= m.after ORDER BY seq_nr DESC LIMIT 1`, "{writable}", "last.deleted IS NOT TRUE"))
+	s.sql.appendDeleted = s.fill(s.fill(appendAll, "{newest}", `SELECT seq_nr, db_timestamp, deleted FROM {journal} newest
+					WHERE persistence_id = m.id AND seq_nr = m.after AND deleted
+						AND NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = m.id AND seq_nr > m.after)
+					FOR KEY SHARE OF newest`, "{writable}", "last.deleted"))
 
 	s.sql.last = s.fill(`SELECT coalesce(max(seq_nr), 0) FROM {journal} WHERE persistence_id = $1`)
 
@@ -145,9 +160,9 @@ func (s *backend) prepareAppend() {
 	// old ones, from the first on: the commit's time is that of its earliest row, and the last row is proof enough where the first
 	// has been removed.
 	s.sql.lookUp = s.fill(`
-		SELECT coalesce(last.seq_nr, 0), own.at, coalesce(own.until, 0), transaction_timestamp()
+		SELECT coalesce(last.seq_nr, 0), coalesce(last.deleted, FALSE), own.at, coalesce(own.until, 0), transaction_timestamp()
 		FROM (SELECT) one
-			LEFT JOIN LATERAL (SELECT seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr >= 0 ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
+			LEFT JOIN LATERAL (SELECT seq_nr, deleted FROM {journal} WHERE persistence_id = $1 AND seq_nr >= 0 ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 			LEFT JOIN LATERAL (
 				SELECT CASE WHEN $5 THEN c.last_at ELSE c.at END AS at, (SELECT max(r.seq_nr) FROM {journal} r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
 					AND r.writer = $3 AND ($5 OR r.db_timestamp = c.at OR r.deleted)) AS until

@@ -77,8 +77,9 @@ const (
 //
 //   - FindStates yields the states of a type whose additional column has the value, in the order of their ids. A nil value finds NULL.
 //     Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
-//   - Forget is one transaction. Its last step locks the journal against writers, within InTx until the transaction ends. The age of
-//     deleted events is that of the marker that DeleteTo left.
+//   - Forget waits for the transactions that have written to the journal, at most 3 seconds, within InTx one. Then it locks the entity, within
+//     InTx until the transaction ends; where that transaction has deleted the events itself, it locks the journal against all writers. The
+//     age of deleted events is that of the marker that DeleteTo left.
 //   - CheckHealth makes two statements: one over the caller's pool, which asks for tables and rights, and one over a connection for
 //     writes, which reads the journal and asks whether the session can write.
 type Store struct {
