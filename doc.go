@@ -7,13 +7,15 @@
 //
 // Package projection handles the events of a store in the background, for read models and messages. Package query has live queries.
 //
-// To write a store, implement Store and the optional abilities that the store has (Recoverer, Transactor, Forgetter, …), and check it
-// with package storetest. docs/writing-a-store.md explains the steps.
+// Package ability has what only some stores can do, such as transactions with the program's own tables.
+//
+// To write a store, write a driver for package driver, and check the store with package storetest. docs/writing-a-store.md explains the
+// steps.
 //
 // # The life of a command
 //
-// An entity.Runtime or an aggregate.Repository builds the PersistenceID of the entity and reads the entity with Recover: the newest
-// Snapshot, then the events after it. The behavior decides which events the command causes. They are stored with Journal.Append as one
+// An entity.Runtime or an aggregate.Repository builds the PersistenceID of the entity and reads the entity with ability.Recover: the
+// newest Snapshot, then the events after it. The behavior decides which events the command causes. They are stored with Journal.Append as one
 // Commit. The caller gets its reply when the store has acknowledged the commit.
 //
 // # The life of an event
@@ -29,7 +31,7 @@
 //   - A write whose answer was lost is recognised by its WriteID when it is sent again.
 //   - A replay has every event that was acknowledged, or ends with an error. A row that was lost later is an error where other rows prove the
 //     loss. In tables that another system wrote, a lost event can look like a number that was left unused: Result.Unused counts these,
-//     CheckAll finds them, and a store with Options.Strict refuses them. The documents of each store say which losses go unnoticed.
+//     ability.CheckAll finds them, and a store with Options.Strict refuses them. The documents of each store say which losses go unnoticed.
 //   - Sequence numbers are never used twice.
 //
 // A store that cannot keep one of these says so in its Capabilities and its documentation. Package storetest checks that what a store

@@ -372,3 +372,58 @@ func read(name string) (goFile, error) {
 	}
 	return f, nil
 }
+
+// maxExported is how many names the root package exports: identifiers, methods, and methods of interfaces. What only authors of stores need is
+// in package driver, what only some stores have in package ability.
+const maxExported = 100
+
+func TestRootIsSmall(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var names []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, exported(syntax)...)
+	}
+	if n := len(names); n > maxExported || n < maxExported/2 {
+		t.Errorf("the root package exports %d names, at most %d are wanted: %s", n, maxExported, strings.Join(names, " "))
+	}
+}
+
+// exported are the exported names of a file, without the fields of its types.
+func exported(file *ast.File) (names []string) {
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			names = append(names, d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					for _, n := range spec.Names {
+						names = append(names, n.Name)
+					}
+				case *ast.TypeSpec:
+					names = append(names, spec.Name.Name)
+					if i, ok := spec.Type.(*ast.InterfaceType); ok {
+						for _, m := range i.Methods.List {
+							for _, n := range m.Names {
+								names = append(names, n.Name)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !ast.IsExported(n) })
+}

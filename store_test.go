@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -29,7 +30,7 @@ func TestOpeners(t *testing.T) {
 
 func TestUnsupportedRefusesEverything(t *testing.T) {
 	t.Parallel()
-	ctx, s := t.Context(), annals.Unsupported{}
+	ctx, s := t.Context(), driver.Unsupported{}
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
 	_, err := s.Journal().Append(ctx, annals.Commit{ID: "a"})

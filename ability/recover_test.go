@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -211,7 +212,7 @@ func TestRecoverUsesTheRecoverer(t *testing.T) {
 	}
 }
 
-type recoverer struct{ annals.Unsupported }
+type recoverer struct{ driver.Unsupported }
 
 func (recoverer) Recover(context.Context, annals.PersistenceID, func(annals.Snapshot) error, func(annals.Event) error) (annals.SeqNr, error) {
 	return 7, nil

@@ -434,15 +434,6 @@ func TestBadInputIsRefused(t *testing.T) {
 			t.Errorf("%v, want invalid", err)
 		}
 	})
-	bad := account
-	bad.Type, bad.Evolve = "", nil
-	_, err := aggregate.New(annals.Unsupported{}, bad, aggregate.Options{MaxRetries: -1})
-	if !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, annals.ErrUnsupported) {
-		t.Errorf("%v, want invalid and not supported", err)
-	}
-	if _, err := aggregate.NewState(annals.Unsupported{}, accountState, aggregate.Options{}); !errors.Is(err, annals.ErrUnsupported) {
-		t.Errorf("%v, want not supported", err)
-	}
 }
 
 // A decision to delete is refused where the store would lose the revision. Commands beside it are not.

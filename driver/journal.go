@@ -12,7 +12,7 @@ import (
 // Journal is annals.Store.
 func (s *Store) Journal() annals.Journal {
 	if !s.caps.Events {
-		return annals.Unsupported{}.Journal()
+		return Unsupported{}.Journal()
 	}
 	return journal{s, s.driver.Journal()}
 }

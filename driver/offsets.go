@@ -12,7 +12,7 @@ import (
 // Offsets is annals.Store.
 func (s *Store) Offsets() annals.OffsetStore {
 	if !s.caps.Offsets {
-		return annals.Unsupported{}.Offsets()
+		return Unsupported{}.Offsets()
 	}
 	return offsets{s, s.driver.Offsets()}
 }

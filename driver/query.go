@@ -13,7 +13,7 @@ import (
 // Query is annals.Store.
 func (s *Store) Query() annals.Query {
 	if c := s.caps; !c.EventQueries && !c.StateQueries && !c.SnapshotQueries && !c.IDQueries {
-		return annals.Unsupported{}.Query()
+		return Unsupported{}.Query()
 	}
 	return query{s, s.driver.Query()}
 }

@@ -10,7 +10,7 @@ import (
 // Snapshots is annals.Store.
 func (s *Store) Snapshots() annals.SnapshotStore {
 	if !s.caps.Snapshots {
-		return annals.Unsupported{}.Snapshots()
+		return Unsupported{}.Snapshots()
 	}
 	return snapshots{s, s.driver.Snapshots()}
 }

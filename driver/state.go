@@ -11,7 +11,7 @@ import (
 // States is annals.Store.
 func (s *Store) States() annals.StateStore {
 	if !s.caps.States {
-		return annals.Unsupported{}.States()
+		return Unsupported{}.States()
 	}
 	return states{s, s.driver.States()}
 }

@@ -17,7 +17,7 @@ import (
 
 // backend is a Driver that has a journal, and a Bracketer.
 type backend struct {
-	annals.Unsupported
+	driver.Unsupported
 	journal journal
 	uses    []string // what Begin and End were told
 	refuses error    // of Begin

@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/entity"
 )
 
@@ -275,7 +276,7 @@ func withoutSnapshots(s annals.Store) annals.Store { return eventsOnly{s} }
 
 type eventsOnly struct{ annals.Store }
 
-func (eventsOnly) Snapshots() annals.SnapshotStore { return annals.Unsupported{}.Snapshots() }
+func (eventsOnly) Snapshots() annals.SnapshotStore { return driver.Unsupported{}.Snapshots() }
 
 // No command suffers from a snapshot that cannot be taken.
 func TestPanicInSnapshot(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -166,7 +167,7 @@ func TestCheckAll(t *testing.T) {
 			t.Errorf("type %q: %d entities, want %d", entityType, checked, want)
 		}
 	}
-	for _, err := range ability.CheckAll(t.Context(), annals.Unsupported{}, "", "") {
+	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported{}, "", "") {
 		wantKind(t, err, annals.ErrUnsupported)
 	}
 }

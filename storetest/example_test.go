@@ -33,7 +33,7 @@ func Open(o Options) *Store {
 
 // backend is the driver.Driver.
 type backend struct {
-	annals.Unsupported // the contracts that the backend does not have
+	driver.Unsupported // the contracts that the backend does not have
 	mu                 sync.Mutex
 	streams            map[annals.PersistenceID]*stream
 }

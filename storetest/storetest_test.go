@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -55,7 +56,7 @@ func TestModestStore(t *testing.T) {
 
 // A journal without times, and nothing else.
 type journalOnly struct {
-	annals.Unsupported
+	driver.Unsupported
 	mem *memstore.Store
 }
 

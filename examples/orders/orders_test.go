@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
@@ -122,7 +122,7 @@ func TestUsage(t *testing.T) {
 // Without times of events every order would be too old to be cancelled.
 func TestStoreWithoutTimes(t *testing.T) {
 	t.Parallel()
-	if _, err := newShop(&backend{store: annals.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "Times") {
+	if _, err := newShop(&backend{store: driver.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "Times") {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ func (q queries) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.S
 
 // Snapshots is annals.Query. The index does not have snapshots.
 func (q queries) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return annals.Unsupported{}.Query().Snapshots(ctx, f)
+	return driver.Unsupported{}.Query().Snapshots(ctx, f)
 }
 
 // Newest is annals.Query.
