@@ -26,17 +26,17 @@ type Checked struct {
 	Err   error // ErrCorrupt: events are lost or cannot be read; nil otherwise
 }
 
-// CheckAll checks the entities of a type that follow after in the order of Query.IDs, and yields each of them, whether something is wrong
-// or not. entityType "" is any type, and after "" begins with the first entity: to go on later, keep the last ID. An error other than
-// ErrCorrupt ends the sequence. It is ErrUnsupported for a store that is no Checker or lists no ids.
-func CheckAll(ctx context.Context, s annals.Store, entityType string, after annals.PersistenceID) iter.Seq2[Checked, error] {
+// CheckAll checks the entities with the ids, and yields each of them, whether something is wrong or not. Query.IDs lists the ids of a store
+// that claims IDQueries; to go on later, keep the last ID. For another store the program has a list of its own. An error other than ErrCorrupt, or one
+// of ids, ends the sequence. It is ErrUnsupported for a store that is no Checker.
+func CheckAll(ctx context.Context, s annals.Store, ids iter.Seq2[annals.PersistenceID, error]) iter.Seq2[Checked, error] {
 	return func(yield func(Checked, error) bool) {
 		checker, ok := s.(Checker)
 		if !ok {
 			yield(Checked{}, &annals.Error{Op: "check", Kind: annals.ErrUnsupported})
 			return
 		}
-		for id, err := range s.Query().IDs(ctx, entityType, after) {
+		for id, err := range ids {
 			c := Checked{ID: id}
 			if err == nil {
 				if c.Holes, c.Err = checker.Check(ctx, id); !errors.Is(c.Err, annals.ErrCorrupt) {

@@ -25,8 +25,10 @@ type Options struct {
 	Age           time.Duration // an entity is forgotten when this time has passed since the last delete of it; 0: ability.ForgetAge
 	AtOnce        bool          // forget entities of any age: only when no program can write to them any more
 
-	// NoWriters declares that no program writes to the entities of a run. Without it, events are not deleted from a store that does not claim
-	// Capabilities.FenceAfterDelete (ErrUnsupported): there, a writer beside the run loses commits that were acknowledged.
+	// NoWriters declares that no program writes to the entities of a run, or has them in memory. Without it, events are not deleted from a
+	// store that does not claim Capabilities.FenceAfterDelete (ErrUnsupported): there, a writer beside the run loses commits that were
+	// acknowledged. Nor are entities deleted or forgotten on a store that does not claim Skips: there, a runtime that has a deleted
+	// entity in memory continues it.
 	NoWriters bool
 
 	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not handled: the
@@ -100,6 +102,14 @@ func (c *Cleaner) needs(also ...claims.Feature) []claims.Feature {
 	return also
 }
 
+// needsWhole are the features of a run that deletes entities.
+func (c *Cleaner) needsWhole(also ...claims.Feature) []claims.Feature {
+	if c.caps.Events && !c.o.NoWriters {
+		also = append(also, claims.CleanedWhole)
+	}
+	return c.needs(also...)
+}
+
 // DeleteEvents deletes the events up to and including to, annals.MaxSeqNr for all.
 func (c *Cleaner) DeleteEvents(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], to annals.SeqNr) (Report, error) {
 	return c.run(ctx, "delete events", c.needs(claims.CleanedEvents), ids, func(ctx context.Context, w *work) error {
@@ -125,7 +135,7 @@ func (c *Cleaner) DeleteBeforeSnapshot(ctx context.Context, ids iter.Seq2[annals
 
 // DeleteEntities deletes all events, all snapshots and the state. The store keeps the last numbers, so the ids may be used again at once.
 func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "delete entities", c.needs(), ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "delete entities", c.needsWhole(), ids, func(ctx context.Context, w *work) error {
 		return w.deleteEntity(ctx)
 	})
 }
@@ -134,7 +144,7 @@ func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 // first run deletes is Waiting. The second run, Options.Age later, forgets it, and deletes snapshots that arrived after the first run.
 // The package comment explains the consequences.
 func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "forget entities", c.needs(claims.Forgotten), ids, func(ctx context.Context, w *work) error {
+	return c.run(ctx, "forget entities", c.needsWhole(claims.Forgotten), ids, func(ctx context.Context, w *work) error {
 		if err := w.deleteEntity(ctx); err != nil {
 			return err
 		}

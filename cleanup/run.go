@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/progress"
 )
 
 // run calls each for all ids. One goroutine begins entities, each entity is processed by a goroutine of its own, and the caller's goroutine
@@ -99,6 +101,10 @@ func (c *Cleaner) feed(ctx context.Context, ids iter.Seq2[annals.PersistenceID, 
 		case results <- result:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if progress.Internal(id) {
+			result <- Result{ID: id, Err: &annals.Error{ID: id, Kind: annals.ErrInvalid, Err: errors.New("the type is one of the library's own")}}
+			continue
 		}
 		begin(id, result)
 	}

@@ -315,3 +315,24 @@ func (s meddled) Forget(ctx context.Context, f ability.Forgetting) (bool, error)
 	s.before()
 	return s.Store.Forget(ctx, f)
 }
+
+// A cleaner leaves the records of the library alone.
+func TestIDsOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	id := annals.NewPersistenceID("annals.projection", "p")
+	if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: id, Payload: text, WriteID: annals.NewWriteID()}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cleanup.New(s, cleanup.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := c.DeleteEntities(t.Context(), cleanup.IDs(id, "T|1"))
+	if failed := (*cleanup.Error)(nil); !errors.As(err, &failed) || report.Failed != 1 || report.Entities != 2 || !errors.Is(failed.Failed[0].Err, annals.ErrInvalid) {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	if _, there, err := s.States().Get(t.Context(), id); err != nil || !there {
+		t.Errorf("the record is there: %t, %v", there, err)
+	}
+}

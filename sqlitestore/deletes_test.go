@@ -155,7 +155,7 @@ func TestCheckAll(t *testing.T) {
 	mustExec(t, db, `DELETE FROM event_journal WHERE persistence_id = 'T|2' AND seq_nr = 1`)
 	for entityType, want := range map[string]int{"": 4, "T": 3} {
 		checked := 0
-		for c, err := range ability.CheckAll(t.Context(), s, entityType, "") {
+		for c, err := range ability.CheckAll(t.Context(), s, s.Query().IDs(t.Context(), entityType, "")) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestCheckAll(t *testing.T) {
 			t.Errorf("type %q: %d entities, want %d", entityType, checked, want)
 		}
 	}
-	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported{}, "", "") {
+	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported{}, s.Query().IDs(t.Context(), "", "")) {
 		wantKind(t, err, annals.ErrUnsupported)
 	}
 }

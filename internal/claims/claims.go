@@ -39,6 +39,7 @@ var (
 	CleanedEvents   = Feature{"deleting events in bulk", []string{"Events"}, ""}
 	CleanedSnapshot = Feature{"deleting snapshots in bulk", []string{"Snapshots"}, ""}
 	CleanedBeside   = Feature{"deleting events in bulk beside writers", []string{"FenceAfterDelete"}, "NoWriters"}
+	CleanedWhole    = Feature{"deleting entities beside runtimes", []string{"Skips"}, "NoWriters"}
 	Cleaned         = Feature{"deleting up to what projections have handled", []string{"Offsets"}, ""}
 	Forgotten       = Feature{"forgetting entities", []string{"Forgets"}, ""}
 )
@@ -46,7 +47,7 @@ var (
 // All are the features, in the order of docs/claims.md.
 var All = []Feature{
 	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, DeletedState,
-	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned, Forgotten,
+	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, CleanedWhole, Cleaned, Forgotten,
 }
 
 // Informative are the fields of annals.Capabilities that no feature needs, with the reason.
@@ -57,7 +58,6 @@ var Informative = map[string]string{
 	"StateEvents":     "hosts write no StateWrite.Event; the store refuses one",
 	"IdempotentState": "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"Repeatable":      "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
-	"Skips":           "SkipTo is for importers, who ask for it; without it runtimes do not notice that another process deletes an entity",
 	"SkipsStates":     "SkipStateTo is for importers; the store refuses it",
 	"Subscribes":      "feeds read; Subscribe is refused by the store",
 	"Lateness":        "followers look back so far",

@@ -187,6 +187,7 @@ func accepting(ctx context.Context) map[string][]func(s annals.Store, accepted b
 		claims.CleanedEvents.Name:   {events, covered},
 		claims.CleanedSnapshot.Name: {covered, cleaner(func(c *cleanup.Cleaner) error { _, err := c.DeleteSnapshots(ctx, cleanup.IDs()); return err })},
 		claims.CleanedBeside.Name:   {events, covered, entities, forget},
+		claims.CleanedWhole.Name:    {entities, forget},
 		claims.Cleaned.Name: {func(s annals.Store, _ bool) error {
 			_, err := cleanup.New(s, cleanup.Options{Projections: []string{"list"}})
 			return err
