@@ -3,20 +3,18 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/valid"
 )
 
 const (
 	networkTime  = 2 * time.Second  // for an answer to travel, in addition to the server's own time-out: at most
 	resolveFor   = 30 * time.Second // how long the outcome of a write is looked for: far less than keepFor
-	alone        = 8                // commits of a failed group that are attempted at once
 	maxDeadlocks = 5                // attempts of a write that the server undid because of other transactions
-	directBytes  = 1 << 20          // of an event that is sent without a deadline for the whole statement
 )
 
 // attempts is what is known of a write that is attempted until its outcome is known.
@@ -80,85 +78,6 @@ func (m *commit) next(won bool, err error, together bool) step {
 	return refused
 }
 
-// writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
-// settle the commit it returns false: another goroutine makes further attempts and answers.
-func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
-	m.attempts.since = time.Now()
-	next := again
-	if m.snapshot == nil {
-		at, won, err := s.insertFirst(ctx, m)
-		s.groups.follow()
-		switch next = m.next(won, err, true); {
-		case next == stored:
-			s.wrote()
-			return m.won(at), true
-		case next == refused:
-			return outcome{err: fault(err)}, true
-		case next == again && ctx.Err() != nil:
-			return outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
-		}
-	} else {
-		s.groups.follow()
-	}
-	m.keep()
-	s.background.Add(1)
-	go s.resolve(m, next)
-	return outcome{}, false
-}
-
-// insertFirst is insertOne over a connection for groups.
-func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	if s.direct && m.single() && valid.EventSize(&m.events[0]) <= directBytes {
-		return s.insertDirectly(ctx, m)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
-	defer cancel()
-	return s.insertOne(ctx, s.group, m)
-}
-
-// writeGroup makes the first attempt for a group, and answers each commit that it settles.
-func (s *backend) writeGroup(group []*commit) {
-	if group[0].snapshot != nil { // it is the only one
-		go s.resolve(group[0], again)
-		return
-	}
-	ctx, cancel := s.writeContext()
-	defer cancel()
-	times, err := s.insert(ctx, s.group, group)
-	if len(times) > 0 {
-		s.wrote()
-	}
-	rest := map[step][]*commit{}
-	for _, m := range group {
-		at, won := times[m.id]
-		switch next := m.next(won, err, true); next {
-		case stored:
-			s.answer(m, m.won(at))
-		case refused:
-			s.answer(m, outcome{err: fault(err)})
-		default:
-			rest[next] = append(rest[next], m)
-		}
-	}
-	for next, commits := range rest {
-		go s.resolveEach(commits, next)
-	}
-}
-
-// resolveEach resolves commits, a few at once.
-func (s *backend) resolveEach(commits []*commit, next step) {
-	var wg sync.WaitGroup
-	free := make(chan struct{}, alone)
-	for _, m := range commits {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			s.resolve(m, next)
-		})
-	}
-	wg.Wait()
-}
-
 // resolve makes attempts for m alone until its outcome is known, or for resolveFor, and answers.
 func (s *backend) resolve(m *commit, next step) {
 	for {
@@ -200,6 +119,102 @@ func (s *backend) attempt(m *commit, next step) (o outcome, err error) {
 		s.wrote()
 	}
 	return o, err
+}
+
+// writeCommit writes m alone, with its snapshot, or says why m cannot be written.
+func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
+	return s.writeWith(ctx, q, m, s.insertOne)
+}
+
+func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert func(context.Context, querier, *commit) (time.Time, bool, error)) (outcome, error) {
+	var at time.Time
+	var won bool
+	write := func(q querier) (err error) {
+		if at, won, err = insert(ctx, q, m); !won || err != nil || m.snapshot == nil {
+			return err
+		}
+		return s.save(ctx, q, *m.snapshot)
+	}
+	var err error
+	if m.snapshot != nil {
+		err = atomically(ctx, q, func(tx pgx.Tx) error { return write(tx) })
+	} else {
+		err = write(q)
+	}
+	switch {
+	case err == nil && won:
+		return m.won(at), nil
+	case err == nil:
+		return s.lookUp(ctx, q, m)
+	case unique(err): // a row of another writer came first, or an index of the user's own refused it
+		if tx, ok := q.(pgx.Tx); ok {
+			if _, err := tx.Exec(ctx, undo); err != nil {
+				return outcome{}, err
+			}
+		}
+		o, failed := s.lookUp(ctx, q, m)
+		if failed != nil || !m.free(o) {
+			return o, failed
+		}
+	}
+	return outcome{}, err
+}
+
+// insertOne writes m alone. It returns false when m.after is not the last number; a concurrent writer may also cause an error for
+// which unique returns true.
+func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
+	if !m.single() {
+		times, err := s.insert(ctx, q, []*commit{m})
+		at, won = times[m.id]
+		return at, won, err
+	}
+	_, sql := s.singleStatement(m)
+	e := &m.events[0]
+	metaID, metaManifest, meta := metaColumns(e.Metadata)
+	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
+		e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, false, nil
+	}
+	return at, err == nil, err
+}
+
+// insertDeleted is insertOne where the newest row is a deleted event.
+func (s *backend) insertDeleted(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
+	times, err := inserted(ctx, q, s.sql.appendDeleted, arraysOf([]*commit{m}).all())
+	at, won = times[m.id]
+	return at, won, err
+}
+
+// maxAhead is how far ahead of the server's clock an event's own time may be; appendAll writes nothing beyond it.
+const maxAhead = time.Minute
+
+// lookUp says why m was not written: most often its number is taken, perhaps by an earlier attempt. Where the number is not taken, but
+// the last event is deleted or a snapshot is ahead of the journal, it writes m.
+func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
+	var last, until int64
+	var deleted bool
+	var at *time.Time
+	var now time.Time
+	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &deleted, &at, &until, &now); err != nil {
+		return outcome{}, err
+	}
+	m.attempts.looked = at == nil
+	switch {
+	case at != nil:
+		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
+	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
+		return outcome{err: invalid(m.ahead())}, nil
+	case annals.SeqNr(last) == m.after && deleted:
+		return s.writeWith(ctx, q, m, s.insertDeleted)
+	case annals.SeqNr(last) < m.after:
+		if skipped, err := s.skip(ctx, q, m.id, nil, m.after); err != nil {
+			return outcome{}, err
+		} else if skipped {
+			return s.writeCommit(ctx, q, m)
+		}
+	}
+	return outcome{err: conflict(m.after, annals.SeqNr(last))}, nil
 }
 
 // answer gives m's outcome to its caller.

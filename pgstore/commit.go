@@ -1,15 +1,12 @@
 package pgstore
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/pgstore/internal/wire"
@@ -89,76 +86,6 @@ func (m *commit) won(at time.Time) outcome {
 		at = own.Truncate(time.Microsecond)
 	}
 	return outcome{receipt: annals.Receipt{SeqNr: m.last(), Time: at.UTC()}}
-}
-
-// writeCommit writes m alone, with its snapshot, or says why m cannot be written.
-func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcome, error) {
-	return s.writeWith(ctx, q, m, s.insertOne)
-}
-
-func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert func(context.Context, querier, *commit) (time.Time, bool, error)) (outcome, error) {
-	var at time.Time
-	var won bool
-	write := func(q querier) (err error) {
-		if at, won, err = insert(ctx, q, m); !won || err != nil || m.snapshot == nil {
-			return err
-		}
-		return s.save(ctx, q, *m.snapshot)
-	}
-	var err error
-	if m.snapshot != nil {
-		err = atomically(ctx, q, func(tx pgx.Tx) error { return write(tx) })
-	} else {
-		err = write(q)
-	}
-	switch {
-	case err == nil && won:
-		return m.won(at), nil
-	case err == nil:
-		return s.lookUp(ctx, q, m)
-	case unique(err): // a row of another writer came first, or an index of the user's own refused it
-		if tx, ok := q.(pgx.Tx); ok {
-			if _, err := tx.Exec(ctx, undo); err != nil {
-				return outcome{}, err
-			}
-		}
-		o, failed := s.lookUp(ctx, q, m)
-		if failed != nil || !m.free(o) {
-			return o, failed
-		}
-	}
-	return outcome{}, err
-}
-
-// maxAhead is how far ahead of the server's clock an event's own time may be; appendAll writes nothing beyond it.
-const maxAhead = time.Minute
-
-// lookUp says why m was not written: most often its number is taken, perhaps by an earlier attempt. Where the number is not taken, but
-// the last event is deleted or a snapshot is ahead of the journal, it writes m.
-func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, error) {
-	var last, until int64
-	var deleted bool
-	var at *time.Time
-	var now time.Time
-	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &deleted, &at, &until, &now); err != nil {
-		return outcome{}, err
-	}
-	m.attempts.looked = at == nil
-	switch {
-	case at != nil:
-		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
-	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
-		return outcome{err: invalid(m.ahead())}, nil
-	case annals.SeqNr(last) == m.after && deleted:
-		return s.writeWith(ctx, q, m, s.insertDeleted)
-	case annals.SeqNr(last) < m.after:
-		if skipped, err := s.skip(ctx, q, m.id, nil, m.after); err != nil {
-			return outcome{}, err
-		} else if skipped {
-			return s.writeCommit(ctx, q, m)
-		}
-	}
-	return outcome{err: conflict(m.after, annals.SeqNr(last))}, nil
 }
 
 // ahead is why a commit is not written whose latest event has a time in the future.

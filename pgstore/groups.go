@@ -18,6 +18,7 @@ const (
 	maxGroupEvents   = 1000                  // in one statement; a single commit may have more
 	maxGroupBytes    = 8 << 20               // of payloads in one statement; a single commit may have more
 	groupLockTimeout = 200 * time.Millisecond
+	alone            = 8 // commits of a failed group that are attempted at once
 )
 
 // groups collects commits that wait while statements are running. When fewer statements are running than may be, a commit is sent at
@@ -118,4 +119,47 @@ func (g *groups) take() []*commit {
 	g.waiting = later
 	slices.SortFunc(group, func(a, b *commit) int { return cmp.Compare(a.id, b.id) })
 	return group
+}
+
+// writeGroup makes the first attempt for a group, and answers each commit that it settles.
+func (s *backend) writeGroup(group []*commit) {
+	if group[0].snapshot != nil { // it is the only one
+		go s.resolve(group[0], again)
+		return
+	}
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	times, err := s.insert(ctx, s.group, group)
+	if len(times) > 0 {
+		s.wrote()
+	}
+	rest := map[step][]*commit{}
+	for _, m := range group {
+		at, won := times[m.id]
+		switch next := m.next(won, err, true); next {
+		case stored:
+			s.answer(m, m.won(at))
+		case refused:
+			s.answer(m, outcome{err: fault(err)})
+		default:
+			rest[next] = append(rest[next], m)
+		}
+	}
+	for next, commits := range rest {
+		go s.resolveEach(commits, next)
+	}
+}
+
+// resolveEach resolves commits, a few at once.
+func (s *backend) resolveEach(commits []*commit, next step) {
+	var wg sync.WaitGroup
+	free := make(chan struct{}, alone)
+	for _, m := range commits {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			s.resolve(m, next)
+		})
+	}
+	wg.Wait()
 }

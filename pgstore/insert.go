@@ -2,98 +2,13 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/pgstore/internal/wire"
 )
-
-// insertOne writes m alone. It returns false when m.after is not the last number; a concurrent writer may also cause an error for
-// which unique returns true.
-func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
-	if !m.single() {
-		times, err := s.insert(ctx, q, []*commit{m})
-		at, won = times[m.id]
-		return at, won, err
-	}
-	_, sql := s.singleStatement(m)
-	e := &m.events[0]
-	metaID, metaManifest, meta := metaColumns(e.Metadata)
-	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
-		e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, false, nil
-	}
-	return at, err == nil, err
-}
-
-// insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
-// conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
-func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	conn, err := s.group.Acquire(ctx)
-	if err != nil {
-		return time.Time{}, false, &undoneError{err}
-	}
-	defer conn.Release()
-	name, sql := s.singleStatement(m)
-	statement, err := conn.Conn().Prepare(ctx, name, sql) // once per connection
-	if err != nil {
-		return time.Time{}, false, &undoneError{err}
-	}
-	e := &m.events[0]
-	var p wire.Parameters
-	p.Int32(int32(m.id.Slice()))
-	p.Text(m.id.Type())
-	p.Text(string(m.id))
-	p.Int64(int64(m.after))
-	p.Text(m.writer)
-	p.Int32(e.SerializerID)
-	p.Text(e.Manifest)
-	p.Bytes(e.Data)
-	p.Text(e.Adapter)
-	if tags := m.tagsOf(0); tags != nil {
-		p.Text(*tags)
-	} else {
-		p.Null()
-	}
-	if e.Metadata.SerializerID != 0 {
-		p.Int32(e.Metadata.SerializerID)
-		p.Text(e.Metadata.Manifest)
-		p.Bytes(e.Metadata.Data)
-	} else {
-		p.Null()
-		p.Null()
-		p.Null()
-	}
-	err = wire.Send(ctx, conn.Conn().PgConn(), statement, &p, func(row [][]byte) (err error) {
-		at, err = wire.Time(row[0])
-		won = err == nil
-		return err
-	})
-	if server := (*pgconn.PgError)(nil); errors.As(err, &server) && outdated(server) {
-		_ = conn.Conn().Close(ctx)
-	}
-	return at, won && err == nil, err
-}
-
-func (s *backend) singleStatement(m *commit) (name, sql string) {
-	if m.after == 0 {
-		return "annals_append_first", s.sql.appendFirst
-	}
-	return "annals_append_next", s.sql.appendNext
-}
-
-// insertDeleted is insertOne where the newest row is a deleted event.
-func (s *backend) insertDeleted(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
-	times, err := inserted(ctx, q, s.sql.appendDeleted, arraysOf([]*commit{m}).all())
-	at, won = times[m.id]
-	return at, won, err
-}
 
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
 // are of different entities, sorted by id.

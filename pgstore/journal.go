@@ -2,43 +2,140 @@ package pgstore
 
 import (
 	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/valid"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // journal is the annals.Journal of a view.
 type journal struct{ *view }
 
+// directBytes is how large an event may be that is sent without a deadline for the whole statement.
+const directBytes = 1 << 20
+
 func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	if err := j.s.storableCommit(c); err != nil {
 		return annals.Receipt{}, err
 	}
-	m := newCommit(c)
-	o, err := j.append(ctx, m)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	return o.receipt, o.err
-}
-
-func (j journal) append(ctx context.Context, m *commit) (outcome, error) {
 	driver.Count(ctx, annals.Result{Requests: 1})
-	switch {
-	case j.tx != nil:
+	m := newCommit(c)
+	if j.tx != nil {
 		o, err := j.s.writeCommit(ctx, j.tx.tx, m)
-		j.tx.changed(err == nil && o.err == nil)
-		return o, err
-	case j.s.groups.lead():
-		if o, ok := j.s.writeFirst(ctx, m); ok {
-			return o, nil
+		if j.tx.changed(err == nil && o.err == nil); err != nil {
+			return annals.Receipt{}, err
 		}
-	default:
+		return o.receipt, o.err
+	}
+	o, ok := outcome{}, false
+	if j.s.groups.lead() {
+		o, ok = j.s.writeFirst(ctx, m)
+	} else {
 		m.keep()
 		j.s.background.Add(1)
 		j.s.groups.add(m)
 	}
-	return j.s.await(ctx, m), nil
+	if !ok {
+		o = j.s.await(ctx, m)
+	}
+	return o.receipt, o.err
+}
+
+// writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
+// settle the commit it returns false: another goroutine makes further attempts and answers.
+func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
+	m.attempts.since = time.Now()
+	next := again
+	if m.snapshot == nil {
+		at, won, err := s.insertFirst(ctx, m)
+		s.groups.follow()
+		switch next = m.next(won, err, true); {
+		case next == stored:
+			s.wrote()
+			return m.won(at), true
+		case next == refused:
+			return outcome{err: fault(err)}, true
+		case next == again && ctx.Err() != nil:
+			return outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
+		}
+	} else {
+		s.groups.follow()
+	}
+	m.keep()
+	s.background.Add(1)
+	go s.resolve(m, next)
+	return outcome{}, false
+}
+
+// insertFirst is insertOne over a connection for groups.
+func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+	if s.direct && m.single() && valid.EventSize(&m.events[0]) <= directBytes {
+		return s.insertDirectly(ctx, m)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
+	defer cancel()
+	return s.insertOne(ctx, s.group, m)
+}
+
+// insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
+// conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
+func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+	conn, err := s.group.Acquire(ctx)
+	if err != nil {
+		return time.Time{}, false, &undoneError{err}
+	}
+	defer conn.Release()
+	name, sql := s.singleStatement(m)
+	statement, err := conn.Conn().Prepare(ctx, name, sql) // once per connection
+	if err != nil {
+		return time.Time{}, false, &undoneError{err}
+	}
+	e := &m.events[0]
+	var p wire.Parameters
+	p.Int32(int32(m.id.Slice()))
+	p.Text(m.id.Type())
+	p.Text(string(m.id))
+	p.Int64(int64(m.after))
+	p.Text(m.writer)
+	p.Int32(e.SerializerID)
+	p.Text(e.Manifest)
+	p.Bytes(e.Data)
+	p.Text(e.Adapter)
+	if tags := m.tagsOf(0); tags != nil {
+		p.Text(*tags)
+	} else {
+		p.Null()
+	}
+	if e.Metadata.SerializerID != 0 {
+		p.Int32(e.Metadata.SerializerID)
+		p.Text(e.Metadata.Manifest)
+		p.Bytes(e.Metadata.Data)
+	} else {
+		p.Null()
+		p.Null()
+		p.Null()
+	}
+	err = wire.Send(ctx, conn.Conn().PgConn(), statement, &p, func(row [][]byte) (err error) {
+		at, err = wire.Time(row[0])
+		won = err == nil
+		return err
+	})
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) && outdated(server) {
+		_ = conn.Conn().Close(ctx)
+	}
+	return at, won && err == nil, err
+}
+
+func (s *backend) singleStatement(m *commit) (name, sql string) {
+	if m.after == 0 {
+		return "annals_append_first", s.sql.appendFirst
+	}
+	return "annals_append_next", s.sql.appendNext
 }
 
 // await waits until m is answered or ctx has ended. When both have happened the answer counts.
