@@ -8,7 +8,8 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// Send writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. After
+// Send writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. The store's own
+// attempts, which are limited, have ended by then. After
 // ErrUnknown w may have been written; after any other error it was not. retries counts the tries after the first.
 func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annals.Receipt, retries int, err error) {
 	doubt := false // an earlier try may have been stored
