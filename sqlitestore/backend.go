@@ -34,9 +34,9 @@ type backend struct {
 }
 
 func (b *backend) open(ctx context.Context, o Options) (err error) {
-	create := createFile
-	if o.NoMigration {
-		create = findFile
+	create := findFile
+	if o.creates() {
+		create = createFile
 	}
 	err = create(b.path, func(modeof ...string) error { return b.openWriter(ctx, modeof) })
 	if err != nil {
@@ -90,9 +90,9 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 	if err != nil {
 		return err
 	}
-	pragma := `PRAGMA journal_mode = WAL`
-	if o.NoMigration {
-		pragma = `PRAGMA journal_mode`
+	pragma := `PRAGMA journal_mode`
+	if o.creates() {
+		pragma = `PRAGMA journal_mode = WAL`
 	}
 	mode := ""
 	err = patiently(ctx, func() error {
@@ -102,7 +102,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 	switch {
 	case err != nil:
 		return err
-	case mode != "wal" && o.NoMigration:
+	case mode != "wal" && !o.creates():
 		return invalid("the file has no write-ahead log: Migrate turns it on")
 	case mode != "wal":
 		return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("the file system does not support a write-ahead log")}
@@ -113,7 +113,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if err := prepareTables(ctx, tx, q, types, o); err != nil || o.NoMigration {
+		if err := prepareTables(ctx, tx, q, types, o); err != nil || !o.creates() {
 			return err
 		}
 		return tx.Commit()

@@ -39,7 +39,7 @@ func TestMissingRights(t *testing.T) {
 				t.Fatal(err)
 			}
 			asNobody(t, func() {
-				for _, o := range []sqlitestore.Options{{}, {NoMigration: true}} {
+				for _, o := range []sqlitestore.Options{{}, {CreateTables: new(false)}} {
 					s, err := sqlitestore.Open(t.Context(), path, o)
 					if err == nil {
 						s.Close()

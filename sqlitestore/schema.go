@@ -202,9 +202,9 @@ func Schema(o Options) string {
 }
 
 // Migrate creates the file at path, or upgrades the tables of an older release in it, and runs Options.Init: everything that Open
-// does by itself unless Options.NoMigration forbids it. It changes nothing that is up to date. Its errors are those of Open.
+// does by itself unless Options.CreateTables is false. It changes nothing that is up to date. Its errors are those of Open.
 func Migrate(ctx context.Context, path string, o Options) error {
-	o.NoMigration = false
+	o.CreateTables = nil
 	s, err := Open(ctx, path, o)
 	if err != nil {
 		return err
@@ -261,13 +261,13 @@ func checkNames(ctx context.Context, q *statements) error {
 }
 
 // prepareTables creates or upgrades the tables, lets Options.Init create the user's, and checks all of them. Another process may have done
-// it just before. With NoMigration it only checks, and is ErrInvalid where something is missing.
+// it just before. Where Options.CreateTables is false it only checks, and is ErrInvalid where something is missing.
 func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, o Options) error {
 	version, err := checkVersion(ctx, q)
 	switch {
 	case err != nil:
 	case version == schemaVersion:
-	case !o.NoMigration:
+	case o.creates():
 		err = upgradeTables(ctx, q, version)
 	case version == 0:
 		err = invalid("the file does not have the store's tables: Migrate creates them")
@@ -277,7 +277,7 @@ func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTy
 	if err == nil {
 		err = checkTables(ctx, q)
 	}
-	if err == nil && !o.NoMigration {
+	if err == nil && o.creates() {
 		err = initTables(ctx, tx, q, types, o.Init)
 	}
 	if err == nil {
@@ -289,10 +289,10 @@ func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTy
 	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
 		switch {
 		case t.index == "":
-		case o.NoMigration:
-			err = t.checkIndex(ctx, q)
-		default:
+		case o.creates():
 			_, err = q.exec(ctx, t.index)
+		default:
+			err = t.checkIndex(ctx, q)
 		}
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func shape(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// Schema creates the same tables as Open, can be run twice, and is enough for a store with NoMigration.
+// Schema creates the same tables as Open, can be run twice, and is enough for a store that creates no tables.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	opened := filepath.Join(t.TempDir(), "annals.db")
@@ -53,7 +53,7 @@ func TestSchema(t *testing.T) {
 	if got, want := strings.Join(shape(t, path), "\n"), strings.Join(shape(t, opened), "\n"); got != want {
 		t.Errorf("Schema makes\n%s\nOpen makes\n%s", got, want)
 	}
-	s := openAt(t, path, sqlitestore.Options{NoMigration: true})
+	s := openAt(t, path, sqlitestore.Options{CreateTables: new(false)})
 	mustAppend(t, s, commit("T|1", 0, 2))
 }
 
@@ -63,7 +63,7 @@ func TestSchemaOfStateTypes(t *testing.T) {
 	o := posts(nil)
 	path := filepath.Join(t.TempDir(), "annals.db")
 	mustExec(t, raw(t, path), sqlitestore.Schema(o))
-	o.NoMigration = true
+	o.CreateTables = new(false)
 	o.Init = func(context.Context, *sql.Tx) error { return errOwn }
 	s := openAt(t, path, o)
 	if _, err := put(s, "Post|1", 0, "title:body"); err != nil {
@@ -79,8 +79,8 @@ func TestSchemaOfStateTypes(t *testing.T) {
 	}
 }
 
-// With NoMigration, Open changes nothing, and its error says what is missing. Migrate creates it.
-func TestNoMigration(t *testing.T) {
+// Where CreateTables is false, Open changes nothing, and its error says what is missing. Migrate creates it.
+func TestCreateNoTables(t *testing.T) {
 	t.Parallel()
 	made := func(o sqlitestore.Options, text string) string {
 		path := filepath.Join(t.TempDir(), "annals.db")
@@ -116,7 +116,7 @@ func TestNoMigration(t *testing.T) {
 			t.Parallel()
 			before, _ := os.ReadFile(c.path)
 			o := posts(nil)
-			o.NoMigration = true
+			o.CreateTables = new(false)
 			s, err := sqlitestore.Open(t.Context(), c.path, o)
 			if err == nil {
 				s.Close()

@@ -26,9 +26,10 @@ type Options struct {
 	// Init creates tables, columns and indexes of the program's own. It runs each time the store opens, in the transaction that creates
 	// or upgrades the tables of the store, so it must change nothing when it runs again. An error undoes the transaction.
 	Init func(ctx context.Context, tx *sql.Tx) error
-	// NoMigration forbids Open to create the file, to create or upgrade tables, and to run Init. Then call Migrate before, or run
-	// the script that Schema returns. Open is ErrInvalid when something is missing, and the error says what.
-	NoMigration bool
+	// CreateTables lets Open create the file, create or upgrade tables, and run Init. nil means true, since no other step prepares an embedded
+	// file; on a server the same option is false by default. Where it is false, call Migrate before, or run the script that Schema returns: Open
+	// changes nothing then, and is ErrInvalid when something is missing; the error says what.
+	CreateTables *bool
 	// Checksums stores a checksum with each event, snapshot and state, so that reading one with a flipped bit is ErrCorrupt. Rows that
 	// have a checksum are compared with it whenever they are read, also without this option. Additional columns of states are not
 	// included.
@@ -36,6 +37,9 @@ type Options struct {
 	// Observer is told of every call. It may be nil.
 	Observer annals.Observer
 }
+
+// creates reports whether Open creates what is missing.
+func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTables }
 
 // Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], Recoverer and Watcher, and has the
 // abilities of driver.Abilities:
@@ -60,10 +64,10 @@ var (
 )
 
 // Open opens the database file at path. When the file is missing, Open creates it, and only its owner may read and write it; the folder
-// must exist. Open upgrades the tables of an older release. Options.NoMigration forbids both.
+// must exist. Open upgrades the tables of an older release. It does neither where Options.CreateTables is false.
 //
 // Errors are ErrInvalid (the path cannot be used, a right to write is missing, the file is no database, the tables do not fit the
-// StateTypes, or NoMigration and there is something to migrate), ErrCorrupt (a table of the store has been changed), ErrUnsupported (a
+// StateTypes, or CreateTables is false and there is something to create or upgrade), ErrCorrupt (a table of the store has been changed), ErrUnsupported (a
 // newer release wrote the file) and ErrUnavailable. An error of Options.Init has no Kind.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {

@@ -10,7 +10,7 @@ import (
 )
 
 // OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. The URL must not have a host. Its
-// parameters are checksums and no_migration.
+// parameters are checksums and create=false.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	path, o, err := o.fromURL(u)
 	if err != nil {
@@ -26,8 +26,7 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 // fromURL returns the file that u names, and o with the parameters of u.
 func (o Options) fromURL(u *url.URL) (string, Options, error) {
 	p := storeurl.Parse(u)
-	p.Flag("checksums", &o.Checksums)
-	p.Flag("no_migration", &o.NoMigration)
+	p.Fields(&o, storeurl.NoOther)
 	faults := []error{p.Err()}
 	path := u.Path
 	if u.Opaque != "" {

@@ -49,7 +49,7 @@ func TestOpenURL(t *testing.T) {
 			t.Errorf("%s: %v", rawURL, err)
 		}
 	}
-	for _, bad := range []string{"sqlite:", "sqlite:x.db?mode=ro", "sqlite:x.db?", "sqlite:x.db?a=1;b=2", "sqlite://user:secret@/x.db", "sqlite://host/x.db", "sqlite:x.db#1", "sqlite:%zz"} {
+	for _, bad := range []string{"sqlite:", "sqlite:x.db?mode=ro", "sqlite:x.db?", "sqlite:x.db?a=1;b=2", "sqlite:missing.db?create=false", "sqlite://user:secret@/x.db", "sqlite://host/x.db", "sqlite:x.db#1", "sqlite:%zz"} {
 		if s, err := openers.Open(t.Context(), bad); s != nil || !errors.Is(err, annals.ErrInvalid) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v, want ErrInvalid", bad, s, err)
 		}

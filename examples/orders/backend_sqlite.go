@@ -23,7 +23,7 @@ func schemaOfSQLite() (string, error) {
 	return sqlitestore.Schema(inSQLite) + sqliteOutbox + ";\n", nil
 }
 
-// migrateSQLite opens the file without NoMigration: Open creates or upgrades the tables then, and runs Init.
+// migrateSQLite opens the file with CreateTables: Open creates or upgrades the tables then, and runs Init.
 func migrateSQLite(ctx context.Context, u *url.URL) error {
 	s, err := inSQLite.OpenURL(ctx, u)
 	if err != nil {
@@ -34,7 +34,7 @@ func migrateSQLite(ctx context.Context, u *url.URL) error {
 
 func openSQLite(ctx context.Context, u *url.URL, o annals.Observer) (*backend, error) {
 	options := inSQLite
-	options.Observer, options.NoMigration = o, true
+	options.Observer, options.CreateTables = o, new(false)
 	opened, err := options.OpenURL(ctx, u)
 	if err != nil {
 		return nil, err

@@ -140,12 +140,16 @@ func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
 	}
 }
 
-// Fields reads a parameter for each field of the struct that to points to, and of the structs in it: a text, flag, number above zero, duration or
-// list. The parameter has the field's name, and before it that of the struct in it, such as journal.sort_key; that of Journal.Table is
-// journal, and that of ShardCount shards. other reads a field of another type, given its pointer; it returns false when the field has no parameter.
+// Fields reads a parameter for each field of the struct that to points to, and of the structs in it: a text, flag (a bool or *bool), number above
+// zero, duration or list. The parameter has the field's name, and before it that of the struct in it, such as journal.sort_key; that of
+// Journal.Table is journal, that of ShardCount shards, and that of CreateTables create. other reads a field of another type, given its pointer;
+// it returns false when the field has no parameter.
 func (p *Parameters) Fields(to any, other func(p *Parameters, name string, field any) bool) {
 	p.fields("", reflect.ValueOf(to).Elem(), other)
 }
+
+// NoOther is for structs whose fields of other types have no parameters.
+func NoOther(*Parameters, string, any) bool { return false }
 
 func (p *Parameters) fields(prefix string, in reflect.Value, other func(p *Parameters, name string, field any) bool) {
 	for f, v := range in.Fields() {
@@ -153,6 +157,8 @@ func (p *Parameters) fields(prefix string, in reflect.Value, other func(p *Param
 		switch {
 		case f.Name == "ShardCount":
 			name = "shards"
+		case f.Name == "CreateTables":
+			name = "create"
 		case f.Name == "Table" && prefix != "":
 			name = ""
 		}
@@ -162,6 +168,8 @@ func (p *Parameters) fields(prefix string, in reflect.Value, other func(p *Param
 			p.Text(name, to)
 		case *bool:
 			p.Flag(name, to)
+		case **bool:
+			Choice(p, name, to, map[string]*bool{"true": new(true), "false": new(false)})
 		case *int:
 			Number(p, name, to)
 		case *time.Duration:
