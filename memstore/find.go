@@ -17,7 +17,7 @@ func (v view) FindStates(ctx context.Context, entityType, column string, value a
 		}
 		d, unlock := v.read(ctx)
 		defer unlock()
-		for id, row := range d.states {
+		for id, row := range d.states.all() {
 			if id.Type() == entityType && !row.Deleted && row.columns[column] == wanted {
 				found = append(found, row.State)
 			}

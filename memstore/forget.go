@@ -12,9 +12,9 @@ import (
 func (v view) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 	d, unlock := v.write()
 	defer unlock()
-	st, state := d.streams[f.ID], d.states[f.ID]
+	st, state := d.streams.get(f.ID), d.states.get(f.ID)
 	last, live := max(st.last, state.Revision), state.Revision > 0 && !state.Deleted
-	if err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots[f.ID]) > 0, live); err != nil {
+	if err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots.get(f.ID)) > 0, live); err != nil {
 		return false, err
 	}
 	deleted := st.deleted
@@ -25,9 +25,9 @@ func (v view) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 		return false, nil
 	}
 	if !f.DryRun {
-		delete(d.streams, f.ID)
-		delete(d.snapshots, f.ID)
-		delete(d.states, f.ID)
+		d.streams.delete(f.ID)
+		d.snapshots.delete(f.ID)
+		d.states.delete(f.ID)
 		v.subscriptions.forget(f.ID)
 	}
 	return true, nil

@@ -29,7 +29,7 @@ type commit struct {
 func (v view) Append(_ context.Context, c annals.Commit) (annals.Receipt, error) {
 	d, unlock := v.write()
 	defer unlock()
-	st := d.streams[c.ID]
+	st := d.streams.get(c.ID)
 	if st.last != c.After {
 		if old, ok := st.find(c.After, c.WriteID); ok {
 			return annals.Receipt{SeqNr: old.last, Time: old.time, Repeated: true}, nil
@@ -55,7 +55,7 @@ func (st stream) find(after annals.SeqNr, w annals.WriteID) (commit, bool) {
 
 // append stores events, with the time now where they have none of their own.
 func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annals.WriteID, now time.Time) commit {
-	st := d.streams[id]
+	st := d.streams.get(id)
 	c := commit{after: st.last, writeID: w}
 	for _, e := range events {
 		st.last++
@@ -68,7 +68,7 @@ func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annal
 	}
 	c.last = st.last
 	st.commits = append(st.commits, c)
-	d.streams[id] = st
+	d.streams.set(id, st)
 	return c
 }
 
@@ -77,7 +77,7 @@ func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to anna
 	return fetched(ctx, func(ctx context.Context) []annals.Event {
 		d, unlock := v.read(ctx)
 		defer unlock()
-		st := d.streams[id]
+		st := d.streams.get(id)
 		end := index(st.events, min(to, st.last)+1)
 		return st.events[min(index(st.events, from), end):end]
 	})
@@ -87,20 +87,20 @@ func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to anna
 func (v view) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
-	return d.streams[id].last, nil
+	return d.streams.get(id).last, nil
 }
 
 // DeleteTo is annals.Journal.
 func (v view) DeleteTo(_ context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
-	if st, ok := d.streams[id]; ok {
+	if st, ok := d.streams.find(id); ok {
 		i := index(st.events, min(to, st.last)+1)
 		if i > 0 {
 			st.deleted = d.now()
 		}
 		st.events = slices.Clone(st.events[i:])
-		d.streams[id] = st
+		d.streams.set(id, st)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	return fetched(ctx, func(ctx context.Context) (found []annals.State) {
 		d, unlock := v.read(ctx)
 		defer unlock()
-		for _, row := range d.states {
+		for _, row := range d.states.all() {
 			if matches(f, row.Offset(), row.Tags) {
 				found = append(found, row.State)
 			}
@@ -38,7 +38,7 @@ func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 	return fetched(ctx, func(ctx context.Context) (found []annals.Snapshot) {
 		d, unlock := v.read(ctx)
 		defer unlock()
-		for _, all := range d.snapshots {
+		for _, all := range d.snapshots.all() {
 			if s, ok := newest(all, annals.SnapshotCriteria{}); ok && matches(f, s.Offset(), s.Tags) {
 				found = append(found, s)
 			}
@@ -57,10 +57,10 @@ func (v query) IDs(ctx context.Context, entityType string, after annals.Persiste
 				found = append(found, id)
 			}
 		}
-		for id := range d.streams {
+		for id := range d.streams.all() {
 			add(id)
 		}
-		for id := range d.states {
+		for id := range d.states.all() {
 			add(id)
 		}
 		slices.Sort(found)
@@ -87,7 +87,7 @@ func (v query) Horizon(ctx context.Context) (time.Time, error) {
 
 // events are those that fit f but for its Limit, in the order of Offset.
 func (d *data) events(f annals.Filter) (found []annals.Event) {
-	for _, st := range d.streams {
+	for _, st := range d.streams.all() {
 		for _, e := range st.events {
 			if matches(f, e.Offset(), e.Tags) {
 				found = append(found, e)

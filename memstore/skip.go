@@ -10,14 +10,14 @@ import (
 func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
-	s := d.streams[id]
+	s := d.streams.get(id)
 	switch {
 	case s.last == n && len(s.events) == 0:
 		return nil
 	case s.last != after:
 		return &annals.Error{After: after, Last: s.last, Kind: annals.ErrConflict}
 	}
-	d.streams[id] = stream{last: n, commits: s.commits, deleted: d.now()}
+	d.streams.set(id, stream{last: n, commits: s.commits, deleted: d.now()})
 	return nil
 }
 
@@ -25,9 +25,9 @@ func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals
 func (v view) SkipStateTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	d, unlock := v.write()
 	defer unlock()
-	if last := d.states[id].Revision; last > 0 {
+	if last := d.states.get(id).Revision; last > 0 {
 		return &annals.Error{Last: last, Kind: annals.ErrConflict}
 	}
-	d.states[id] = stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}}
+	d.states.set(id, stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
 	return nil
 }

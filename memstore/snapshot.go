@@ -14,7 +14,7 @@ type snapshots struct{ view }
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
-	best, ok = newest(d.snapshots[id], c)
+	best, ok = newest(d.snapshots.get(id), c)
 	best.EventTime = time.Time{}
 	return best, ok, nil
 }
@@ -39,8 +39,8 @@ func (v snapshots) Save(_ context.Context, s annals.Snapshot) error {
 func (v snapshots) Delete(_ context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	d, unlock := v.write()
 	defer unlock()
-	if all := d.snapshots[id]; all != nil {
-		d.snapshots[id] = slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) })
+	if all := d.snapshots.get(id); all != nil {
+		d.snapshots.set(id, slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) }))
 	}
 	return nil
 }
@@ -51,12 +51,12 @@ func (d *data) save(s annals.Snapshot, now time.Time) {
 		s.Time = now
 	}
 	s.Tags, s.EventTime = slices.Clone(s.Tags), now
-	events := d.streams[s.ID].events
+	events := d.streams.get(s.ID).events
 	if i := index(events, s.SeqNr); i < len(events) && events[i].SeqNr == s.SeqNr {
 		s.EventTime = events[i].Time
 	}
-	others := slices.DeleteFunc(slices.Clone(d.snapshots[s.ID]), func(o annals.Snapshot) bool { return o.SeqNr == s.SeqNr })
-	d.snapshots[s.ID] = append(others, s)
+	others := slices.DeleteFunc(slices.Clone(d.snapshots.get(s.ID)), func(o annals.Snapshot) bool { return o.SeqNr == s.SeqNr })
+	d.snapshots.set(s.ID, append(others, s))
 }
 
 func fits(s annals.Snapshot, c annals.SnapshotCriteria) bool {

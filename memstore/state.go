@@ -21,7 +21,7 @@ type stateRow struct {
 func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
 	d, unlock := v.read(ctx)
 	defer unlock()
-	row, ok := d.states[id]
+	row, ok := d.states.find(id)
 	return row.State, ok && !row.Deleted, nil
 }
 
@@ -36,7 +36,7 @@ func (v states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt
 func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (annals.Receipt, error) {
 	d, unlock := v.write()
 	defer unlock()
-	old := d.states[w.ID]
+	old := d.states.get(w.ID)
 	switch earlier, err := old.writes.Check(w, old.Revision); {
 	case err != nil:
 		return annals.Receipt{}, err
@@ -44,7 +44,7 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 		return annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}, nil
 	}
 	s := annals.State{ID: w.ID, Revision: w.After + 1, Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
-	if last := d.streams[w.ID].last; w.Event != nil && last != w.After {
+	if last := d.streams.get(w.ID).last; w.Event != nil && last != w.After {
 		return annals.Receipt{}, driver.EventMisfit(w.After, last)
 	}
 	s.Time = d.now()
@@ -55,6 +55,6 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 	if w.Event != nil {
 		d.append(w.ID, []annals.NewEvent{*w.Event}, w.WriteID, s.Time)
 	}
-	d.states[s.ID] = stateRow{s, columns, old.writes.With(writes.Write{Revision: s.Revision, Time: s.Time, WriteID: w.WriteID})}
+	d.states.set(s.ID, stateRow{s, columns, old.writes.With(writes.Write{Revision: s.Revision, Time: s.Time, WriteID: w.WriteID})})
 	return annals.Receipt{SeqNr: s.Revision, Time: s.Time}, nil
 }

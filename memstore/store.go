@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"iter"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,8 @@ type backend struct {
 	types    map[string]annals.StateType[Tx]
 	mu       sync.Mutex
 	data     data
-	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before. It is never changed.
+	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before
+	ending   sync.RWMutex         // held to read before, and to end the transaction
 	watchers driver.Watchers
 
 	subscriptions subscriptions
@@ -79,20 +79,16 @@ type backend struct {
 // saw.
 type data struct {
 	clock     time.Time
-	streams   map[annals.PersistenceID]stream
-	snapshots map[annals.PersistenceID][]annals.Snapshot
-	states    map[annals.PersistenceID]stateRow
-	offsets   map[string]position.Projection
-	values    map[string]any // of the user's own
+	streams   table[annals.PersistenceID, stream]
+	snapshots table[annals.PersistenceID, []annals.Snapshot]
+	states    table[annals.PersistenceID, stateRow]
+	offsets   table[string, position.Projection]
+	values    table[string, any] // of the user's own
 }
 
 func newData() data {
-	return data{streams: map[annals.PersistenceID]stream{}, snapshots: map[annals.PersistenceID][]annals.Snapshot{},
-		states: map[annals.PersistenceID]stateRow{}, offsets: map[string]position.Projection{}, values: map[string]any{}}
-}
-
-func (d *data) clone() data {
-	return data{d.clock, maps.Clone(d.streams), maps.Clone(d.snapshots), maps.Clone(d.states), maps.Clone(d.offsets), maps.Clone(d.values)}
+	return data{streams: newTable[annals.PersistenceID, stream](), snapshots: newTable[annals.PersistenceID, []annals.Snapshot](),
+		states: newTable[annals.PersistenceID, stateRow](), offsets: newTable[string, position.Projection](), values: newTable[string, any]()}
 }
 
 // now is the time of a write, above that of every earlier one: the feed is in order.
@@ -142,9 +138,11 @@ func (view) CheckHealth(context.Context) error { return nil }
 // before.
 func (v view) read(ctx context.Context) (d *data, unlock func()) {
 	if !v.tx && driver.ContextInTx(ctx, v.self) {
+		v.ending.RLock()
 		if before := v.before.Load(); before != nil {
-			return before, func() {}
+			return before, v.ending.RUnlock
 		}
+		v.ending.RUnlock() // the transaction has ended
 	}
 	return v.lock()
 }

@@ -128,7 +128,7 @@ func (v view) deliver(ctx context.Context, name string, c *consumer, f annals.Fi
 func (d *data) undelivered(sh *shard, f annals.Filter) (events []annals.Event, upTo progress) {
 	var firsts []annals.Event // of each entity
 	next := map[annals.PersistenceID][]annals.Event{}
-	for id, st := range d.streams {
+	for id, st := range d.streams.all() {
 		if !sh.slices.Contains(id.Slice()) {
 			continue
 		}

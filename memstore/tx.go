@@ -11,16 +11,16 @@ import (
 type Tx struct{ data *data }
 
 // Value is the value of key; nil when there is none.
-func (tx Tx) Value(key string) any { return tx.data.values[key] }
+func (tx Tx) Value(key string) any { return tx.data.values.get(key) }
 
 // SetValue sets the value of key.
-func (tx Tx) SetValue(key string, value any) { tx.data.values[key] = value }
+func (tx Tx) SetValue(key string, value any) { tx.data.values.set(key, value) }
 
 // Value is the value of key that a transaction has set; nil when there is none.
 func (s *Store) Value(key string) any {
 	s.backend.mu.Lock()
 	defer s.backend.mu.Unlock()
-	return s.backend.data.values[key]
+	return s.backend.data.values.get(key)
 }
 
 // InTx is ability.Transactor. The store is locked while fn runs.
@@ -41,16 +41,38 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in
 
 // undoable runs fn, the user's, and undoes what it changed in d when it fails or panics. The outer store reads what was there before.
 func (b *backend) undoable(ctx context.Context, d *data, fn func(ctx context.Context) error) error {
-	before, done := d.clone(), false
-	if b.before.CompareAndSwap(nil, &before) {
-		defer b.before.Store(nil)
-	}
+	before := *d
+	outermost := b.before.CompareAndSwap(nil, &before)
+	undo, keep := d.begin()
+	end := undo
 	defer func() {
-		if !done {
-			*d = before.clone()
+		b.ending.Lock()
+		defer b.ending.Unlock()
+		if outermost {
+			b.before.Store(nil)
 		}
+		end()
 	}()
 	err := fn(driver.ContextWithTx(ctx, b.self))
-	done = err == nil
+	if err == nil {
+		end = keep
+	}
 	return err
+}
+
+// begin is table.begin for all that is stored.
+func (d *data) begin() (undo, keep func()) {
+	clock := d.clock
+	undos, keeps := []func(){func() { d.clock = clock }}, []func(){}
+	for _, begin := range []func() (undo, keep func()){d.streams.begin, d.snapshots.begin, d.states.begin, d.offsets.begin, d.values.begin} {
+		undo, keep := begin()
+		undos, keeps = append(undos, undo), append(keeps, keep)
+	}
+	return func() { each(undos) }, func() { each(keeps) }
+}
+
+func each(fns []func()) {
+	for _, fn := range fns {
+		fn()
+	}
 }
