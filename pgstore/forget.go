@@ -119,7 +119,7 @@ func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 		if time.Since(began) > limit {
 			return false, fmt.Errorf("%d transactions that have written to the journal have not ended in %v", len(r.writers), limit)
 		}
-		if err := backoff.Wait(ctx, min(tries+2, 6)); err != nil {
+		if err := backoff.Wait(ctx, min(tries+2, 8)); err != nil {
 			return false, err
 		}
 	}
