@@ -13,7 +13,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
@@ -21,12 +20,11 @@ import (
 func TestTableOfClaims(t *testing.T) {
 	t.Parallel()
 	layouts := map[string][]dynamostore.Layout{
-		"commit":    {commit.Layout{}, commit.Layout{Index: "slices"}},
-		"grouped":   {grouped.Layout{}, grouped.Layout{Journal: grouped.Journal{IDIndex: "persistence-ids-idx"}}},
-		"hashkey":   {hashkey.Layout{Table: "t"}, hashkey.Layout{Table: "t", Permanent: true}},
-		"headed":    {headed.Layout{Shards: 8}, headed.Layout{Shards: 8, Lean: true, Snapshot: headed.Snapshot{Keep: 2}}, headed.Layout{Peer: headed.JS, Shards: 8}},
-		"headtable": {headtable.Layout{}, headtable.Layout{WriteIDs: true}},
-		"sharded":   {sharded.Layout{State: sharded.State{Tombstones: true}}, sharded.Layout{Journal: sharded.Journal{HardDelete: true}}},
+		"commit":  {commit.Layout{}, commit.Layout{Index: "slices"}},
+		"grouped": {grouped.Layout{}, grouped.Layout{Journal: grouped.Journal{IDIndex: "persistence-ids-idx"}}},
+		"hashkey": {hashkey.Layout{Table: "t"}, hashkey.Layout{Table: "t", Permanent: true}},
+		"headed":  {headed.Layout{Shards: 8}, headed.Layout{Shards: 8, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 2}}, headed.Layout{Peer: headed.JS, Shards: 8}, headed.Layout{Peer: headed.Rust5}},
+		"sharded": {sharded.Layout{State: sharded.State{Tombstones: true}}, sharded.Layout{Journal: sharded.Journal{HardDelete: true}}},
 	}
 	text, err := os.ReadFile("../docs/stores/dynamodb.md")
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -159,7 +158,7 @@ func (r *esaRun) open(service *dynamodb.Client) (err error) {
 	r.journal, r.copies, r.heads = prefix+"j", prefix+"s", prefix+"s"
 	options := dynamostore.Options{CreateTables: true, Observer: &r.seen}
 	if r.layout != "headtable" {
-		l := headed.Layout{Peer: headed.Rust3, Shards: 3, Lean: r.layout == "headed, lean",
+		l := headed.Layout{Peer: headed.Rust3, Shards: 3,
 			Journal: headed.Journal{Table: r.journal}, Snapshot: headed.Snapshot{Table: r.copies, Keep: keep, Expire: expire}}
 		if r.Hash != nil {
 			l.Peer, l.Shards, l.Format = headed.Go, 1<<62, headed.Plain{}
@@ -168,7 +167,7 @@ func (r *esaRun) open(service *dynamodb.Client) (err error) {
 		return err
 	}
 	r.heads = prefix + "h"
-	l := headtable.Layout{Journal: headtable.Journal{Table: r.journal}, Snapshot: headtable.Snapshot{Table: r.copies, Keep: keep, Expire: expire}, Head: r.heads}
+	l := headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Table: r.journal}, Snapshot: headed.Snapshot{Table: r.copies, Keep: keep, Expire: expire}, Head: r.heads}
 	if r.store, err = dynamostore.Open(r.Context(), &r.client, l, options); err != nil || r.Settings == nil {
 		return err
 	}

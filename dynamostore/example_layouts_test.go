@@ -8,7 +8,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 )
 
 // The documents of the layouts show how each is opened.
@@ -48,7 +47,7 @@ var _ = map[string]func(ctx context.Context, client dynamostore.Client, options 
 		return dynamostore.Open(ctx, client, layout, options)
 	},
 	"headtable": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		store, err := dynamostore.Open(ctx, client, headtable.Layout{}, options)
+		store, err := dynamostore.Open(ctx, client, headed.Layout{Peer: headed.Rust5}, options)
 		return store, err
 	},
 }

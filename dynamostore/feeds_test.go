@@ -18,10 +18,9 @@ func TestFeeds(t *testing.T) {
 	t.Parallel()
 	raw := streamsClient(t, dynamo.Endpoint(t))
 	for name, layout := range map[string]func() dynamostore.Layout{
-		"commit":       newCommit,
-		"headed":       newHeaded(headed.Layout{Shards: 3}),
-		"headed, lean": newHeaded(headed.Layout{Shards: 3, Lean: true}),
-		"headtable":    newHeadtable(0, false),
+		"commit":    newCommit,
+		"headed":    newHeaded(headed.Layout{Shards: 3}),
+		"headtable": newHeadtable(0, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,23 +10,22 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
-// Hosts on heads with states, whose first commit has a snapshot, and on lean heads. Their payloads are no JSON objects, so they are plain.
+// Hosts on heads with states, whose first commit has a snapshot, and on heads without. Their payloads are no JSON objects, so they are plain.
 func TestHostsOnHeads(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]headed.Layout{
 		"heads": {Format: headed.Plain{}, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 3}},
-		"lean":  {Lean: true},
+		"apart": {Peer: headed.Rust5, WriteIDs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := opener(t, ownTables("hosts", layout))
 			hosttest.TwoRuntimes(t, open(), open())
-			if layout.Lean {
+			if name == "apart" {
 				hosttest.Recovery(t, open()) // its first case has no snapshots
 			}
 			hosttest.Retention(t, open())
@@ -55,14 +54,13 @@ func TestAccounts(t *testing.T) {
 		"commit":  commit.Layout{Table: "accounts-commit"},
 		"grouped": grouped.Layout{},
 		"hashkey": hashkey.Layout{Table: "accounts-hashkey"},
-		"lean":    ownTables("accounts", headed.Layout{Lean: true}),
 		"go":      ownTables("accounts", headed.Layout{Snapshot: headed.Snapshot{Keep: 1}}),
 		"js":      ownTables("accounts", headed.Layout{Peer: headed.JS}),
 		"js 3":    ownTables("accounts", headed.Layout{Peer: headed.JS3, Snapshot: headed.Snapshot{Keep: 2}}),
 		"rust":    ownTables("accounts", headed.Layout{Peer: headed.Rust, WriteIDs: true}),
 		"rust 3":  ownTables("accounts", headed.Layout{Peer: headed.Rust3}),
 		"java":    ownTables("accounts", headed.Layout{Peer: headed.Java}),
-		"seed":    ownTables("accounts", headed.Layout{Peer: headed.Seed}),
+		"rust 5":  ownTables("accounts", headed.Layout{Peer: headed.Rust5}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,8 +75,7 @@ func TestDeletedBesideRuntimes(t *testing.T) {
 	for name, layout := range map[string]dynamostore.Layout{
 		"commit":    commit.Layout{Table: "deleted-commit"},
 		"hashkey":   hashkey.Layout{Table: "deleted-hashkey"},
-		"headtable": headtable.Layout{Head: "deleted-head", Journal: headtable.Journal{Table: "deleted-journal"}, Snapshot: headtable.Snapshot{Table: "deleted-snapshot"}},
-		"lean":      ownTables("deleted", headed.Layout{Lean: true}),
+		"headtable": ownTables("deleted", headed.Layout{Peer: headed.Rust5}),
 		"sharded":   newSharded(sharded.Journal{}, false)(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +87,10 @@ func TestDeletedBesideRuntimes(t *testing.T) {
 
 // ownTables gives l tables that no other layout has.
 func ownTables(prefix string, l headed.Layout) headed.Layout {
-	l.Shards = 4
-	l.Journal.Table = fmt.Sprintf("%s-%v-%v", prefix, l.Peer, l.Lean)
+	l.Journal.Table = fmt.Sprintf("%s-%v", prefix, l.Peer)
 	l.Snapshot.Table = l.Journal.Table + "-snapshot"
+	if l.Shards = 4; l.Peer == headed.Rust5 {
+		l.Shards, l.Head = 0, l.Journal.Table+"-head"
+	}
 	return l
 }

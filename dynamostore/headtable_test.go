@@ -11,16 +11,16 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The costs in docs/layouts/headtable.md.
+// The costs in docs/layouts/headed.md, of the tables of Rust 5.
 func TestHeadtableCosts(t *testing.T) {
 	t.Parallel()
 	seen := &recorder{}
-	layout := newHeadtable(2, false)().(headtable.Layout)
+	layout := newHeadtable(2, false)().(headed.Layout)
 	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true, Observer: seen})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestHeadtableReadsUnprocessedKeys(t *testing.T) {
 // Copies are removed after the transaction that has made a new one, and not when it is not committed.
 func TestHeadtableRetainsAfterTransactions(t *testing.T) {
 	t.Parallel()
-	layout := newHeadtable(1, false)().(headtable.Layout)
+	layout := newHeadtable(1, false)().(headed.Layout)
 	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -20,7 +19,7 @@ import (
 var skippers = map[string]dynamostore.Layout{
 	"commit": commit.Layout{}, "commit with an index": commit.Layout{Index: "slices"},
 	"sharded": sharded.Layout{ShardCount: 4}, "hashkey": hashkey.Layout{Table: "hashkey"},
-	"headed": headed.Layout{Shards: 4, Lean: true}, "headtable": headtable.Layout{},
+	"headtable": headed.Layout{Peer: headed.Rust5},
 }
 
 // Of two skips that begin at the same time one succeeds, unless they are to the same number.

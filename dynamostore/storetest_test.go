@@ -18,7 +18,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -93,12 +92,10 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 func timeUnit(l dynamostore.Layout) time.Duration {
 	switch l := l.(type) {
 	case headed.Layout:
-		if l.Peer == headed.Rust3 {
+		if l.Peer == headed.Rust3 || l.Peer == headed.Rust5 {
 			return time.Nanosecond
 		}
 		return cmp.Or(l.Journal.OccurredAt, time.Millisecond)
-	case headtable.Layout:
-		return time.Nanosecond
 	}
 	return 0
 }
@@ -116,9 +113,7 @@ func exceptions(l dynamostore.Layout) map[string]string {
 		except["LOSS-2"], except["LOSS-3"] = except["LOSS-1"], except["LOSS-1"]
 	case headed.Layout:
 		delete(except, "REFUSE-9") // the head has the last number
-	case headtable.Layout:
-		delete(except, "REFUSE-9") // the head has the last number
-		if l.WriteIDs {
+		if l.Peer == headed.Rust5 && l.WriteIDs {
 			except["RETRY-3"] = "a delete removes the WriteIDs with the events: a commit that is sent again after that is ErrConflict"
 		}
 	}
@@ -270,7 +265,7 @@ func newHeaded(l headed.Layout) func() dynamostore.Layout {
 func newHeadtable(keep int, writeIDs bool) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		prefix := "t" + rand.Text()
-		return headtable.Layout{Journal: headtable.Journal{Table: prefix + "j"}, Snapshot: headtable.Snapshot{Table: prefix + "s", Keep: keep}, Head: prefix + "h", WriteIDs: writeIDs}
+		return headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Table: prefix + "j"}, Snapshot: headed.Snapshot{Table: prefix + "s", Keep: keep}, Head: prefix + "h", WriteIDs: writeIDs}
 	}
 }
 
@@ -296,7 +291,7 @@ func TestConformance(t *testing.T) {
 			"sharded, number and number, hard delete": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3, HardDelete: true}, true), nil},
 			"sharded, number and padded, no index":    {newUnindexed, keys},
 			"grouped, old format":                     {newGrouped(true), keys},
-			"headed, lean":                            {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 64, Lean: true, Snapshot: headed.Snapshot{Keep: 1000}}), keys},
+			"headed, copies":                          {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 64, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 1000}}), keys},
 			"hashkey":                                 {newHashkey(false), keys},
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/headed"
-	"github.com/annals-go/annals/dynamostore/headtable"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -75,7 +74,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	s.store = o
 	fields := layoutFields(&commit.Layout{})
 	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "sharded": layoutFields(&sharded.Layout{}), "grouped": layoutFields(&grouped.Layout{}),
-		"hashkey": layoutFields(&hashkey.Layout{}), "headed": layoutFields(&headed.Layout{}), "headtable": layoutFields(&headtable.Layout{})})
+		"hashkey": layoutFields(&hashkey.Layout{}), "headed": layoutFields(&headed.Layout{})})
 	s.layout = fields(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -104,7 +103,7 @@ func choice(p *storeurl.Parameters, name string, field any) bool {
 	case *sharded.Revision:
 		storeurl.Choice(p, name, to, map[string]sharded.Revision{"plus_one": sharded.PlusOne, "same": sharded.Same})
 	case *headed.Peer:
-		storeurl.Choice(p, name, to, map[string]headed.Peer{"go": headed.Go, "js": headed.JS, "js3": headed.JS3, "rust": headed.Rust, "rust3": headed.Rust3, "java": headed.Java, "seed": headed.Seed})
+		storeurl.Choice(p, name, to, map[string]headed.Peer{"go": headed.Go, "js": headed.JS, "js3": headed.JS3, "rust": headed.Rust, "rust3": headed.Rust3, "java": headed.Java, "rust5": headed.Rust5})
 	case *headed.AIDForm:
 		storeurl.Choice(p, name, to, map[string]headed.AIDForm{"type_value": headed.TypeValue, "value": headed.Value})
 	case *headed.Format:

@@ -51,12 +51,10 @@ func (d *defect) reopened(s headed.Snapshot) *defect {
 	return other.on(d.T, d.Executor)
 }
 
-// lean returns a defect with lean heads on new tables.
-func (d *defect) lean() *defect {
+// apart returns a defect on new tables of Rust5, whose heads have no state.
+func (d *defect) apart() *defect {
 	d.Helper()
-	other := &defect{layout: d.layout, id: d.id}
-	other.layout.Lean = true
-	return other.on(d.T, nil)
+	return (&defect{layout: headed.Layout{Peer: headed.Rust5}, id: d.id}).on(d.T, nil)
 }
 
 // Execute is headed.Store.

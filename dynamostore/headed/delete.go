@@ -1,7 +1,6 @@
 package headed
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/annals-go/annals"
@@ -39,7 +38,7 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 
 // mark sets the mark of the events that are deleted, unless it is higher already.
 func (j *journal) mark(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	key, err := j.key(id, 0)
+	key, err := j.headKey(id)
 	if err != nil {
 		return err
 	}
@@ -47,8 +46,8 @@ func (j *journal) mark(ctx context.Context, id annals.PersistenceID, to annals.S
 	n := u.Value(plan.N(to))
 	u.SetTo(attrDeleted, n)
 	op := plan.Op{Table: j.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
-	op.Condition = "attribute_exists(" + u.Name(attrPartition) + ") AND (attribute_not_exists(" + u.Name(attrDeleted) + ") OR " + u.Name(attrDeleted) + " < " + n + ")"
-	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+	op.Condition = "attribute_exists(" + u.Name(j.peer.attrCount()) + ") AND (attribute_not_exists(" + u.Name(attrDeleted) + ") OR " + u.Name(attrDeleted) + " < " + n + ")"
+	_, err = plan.Try(ctx, j.x, op)
 	return err
 }
 
@@ -60,8 +59,8 @@ func (j *journal) remove(ctx context.Context, x plan.Executor, p numbered.Part, 
 	found := on.found(ctx, p)
 	p.From = from
 	keys := func(yield func(plan.Item, error) bool) {
-		for it, err := range j.events.Complete(ctx, x, p, found, true) {
-			if err == nil && it[attrWriteID] != nil {
+		for it, err := range on.complete(ctx, p, found) {
+			if err == nil && it[attrWriteID] != nil && !j.apart {
 				if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}}); err == nil {
 					continue
 				}
@@ -83,38 +82,27 @@ func tombstone(it plan.Item) plan.Item {
 	return left
 }
 
-// SkipTo is ability.Skipper, for lean heads. The mark in the head hides the rows that are still there.
+// SkipTo is ability.Skipper, for the tables of Rust5: a head without events, whose mark hides the rows that are still there. The libraries would
+// take other heads for damaged, because they need a state.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	if err := j.events.Fits(ctx, j.x, id); err != nil {
-		return err
+	if n >= maxNumber {
+		return invalid("the number to skip to is %d, the highest is %d", n, maxNumber-1)
 	}
-	it, err := j.headItem(id, n, nil)
+	it, err := j.headItem(id, n, plan.Item{attrEvents: plan.L(), attrDeleted: plan.N(n)})
 	if err != nil {
 		return err
 	}
-	it[attrDeleted] = plan.N(n)
-	skipped := func(old plan.Item) bool {
-		h, err := j.head(old)
-		return err == nil && h.version == n && h.deleted == n
+	op := j.create(j.heads, it)
+	op.Ours = func(old plan.Item) bool {
+		h, err := j.head(id, old)
+		return err == nil && h.version == n && h.deleted == n && len(h.events) == 0
 	}
-	op := plan.Op{Table: j.heads, Put: it, Condition: absent, Names: absentNames, Ours: skipped}
 	if after > 0 {
-		h, err := j.read(ctx, id)
-		if err != nil {
-			return err
-		}
-		if last, err := j.last(ctx, id, h, 0); err != nil || last != after && last != n {
-			return cmp.Or(err, error(&annals.Error{Kind: annals.ErrConflict, After: after, Last: last}))
-		}
-		op.Condition, op.Names = "#version = :version", map[string]string{"#version": attrVersion}
-		op.Values = plan.Item{":version": plan.N(h.version)}
+		op.Condition, op.Names, op.Values = "#seq = :after", map[string]string{"#seq": attrSeq}, plan.Item{":after": plan.N(after)}
 	}
 	_, err = j.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func(old []plan.Item, _ bool) error {
-		h, err := j.head(old[0])
-		if err != nil {
-			return err
-		}
-		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: max(h.version, h.deleted)}
+		h, _ := j.head(id, old[0])
+		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: h.version}
 	}})
 	if err != nil || after == 0 {
 		return err

@@ -2,7 +2,6 @@ package headed
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/annals-go/annals"
 )
@@ -50,10 +49,10 @@ func (Plain) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, er
 	return s, nil
 }
 
-// invalid returns the error of a Format for something to be written. An *annals.Error says itself what it is.
-func invalid(what string, n annals.SeqNr, err error) error {
+// unfit returns the error of a Format for something to be written. An *annals.Error says itself what it is.
+func unfit(what string, n annals.SeqNr, err error) error {
 	if _, ok := errors.AsType[*annals.Error](err); ok {
 		return err
 	}
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("%s %d: %w", what, n, err)}
+	return invalid("%s %d: %w", what, n, err)
 }

@@ -3,14 +3,92 @@ package headed
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
+
+// head is the head of an aggregate.
+type head struct {
+	version annals.SeqNr   // how many events were ever stored: the last number, unless a library has left numbers unused
+	deleted annals.SeqNr   // events up to this number are deleted
+	events  []annals.Event // of the last commit; Rust5
+	item    plan.Item      // nil when there is no head
+}
+
+// head decodes the row of a head of id; the zero head when it is nil.
+func (r rows) head(id annals.PersistenceID, it plan.Item) (head, error) {
+	if it == nil {
+		return head{}, nil
+	}
+	d, least, most := plan.Decoder{Item: it}, int64(0), int64(math.MaxInt64)
+	if r.apart {
+		least, most = 1, int64(maxNumber)
+	}
+	h := head{item: it, version: annals.SeqNr(d.Required(r.peer.attrCount(), least, most))}
+	if r.apart {
+		most = int64(h.version)
+	}
+	deleted, _ := d.Number(attrDeleted, least, most)
+	if h.deleted = annals.SeqNr(deleted); r.apart {
+		h.events = r.eventsIn(id, &d)
+	}
+	if n := len(h.events); d.Fault == nil && n > 0 && h.events[n-1].SeqNr != h.version {
+		d.Fault = fmt.Errorf("the last event has the number %d, and the head %d", h.events[n-1].SeqNr, h.version)
+	}
+	if d.Fault != nil {
+		return head{}, corrupt(it, d.Fault)
+	}
+	return h, nil
+}
+
+// eventsIn decodes the events of the last commit.
+func (r rows) eventsIn(id annals.PersistenceID, d *plan.Decoder) (events []annals.Event) {
+	list, ok := d.Item[attrEvents].(*types.AttributeValueMemberL)
+	if !ok {
+		d.Wrong(attrEvents)
+		return nil
+	}
+	for _, v := range list.Value {
+		m, ok := v.(*types.AttributeValueMemberM)
+		if !ok {
+			d.Wrong(attrEvents)
+			return nil
+		}
+		e, err := r.eventIn(id, m.Value)
+		if err != nil {
+			d.Fault = fmt.Errorf("attribute %q: %w", attrEvents, err)
+			return nil
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// headItem returns a new head with a version. more are the attributes of its state, or of its events.
+func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, more plan.Item) (plan.Item, error) {
+	it, err := r.headKey(id)
+	if err != nil {
+		return nil, err
+	}
+	if it[attrAID] = plan.S(r.aid(id)); r.apart {
+		typeName, _, _ := strings.Cut(r.aid(id), "-")
+		it[attrType] = plan.S(typeName)
+	} else {
+		it[attrSeq], it[attrTTL] = plan.N(0), plan.N(0)
+	}
+	it[r.peer.attrCount()] = plan.N(version)
+	maps.Copy(it, more)
+	return it, nil
+}
 
 // read reads the head of id. An id without a head must not have rows.
 func (j *journal) read(ctx context.Context, id annals.PersistenceID) (head, error) {
-	key, err := j.key(id, 0)
+	key, err := j.headKey(id)
 	if err != nil {
 		return head{}, err
 	}
@@ -24,38 +102,16 @@ func (j *journal) read(ctx context.Context, id annals.PersistenceID) (head, erro
 	if err != nil {
 		return head{}, err
 	}
-	return j.head(it)
+	return j.learned(id, it)
 }
 
-// readBoth reads the head of id, and the row with the newest state, which are one row unless heads are lean.
-func (j *journal) readBoth(ctx context.Context, id annals.PersistenceID) (h head, m mainRow, err error) {
-	if !j.lean {
-		if h, err = j.read(ctx, id); err == nil {
-			m, err = j.snapshots.read(id, h.item)
-		}
-		return h, m, err
+// learned decodes a head that was read.
+func (j *journal) learned(id annals.PersistenceID, it plan.Item) (head, error) {
+	h, err := j.head(id, it)
+	if n := len(h.events); n > 0 {
+		j.times.Learn(id, h.events[n-1].Time)
 	}
-	key, err := j.key(id, 0)
-	if err != nil {
-		return h, m, err
-	}
-	current, err := j.current(id)
-	if err != nil {
-		return h, m, err
-	}
-	items, err := j.x.GetMany(ctx, []plan.Get{{Table: j.heads, Key: key}, {Table: j.heads, Key: current}})
-	if err != nil {
-		return h, m, err
-	}
-	if items[0] == nil {
-		if items[0], err = j.readAgain(ctx, id, key, items[1] != nil); err != nil {
-			return h, m, err
-		}
-	}
-	if h, err = j.head(items[0]); err == nil {
-		m, err = j.snapshots.read(id, items[1])
-	}
-	return h, m, err
+	return h, err
 }
 
 // readAgain reads the head at key again if id has rows: those were written after the head was read, or the head is lost. found says
@@ -77,22 +133,4 @@ func (j *journal) readAgain(ctx context.Context, id annals.PersistenceID, key pl
 // lost returns the error of an entity whose head should be at key.
 func (j *journal) lost(key plan.Item) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q has no row %s, although the entity has others", j.heads, plan.QuoteKey(key))}
-}
-
-// exist reports whether there are snapshot rows of id beside a head.
-func (s *snapshots) exist(ctx context.Context, id annals.PersistenceID) (found bool, err error) {
-	switch {
-	case s.lean:
-		key, err := s.current(id)
-		if err != nil {
-			return false, err
-		}
-		_, found, err = s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-		return found, err
-	case s.keep > 0:
-		for _, err := range s.copies(ctx, id, annals.SnapshotCriteria{}, s.index) {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }

@@ -2,18 +2,15 @@ package headed
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/quote"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Attributes of both tables.
+// Attributes of all tables.
 const (
 	attrPartition = "pkey"
 	attrSort      = "skey"
@@ -25,11 +22,12 @@ const (
 
 // Attributes of the libraries in one table.
 const (
-	attrOccurred = "occurred_at"       // of events
-	attrVersion  = "version"           // of snapshot rows
-	attrTTL      = "ttl"               // of snapshot rows: when the service removes the row, in seconds since 1970; 0 is never
-	attrUpdated  = "last_updated_at"   // of snapshot rows
-	attrActive   = "active_ttl_seq_nr" // of copies that do not expire
+	attrOccurred = "occurred_at"     // of events
+	attrVersion  = "version"         // of heads and copies, but for Rust5
+	attrTTL      = "ttl"             // of snapshot rows: when the service removes the row, in seconds since 1970; 0 is never
+	attrUpdated  = "last_updated_at" // of snapshot rows
+	attrType     = "type_name"       // of heads of Rust5
+	attrEvents   = "events"          // of heads of Rust5: the events of the last commit
 )
 
 // Attributes of this package, which the libraries ignore and keep.
@@ -42,7 +40,10 @@ const (
 	attrHidden     = "hidden"     // of heads: the number of the state that was deleted, and stays for the libraries
 )
 
-// rows makes and reads the rows of both tables.
+// maxNumber is the highest number that Rust5 takes.
+const maxNumber annals.SeqNr = 1<<53 - 1
+
+// rows makes and reads the rows of the tables.
 type rows struct {
 	keys
 	peer     peer
@@ -50,13 +51,20 @@ type rows struct {
 	format   Format
 	plain    bool // format is Plain
 	formula  bool // keys are those of a library, whose sort keys end in the number
-	lean     bool
 	writeIDs bool
+}
+
+// create returns the op that puts it if there is no row at its key.
+func (r rows) create(table string, it plan.Item) plan.Op {
+	if r.apart {
+		return plan.Create(table, it, attrAID)
+	}
+	return plan.Create(table, it, attrPartition)
 }
 
 // eventItem returns the row of event n of c. at is its time.
 func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at time.Time) (plan.Item, error) {
-	it, err := r.row(c.ID, n)
+	it, err := r.key(c.ID, n)
 	if err == nil {
 		err = r.timeFault(n, at)
 	}
@@ -65,10 +73,9 @@ func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at 
 	}
 	stored, err := r.format.Event(annals.Event{ID: c.ID, SeqNr: n, Time: at, Payload: e.Payload})
 	if err != nil {
-		return nil, invalid("event", n, err)
+		return nil, unfit("event", n, err)
 	}
-	it[attrSeq] = plan.N(n)
-	it[attrOccurred] = plan.N(inUnit(at, r.unit))
+	it[attrAID], it[attrSeq], it[attrOccurred] = plan.S(r.aid(c.ID)), plan.N(n), plan.N(inUnit(at, r.unit))
 	r.putPayload(it, e.Payload, stored)
 	if r.writeIDs {
 		it[attrWriteID] = plan.S(c.WriteID.String())
@@ -76,19 +83,9 @@ func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at 
 	return it, nil
 }
 
-// row returns a row of either table with its key and its aggregate id.
-func (r rows) row(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
-	it, err := r.key(id, n)
-	if err != nil {
-		return nil, err
-	}
-	it[attrAID] = plan.S(r.aid(id))
-	return it, nil
-}
-
-// putPayload adds the stored form of an event's payload. The rows of Rust3 have a manifest, also an empty one.
+// putPayload adds the stored form of a payload. The rows of Rust3 and Rust5 have a manifest, also an empty one.
 func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
-	it[attrPayload] = r.payload(stored)
+	it[attrPayload] = plan.B(stored)
 	if r.peer.manifest || r.plain && p.Manifest != "" {
 		it[attrManifest] = plan.S(p.Manifest)
 	}
@@ -97,86 +94,46 @@ func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
 	}
 }
 
-// payload returns the attribute for stored bytes. A string cannot have all bytes, so plain payloads are binary whatever the peer writes.
-func (r rows) payload(stored []byte) types.AttributeValue {
-	if r.peer.text && !r.plain {
-		return plan.S(string(stored))
+// payload decodes what putPayload has added; its Data is what is stored.
+func (r rows) payload(d *plan.Decoder) annals.Payload {
+	if d.Require(attrPayload); r.apart {
+		d.Require(attrManifest)
 	}
-	return plan.B(stored)
-}
-
-// stored returns the bytes of a payload, whether it is a string or binary.
-func stored(d *plan.Decoder) []byte {
-	if data, ok := plan.Bytes(d.Item, attrPayload); ok {
-		return data
+	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: d.Bytes(attrPayload)}
+	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
+		p.SerializerID = int32(n)
 	}
-	text, ok := plan.Text(d.Item, attrPayload)
-	if !ok {
-		d.Wrong(attrPayload)
-	}
-	return []byte(text)
+	return p
 }
 
 // event decodes the row of an event of id.
 func (r rows) event(id annals.PersistenceID, it plan.Item) (annals.Event, error) {
-	d := plan.Decoder{Item: it}
-	e := annals.Event{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, 0, math.MaxInt64))}
-	e.Time = inTime(d.Required(attrOccurred, math.MinInt64, math.MaxInt64), r.unit)
-	e.Manifest = d.Text(attrManifest)
-	e.SerializerID = jsonSerializer
-	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
-		e.SerializerID = int32(n)
-	}
-	data := stored(&d)
-	var err error
-	if text := d.Text(attrWriteID); text != "" {
-		if e.WriteID, err = driver.ParseWriteID(text); err != nil {
-			d.Wrong(attrWriteID)
-		}
-	}
-	if err = d.Fault; err == nil {
-		e.Payload, err = r.format.ReadEvent(e, data)
-	}
+	e, err := r.eventIn(id, it)
 	if err != nil {
 		return annals.Event{}, corrupt(it, err)
 	}
 	return e, nil
 }
 
-// head is the head of an aggregate.
-type head struct {
-	version annals.SeqNr // how many events were ever stored: the last number, unless a library has left numbers unused
-	deleted annals.SeqNr // events up to this number are deleted
-	item    plan.Item    // nil when there is no head
-}
-
-// head decodes the row of a head; the zero head when it is nil.
-func (r rows) head(it plan.Item) (head, error) {
-	if it == nil {
-		return head{}, nil
+// eventIn decodes the attributes of an event of id, in a row of the journal or in a head.
+func (r rows) eventIn(id annals.PersistenceID, it plan.Item) (e annals.Event, err error) {
+	d, least, most := plan.Decoder{Item: it}, int64(0), int64(math.MaxInt64)
+	if r.apart {
+		least, most = 1, int64(maxNumber)
 	}
-	d := plan.Decoder{Item: it}
-	h := head{item: it, version: annals.SeqNr(d.Required(attrVersion, 0, math.MaxInt64))}
-	deleted, _ := d.Number(attrDeleted, 0, math.MaxInt64)
-	h.deleted = annals.SeqNr(deleted)
-	if d.Fault != nil {
-		return head{}, corrupt(it, d.Fault)
+	e = annals.Event{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, least, most)), Time: inTime(d.Required(attrOccurred, math.MinInt64, math.MaxInt64), r.unit), Payload: r.payload(&d)}
+	if text := d.Text(attrWriteID); text != "" {
+		if e.WriteID, err = driver.ParseWriteID(text); err != nil {
+			d.Wrong(attrWriteID)
+		}
 	}
-	return h, nil
-}
-
-// headItem returns a new head with a version. state are the attributes of its state; nil for a lean head.
-func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, state plan.Item) (plan.Item, error) {
-	it, err := r.row(id, 0)
-	if err != nil {
-		return nil, err
+	if err = d.Fault; err == nil {
+		e.Payload, err = r.format.ReadEvent(e, e.Data)
 	}
-	it[attrSeq], it[attrVersion] = plan.N(0), plan.N(version)
-	if !r.lean && !r.peer.noTTL {
-		it[attrTTL] = plan.N(0)
+	if err != nil && r.apart { // the key of other rows has the number
+		err = fmt.Errorf("event %d: %w", e.SeqNr, err)
 	}
-	maps.Copy(it, state)
-	return it, nil
+	return e, err
 }
 
 // timeFault returns an error if event n cannot have the time at: 64 bits of nanoseconds end, and later milliseconds are taken for another unit.
@@ -189,42 +146,35 @@ func (r rows) timeFault(n annals.SeqNr, at time.Time) error {
 		end = time.UnixMilli(mostMillis + 1).Add(-1)
 	}
 	if at.Before(first) || at.After(end) {
-		return invalid("event", n, fmt.Errorf("the time %v is not between %v and %v", at, first.UTC(), end.UTC()))
+		return invalid("event %d has the time %v, which is not between %v and %v", n, at, first.UTC(), end.UTC())
 	}
 	return nil
 }
 
 // inUnit returns t as a number of units since 1970, rounded down. Without a unit it is the milliseconds within the second.
 func inUnit(t time.Time, unit time.Duration) int64 {
-	switch unit {
-	case 0:
+	if unit == 0 {
 		return int64(t.Nanosecond()) / int64(time.Millisecond)
-	case time.Nanosecond:
-		return t.UnixNano()
-	case time.Microsecond:
-		return t.UnixMicro()
-	case time.Millisecond:
-		return t.UnixMilli()
 	}
-	return t.Unix()
+	return t.Unix()*int64(time.Second/unit) + int64(t.Nanosecond())/int64(unit)
 }
 
 // inTime returns the time that inUnit has made a number of; the zero time without a unit.
 func inTime(n int64, unit time.Duration) time.Time {
-	switch unit {
-	case 0:
+	if unit == 0 {
 		return time.Time{}
-	case time.Nanosecond:
-		return time.Unix(0, n).UTC()
-	case time.Microsecond:
-		return time.UnixMicro(n).UTC()
-	case time.Millisecond:
-		return time.UnixMilli(n).UTC()
 	}
-	return time.Unix(n, 0).UTC()
+	each := int64(time.Second / unit)
+	return time.Unix(n/each, n%each*int64(unit)).UTC()
 }
 
 // corrupt returns the error of a row that is not valid. An error of a Format can say itself what it is.
 func corrupt(it plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("row %s %s: %w", quote.Text(plan.KeyText(it[attrPartition])), quote.Text(plan.KeyText(it[attrSort])), err)}
+	key := plan.Item{}
+	for _, name := range []string{attrPartition, attrAID, attrSort} {
+		if it[name] != nil && (name != attrAID || it[attrPartition] == nil) {
+			key[name] = it[name]
+		}
+	}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("row %s: %w", plan.QuoteKey(key), err)}
 }

@@ -1,9 +1,11 @@
 package headed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -11,15 +13,17 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/quote"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// journal is the journal table with the heads. It is an annals.Journal and an ability.Skipper.
+// journal is the journal table with the heads. It is an annals.Journal and, for Rust5, an ability.Skipper.
 type journal struct {
+	plan.Reads
 	rows
 	events    numbered.Table
-	heads     string // the snapshot table
+	heads     string // the table of heads
 	gaps      bool
-	snapshots *snapshots
+	snapshots stateTable
 	times     *plan.Times
 	tried     *plan.Recent[annals.WriteID, time.Time]          // the times of commits whose outcome is not known
 	ahead     *plan.Recent[annals.PersistenceID, annals.SeqNr] // how far last numbers are ahead of versions, where a library has left numbers unused
@@ -85,10 +89,13 @@ func (w *write) send(ctx context.Context) (annals.Receipt, error) {
 	if w.Snapshot != nil && !out.Repeated {
 		w.snapshots.written(ctx, *w.Snapshot)
 	}
-	r := annals.Receipt{SeqNr: w.After + annals.SeqNr(len(w.Events)), Time: inTime(inUnit(w.timeOf(len(w.Events)-1), w.unit), w.unit), Repeated: out.Repeated}
+	last := len(w.Events) - 1
+	r := annals.Receipt{SeqNr: w.After + 1 + annals.SeqNr(last), Time: inTime(inUnit(w.timeOf(last), w.unit), w.unit), Repeated: out.Repeated}
 	if out.Repeated {
-		n, _ := plan.Number(out.Old[len(w.Events)-1], attrOccurred)
-		r.Time = inTime(n, w.unit)
+		stored, ok := plan.Number(out.Old[last], attrOccurred)
+		if r.Time = inTime(stored, w.unit); !ok {
+			r.Time = w.inHead(out.Old[last+1]).Time // the event was deleted
+		}
 	}
 	return r, nil
 }
@@ -101,93 +108,110 @@ func (w *write) timeOf(i int) time.Time {
 	return w.at
 }
 
-// request returns the transaction. Its last event tells whether an earlier try was stored: deletes remove it after the others.
+// request returns the transaction. Its last event tells whether an earlier try was stored: deletes remove it after the others. A head of
+// Rust5 tells it also after that.
 func (w *write) request() (plan.Write, error) {
 	request := plan.Write{Refused: w.refused}
 	if !w.writeIDs {
 		request.Token = plan.TokenOf(w.events.Name, string(w.ID), strconv.FormatInt(int64(w.After), 10), w.WriteID.String(), strconv.FormatInt(int64(w.version), 10), strconv.FormatBool(w.exists))
+	}
+	count := len(w.Events)
+	if w.apart && w.After > maxNumber-annals.SeqNr(count) {
+		return plan.Write{}, invalid("the number of the last event would be above %d", maxNumber)
 	}
 	for i := range w.Events {
 		it, err := w.eventItem(w.Commit, w.After+1+annals.SeqNr(i), &w.Events[i], w.timeOf(i))
 		if err != nil {
 			return plan.Write{}, err
 		}
-		request.Ops = append(request.Ops, plan.Op{Table: w.events.Name, Put: it, Condition: absent, Names: absentNames})
+		request.Ops = append(request.Ops, w.create(w.events.Name, it))
 	}
-	if w.writeIDs {
-		request.Ops[len(w.Events)-1].Ours = w.ours
-	}
-	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(len(w.Events)), w.timeOf(len(w.Events)-1))
+	set, more, err := w.snapshots.with(w.Snapshot, w.version, w.version+annals.SeqNr(count), w.timeOf(count-1))
 	if err != nil {
 		return plan.Write{}, err
 	}
+	if w.apart {
+		set = plan.Item{attrEvents: commitOf(request.Ops)}
+	}
 	head, err := w.headOp(set)
 	request.Ops = append(append(request.Ops, head), more...)
+	if w.writeIDs {
+		request.Ops[count-1].Ours = func(old plan.Item) bool {
+			id, _ := plan.Text(old, attrWriteID)
+			return id == w.WriteID.String()
+		}
+		if w.apart {
+			request.Ops[count].Ours = func(old plan.Item) bool { return w.inHead(old) != nil }
+		}
+	}
 	return request, err
 }
 
-// The condition that there is no row at the key.
-const absent = "attribute_not_exists(#pkey)"
-
-var absentNames = map[string]string{"#pkey": attrPartition}
-
-// headOp returns the put of a new head, or the update of an existing one. set are the attributes of its new state; nil for none.
-func (w *write) headOp(set plan.Item) (plan.Op, error) {
-	after := w.version + annals.SeqNr(len(w.Events))
-	if w.After == 0 && !w.exists {
-		it, err := w.headItem(w.ID, after, set)
-		return plan.Op{Table: w.heads, Put: it, Condition: absent, Names: absentNames}, err
+// commitOf returns the events that are put, without the aggregate id, for a head of Rust5.
+func commitOf(puts []plan.Op) types.AttributeValue {
+	all := make([]types.AttributeValue, len(puts))
+	for i, op := range puts {
+		it := maps.Clone(op.Put)
+		delete(it, attrAID)
+		all[i] = plan.M(it)
 	}
-	key, err := w.key(w.ID, 0)
-	u := plan.NewUpdate()
-	u.SetTo(attrVersion, u.Value(plan.N(after)))
-	u.SetAll(set)
-	if set == nil && !w.lean && !w.peer.noUpdated {
-		u.SetAll(plan.Item{attrUpdated: w.updated(w.timeOf(len(w.Events) - 1))})
-	}
-	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
-	op.Condition = u.Name(attrVersion) + " = " + u.Value(plan.N(w.version))
-	return op, err
+	return plan.L(all...)
 }
 
-// ours reports whether the row at the key of an event is of an earlier try.
-func (w *write) ours(old plan.Item) bool {
-	id, _ := plan.Text(old, attrWriteID)
-	return id == w.WriteID.String()
+// headOp returns the put of a new head, or the update of an existing one. set are the attributes of its new state or its events; nil for none.
+func (w *write) headOp(set plan.Item) (plan.Op, error) {
+	after := w.version + annals.SeqNr(len(w.Events))
+	it, err := w.headItem(w.ID, after, set)
+	if err != nil || w.After == 0 && !w.exists {
+		return w.create(w.heads, it), cmp.Or(err, plan.Fits(it))
+	}
+	if set == nil && !w.peer.noUpdated {
+		set = plan.Item{attrUpdated: w.updated(w.timeOf(len(w.Events) - 1))}
+	}
+	it[attrDeleted] = plan.N(after) // it may have one
+	key, err := w.headKey(w.ID)
+	u, count := plan.NewUpdate(), w.peer.attrCount()
+	u.SetTo(count, u.Value(plan.N(after)))
+	u.SetAll(set)
+	op := plan.Op{Table: w.heads, Key: key, Update: u.Expression(), Names: u.Names, Values: u.Values}
+	op.Condition = u.Name(count) + " = " + u.Value(plan.N(w.version))
+	return op, cmp.Or(err, plan.Fits(it))
+}
+
+// inHead returns the last event of the commit as an earlier try has stored it in the head of Rust5; nil when old is of another commit.
+func (w *write) inHead(old plan.Item) *annals.Event {
+	h, err := w.head(w.ID, old)
+	if n := len(h.events); err == nil && n > 0 && h.version == w.After+annals.SeqNr(len(w.Events)) && h.events[n-1].WriteID == w.WriteID {
+		return &h.events[n-1]
+	}
+	return nil
 }
 
 // refused is plan.Write.Refused.
 func (w *write) refused(old []plan.Item, _ bool) error {
-	conflict := &annals.Error{Kind: annals.ErrConflict, After: w.After}
-	for i, it := range old[:len(w.Events)] {
+	conflict, free, count := &annals.Error{Kind: annals.ErrConflict, After: w.After}, true, len(w.Events)
+	for i, it := range old[:count+1] {
 		n := w.After + 1 + annals.SeqNr(i)
-		if it == nil {
-			continue
+		if i == count {
+			n = 0
 		}
 		if owner := w.owner(it, n); owner != "" && owner != w.ID {
-			return w.collision(owner)
+			return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", quote.Text(string(w.ID)), quote.Text(string(owner)))
 		}
-		return conflict
+		free = free && (it == nil || i == count)
 	}
-	h, err := w.rows.head(old[len(w.Events)])
+	h, err := w.rows.head(w.ID, old[count])
 	switch {
 	case err != nil:
 		return err
-	case h.item == nil:
+	case h.item == nil || !free && !w.apart:
 		return conflict
 	}
-	if owner := w.owner(h.item, 0); owner != "" && owner != w.ID {
-		return w.collision(owner)
-	}
 	conflict.Last = max(h.version, h.deleted)
-	if h.deleted <= w.After && (w.After > 0 || h.version == 0) {
+	if !w.apart && h.deleted <= w.After && (w.After > 0 || h.version == 0) {
 		conflict.Err = miscount{h}
 	}
 	return conflict
-}
-
-func (w *write) collision(owner annals.PersistenceID) error {
-	return plan.Misfit("the ids %s and %s have the same key with these Keys, and the row at that key is of the second", quote.Text(string(w.ID)), quote.Text(string(owner)))
 }
 
 // recount is called when h has refused the write, although the next number is free: a library has left numbers unused or replaced events,
@@ -229,10 +253,10 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, known annals.SeqNr) (annals.SeqNr, error) {
 	last := max(h.version, h.deleted)
 	switch {
+	case j.apart:
+		return last, nil
 	case j.gaps:
 		return j.lastInIndex(ctx, id, h)
-	case j.lean:
-		return last, nil
 	case known > last:
 		found, err := j.events.ByKey(ctx, j.x, id, known, known)
 		if err != nil || len(found) == 0 {

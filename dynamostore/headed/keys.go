@@ -6,26 +6,8 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/internal/aggregateid"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
-
-// AIDForm says what the attribute aid has.
-type AIDForm aggregateid.Form
-
-const (
-	// TypeValue is the type, "-" and the value.
-	TypeValue = AIDForm(aggregateid.TypeValue)
-	// Value is the value alone, for ids of Rust whose display text is their value.
-	Value = AIDForm(aggregateid.Value)
-)
-
-func (f AIDForm) text(entityType, value string) string {
-	if f == Value {
-		return value
-	}
-	return aggregateid.Join(entityType, value)
-}
 
 // KeyResolver makes the keys of rows, as the key resolver that a program has given to its library. entityType and value are the parts of an
 // id before and after its first "|"; the type of an id without "|" is "|". Two ids must not share both keys of a row. Its methods may
@@ -51,13 +33,14 @@ func (r resolver) PartitionKey(entityType, value string, shards int) string {
 
 // SortKey is KeyResolver.
 func (resolver) SortKey(entityType, value string, n annals.SeqNr) string {
-	return aggregateid.Join(entityType, value) + "-" + strconv.FormatInt(int64(n), 10)
+	return typeValue(entityType, value) + "-" + strconv.FormatInt(int64(n), 10)
 }
 
-// The service takes partition keys and sort keys of up to these numbers of bytes.
+// The service takes partition keys and sort keys of up to these numbers of bytes. maxAID is the most of an aggregate id in Rust5.
 const (
 	maxPartitionKey = 2048
 	maxSortKey      = 1024
+	maxAID          = 1024
 )
 
 // maxID is how many bytes an id may have, so that the libraries' sort key of its greatest number is taken. An id without "|" is written with
@@ -66,36 +49,45 @@ const maxID = maxSortKey - len("-9223372036854775807") - 2
 
 // keys makes keys of ids, and ids of rows.
 type keys struct {
-	rule     aggregateid.Rule
+	aids
 	resolver KeyResolver
 	shards   int
+	apart    bool // the tables are those of Rust5
 }
 
-// key returns the key of row n of id.
+// key returns the key of event n of id.
 func (k keys) key(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
-	return k.made(id, func(entityType, value string) string { return k.resolver.SortKey(entityType, value, n) })
+	return k.made(id, attrSeq, n)
 }
 
-// current returns the key of the row with the newest snapshot of id, which tables with lean heads have.
-func (k keys) current(id annals.PersistenceID) (plan.Item, error) {
-	return k.made(id, func(entityType, value string) string { return aggregateid.Join(entityType, value) + "-current" })
+// stateKey returns the key of the copy of state n of id. 0 is the newest state, which is in the head, but for Rust5.
+func (k keys) stateKey(id annals.PersistenceID, n annals.SeqNr) (plan.Item, error) {
+	return k.made(id, attrSort, n)
 }
 
-// aid returns the aggregate id of id, which key has accepted.
-func (k keys) aid(id annals.PersistenceID) string {
-	aid, _ := k.rule.AID(id)
-	return aid
-}
+// headKey returns the key of the head of id.
+func (k keys) headKey(id annals.PersistenceID) (plan.Item, error) { return k.made(id, "", 0) }
 
-// made returns the key with the sort key that sortKey makes.
-func (k keys) made(id annals.PersistenceID, sortKey func(entityType, value string) string) (plan.Item, error) {
-	entityType, value, err := k.rule.Split(id)
+// made returns a key with the number n. In the tables of Rust5 this is the attribute number, if it has a name.
+func (k keys) made(id annals.PersistenceID, number string, n annals.SeqNr) (plan.Item, error) {
+	entityType, value, err := k.split(id)
 	if err != nil {
 		return nil, err
 	}
-	partition, sort := k.resolver.PartitionKey(entityType, value, k.shards), sortKey(entityType, value)
+	if k.apart {
+		aid := typeValue(entityType, value)
+		if len(aid) > maxAID {
+			return nil, invalid("the aggregate id has %d bytes, the tables take %d", len(aid), maxAID)
+		}
+		key := plan.Item{attrAID: plan.S(aid)}
+		if number != "" {
+			key[number] = plan.N(n)
+		}
+		return key, nil
+	}
+	partition, sort := k.resolver.PartitionKey(entityType, value, k.shards), k.resolver.SortKey(entityType, value, n)
 	if len(partition) == 0 || len(partition) > maxPartitionKey || len(sort) == 0 || len(sort) > maxSortKey {
-		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the keys of the id have %d and %d bytes; the service takes 1 to %d and 1 to %d", len(partition), len(sort), maxPartitionKey, maxSortKey)}
+		return nil, invalid("the keys of the id have %d and %d bytes; the service takes 1 to %d and 1 to %d", len(partition), len(sort), maxPartitionKey, maxSortKey)
 	}
 	return plan.Item{attrPartition: plan.S(partition), attrSort: plan.S(sort)}, nil
 }
@@ -107,10 +99,15 @@ func (k keys) owner(it plan.Item, n annals.SeqNr) annals.PersistenceID {
 	if !ok {
 		return ""
 	}
-	if AIDForm(k.rule.Form) == TypeValue {
-		return k.rule.ID(aid)
+	if k.form == TypeValue {
+		return k.id(aid)
 	}
 	text, _ := plan.Text(it, attrSort)
 	text, _ = strings.CutSuffix(text, "-"+strconv.FormatInt(int64(n), 10))
-	return k.rule.ID(text)
+	return k.id(text)
+}
+
+// invalid returns the error of a call that the tables have no place for.
+func invalid(text string, args ...any) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

@@ -89,7 +89,7 @@ func inTurn(steps ...process) process {
 func writes(sizes ...int) process {
 	return func(e *entity, x plan.Executor) error {
 		for _, size := range sizes {
-			if err := e.append(x, e.acked, size, e.acked == 0 && !e.layout.Lean); err != nil {
+			if err := e.append(x, e.acked, size, e.acked == 0); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (e *entity) append(x plan.Executor, after annals.SeqNr, size int, snapshot 
 // contends appends after a number. A conflict is no error, but of several such processes one must win.
 func contends(after annals.SeqNr, size int, won *int) process {
 	return func(e *entity, x plan.Executor) error {
-		err := e.append(x, after, size, after == 0 && !e.layout.Lean)
+		err := e.append(x, after, size, after == 0)
 		if errors.Is(err, annals.ErrConflict) {
 			return nil
 		}
@@ -263,7 +263,7 @@ func leaves(unused, last annals.SeqNr) process {
 				continue
 			}
 			var state *annals.Snapshot
-			if n == 1 && !e.layout.Lean {
+			if n == 1 {
 				state = snapshotOf(entityID, n)
 			}
 			if _, err := p.write(e.ctx, x, entityID, version, n, state); err != nil {
@@ -281,7 +281,7 @@ var whole = inTurn(lasts(1), recovery, replays(1, annals.MaxSeqNr, true))
 
 func TestOrdersOfAppends(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]Layout{"shared": shared, "lean": lean} {
+	for name, l := range map[string]Layout{"shared": shared, "write ids": repeatable} {
 		for after := range annals.SeqNr(2) {
 			t.Run(fmt.Sprintf("%s: one of three wins, after %d", name, after), func(t *testing.T) {
 				won := 0
@@ -299,9 +299,9 @@ func TestOrdersOfAppends(t *testing.T) {
 		everyOrder(t, shared, plantest.Orders{}, writes(1), whole, persists, competes(2))
 	})
 	t.Run("beside a delete", func(t *testing.T) {
-		everyOrder(t, lean, plantest.Orders{Late: true}, writes(2), lasts(1), writes(1, 1), deletes(annals.MaxSeqNr))
+		everyOrder(t, repeatable, plantest.Orders{Late: true}, writes(2), lasts(1), writes(1, 1), deletes(annals.MaxSeqNr))
 	})
-	for name, l := range map[string]Layout{"shared": shared, "lean": lean} { // without and with tombstones
+	for name, l := range map[string]Layout{"shared": shared, "write ids": repeatable} { // without and with tombstones
 		stale := func(e *entity, x plan.Executor) error {
 			if err := e.append(x, 1, 2, false); !errors.Is(err, annals.ErrConflict) {
 				return fmt.Errorf("append after 1: %v", err)
@@ -318,18 +318,18 @@ func TestOrdersOfReplay(t *testing.T) {
 	t.Parallel()
 	for from := annals.SeqNr(1); from <= 3; from++ {
 		t.Run(fmt.Sprint("beside appends, from ", from), func(t *testing.T) {
-			everyOrder(t, lean, plantest.Orders{}, writes(2), whole, writes(1, 2), replays(from, annals.MaxSeqNr, true))
+			everyOrder(t, repeatable, plantest.Orders{}, writes(2), whole, writes(1, 2), replays(from, annals.MaxSeqNr, true))
 		})
 	}
 	t.Run("beside appends, through the index", func(t *testing.T) {
-		l := lean
+		l := repeatable
 		l.Journal.Gaps = true
 		everyOrder(t, l, plantest.Orders{Page: 2}, writes(2), whole, writes(1, 2), replays(1, annals.MaxSeqNr, true))
 	})
 	for deleted := annals.SeqNr(1); deleted <= 3; deleted++ {
 		for to, name := range map[annals.SeqNr]string{annals.MaxSeqNr: "", 2: ", up to 2"} {
 			t.Run(fmt.Sprintf("beside a delete to %d%s", deleted, name), func(t *testing.T) {
-				everyOrder(t, lean, plantest.Orders{}, writes(3), replays(deleted+1, annals.MaxSeqNr, true), inTurn(deletes(deleted), writes(1)), replays(1, to, false))
+				everyOrder(t, repeatable, plantest.Orders{}, writes(3), replays(deleted+1, annals.MaxSeqNr, true), inTurn(deletes(deleted), writes(1)), replays(1, to, false))
 			})
 		}
 	}
@@ -340,7 +340,7 @@ func TestOrdersOfReplay(t *testing.T) {
 
 func TestOrdersOfRecovery(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]Layout{"shared": shared, "lean": lean} {
+	for name, l := range map[string]Layout{"shared": shared, "write ids": repeatable} {
 		t.Run(name+": beside the owner's snapshots and deletes", func(t *testing.T) {
 			everyOrder(t, l, plantest.Orders{}, inTurn(writesState(1), writes(2)), recovery, inTurn(writesState(1), deletes(4), writes(1)), recovery)
 		})
@@ -349,7 +349,10 @@ func TestOrdersOfRecovery(t *testing.T) {
 		})
 	}
 	t.Run("beside a delete of an entity without snapshots", func(t *testing.T) {
-		everyOrder(t, lean, plantest.Orders{}, writes(2), nil, deletes(annals.MaxSeqNr), func(e *entity, x plan.Executor) error {
+		prunes := func(e *entity, x plan.Executor) error {
+			return e.offer.On(x).Snapshots.Delete(e.ctx, entityID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		}
+		everyOrder(t, repeatable, plantest.Orders{}, inTurn(writes(2), prunes), nil, deletes(annals.MaxSeqNr), func(e *entity, x plan.Executor) error {
 			last, err := e.offer.On(x).Recover(e.ctx, entityID, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			if !errors.Is(err, annals.ErrTruncated) && (err != nil || last != e.acked) {
 				return fmt.Errorf("the last number is %d, %v, want %d", last, err, e.acked)
@@ -385,7 +388,7 @@ func TestOrdersOfGaps(t *testing.T) {
 func TestOrdersOfDeletedEvents(t *testing.T) {
 	t.Parallel()
 	t.Run("two at a time", func(t *testing.T) {
-		everyOrder(t, lean, plantest.Orders{Late: true}, writes(4), inTurn(lasts(1), replays(4, annals.MaxSeqNr, true)), deletes(3), deletes(2))
+		everyOrder(t, repeatable, plantest.Orders{Late: true}, writes(4), inTurn(lasts(1), replays(4, annals.MaxSeqNr, true)), deletes(3), deletes(2))
 	})
 	t.Run("the last number beside deletes of everything", func(t *testing.T) {
 		everyOrder(t, shared, plantest.Orders{}, writes(2), lasts(1), inTurn(deletes(annals.MaxSeqNr), writes(1), deletes(annals.MaxSeqNr)), lasts(2))

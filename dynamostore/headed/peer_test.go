@@ -15,12 +15,8 @@ type library struct {
 }
 
 func newLibrary(l Layout) library {
-	r, err := l.rows()
-	if err != nil {
-		panic(err)
-	}
-	journal, heads := l.tables()
-	return library{rows: r, journal: journal.Name, heads: heads.Name}
+	tables := l.tables()
+	return library{rows: l.rows(), journal: tables[0].Name, heads: tables[1].Name}
 }
 
 // write stores event n of id when the head has the version; 0 creates the head. state, when not nil, is the new state of the head. An outcome
@@ -33,7 +29,7 @@ func (p library) write(ctx context.Context, x plan.Executor, id annals.Persisten
 		return plan.Outcome{}, err
 	}
 	delete(it, attrWriteID)
-	event := plan.Op{Table: p.journal, Put: it, Condition: absent, Names: absentNames}
+	event := p.create(p.journal, it)
 	if p.unguarded {
 		event.Condition, event.Names = "", nil
 	}
@@ -57,7 +53,7 @@ func (p library) write(ctx context.Context, x plan.Executor, id annals.Persisten
 		if err != nil {
 			return plan.Outcome{}, err
 		}
-		head = plan.Op{Table: p.heads, Put: it, Condition: absent, Names: absentNames}
+		head = p.create(p.heads, it)
 	}
 	return x.Write(ctx, plan.Write{Ops: []plan.Op{head, event}, Refused: func([]plan.Item, bool) error { return nil }})
 }

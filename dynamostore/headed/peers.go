@@ -21,20 +21,20 @@ const (
 	Rust3
 	// Java is event-store-adapter-java 1.x, with its wrappers for Kotlin and Scala.
 	Java
-	// Seed is the gateway of cqrs-es-example-rs of 2023 from which the libraries were made.
-	Seed
+	// Rust5 is event-store-adapter-rs 5.x. Its tables are others: a journal, a table of snapshots and a table of heads, all keyed by the
+	// aggregate id.
+	Rust5
 )
 
 // peer has the properties of a library's rows.
 type peer struct {
 	name        string
+	apart       bool // the heads are in a table of their own, and have the number of the last event and the events of the last commit
 	shard       func(entityType, value string, form AIDForm, shards int) int64
 	unit        time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
 	updated     time.Duration // of last_updated_at, as unit
 	noUpdated   bool          // there is no last_updated_at
-	noTTL       bool          // snapshot rows have no ttl
 	stateNr     bool          // seq_nr of the head is the number of its state; otherwise it is 0
-	text        bool          // payloads are strings
 	manifest    bool          // events have a manifest
 	active      string        // the index of copies that do not expire; "" is none
 	copyVersion copyVersion
@@ -59,7 +59,23 @@ var peers = []peer{
 	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
 	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
 	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, format: JSON{}},
-	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, stateNr: true, text: true, format: JSON{}},
+	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain{}},
+}
+
+// attrActive is the attribute of copies that do not expire, which has their number.
+func (p peer) attrActive() string {
+	if p.apart {
+		return "active_history_seq_nr"
+	}
+	return "active_ttl_seq_nr"
+}
+
+// attrCount is the attribute of a head with its version.
+func (p peer) attrCount() string {
+	if p.apart {
+		return attrSeq
+	}
+	return attrVersion
 }
 
 // String is the name of p in a URL.

@@ -34,7 +34,7 @@ func (j *journal) between(ctx context.Context, p numbered.Part, end annals.SeqNr
 	case j.formula && p.To > end/10:
 		return j.inParts(ctx, p, end/10+1, end)
 	}
-	return j.complete(ctx, p)
+	return j.complete(ctx, p, j.found(ctx, p))
 }
 
 // inParts yields the rows of p, first those below a number.
@@ -68,9 +68,12 @@ func (j *journal) byKey(ctx context.Context, p numbered.Part) iter.Seq2[plan.Ite
 	}
 }
 
-// complete yields the rows of p that the index has, and by key those that it does not have yet.
-func (j *journal) complete(ctx context.Context, p numbered.Part) iter.Seq2[plan.Item, error] {
-	return j.events.Complete(ctx, j.x, p, j.found(ctx, p), true)
+// complete yields the rows of p that were found in the index, and by key those that it does not have yet. Rust5 has no index.
+func (j *journal) complete(ctx context.Context, p numbered.Part, found iter.Seq2[plan.Item, error]) iter.Seq2[plan.Item, error] {
+	if j.apart {
+		return found
+	}
+	return j.events.Complete(ctx, j.x, p, found, true)
 }
 
 // digits returns how many decimal digits n has.

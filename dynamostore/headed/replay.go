@@ -11,14 +11,13 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Replay is annals.Journal.
-func (j *journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return driver.Replay(ctx, &reader{j: j, id: id}, from, to)
-}
-
-// Recover is ability.Recoverer.
-func (j *journal) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.RecoverFrom(ctx, &reader{j: j, id: id}, snapshot, event)
+// reader returns the plan.Reads of the layout.
+func (j *journal) reader(id annals.PersistenceID) driver.Reader {
+	r := reader{j: j, id: id}
+	if j.apart {
+		return &apartReader{r}
+	}
+	return &r
 }
 
 // reader is a driver.Reader.
@@ -36,17 +35,10 @@ type reader struct {
 	unused  bool         // a library has left numbers unused, and no event is missing
 }
 
-// Begin is driver.Reader. The newest state is in the head, or in a row that is read together with it.
+// Begin is driver.Reader.
 func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
-	s := r.j.snapshots
-	var m mainRow
-	if r.head, m, err = r.j.readBoth(ctx, r.id); err != nil {
-		return b, err
-	}
-	if r.begun = true; !s.lean && (!m.hidden || s.keep == 0) {
-		b.Settled = r.head.deleted // the head would have a newer state
-	}
-	b.Snapshot, b.Found, err = s.newestIn(ctx, r.id, m, annals.SnapshotCriteria{})
+	r.head, b, err = r.j.snapshots.begin(ctx, r.j, r.id)
+	r.begun = err == nil
 	return b, err
 }
 
@@ -80,7 +72,7 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 			}
 		}
 		for { // events that were deleted meanwhile can hide later ones that the index does not have
-			if !r.each(&p, r.j.complete(ctx, p), yield) {
+			if !r.each(&p, r.j.complete(ctx, p, r.j.found(ctx, p)), yield) {
 				return
 			}
 			if r.unused && to == annals.MaxSeqNr {
@@ -212,7 +204,7 @@ func (r *reader) proven() bool {
 
 // together reads the head and the rows from … to as they are at one moment.
 func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.Part, err error) {
-	key, err := r.j.key(r.id, 0)
+	key, err := r.j.headKey(r.id)
 	if err != nil {
 		return p, err
 	}
@@ -225,7 +217,7 @@ func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.
 	}
 	items, err := r.j.x.GetTogether(ctx, gets)
 	if err == nil {
-		r.head, err = r.j.head(items[0])
+		r.head, err = r.j.rows.head(r.id, items[0])
 	}
 	if err == nil && r.head.item == nil {
 		err = r.j.lost(gets[0].Key)
@@ -253,7 +245,7 @@ func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.
 // count returns how many events of id there are above those that are deleted. The libraries can also store an event with number 0.
 func (j *journal) count(ctx context.Context, id annals.PersistenceID, h head) (n annals.SeqNr, err error) {
 	p := numbered.Part{ID: id, From: h.deleted + 1, To: annals.MaxSeqNr, Fields: []string{}}
-	for _, err := range j.events.Complete(ctx, j.x, p, j.found(ctx, p), true) {
+	for _, err := range j.complete(ctx, p, j.found(ctx, p)) {
 		if err != nil {
 			return 0, err
 		}

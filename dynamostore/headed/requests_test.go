@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	shared = Layout{Shards: 3, Format: Plain{}} // as a peer of the Go library
-	lean   = Layout{Shards: 3, Lean: true}
+	shared     = Layout{Shards: 3, Format: Plain{}} // as a peer of the Go library
+	repeatable = Layout{Shards: 3, Format: Plain{}, WriteIDs: true}
 )
 
 // snapshotOf returns a snapshot of number n.
@@ -84,8 +84,8 @@ func TestRequests(t *testing.T) {
 		commit(b, 1, 1, false)
 		commit(b, 5, 1, false)
 	})
-	requests(t, "append-lean", lean, nil, func(b *plantest.Bench) {
-		commit(b, 0, 1, false)
+	requests(t, "append-write-ids", repeatable, nil, func(b *plantest.Bench) {
+		commit(b, 0, 1, true)
 		commit(b, 1, 1, false)
 		commit(b, 1, 1, false)
 		commit(b, 2, 10, false)
@@ -104,16 +104,7 @@ func TestRequests(t *testing.T) {
 		peerWrites(b, shared, 2, 4, nil)
 		b.Last()
 	})
-	requests(t, "last-lean", lean, wrote(2), func(b *plantest.Bench) {
-		b.Last()
-	})
 	requests(t, "recover", shared, wrote(12), recovers)
-	requests(t, "recover-lean", lean, wrote(2), func(b *plantest.Bench) {
-		recovers(b)
-		commit(b, 2, 1, true)
-		b.Executor.Log()
-		recovers(b)
-	})
 	requests(t, "recover-nothing", shared, nil, func(b *plantest.Bench) {
 		recovers(b)
 		recovers(b)
@@ -139,12 +130,12 @@ func TestRequests(t *testing.T) {
 		b.Replay(1, annals.MaxSeqNr)
 		b.Replay(4, annals.MaxSeqNr)
 	})
-	requests(t, "replay-without-the-last", lean, wrote(5), func(b *plantest.Bench) {
-		lose(b, lean, 5)
+	requests(t, "replay-without-the-last", repeatable, wrote(5), func(b *plantest.Bench) {
+		lose(b, repeatable, 5)
 		b.Executor.Log()
 		b.Replay(1, annals.MaxSeqNr)
 	})
-	requests(t, "delete", lean, wrote(12), func(b *plantest.Bench) {
+	requests(t, "delete", repeatable, wrote(12), func(b *plantest.Bench) {
 		b.Delete(2)
 		b.Replay(1, annals.MaxSeqNr)
 		b.Delete(annals.MaxSeqNr)
@@ -152,12 +143,5 @@ func TestRequests(t *testing.T) {
 		commit(b, 4, 1, false)
 		commit(b, 12, 1, false)
 		b.Delete(1)
-	})
-	requests(t, "skip", lean, nil, func(b *plantest.Bench) {
-		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 0, 7))
-		b.Told("skip to 7", b.Skipper.SkipTo(b.Context(), b.ID, 0, 7))
-		b.Told("skip to 8", b.Skipper.SkipTo(b.Context(), b.ID, 0, 8))
-		commit(b, 7, 1, false)
-		recovers(b)
 	})
 }

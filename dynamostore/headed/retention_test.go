@@ -1,14 +1,19 @@
 package headed
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
 // D3, D4: the newest copies stay, and none is removed while there are no more than Keep. D8: a copy is marked once.
@@ -25,7 +30,6 @@ func TestRetention(t *testing.T) {
 		{"js 3", Layout{Peer: JS3, Snapshot: Snapshot{Keep: 2}}, []string{"0 1", "0 1 2", "0 2 3", "0 2 3", "0 3 5"}},
 		{"marked", Layout{Peer: Rust3, Snapshot: Snapshot{Keep: 1, Expire: time.Hour}}, []string{"0 1", "0 1~ 2", "0 1~ 2~ 3", "0 1~ 2~ 3", "0 1~ 2~ 3~ 5"}},
 		{"marked, js 3", Layout{Peer: JS3, Snapshot: Snapshot{Keep: 2, Expire: time.Hour}}, []string{"0 1", "0 1 2", "0 1~ 2 3", "0 1~ 2 3", "0 1~ 2~ 3 5"}},
-		{"lean", Layout{Lean: true, Snapshot: Snapshot{Keep: 2}}, []string{"0 1 current", "0 1 2 current", "0 2 3 current", "0 2 3 current", "0 3 5 current"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -44,13 +48,13 @@ func TestRetention(t *testing.T) {
 				if got := b.rowNumbers(); got != want {
 					t.Errorf("after %d: %s, want %s", i+1, got, want)
 				}
-				for _, it := range b.Items(b.table) {
+				for _, it := range b.Items(b.shape.Name) {
 					key, ttl := plan.KeyText(it[attrSort]), plan.KeyText(it[attrTTL])
 					if before := marks[key]; before != "" && before != "0" && before != ttl {
 						t.Errorf("%s was marked for %s, and then for %s", key, before, ttl)
 					}
 					marks[key] = ttl
-					active, _ := plan.Number(it, attrActive)
+					active, _ := plan.Number(it, "active_ttl_seq_nr")
 					if head := strings.HasSuffix(key, "-0"); (active > 0) != (c.layout.Peer == JS3 && ttl == "0" && !head) {
 						t.Errorf("%s has active_ttl_seq_nr %d", key, active)
 					}
@@ -98,7 +102,7 @@ func TestIndexWithoutTheCopy(t *testing.T) {
 	for n := range annals.SeqNr(3) {
 		b.commit(n+1, "x")
 	}
-	if err := b.DeleteAll(t.Context(), b.table, []plan.Item{mustKey(t, b.snapshots, 3)}); err != nil {
+	if err := b.DeleteAll(t.Context(), b.shape.Name, []plan.Item{mustKey(t, b.snapshots, 3)}); err != nil {
 		t.Fatal(err)
 	}
 	b.Executor.Log()
@@ -176,19 +180,16 @@ func TestCopiesOfOthers(t *testing.T) {
 	b := newBench(t, Layout{Peer: Rust, AID: Value, Snapshot: Snapshot{Keep: 1}})
 	for i, key := range []string{"Other-7-%d", "Account-7-00%d"} {
 		for n := range annals.SeqNr(3) {
-			it, err := b.row(account, n+1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			it[attrSort], it[attrSeq], it[attrTTL] = plan.S(fmt.Sprintf(key, n+1)), plan.N(n+10*annals.SeqNr(i)+1), plan.N(0)
-			if _, err := b.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: b.table, Put: it}}}); err != nil {
+			it := mustKey(t, b.snapshots, n+1)
+			it[attrAID], it[attrSort], it[attrSeq], it[attrTTL] = plan.S("7"), plan.S(fmt.Sprintf(key, n+1)), plan.N(n+10*annals.SeqNr(i)+1), plan.N(0)
+			if _, err := b.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: b.shape.Name, Put: it}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	b.commit(1, "x")
 	b.commit(2, "x")
-	if got := len(b.Items(b.table)); got != 6+2 {
+	if got := len(b.Items(b.shape.Name)); got != 6+2 {
 		t.Errorf("%d rows, want 8: %s", got, b.rowNumbers())
 	}
 	if n := b.latest(annals.SnapshotCriteria{}); n != 2 {
@@ -201,7 +202,7 @@ func TestMarkedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(b *bench, key plan.Item) error{
 		"deleted": func(b *bench, key plan.Item) error {
-			return b.DeleteAll(b.Context(), b.table, []plan.Item{key})
+			return b.DeleteAll(b.Context(), b.shape.Name, []plan.Item{key})
 		},
 		"marked": func(b *bench, key plan.Item) error {
 			_, err := b.Write(b.Context(), plan.Write{Ops: []plan.Op{b.mark(key, plan.N(b.Now().Unix()))}})
@@ -220,14 +221,70 @@ func TestMarkedMeanwhile(t *testing.T) {
 				if err := meanwhile(b, mustKey(t, b.snapshots, 1)); err != nil {
 					t.Error(err)
 				}
-				before = fmt.Sprint(b.Items(b.table))
+				before = fmt.Sprint(b.Items(b.shape.Name))
 			}
 			if err := b.retain(t.Context(), account, 0); err != nil {
 				t.Error(err)
 			}
-			if after := fmt.Sprint(b.Items(b.table)); after != before {
+			if after := fmt.Sprint(b.Items(b.shape.Name)); after != before {
 				t.Errorf("got\n%s\nwant\n%s", after, before)
 			}
 		})
 	}
+}
+
+// The index may lack copies, also the one that was just written: number written. None that stays is removed.
+func TestRetentionByTheIndex(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		keep    int
+		indexed []annals.SeqNr
+		written annals.SeqNr
+		want    string // of the numbers 1 … 5, which are all stored
+	}{
+		"keep none":                        {0, []annals.SeqNr{5, 4, 3, 2, 1}, 5, "0 1 2 3 4 5"},
+		"keep two":                         {2, []annals.SeqNr{5, 4, 3, 2, 1}, 5, "0 4 5"},
+		"more than there are":              {9, []annals.SeqNr{5, 4, 3, 2, 1}, 5, "0 1 2 3 4 5"},
+		"the new copy is not in the index": {2, []annals.SeqNr{4, 3, 2, 1}, 5, "0 4 5"},
+		"nothing is known to be written":   {1, []annals.SeqNr{5, 4, 3, 2, 1}, 0, "0 5"},
+		"the index lacks two":              {2, []annals.SeqNr{3, 2, 1}, 5, "0 3 4 5"},
+		"a newer copy than that written":   {1, []annals.SeqNr{5, 3, 2, 1}, 4, "0 4 5"},
+		"the copy written is an old one":   {2, []annals.SeqNr{5, 4, 3, 1}, 2, "0 2 4 5"},
+		"the copy written is in between":   {3, []annals.SeqNr{5, 3, 2, 1}, 4, "0 3 4 5"},
+	} {
+		for _, peer := range []Peer{Go, JS3} {
+			for _, expire := range []time.Duration{0, time.Hour} {
+				b := newBench(t, Layout{Peer: peer, Snapshot: Snapshot{Keep: 100}})
+				for n := range annals.SeqNr(5) {
+					b.commit(n+1, "x")
+				}
+				b.use(lacking{b.Executor, c.indexed})
+				b.keep, b.expire = c.keep, expire
+				for range 2 {
+					if err := b.retain(t.Context(), account, c.written); err != nil {
+						t.Fatal(err)
+					}
+				}
+				left := strings.Fields(b.rowNumbers())
+				left = slices.DeleteFunc(left, func(n string) bool { return strings.HasSuffix(n, "~") })
+				if got := strings.Join(left, " "); got != c.want {
+					t.Errorf("%s, %v, expire %v: left are %s, want %s", name, peer, expire, got, c.want)
+				}
+			}
+		}
+	}
+}
+
+// lacking is an Executor whose indexes have only rows with these numbers.
+type lacking struct {
+	*plantest.Executor
+	numbers []annals.SeqNr
+}
+
+func (x lacking) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+	return plan.Picked(x.Executor.Query(ctx, q), func(it plan.Item) (plan.Item, bool, error) {
+		key := plan.KeyText(it[attrSort])
+		n, _ := strconv.ParseInt(key[strings.LastIndex(key, "-")+1:], 10, 64)
+		return it, slices.Contains(x.numbers, annals.SeqNr(n)), nil
+	})
 }

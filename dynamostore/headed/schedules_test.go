@@ -13,14 +13,14 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	plantest.RandomSchedules(t, map[string]plan.Layout{
-		"fat":              headed.Layout{Shards: 3, Format: headed.Plain{}},
+		"plain":            headed.Layout{Shards: 3, Format: headed.Plain{}},
 		"write ids":        headed.Layout{Shards: 3, Format: headed.Plain{}, WriteIDs: true},
 		"copies":           headed.Layout{Shards: 3, Format: headed.Plain{}, Snapshot: headed.Snapshot{Keep: 2}},
 		"expiring copies":  headed.Layout{Shards: 3, Format: headed.Plain{}, Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}},
 		"gaps":             headed.Layout{Shards: 3, Format: headed.Plain{}, Journal: headed.Journal{Gaps: true}},
 		"gaps, write ids":  headed.Layout{Shards: 3, Format: headed.Plain{}, WriteIDs: true, Journal: headed.Journal{Gaps: true}},
-		"lean":             headed.Layout{Peer: headed.JS3, Shards: 3, Lean: true},
-		"lean with copies": headed.Layout{Peer: headed.JS3, Shards: 3, Lean: true, Snapshot: headed.Snapshot{Keep: 2}},
-		"lean with gaps":   headed.Layout{Peer: headed.JS3, Shards: 3, Lean: true, Journal: headed.Journal{Gaps: true}},
+		"js 3":             headed.Layout{Peer: headed.JS3, Shards: 3, Format: headed.Plain{}},
+		"js 3 with copies": headed.Layout{Peer: headed.JS3, Shards: 3, Format: headed.Plain{}, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 2}},
+		"js 3 with gaps":   headed.Layout{Peer: headed.JS3, Shards: 3, Format: headed.Plain{}, Journal: headed.Journal{Gaps: true}},
 	})
 }

@@ -34,9 +34,6 @@ func (j *journal) fits(table string, it plan.Item) error {
 		numbers = []annals.SeqNr{0, annals.SeqNr(n)} // a head can have the number of its state
 	}
 	have := j.events.KeyOf(it)
-	if key, err := j.current(j.owner(it, annals.SeqNr(n))); err == nil && plan.SameKey(key, have) {
-		return nil
-	}
 	var want plan.Item
 	for _, n := range numbers {
 		id := j.owner(it, n)
@@ -63,8 +60,11 @@ const mostMillis = 100_000_000_000_000
 func (j *journal) others(it plan.Item, numbers []annals.SeqNr) string {
 	var names []string
 	for _, p := range peers {
+		if p.apart {
+			continue
+		}
 		k := j.keys
-		k.resolver = resolver{p, AIDForm(k.rule.Form)}
+		k.resolver = resolver{p, k.form}
 		for _, n := range numbers {
 			if key, err := k.key(k.owner(it, n), n); err == nil && plan.SameKey(key, j.events.KeyOf(it)) {
 				names = append(names, p.name)

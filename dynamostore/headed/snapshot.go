@@ -3,61 +3,39 @@ package headed
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// snapshots is the snapshot table. It is an annals.SnapshotStore.
+// stateTable is the snapshot table, as the journal needs it.
+type stateTable interface {
+	annals.SnapshotStore
+	// begin reads the head and the newest state.
+	begin(ctx context.Context, j *journal, id annals.PersistenceID) (head, driver.Beginning, error)
+	// exist reports whether there are rows of id which are no heads.
+	exist(ctx context.Context, id annals.PersistenceID) (bool, error)
+	// with returns what a commit that is stored at the time at stores of its snapshot sn, which may be nil: attributes of the head, and the rows
+	// beside it. before and after are the versions of the head.
+	with(sn *annals.Snapshot, before, after annals.SeqNr, at time.Time) (head plan.Item, more []plan.Op, err error)
+	// written is called after a write of sn, and retain deletes or marks copies.
+	written(ctx context.Context, sn annals.Snapshot)
+	retain(ctx context.Context, id annals.PersistenceID, written annals.SeqNr) error
+}
+
+// snapshots is the snapshot table with the heads. It is an annals.SnapshotStore.
 //
-// The newest state of an entity is in its main row: the head, or the current row where heads are lean. Copies are rows with the number of
-// their state in the key. The main row has a state that is at least as new as that of each copy, unless its own was deleted.
+// The newest state of an entity is in its head. Copies are rows with the number of their state in the key. The head has a state that is at
+// least as new as that of each copy, unless its own was deleted.
 type snapshots struct {
-	rows
-	x      plan.Executor
-	table  string
-	index  string // orders the rows of an aggregate by number
-	active string // the index of copies that do not expire; "" is none
-	keep   int
-	expire time.Duration
+	copies
 	events numbered.Table // the journal table
-}
-
-func (l Layout) snapshots(r rows, events numbered.Table, table plan.Table) *snapshots {
-	c := l.Snapshot
-	return &snapshots{rows: r, table: table.Name, index: table.Indexes[0].Name, active: l.activeIndex(), keep: c.Keep, expire: c.Expire, events: events}
-}
-
-// snapshotFaults returns all that is wrong with the settings of snapshots.
-func (l Layout) snapshotFaults() error {
-	var faults []error
-	c := l.Snapshot
-	switch {
-	case c.Keep < 0 || c.Expire < 0:
-		faults = append(faults, errors.New("snapshot: Keep or Expire is negative"))
-	case c.Expire > 0 && c.Keep == 0:
-		faults = append(faults, errors.New("snapshot: Expire is of copies, and Keep is 0"))
-	case c.Keep > 0 && l.Peer == Seed:
-		faults = append(faults, errors.New("snapshot: the tables of Seed have no copies, Keep must be 0"))
-	}
-	if f, ok := l.Format.(JSON); ok && f.SeqNr == "-" && (l.Lean || !peers[l.Peer].stateNr) {
-		faults = append(faults, errors.New("format: without the member SeqNr nothing tells the number of a state"))
-	}
-	return errors.Join(faults...)
-}
-
-// mainKey returns the key of the main row.
-func (s *snapshots) mainKey(id annals.PersistenceID) (plan.Item, error) {
-	if s.lean {
-		return s.current(id)
-	}
-	return s.key(id, 0)
 }
 
 // state returns the attributes of a snapshot row that depend on its state. before is the version of the head before the write. at is the time
@@ -65,10 +43,10 @@ func (s *snapshots) mainKey(id annals.PersistenceID) (plan.Item, error) {
 func (r rows) state(s annals.Snapshot, before annals.SeqNr, at time.Time) (plan.Item, error) {
 	stored, err := r.format.Snapshot(s, int64(max(before, 1)))
 	if err != nil {
-		return nil, invalid("snapshot", s.SeqNr, err)
+		return nil, unfit("snapshot", s.SeqNr, err)
 	}
-	it := plan.Item{attrPayload: r.payload(stored)}
-	if r.lean || r.peer.stateNr {
+	it := plan.Item{attrPayload: plan.B(stored)}
+	if r.peer.stateNr {
 		it[attrSeq] = plan.N(s.SeqNr)
 	}
 	told := false // the row tells the time of the state
@@ -76,7 +54,7 @@ func (r rows) state(s annals.Snapshot, before annals.SeqNr, at time.Time) (plan.
 		it[attrUpdated] = r.updated(at)
 		told = r.peer.updated != 0 && inUnit(at, r.peer.updated) == inUnit(s.Time, r.peer.updated)
 	}
-	if r.plain && (r.lean || !r.peer.stateNr || !told || s.Manifest != s.ID.Type() || s.SerializerID != jsonSerializer) {
+	if r.plain && (!r.peer.stateNr || !told || s.Manifest != s.ID.Type() || s.SerializerID != jsonSerializer) {
 		it[attrState] = plan.M(plan.Item{attrSeq: plan.N(s.SeqNr), attrManifest: plan.S(s.Manifest), attrSerializer: plan.N(s.SerializerID), attrTime: plan.Micros(s.Time)})
 	}
 	return it, nil
@@ -88,23 +66,9 @@ func (r rows) updated(at time.Time) types.AttributeValue { return plan.N(inUnit(
 // attrTime is in attrState: when the snapshot was taken, in microseconds since 1970.
 const attrTime = "time"
 
-// mainItem returns a new main row: a current row, or a head without events.
-func (s *snapshots) mainItem(sn annals.Snapshot, state plan.Item) (plan.Item, error) {
-	if !s.lean {
-		return s.headItem(sn.ID, 0, state)
-	}
-	it, err := s.current(sn.ID)
-	if err != nil {
-		return nil, err
-	}
-	it[attrAID] = plan.S(s.aid(sn.ID))
-	maps.Copy(it, state)
-	return it, nil
-}
-
 // copyItem returns the copy of a state. before and after are the versions of the head before and after the write.
 func (s *snapshots) copyItem(sn annals.Snapshot, before, after annals.SeqNr, at time.Time) (plan.Item, error) {
-	it, err := s.row(sn.ID, sn.SeqNr)
+	it, err := s.stateKey(sn.ID, sn.SeqNr)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +77,10 @@ func (s *snapshots) copyItem(sn annals.Snapshot, before, after annals.SeqNr, at 
 		return nil, err
 	}
 	maps.Copy(it, state)
-	it[attrSeq] = plan.N(sn.SeqNr)
+	it[attrAID], it[attrSeq], it[attrTTL] = plan.S(s.aid(sn.ID)), plan.N(sn.SeqNr), plan.N(0)
 	it[attrVersion] = plan.N(s.peer.copyVersion.of(before, after))
-	if !s.peer.noTTL {
-		it[attrTTL] = plan.N(0)
-	}
 	if s.active != "" {
-		it[attrActive] = plan.N(sn.SeqNr)
+		it[s.peer.attrActive()] = plan.N(sn.SeqNr)
 	}
 	return it, nil
 }
@@ -134,8 +95,6 @@ func (v copyVersion) of(before, after annals.SeqNr) annals.SeqNr {
 	return 1
 }
 
-// with returns what a commit that is stored at the time at stores of its snapshot sn, which may be nil: attributes of the head, and the rows beside
-// it. before and after are the versions of the head.
 func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at time.Time) (head plan.Item, more []plan.Op, err error) {
 	if sn == nil {
 		return nil, nil, nil
@@ -144,53 +103,36 @@ func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at tim
 	if taken.Time.IsZero() {
 		taken.Time = at
 	}
-	if head, err = s.state(taken, before, at); err != nil {
-		return nil, nil, err
+	if head, err = s.state(taken, before, at); err != nil || s.keep == 0 {
+		return head, nil, err
 	}
-	it, err := s.mainItem(taken, head)
-	if err = cmp.Or(err, plan.Fits(it)); err != nil {
-		return nil, nil, err
-	}
-	if s.lean {
-		head, more = nil, append(more, plan.Op{Table: s.table, Put: it})
-	}
-	if s.keep > 0 {
-		it, err := s.copyItem(taken, before, after, at)
-		if err != nil {
-			return nil, nil, err
-		}
-		more = append(more, plan.Op{Table: s.table, Put: it})
-	}
-	return head, more, nil
+	it, err := s.copyItem(taken, before, after, at)
+	return head, []plan.Op{{Table: s.shape.Name, Put: it}}, err
 }
 
-// mainRow is the main row of an entity.
-type mainRow struct {
-	item    plan.Item       // nil: there is none
-	state   annals.Snapshot // has only a number when it was deleted and is not stored any more
-	hidden  bool            // there is no state, or it was deleted
-	version annals.SeqNr
-	saves   int64
+// stated is a head with the state in it.
+type stated struct {
+	head
+	state  annals.Snapshot
+	hidden bool // there is no state, or it was deleted
+	saves  int64
 }
 
-// read decodes a main row; nil is the zero mainRow.
-func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m mainRow, err error) {
-	m.item, m.hidden = it, it == nil
-	if it == nil {
+// read decodes a head of id; nil is one without a state.
+func (s *snapshots) read(id annals.PersistenceID, it plan.Item) (m stated, err error) {
+	if m.hidden = it == nil; m.hidden {
 		return m, nil
 	}
+	if m.head, err = s.head(id, it); err != nil {
+		return m, err
+	}
 	d := plan.Decoder{Item: it}
-	version, _ := d.Number(attrVersion, 0, math.MaxInt64)
 	hidden, hides := d.Number(attrHidden, 0, math.MaxInt64)
-	m.version = annals.SeqNr(version)
-	m.saves, _ = d.Number(attrSaves, 0, math.MaxInt64)
-	if d.Fault != nil {
-		return mainRow{}, corrupt(it, d.Fault)
+	if m.saves, _ = d.Number(attrSaves, 0, math.MaxInt64); d.Fault != nil {
+		return stated{}, corrupt(it, d.Fault)
 	}
 	has := false
-	if m.state, has, err = s.stateIn(id, it); !has {
-		m.state.SeqNr = annals.SeqNr(hidden)
-	}
+	m.state, has, err = s.stateIn(id, it)
 	m.hidden = !has || hides && m.state.SeqNr == annals.SeqNr(hidden)
 	return m, err
 }
@@ -217,7 +159,7 @@ func (r rows) stateIn(id annals.PersistenceID, it plan.Item) (annals.Snapshot, b
 			d.Wrong(attrState)
 		}
 	}
-	data := stored(&d)
+	data := d.Bytes(attrPayload)
 	err := d.Fault
 	if err == nil {
 		s, err = r.format.ReadSnapshot(s, data)
@@ -228,13 +170,57 @@ func (r rows) stateIn(id annals.PersistenceID, it plan.Item) (annals.Snapshot, b
 	return s, true, nil
 }
 
-// Save is annals.SnapshotStore. The main row is written on condition of what was read from it. Each save changes the row, so a request that is
-// executed late and for a second time does nothing. The copy is written after it, so that a copy is never newer than the main row.
+func (s *snapshots) begin(ctx context.Context, j *journal, id annals.PersistenceID) (h head, b driver.Beginning, err error) {
+	if h, err = j.read(ctx, id); err != nil {
+		return h, b, err
+	}
+	m, err := s.read(id, h.item)
+	if err != nil {
+		return h, b, err
+	}
+	if !m.hidden || s.keep == 0 {
+		b.Settled = h.deleted // the head would have a newer state
+	}
+	b.Snapshot, b.Found, err = s.newestIn(ctx, id, m, annals.SnapshotCriteria{})
+	return h, b, err
+}
+
+func (s *snapshots) exist(ctx context.Context, id annals.PersistenceID) (bool, error) {
+	if s.keep == 0 {
+		return false, nil
+	}
+	_, found, err := plan.First(s.all(ctx, id, annals.SnapshotCriteria{}, s.shape.Indexes[0].Name))
+	return found, err
+}
+
+// Save is annals.SnapshotStore. The head is written on condition of what was read from it. Each save changes the row, so a request that is
+// executed late and for a second time does nothing. The copy is written after it, so that a copy is never newer than the head.
 func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	if sn.Time.IsZero() {
 		sn.Time = s.x.Now()
 	}
-	m, err := s.saveMain(ctx, sn)
+	m, err := s.change(ctx, sn.ID, func(key plan.Item, m stated) (op plan.Op, ok bool, err error) {
+		if m.state.SeqNr > sn.SeqNr && (!m.hidden || s.keep > 0) {
+			return op, false, nil
+		}
+		state, err := s.state(sn, m.version, time.Time{})
+		if err != nil {
+			return op, false, err
+		}
+		if m.item == nil {
+			it, err := s.headItem(sn.ID, 0, state)
+			return s.create(s.shape.Name, it), true, err
+		}
+		whole := maps.Clone(m.item)
+		maps.Copy(whole, state)
+		return s.update(key, m, func(u *plan.Update) {
+			u.SetAll(state)
+			u.Remove(attrHidden)
+			if state[attrState] == nil && m.item[attrState] != nil {
+				u.Remove(attrState)
+			}
+		}), true, plan.Fits(whole)
+	})
 	if err != nil || s.keep == 0 {
 		return err
 	}
@@ -242,33 +228,30 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: s.table, Put: it}}}); err != nil {
+	if _, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: s.shape.Name, Put: it}}}); err != nil {
 		return err
 	}
 	s.written(ctx, sn)
 	return nil
 }
 
-// saveMain makes sn the state of the main row, unless the row has a newer one. It returns the row as it was before.
-func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (mainRow, error) {
-	key, err := s.mainKey(sn.ID)
+// change writes the op that of makes for the head of id, until the head is as it was read. It returns that head. of returns false for a head that
+// is to stay as it is.
+func (s *snapshots) change(ctx context.Context, id annals.PersistenceID, of func(key plan.Item, m stated) (plan.Op, bool, error)) (stated, error) {
+	key, it, err := s.main(ctx, id)
 	if err != nil {
-		return mainRow{}, err
-	}
-	it, _, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-	if err != nil {
-		return mainRow{}, err
+		return stated{}, err
 	}
 	for {
-		m, err := s.read(sn.ID, it)
-		if err != nil || m.state.SeqNr > sn.SeqNr && (!m.hidden || s.keep > 0) {
+		m, err := s.read(id, it)
+		if err != nil {
 			return m, err
 		}
-		op, err := s.replace(ctx, sn, key, m)
-		if err != nil {
-			return mainRow{}, err
+		op, ok, err := of(key, m)
+		if !ok || err != nil {
+			return m, err
 		}
-		out, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+		out, err := plan.Try(ctx, s.x, op)
 		if err != nil || !out.Refused {
 			return m, err
 		}
@@ -276,52 +259,33 @@ func (s *snapshots) saveMain(ctx context.Context, sn annals.Snapshot) (mainRow, 
 	}
 }
 
-// replace returns the op that makes sn the state of the main row m.
-func (s *snapshots) replace(ctx context.Context, sn annals.Snapshot, key plan.Item, m mainRow) (plan.Op, error) {
-	state, err := s.state(sn, m.version, time.Time{})
-	if err != nil {
-		return plan.Op{}, err
-	}
-	if m.item == nil {
-		if err := s.events.Fits(ctx, s.x, sn.ID); err != nil {
-			return plan.Op{}, err
-		}
-		it, err := s.mainItem(sn, state)
-		return plan.Op{Table: s.table, Put: it, Condition: absent, Names: absentNames}, err
-	}
-	whole := maps.Clone(m.item)
-	maps.Copy(whole, state)
-	if err := plan.Fits(whole); err != nil {
-		return plan.Op{}, err
-	}
-	return s.change(key, m, func(u *plan.Update) {
-		u.SetAll(state)
-		u.Remove(attrHidden)
-		if state[attrState] == nil && m.item[attrState] != nil {
-			u.Remove(attrState)
-		}
-	}), nil
-}
-
-// change returns an update of the main row m, on condition that nothing else has written it.
-func (s *snapshots) change(key plan.Item, m mainRow, change func(u *plan.Update)) plan.Op {
+// update returns an update of the head m, on condition that nothing else has written it.
+func (s *snapshots) update(key plan.Item, m stated, change func(u *plan.Update)) plan.Op {
 	u := plan.NewUpdate()
 	u.SetTo(attrSaves, u.Value(plan.N(m.saves+1)))
 	change(u)
-	of := attrVersion
-	if s.lean {
-		of = attrSeq
-	}
-	condition := u.Name(of) + " = " + u.Value(m.item[of])
+	condition := u.Name(attrVersion) + " = " + u.Value(plan.N(m.version))
 	if m.item[attrSaves] == nil {
 		condition += " AND attribute_not_exists(" + u.Name(attrSaves) + ")"
 	} else {
 		condition += " AND " + u.Name(attrSaves) + " = " + u.Value(plan.N(m.saves))
 	}
-	return plan.Op{Table: s.table, Key: key, Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values}
+	return plan.Op{Table: s.shape.Name, Key: key, Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values}
 }
 
-// Latest is annals.SnapshotStore. Without copies there is only the state of the main row.
+// main reads the head at its key. Where there is none, rows at keys of other settings are ErrInvalid.
+func (s *snapshots) main(ctx context.Context, id annals.PersistenceID) (key, it plan.Item, err error) {
+	if key, err = s.headKey(id); err != nil {
+		return nil, nil, err
+	}
+	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.shape.Name, Key: key})
+	if err == nil && !ok {
+		err = s.events.Fits(ctx, s.x, id)
+	}
+	return key, it, err
+}
+
+// Latest is annals.SnapshotStore. Without copies there is only the state of the head.
 func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	_, it, err := s.main(ctx, id)
 	if it == nil || err != nil {
@@ -334,44 +298,26 @@ func (s *snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annal
 	return s.newestIn(ctx, id, m, c)
 }
 
-// main reads the main row at its key. Where there is none, rows at keys of other settings are ErrInvalid.
-func (s *snapshots) main(ctx context.Context, id annals.PersistenceID) (key, it plan.Item, err error) {
-	if key, err = s.mainKey(id); err != nil {
-		return nil, nil, err
-	}
-	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-	if err == nil && !ok {
-		err = s.events.Fits(ctx, s.x, id)
-	}
-	return key, it, err
-}
-
-// newestIn returns the newest snapshot that fits c: the state of the main row m, or a copy.
-func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m mainRow, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+// newestIn returns the newest snapshot that fits c: the state of the head m, or a copy. The index finds copies, and each is read at its key,
+// because the index lags behind: it may have copies that are deleted. A single number needs no index.
+func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m stated, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	switch {
-	case !m.hidden && fits(m.state, c):
+	case !m.hidden && s.fits(m.state, c):
 		return m.state, true, nil
 	case m.item == nil || s.keep == 0:
 		return annals.Snapshot{}, false, nil
-	}
-	return s.newestCopy(ctx, id, c)
-}
-
-// newestCopy returns the newest copy that fits c. The index finds copies, and each is read at its key, because the index lags behind: it may
-// have copies that are deleted. A single number needs no index.
-func (s *snapshots) newestCopy(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	if c.MinSeqNr > 0 && c.MinSeqNr == c.MaxSeqNr {
-		key, err := s.key(id, c.MinSeqNr)
+	case c.MinSeqNr > 0 && c.MinSeqNr == c.MaxSeqNr:
+		key, err := s.stateKey(id, c.MinSeqNr)
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
 		return s.copyAt(ctx, id, c, key)
 	}
-	for it, err := range s.copies(ctx, id, c, s.index) {
+	for it, err := range s.all(ctx, id, c, s.shape.Indexes[0].Name) {
 		if err != nil {
 			return annals.Snapshot{}, false, err
 		}
-		if found, ok, err := s.copyAt(ctx, id, c, s.events.KeyOf(it)); ok || err != nil {
+		if found, ok, err := s.copyAt(ctx, id, c, s.shape.KeyOf(it)); ok || err != nil {
 			return found, ok, err
 		}
 	}
@@ -380,75 +326,59 @@ func (s *snapshots) newestCopy(ctx context.Context, id annals.PersistenceID, c a
 
 // copyAt returns the copy at key if it fits c and has not expired.
 func (s *snapshots) copyAt(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, key plan.Item) (annals.Snapshot, bool, error) {
-	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.table, Key: key})
-	if !ok || err != nil {
+	it, ok, err := s.x.Get(ctx, plan.Get{Table: s.shape.Name, Key: key})
+	if !ok || err != nil || s.expired(it) {
 		return annals.Snapshot{}, false, err
 	}
-	if ttl, _ := plan.Number(it, attrTTL); ttl > 0 && ttl <= s.x.Now().Unix() {
-		return annals.Snapshot{}, false, nil // the service removes such rows some days later
-	}
 	found, ok, err := s.stateIn(id, it)
-	return found, ok && fits(found, c), err
+	return found, ok && s.fits(found, c), err
 }
 
 // Delete is annals.SnapshotStore. The state of a head stays for the libraries, which cannot read a head without one.
 func (s *snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	if err := s.deleteMain(ctx, id, c); err != nil || s.keep == 0 {
+	_, err := s.change(ctx, id, func(key plan.Item, m stated) (plan.Op, bool, error) {
+		if m.hidden || !s.fits(m.state, c) {
+			return plan.Op{}, false, nil
+		}
+		return s.update(key, m, func(u *plan.Update) { u.SetTo(attrHidden, u.Value(plan.N(m.state.SeqNr))) }), true, nil
+	})
+	if err != nil || s.keep == 0 {
 		return err
 	}
-	timed := !c.MinTime.IsZero() || !c.MaxTime.IsZero()
-	return plan.Batches(s.copies(ctx, id, c, s.index), func(keys []plan.Item) error {
-		for i, it := range keys {
-			keys[i] = s.events.KeyOf(it)
-		}
-		if timed {
-			var err error
-			if keys, err = s.within(ctx, id, c, keys); err != nil {
-				return err
-			}
-		}
-		return s.x.DeleteAll(ctx, s.table, keys)
+	return plan.Batches(s.all(ctx, id, c, s.shape.Indexes[0].Name), func(found []plan.Item) error {
+		keys, err := s.within(ctx, id, c, found)
+		return cmp.Or(err, s.x.DeleteAll(ctx, s.shape.Name, keys))
 	})
 }
 
-// within returns the keys of copies whose times fit c.
-func (s *snapshots) within(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, keys []plan.Item) (fit []plan.Item, err error) {
-	found, err := s.x.GetAll(ctx, plan.GetAll{Table: s.table, Keys: keys})
+// within returns the keys of those of copies whose times fit c.
+func (s *snapshots) within(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria, found []plan.Item) (fit []plan.Item, err error) {
+	keys := make([]plan.Item, len(found))
+	for i, it := range found {
+		keys[i] = s.shape.KeyOf(it)
+	}
+	if c.MinTime.IsZero() && c.MaxTime.IsZero() {
+		return keys, nil
+	}
+	found, err = s.x.GetAll(ctx, plan.GetAll{Table: s.shape.Name, Keys: keys})
 	for _, it := range found {
 		copied, _, err := s.stateIn(id, it)
 		if err != nil {
 			return nil, err
 		}
-		if fits(copied, c) {
-			fit = append(fit, s.events.KeyOf(it))
+		if s.fits(copied, c) {
+			fit = append(fit, s.shape.KeyOf(it))
 		}
 	}
 	return fit, err
 }
 
-// deleteMain deletes the state of the main row if it fits c.
-func (s *snapshots) deleteMain(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	key, it, err := s.main(ctx, id)
-	for err == nil && it != nil {
-		m, err := s.read(id, it)
-		if err != nil || m.hidden || !fits(m.state, c) {
-			return err
-		}
-		op := s.change(key, m, func(u *plan.Update) {
-			if u.SetTo(attrHidden, u.Value(plan.N(m.state.SeqNr))); s.lean {
-				u.Remove(attrPayload)
-			}
-		})
-		out, err := s.x.Write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
-		if err != nil || !out.Refused {
-			return err
-		}
-		it = out.Old[0]
-	}
-	return err
-}
-
 // fits reports whether s fits c.
-func fits(s annals.Snapshot, c annals.SnapshotCriteria) bool {
-	return s.SeqNr >= c.MinSeqNr && (c.MaxSeqNr == 0 || s.SeqNr <= c.MaxSeqNr) && !s.Time.Before(c.MinTime) && (c.MaxTime.IsZero() || !s.Time.After(c.MaxTime))
+func (r rows) fits(s annals.Snapshot, c annals.SnapshotCriteria) bool {
+	unit := time.Duration(0)
+	if r.apart {
+		unit = r.peer.updated
+	}
+	from, to, some := plan.Numbers(c, 0)
+	return some && from <= s.SeqNr && s.SeqNr <= to && plan.InTime(c, s.Time, unit)
 }

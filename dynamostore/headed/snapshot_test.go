@@ -90,7 +90,7 @@ func appendTo(ctx context.Context, j annals.Journal, keep int, n annals.SeqNr, t
 		s.Time = time.Time{}
 		c.Snapshot = &s
 	}
-	j.(*journal).snapshots.keep = keep
+	j.(*journal).snapshots.(*snapshots).keep = keep
 	_, err := j.Append(ctx, c)
 	return err
 }
@@ -98,7 +98,7 @@ func appendTo(ctx context.Context, j annals.Journal, keep int, n annals.SeqNr, t
 // rowNumbers returns the last parts of the sort keys of the snapshot table, with "~" after those that are marked.
 func (b *bench) rowNumbers() string {
 	var all []string
-	for _, it := range b.Items(b.table) {
+	for _, it := range b.Items(b.shape.Name) {
 		key := plan.KeyText(it[attrSort])
 		n := key[strings.LastIndex(key, "-")+1:]
 		if ttl, _ := plan.Number(it, attrTTL); ttl > 0 {
@@ -111,17 +111,14 @@ func (b *bench) rowNumbers() string {
 
 // layouts are tables with main rows of different kinds.
 var layouts = map[string]Layout{
-	"go":                 {},
-	"go, plain":          {Format: Plain{}},
-	"js":                 {Peer: JS},
-	"js 3, copies":       {Peer: JS3, Snapshot: Snapshot{Keep: 100}},
-	"rust 3":             {Peer: Rust3},
-	"rust 3, copies":     {Peer: Rust3, Snapshot: Snapshot{Keep: 100}},
-	"seed":               {Peer: Seed},
-	"seed, plain":        {Peer: Seed, Format: Plain{}},
-	"lean":               {Lean: true},
-	"lean, rust, copies": {Lean: true, Peer: Rust, Snapshot: Snapshot{Keep: 100}},
-	"lean, JSON":         {Lean: true, Format: JSON{}},
+	"go":             {},
+	"go, plain":      {Format: Plain{}},
+	"js":             {Peer: JS},
+	"js 3, copies":   {Peer: JS3, Snapshot: Snapshot{Keep: 100}},
+	"rust 3":         {Peer: Rust3},
+	"rust 3, copies": {Peer: Rust3, Snapshot: Snapshot{Keep: 100}},
+	"rust, copies":   {Peer: Rust, Format: Plain{}, Snapshot: Snapshot{Keep: 100}},
+	"rust 3, JSON":   {Peer: Rust3, Format: JSON{}},
 }
 
 // Saves and deletes, with and without copies, on an entity that has a head or none.
@@ -133,11 +130,7 @@ func TestSnapshots(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, l)
 				if events {
-					first := ""
-					if !l.Lean {
-						first = "first"
-					}
-					b.commit(1, first)
+					b.commit(1, "first")
 					b.commit(2, "")
 				}
 				b.save(11, 13, 15, 12)
@@ -231,7 +224,7 @@ func TestStateOfAnotherWriter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Layout{Peer: Rust3})
 	b.commit(1, "first")
-	if it := b.Items(b.table)[0]; it[attrState] != nil {
+	if it := b.Items(b.shape.Name)[0]; it[attrState] != nil {
 		t.Errorf("a state that Rust 3 writes too: %v", it)
 	}
 	s := taken(1, "second")
@@ -252,29 +245,21 @@ func TestStateOfAnotherWriter(t *testing.T) {
 // put changes the only row of the snapshot table without the layout.
 func (b *bench) put(change func(it plan.Item)) {
 	b.Helper()
-	it := maps.Clone(b.Items(b.table)[0])
+	it := maps.Clone(b.Items(b.shape.Name)[0])
 	change(it)
-	if _, err := b.Write(b.Context(), plan.Write{Ops: []plan.Op{{Table: b.table, Put: it}}}); err != nil {
+	if _, err := b.Write(b.Context(), plan.Write{Ops: []plan.Op{{Table: b.shape.Name, Put: it}}}); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// The head keeps a state that was deleted, because a library cannot load an entity without it; a row that only Annals reads does not.
+// The head keeps a state that was deleted, because a library cannot load an entity without it.
 func TestDeletedStateOfAHead(t *testing.T) {
 	t.Parallel()
-	for lean, want := range map[bool]int{false: 1, true: 0} {
-		b := newBench(t, Layout{Lean: lean})
-		b.save(4)
-		b.delete(annals.SnapshotCriteria{MaxSeqNr: 4})
-		payloads := 0
-		for _, it := range b.Items(b.table) {
-			if it[attrPayload] != nil {
-				payloads++
-			}
-		}
-		if payloads != want {
-			t.Errorf("lean %v: %d states are stored, want %d", lean, payloads, want)
-		}
+	b := newBench(t, Layout{})
+	b.save(4)
+	b.delete(annals.SnapshotCriteria{MaxSeqNr: 4})
+	if rows := b.Items(b.shape.Name); len(rows) != 1 || rows[0][attrPayload] == nil {
+		t.Errorf("the rows are %v", rows)
 	}
 }
 
@@ -308,7 +293,6 @@ func TestSnapshotSettings(t *testing.T) {
 	for want, l := range map[string]Layout{
 		"negative":      {Snapshot: Snapshot{Keep: -1}},
 		"Expire is of":  {Snapshot: Snapshot{Expire: time.Hour}},
-		"Seed have no":  {Peer: Seed, Snapshot: Snapshot{Keep: 1}},
 		"SeqNr nothing": {Format: JSON{SeqNr: "-"}},
 	} {
 		l.Shards = 1
@@ -322,11 +306,8 @@ func TestSnapshotSettings(t *testing.T) {
 func TestSnapshotsOfAnotherShardCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Layout{})
-	it, err := b.row(account, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	it[attrPartition], it[attrSeq] = plan.S("Account-99"), plan.N(1)
+	it := mustKey(t, b.snapshots, 1)
+	it[attrPartition], it[attrAID], it[attrSeq] = plan.S("Account-99"), plan.S("Account-7"), plan.N(1)
 	if _, err := b.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: "journal", Put: it}}}); err != nil {
 		t.Fatal(err)
 	}

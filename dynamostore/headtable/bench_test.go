@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/internal/valid"
@@ -26,7 +26,7 @@ type bench struct {
 }
 
 // newBench opens a layout on tables, which may have items.
-func newBench(t *testing.T, l headtable.Layout, dumps ...plantest.Dump) *bench {
+func newBench(t *testing.T, l headed.Layout, dumps ...plantest.Dump) *bench {
 	t.Helper()
 	offer, err := l.Plan()
 	if err != nil {
@@ -42,7 +42,7 @@ func newBench(t *testing.T, l headtable.Layout, dumps ...plantest.Dump) *bench {
 }
 
 // on opens a layout on the tables of x.
-func on(t *testing.T, l headtable.Layout, x *plantest.Executor) *bench {
+func on(t *testing.T, l headed.Layout, x *plantest.Executor) *bench {
 	t.Helper()
 	offer, err := l.Plan()
 	if err == nil {
@@ -61,7 +61,7 @@ func put(t *testing.T, x *plantest.Executor, table string, it plan.Item) {
 	}
 }
 
-// Execute is headtable.Store.
+// Execute is headed.Store.
 func (b *bench) Execute(ctx context.Context, f plan.Function) error {
 	return f.Run(ctx, b.Contracts, b.Executor)
 }
@@ -194,9 +194,9 @@ func (a aggregateID) id() annals.PersistenceID {
 }
 
 // layout is the layout with the settings of a program. Only the archive of a migration has a prefix.
-func (s settings) layout(prefix string) headtable.Layout {
-	l := headtable.Layout{Journal: headtable.Journal{Table: prefix + s.JournalTable}, Head: prefix + s.HeadTable,
-		Snapshot: headtable.Snapshot{Table: prefix + s.SnapshotTable, Index: s.SnapshotHistoryIndex, Expire: time.Duration(s.DeleteTTLSeconds) * time.Second}}
+func (s settings) layout(prefix string) headed.Layout {
+	l := headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Table: prefix + s.JournalTable}, Head: prefix + s.HeadTable,
+		Snapshot: headed.Snapshot{Table: prefix + s.SnapshotTable, ActiveIndex: s.SnapshotHistoryIndex, Expire: time.Duration(s.DeleteTTLSeconds) * time.Second}}
 	if s.KeepSnapshotCount != nil {
 		l.Snapshot.Keep = *s.KeepSnapshotCount
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -15,7 +15,7 @@ import (
 // New tables get settings with one store_id, which later processes only read.
 func TestSettingsAreMadeOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5})
 	ids := map[string]bool{}
 	for _, table := range []string{"journal", "snapshot", "head"} {
 		items := b.Items(table)
@@ -32,7 +32,7 @@ func TestSettingsAreMadeOnce(t *testing.T) {
 		t.Errorf("the ids of the store are %v", ids)
 	}
 	b.Log()
-	on(t, headtable.Layout{}, b.Executor)
+	on(t, headed.Layout{Peer: headed.Rust5}, b.Executor)
 	if log := b.Log(); strings.Count(log, "get many") != 1 || strings.Contains(log, "put") {
 		t.Errorf("the second process makes the requests\n%s", log)
 	}
@@ -41,7 +41,7 @@ func TestSettingsAreMadeOnce(t *testing.T) {
 // Two processes that open new tables at the same time agree.
 func TestOrdersOfSettings(t *testing.T) {
 	t.Parallel()
-	offer, err := headtable.Layout{}.Plan()
+	offer, err := headed.Layout{Peer: headed.Rust5}.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestSettingsThatDoNotFit(t *testing.T) {
 		"an empty id":                    {[3]plan.Item{config("", one), config("", one), config("", one)}, []string{`"journal"`, "store_id"}},
 		"a version that is not a number": {[3]plan.Item{config("a", plan.Item{"v": plan.S("1")}), config("a", one), config("a", one)}, []string{`"journal"`, "layout_version"}},
 	} {
-		offer, err := headtable.Layout{}.Plan()
+		offer, err := headed.Layout{Peer: headed.Rust5}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,8 +113,8 @@ func TestSettingsThatDoNotFit(t *testing.T) {
 
 func TestLayoutThatIsWrong(t *testing.T) {
 	t.Parallel()
-	for _, s := range []headtable.Snapshot{{Keep: -1}, {Keep: 1, Expire: -1}, {Expire: 1e9}, {Keep: 1, Expire: 1e8}} {
-		if _, err := (headtable.Layout{Snapshot: s}).Plan(); err == nil {
+	for _, s := range []headed.Snapshot{{Keep: -1}, {Keep: 1, Expire: -1}, {Expire: 1e9}, {Keep: 1, Expire: 1e8}} {
+		if _, err := (headed.Layout{Peer: headed.Rust5, Snapshot: s}).Plan(); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -55,7 +55,7 @@ func TestDefects(t *testing.T) {
 		"D3": func(b *bench) { b.wantActive(2, 0, 7, "[6 7]") },
 		"D4": func(b *bench) { b.wantActive(3, 0, 2, "[1 2]") }, // fewer copies than Keep
 		"D5": func(b *bench) { // the error of the retention is that of the write
-			b.reopen(headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1}})
+			b.reopen(headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1}})
 			x := &withoutIndex{Executor: b.Executor}
 			for after := range annals.SeqNr(3) {
 				if _, err := b.offer.On(x).Journal.Append(b.Context(), withSnapshot(after)); err != nil {
@@ -65,10 +65,10 @@ func TestDefects(t *testing.T) {
 			if active := b.active(); x.failed != 3 || active != "[1 2 3]" {
 				b.Errorf("%d requests have failed, the copies are %s", x.failed, active)
 			}
-			if err := headtable.Retain(b.Context(), runner{b.offer.On(x)}, thing); !errors.Is(err, annals.ErrUnavailable) {
+			if err := headed.Retain(b.Context(), runner{b.offer.On(x)}, thing); !errors.Is(err, annals.ErrUnavailable) {
 				b.Errorf("retain: %v", err)
 			}
-			if err := headtable.Retain(b.Context(), b, thing); err != nil || b.active() != "[3]" {
+			if err := headed.Retain(b.Context(), b, thing); err != nil || b.active() != "[3]" {
 				b.Errorf("retain: %v, the copies are %s", err, b.active())
 			}
 		},
@@ -77,7 +77,7 @@ func TestDefects(t *testing.T) {
 			b.wantActive(5, 40, 41, "[37 38 39 40 41]")
 		},
 		"D8": func(b *bench) { // the end of a marked copy is moved
-			l := headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1, Expire: time.Hour}}
+			l := headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}}
 			b.reopen(l)
 			ends := map[string]string{}
 			for after := range annals.SeqNr(4) {
@@ -128,7 +128,7 @@ func TestDefects(t *testing.T) {
 		},
 		"D16": func(b *bench) { // items without a payload
 			for _, table := range []string{"journal", "snapshot"} {
-				b := newBench(b.T, headtable.Layout{})
+				b := newBench(b.T, headed.Layout{Peer: headed.Rust5})
 				if _, err := b.append(withSnapshot(0)); err != nil {
 					b.Fatal(err)
 				}
@@ -169,7 +169,7 @@ func TestDefects(t *testing.T) {
 			}
 		},
 		"D24": func(b *bench) { // a query after each event
-			b.reopen(headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1}})
+			b.reopen(headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1}})
 			b.Log()
 			b.write(thing, 0, 1)
 			b.write(thing, 1, 1)
@@ -183,12 +183,12 @@ func TestDefects(t *testing.T) {
 		t.Errorf("%d defects, %d tests, %v", len(verdicts.Defects), len(tests), err)
 	}
 	for _, d := range verdicts.Defects {
-		t.Run(d.ID, func(t *testing.T) { tests[d.ID](newBench(t, headtable.Layout{})) })
+		t.Run(d.ID, func(t *testing.T) { tests[d.ID](newBench(t, headed.Layout{Peer: headed.Rust5})) })
 	}
 }
 
 // reopen opens another layout on the tables of b.
-func (b *bench) reopen(l headtable.Layout) { *b = *on(b.T, l, b.Executor) }
+func (b *bench) reopen(l headed.Layout) { *b = *on(b.T, l, b.Executor) }
 
 // withSnapshot is a commit of one event with its snapshot.
 func withSnapshot(after annals.SeqNr) annals.Commit {
@@ -199,7 +199,7 @@ func withSnapshot(after annals.SeqNr) annals.Commit {
 // wantActive appends events after … to with their snapshots. want are the copies that are left.
 func (b *bench) wantActive(keep int, after, to annals.SeqNr, want string) {
 	b.Helper()
-	b.reopen(headtable.Layout{Snapshot: headtable.Snapshot{Keep: keep}})
+	b.reopen(headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: keep}})
 	for ; after < to; after++ {
 		if _, err := b.append(withSnapshot(after)); err != nil {
 			b.Errorf("append after %d: %v", after, err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -18,10 +18,14 @@ func (x interrupted) DeleteAll(ctx context.Context, table string, keys []plan.It
 	return errors.Join(x.Executor.DeleteAll(ctx, table, keys[:1]), &annals.Error{Kind: annals.ErrUnavailable})
 }
 
+func (x interrupted) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
+	do(ctx, x)
+}
+
 // Readers do not read what an interrupted delete has left, and the next delete removes it, whatever its number.
 func TestInterruptedDelete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5})
 	b.write(thing, 0, 6)
 	if err := b.offer.On(interrupted{b.Executor}).Journal.DeleteTo(t.Context(), thing, 4); !errors.Is(err, annals.ErrUnavailable) {
 		t.Fatal(err)
@@ -38,7 +42,7 @@ func TestInterruptedDelete(t *testing.T) {
 // A head without the events of the last commit tells which commit it was: the same WriteID after another number is another commit.
 func TestRepeatedAfterADelete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{WriteIDs: true})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true})
 	b.write(thing, 0, 3)
 	c := annals.Commit{ID: thing, After: 3, Events: events(2), WriteID: annals.NewWriteID()}
 	first, err := b.append(c)
@@ -60,7 +64,7 @@ func TestRepeatedAfterADelete(t *testing.T) {
 // Events that are deleted before the first one is yielded are only missing. Those deleted after that are ErrTruncated.
 func TestDeleteBesideAReplay(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5})
 	b.write(thing, 0, 4)
 	b.Meanwhile = func() { // after the read of the head
 		if err := b.Journal.DeleteTo(t.Context(), thing, 2); err != nil {

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // The stream of the head table has each event once and in order, as a replay reads it. A delete does not bring deleted events back.
 func TestFeedHasEachEvent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{WriteIDs: true, Snapshot: headtable.Snapshot{Keep: 1}})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 1}})
 	feed := b.offer.Feed
 	var fed []annals.Event
 	b.Changed = func(table string, image plan.Item, created bool) {
@@ -85,7 +85,7 @@ func TestFeedOfTheLibrary(t *testing.T) {
 			t.Errorf("%s: ids %.60q, want %.60q", s.name, got, want)
 		}
 	}
-	offer, _ := headtable.Layout{}.Plan()
+	offer, _ := headed.Layout{Peer: headed.Rust5}.Plan()
 	if _, err := offer.Feed.Events(plan.Item{"aid": plan.S("Thing-1"), "seq_nr": plan.N(1)}, true); !errors.Is(err, annals.ErrCorrupt) {
 		t.Errorf("a head without events: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -245,4 +245,4 @@ func text(it plan.Item) string {
 	return b.String()
 }
 
-var _ headtable.Store = (*bench)(nil)
+var _ headed.Store = (*bench)(nil)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -18,7 +18,7 @@ const thing = annals.PersistenceID("Thing|1")
 // full returns a bench with an item of each kind, with all attributes.
 func full(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, headtable.Layout{WriteIDs: true, Snapshot: headtable.Snapshot{Keep: 2}})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 2}})
 	c := annals.Commit{ID: thing, Events: events(3), Snapshot: &annals.Snapshot{ID: thing, SeqNr: 3, Payload: annals.Payload{SerializerID: 4, Data: []byte("s")}}}
 	for i := range c.Events {
 		c.Events[i].SerializerID = 4
@@ -41,7 +41,7 @@ func (b *bench) calls() map[string]error {
 	_, all["recover"] = b.recover(thing)
 	_, _, all["latest"] = b.Snapshots.Latest(b.Context(), thing, annals.SnapshotCriteria{})
 	_, _, all["latest copy"] = b.Snapshots.Latest(b.Context(), thing, annals.SnapshotCriteria{MaxTime: b.Time.AddDate(-20, 0, 0)})
-	all["retain"] = headtable.Retain(b.Context(), b, thing)
+	all["retain"] = headed.Retain(b.Context(), b, thing)
 	all["delete snapshots"] = b.Snapshots.Delete(b.Context(), thing, annals.SnapshotCriteria{MaxSeqNr: 1})
 	all["delete"] = b.Journal.DeleteTo(b.Context(), thing, 2)
 	return all
@@ -101,7 +101,7 @@ func TestItemsThatAreDamaged(t *testing.T) {
 func TestLostEventsAreFound(t *testing.T) {
 	t.Parallel()
 	for lost := annals.SeqNr(1); lost <= 5; lost++ {
-		b := newBench(t, headtable.Layout{})
+		b := newBench(t, headed.Layout{Peer: headed.Rust5})
 		b.write(thing, b.write(thing, 0, 3), 2)
 		if err := b.DeleteAll(t.Context(), "journal", []plan.Item{{"aid": plan.S("Thing-1"), "seq_nr": plan.N(lost)}}); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestLostEventsAreFound(t *testing.T) {
 		if got, err := b.replay(thing, lost+1, annals.MaxSeqNr); err != nil || len(got) != 5-int(lost) {
 			t.Errorf("behind %d: %v, %v", lost, numbers(got), err)
 		}
-		gaps := on(t, headtable.Layout{Journal: headtable.Journal{Gaps: true}}, b.Executor)
+		gaps := on(t, headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Gaps: true}}, b.Executor)
 		if got, err := gaps.replay(thing, 1, annals.MaxSeqNr); lost < 4 && (err != nil || len(got) != 4) || lost >= 4 && !errors.Is(err, annals.ErrCorrupt) {
 			t.Errorf("with gaps, without %d: %v, %v", lost, numbers(got), err)
 		}

@@ -1,15 +1,16 @@
-package headtable
+package headtable_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
-// The reasons why a lost item can go unnoticed, as in docs/layouts/headtable.md.
+// The reasons why a lost item can go unnoticed, as in docs/layouts/headed.md.
 const (
 	lostWithGaps = "Gaps: a number without an event is taken for unused, unless it is of the last commit"
 	lostSnapshot = "the current snapshot, when events are deleted"
@@ -18,8 +19,8 @@ const (
 
 func TestLoseAnyRow(t *testing.T) {
 	t.Parallel()
-	layouts := map[string]Layout{"plain": {}, "write ids": {WriteIDs: true}, "copies": {Snapshot: Snapshot{Keep: 2}}, "copies that expire": {Snapshot: Snapshot{Keep: 1, Expire: time.Hour}},
-		"gaps": {Journal: Journal{Gaps: true}}}
+	layouts := map[string]headed.Layout{"plain": {}, "write ids": {WriteIDs: true}, "copies": {Snapshot: headed.Snapshot{Keep: 2}}, "copies that expire": {Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}},
+		"gaps": {Journal: headed.Journal{Gaps: true}}}
 	commits := func(sizes ...int) func(*plantest.Bench) {
 		return func(b *plantest.Bench) {
 			after := annals.SeqNr(0)
@@ -40,6 +41,7 @@ func TestLoseAnyRow(t *testing.T) {
 	}
 	const last = 6 // the number before the last commit
 	for name, l := range layouts {
+		l.Peer = headed.Rust5
 		for what, steps := range map[string][]func(*plantest.Bench){
 			"events":                       {commits(1, 2, 3, 2)},
 			"a snapshot":                   {commits(1, 2, 3, 2), save(2), save(4)},
@@ -59,10 +61,10 @@ func TestLoseAnyRow(t *testing.T) {
 						step(b)
 					}
 				}, func(table string, it plan.Item) string {
-					switch n, _ := plan.Number(it, attrSeq); {
+					switch n, _ := plan.Number(it, "seq_nr"); {
 					case table == "journal" && l.Journal.Gaps && n <= last:
 						return lostWithGaps
-					case table == "snapshot" && plan.KeyText(it[attrPlace]) == "0" && (what == "a snapshot, and deletes" || what == "deletes behind the snapshot" || what == "all is deleted, and is saved"):
+					case table == "snapshot" && plan.KeyText(it["skey"]) == "0" && (what == "a snapshot, and deletes" || what == "deletes behind the snapshot" || what == "all is deleted, and is saved"):
 						return lostSnapshot
 					case table == "head" && (what == "all is deleted" || what == "only skipped numbers"):
 						return lostHead

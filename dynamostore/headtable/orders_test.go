@@ -1,4 +1,4 @@
-package headtable
+package headtable_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -23,7 +24,7 @@ const (
 type process = plantest.Process
 
 // everyOrder runs processes in every order, on an entity that prepare writes before.
-func everyOrder(t *testing.T, l Layout, o plantest.Orders, prepare func(e *entity, x plan.Executor) error, processes func(e *entity) []process, end func(e *entity, x plan.Executor) error) {
+func everyOrder(t *testing.T, l headed.Layout, o plantest.Orders, prepare func(e *entity, x plan.Executor) error, processes func(e *entity) []process, end func(e *entity, x plan.Executor) error) {
 	t.Helper()
 	plantest.EveryOrderOf(t, o, func(*plantest.Run) (*entity, []plan.Table) {
 		offer, err := l.Plan()
@@ -56,7 +57,7 @@ func TestOrdersOfAppends(t *testing.T) {
 	for after := range annals.SeqNr(2) {
 		t.Run(fmt.Sprint("one of two wins, after ", after), func(t *testing.T) {
 			won := map[*entity]int{}
-			everyOrder(t, Layout{}, plantest.Orders{},
+			everyOrder(t, headed.Layout{Peer: headed.Rust5}, plantest.Orders{},
 				func(e *entity, x plan.Executor) error { return e.Write(x, slices.Repeat([]int{1}, int(after))...) },
 				func(e *entity) []process {
 					writer := func(size int, by byte) process {
@@ -80,7 +81,7 @@ func TestOrdersOfAppends(t *testing.T) {
 		})
 	}
 	t.Run("the same commit twice", func(t *testing.T) {
-		everyOrder(t, Layout{WriteIDs: true}, plantest.Orders{},
+		everyOrder(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true}, plantest.Orders{},
 			func(e *entity, x plan.Executor) error { return e.Write(x, 1) },
 			func(e *entity) []process {
 				send := func(x plan.Executor) error { return e.Append(x, 1, 2, 'a') }
@@ -89,7 +90,7 @@ func TestOrdersOfAppends(t *testing.T) {
 			func(e *entity, x plan.Executor) error { return e.Replay(x, 1, annals.MaxSeqNr, true) })
 	})
 	t.Run("beside a delete of everything", func(t *testing.T) {
-		everyOrder(t, Layout{WriteIDs: true}, plantest.Orders{Late: true},
+		everyOrder(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true}, plantest.Orders{Late: true},
 			func(e *entity, x plan.Executor) error { return e.Write(x, 1, 2) },
 			func(e *entity) []process {
 				return []process{
@@ -116,7 +117,7 @@ func TestOrdersOfReplay(t *testing.T) {
 	t.Parallel()
 	for from := annals.SeqNr(1); from <= 4; from++ {
 		t.Run(fmt.Sprint("beside appends, from ", from), func(t *testing.T) {
-			everyOrder(t, Layout{}, plantest.Orders{Page: 2},
+			everyOrder(t, headed.Layout{Peer: headed.Rust5}, plantest.Orders{Page: 2},
 				func(e *entity, x plan.Executor) error { return e.Write(x, 3) },
 				func(e *entity) []process {
 					return []process{
@@ -129,7 +130,7 @@ func TestOrdersOfReplay(t *testing.T) {
 	for deleted := annals.SeqNr(1); deleted <= 5; deleted++ {
 		for _, to := range []annals.SeqNr{4, annals.MaxSeqNr} {
 			t.Run(fmt.Sprintf("up to %d, beside a delete to %d", to, deleted), func(t *testing.T) {
-				everyOrder(t, Layout{}, plantest.Orders{Page: 2, Late: true},
+				everyOrder(t, headed.Layout{Peer: headed.Rust5}, plantest.Orders{Page: 2, Late: true},
 					func(e *entity, x plan.Executor) error { return e.Write(x, 1, 4) },
 					func(e *entity) []process {
 						return []process{
@@ -145,7 +146,7 @@ func TestOrdersOfReplay(t *testing.T) {
 func TestOrdersOfRecovery(t *testing.T) {
 	t.Parallel()
 	t.Run("beside the owner's snapshots and deletes", func(t *testing.T) {
-		everyOrder(t, Layout{}, plantest.Orders{},
+		everyOrder(t, headed.Layout{Peer: headed.Rust5}, plantest.Orders{},
 			func(e *entity, x plan.Executor) error {
 				return errors.Join(e.Write(x, 1, 2, 1), e.save(x, 2), e.DeleteTo(x, 2))
 			},
@@ -162,7 +163,7 @@ func TestOrdersOfRecovery(t *testing.T) {
 			}, func(e *entity, x plan.Executor) error { return e.Recover(x) })
 	})
 	t.Run("beside commits with snapshots, and deletes", func(t *testing.T) {
-		everyOrder(t, Layout{Snapshot: Snapshot{Keep: 1}}, plantest.Orders{},
+		everyOrder(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1}}, plantest.Orders{},
 			func(e *entity, x plan.Executor) error { return e.Write(x, 2) },
 			func(e *entity) []process {
 				with := func(n annals.SeqNr) process {
@@ -216,9 +217,9 @@ func TestOrdersOfGaps(t *testing.T) {
 	}
 	for what, read := range map[string]func(e *entity) process{"replay": replay, "recovery": recovery} {
 		t.Run(what, func(t *testing.T) {
-			everyOrder(t, Layout{Journal: Journal{Gaps: true}}, plantest.Orders{Page: 2},
+			everyOrder(t, headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Gaps: true}}, plantest.Orders{Page: 2},
 				func(e *entity, x plan.Executor) error {
-					return errors.Join(e.Write(x, 1, 1, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{eventKey(entityAID, 5)}))
+					return errors.Join(e.Write(x, 1, 1, 1, 1, 1, 1, 1), x.DeleteAll(e.Ctx, "journal", []plan.Item{{"aid": plan.S(entityAID), "seq_nr": plan.N(5)}}))
 				},
 				func(e *entity) []process {
 					return []process{plantest.InTurn(func(x plan.Executor) error { return e.save(x, 4) }, func(x plan.Executor) error { return e.DeleteTo(x, 4) }, func(x plan.Executor) error { return e.Write(x, 1) }), read(e)}
@@ -232,7 +233,7 @@ func TestOrdersOfSnapshots(t *testing.T) {
 	t.Parallel()
 	for name, expire := range map[string]time.Duration{"deleted": 0, "marked": time.Hour} {
 		t.Run("copies are "+name, func(t *testing.T) {
-			everyOrder(t, Layout{Snapshot: Snapshot{Keep: 2, Expire: expire}}, plantest.Orders{},
+			everyOrder(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 2, Expire: expire}}, plantest.Orders{},
 				func(e *entity, x plan.Executor) error {
 					return errors.Join(e.Write(x, 5), e.save(x, 1), e.save(x, 2))
 				},
@@ -252,7 +253,7 @@ func TestOrdersOfSnapshots(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						n, _ := plan.Number(it, attrPlace)
+						n, _ := plan.Number(it, "skey")
 						active = append(active, annals.SeqNr(n))
 					}
 					// Copy 4 was dropped when 5 was saved before it.
@@ -270,7 +271,7 @@ func TestOrdersBesideTheLibrary(t *testing.T) {
 	t.Parallel()
 	for first := range annals.SeqNr(2) {
 		t.Run(fmt.Sprint("writers after ", first), func(t *testing.T) {
-			everyOrder(t, Layout{WriteIDs: true}, plantest.Orders{},
+			everyOrder(t, headed.Layout{Peer: headed.Rust5, WriteIDs: true}, plantest.Orders{},
 				func(e *entity, x plan.Executor) error {
 					if first == 0 {
 						return nil

@@ -1,4 +1,4 @@
-package headtable
+package headtable_test
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (p peer) load(ctx context.Context, aid string) (head, snapshot annals.SeqNr
 		if err != nil {
 			return 0, 0, nil, err
 		}
-		if err := valid(it); err != nil {
+		if err := validItem(it); err != nil {
 			return 0, 0, nil, err
 		}
 		n, _ := plan.Number(it, "seq_nr")
@@ -77,8 +77,8 @@ func (p peer) load(ctx context.Context, aid string) (head, snapshot annals.SeqNr
 	return annals.SeqNr(h), annals.SeqNr(s), events, nil
 }
 
-// valid returns the library's error for a row that it cannot decode.
-func valid(it plan.Item) error {
+// validItem returns the library's error for a row that it cannot decode.
+func validItem(it plan.Item) error {
 	_, text := it["manifest"].(*types.AttributeValueMemberS)
 	_, binary := it["payload"].(*types.AttributeValueMemberB)
 	_, number := plan.Number(it, "occurred_at")

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
@@ -27,9 +27,9 @@ func TestRequests(t *testing.T) {
 		b.Note("snapshot %d, events %v, last %d", snapshot, events, last)
 		b.Told("recover", err)
 	}
-	plain, copies := headtable.Layout{}, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 2}}
-	marked := headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1, Expire: time.Hour}}
-	repeatable := headtable.Layout{WriteIDs: true}
+	plain, copies := headed.Layout{Peer: headed.Rust5}, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 2}}
+	marked := headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}}
+	repeatable := headed.Layout{Peer: headed.Rust5, WriteIDs: true}
 
 	plantest.Requests(t, "open", plain, nil, func(b *plantest.Bench) { b.Told("open", b.Offer.Check(b.Context(), b, true)) })
 	plantest.Requests(t, "append", plain, nil, written)
@@ -132,7 +132,7 @@ func TestRequests(t *testing.T) {
 // The error of a refused append has the last number.
 func TestConflictHasTheLastNumber(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5})
 	last := b.write("Thing|1", 0, 3)
 	for _, after := range []annals.SeqNr{0, 2, 5} {
 		_, err := b.append(annals.Commit{ID: "Thing|1", After: after, Events: events(1)})

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -13,7 +13,7 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	plantest.RandomSchedules(t, map[string]plan.Layout{
-		"plain": headtable.Layout{}, "copies": headtable.Layout{Snapshot: headtable.Snapshot{Keep: 2}}, "expiring copies": headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1, Expire: time.Hour}},
-		"write ids": headtable.Layout{WriteIDs: true}, "gaps": headtable.Layout{Journal: headtable.Journal{Gaps: true}},
+		"plain": headed.Layout{Peer: headed.Rust5}, "copies": headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 2}}, "expiring copies": headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}},
+		"write ids": headed.Layout{Peer: headed.Rust5, WriteIDs: true}, "gaps": headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Gaps: true}},
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -36,7 +36,7 @@ func (b *bench) wantNewest(c annals.SnapshotCriteria, want annals.SeqNr) {
 // Copies answer criteria that the current snapshot does not fit. After a delete of the current snapshot the newest copy is in its place.
 func TestCopies(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 3}})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 3}})
 	b.write(thing, 0, 5)
 	b.saves(1, 5)
 	b.wantNewest(annals.SnapshotCriteria{}, 5)
@@ -61,7 +61,7 @@ func TestCopies(t *testing.T) {
 // Marked copies are read until they expire, also when the service has not yet removed them. They never become the current snapshot after that.
 func TestMarkedCopiesExpire(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 1, Expire: time.Hour}})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 1, Expire: time.Hour}})
 	b.saves(1, 3)
 	b.wantNewest(annals.SnapshotCriteria{MaxSeqNr: 2}, 2)
 	b.Executor.Time = b.Executor.Time.Add(2 * time.Hour)
@@ -75,7 +75,7 @@ func TestMarkedCopiesExpire(t *testing.T) {
 // The copy just made counts, also when the index does not have it yet.
 func TestRetentionCountsTheNewCopy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 2}})
+	b := newBench(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 2}})
 	b.saves(1, 4)
 	late := &bench{b.T, b.Executor, b.offer.On(lagging{b.Executor, b.Executor.Clone()}), b.offer}
 	late.saves(5, 5)
@@ -89,7 +89,7 @@ func TestRetentionCountsTheNewCopy(t *testing.T) {
 func TestRetentionOnALaggingIndex(t *testing.T) {
 	t.Parallel()
 	for name, expire := range map[string]time.Duration{"deleted": 0, "marked": time.Hour} {
-		b := newBench(t, headtable.Layout{Snapshot: headtable.Snapshot{Keep: 2, Expire: expire}})
+		b := newBench(t, headed.Layout{Peer: headed.Rust5, Snapshot: headed.Snapshot{Keep: 2, Expire: expire}})
 		b.saves(1, 4)
 		before := b.Executor.Clone()
 		b.saves(5, 5)
@@ -104,7 +104,7 @@ func TestRetentionOnALaggingIndex(t *testing.T) {
 				t.Errorf("%s: the end of copy %s has moved", name, n)
 			}
 		}
-		if err := headtable.Retain(t.Context(), b, thing); err != nil || b.active() != "[5 6]" {
+		if err := headed.Retain(t.Context(), b, thing); err != nil || b.active() != "[5 6]" {
 			t.Errorf("%s: the copies are %s, %v", name, b.active(), err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/dynamostore/headtable"
+	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
@@ -26,7 +26,7 @@ func TestTimes(t *testing.T) {
 		{most, true},
 		{most.Add(1), false},
 	} {
-		offer, err := headtable.Layout{WriteIDs: true}.Plan()
+		offer, err := headed.Layout{Peer: headed.Rust5, WriteIDs: true}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package headtable
+package headed
 
 import (
 	"context"
@@ -9,18 +9,21 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// Attributes of the settings.
+// Attributes of the settings in the tables of Rust5.
 const (
-	attrStore   = "store_id"
-	attrVersion = "layout_version"
+	attrStore  = "store_id"
+	attrLayout = "layout_version"
 )
+
+// configAID is the aggregate id of the settings. No other is without "-".
+const configAID = "__config__"
 
 // layoutVersion is the version of the tables that this layout is for.
 const layoutVersion = 1
 
-// configuration checks the item __config__ that each of the three tables has. The items say that the tables belong together.
+// configuration checks the item __config__ that each of the three tables of Rust5 has. The items say that the tables belong together.
 type configuration struct {
-	tables []string // journal, snapshots, heads
+	tables []plan.Table
 }
 
 // check is plan.Offer.Check. Tables without these items get them, in one transaction, as the library does: two processes that open new tables
@@ -35,11 +38,11 @@ func (c configuration) check(ctx context.Context, x plan.Executor, _ bool) error
 			return c.agree(items)
 		}
 		id := plan.S(annals.NewWriteID().String())
-		w := plan.Write{Refused: func([]plan.Item, bool) error { return nil }} // then another process has written them, and they are read again
+		w := plan.Write{Refused: plan.Expected} // then another process has written them, and they are read again
 		for _, g := range c.gets() {
 			it := g.Key
-			it[attrStore], it[attrVersion] = id, plan.N(layoutVersion)
-			w.Ops = append(w.Ops, plan.Op{Table: g.Table, Put: it, Condition: absent, Names: aidName})
+			it[attrStore], it[attrLayout] = id, plan.N(layoutVersion)
+			w.Ops = append(w.Ops, plan.Create(g.Table, it, attrAID))
 		}
 		if out, err := x.Write(ctx, w); err != nil || !out.Refused {
 			return err
@@ -47,8 +50,15 @@ func (c configuration) check(ctx context.Context, x plan.Executor, _ bool) error
 	}
 }
 
-func (c configuration) gets() []plan.Get {
-	return []plan.Get{{Table: c.tables[0], Key: eventKey(configAID, 0)}, {Table: c.tables[1], Key: snapshotKey(configAID, currentPlace)}, {Table: c.tables[2], Key: headKey(configAID)}}
+func (c configuration) gets() (gets []plan.Get) {
+	for _, t := range c.tables {
+		key := plan.Item{attrAID: plan.S(configAID)}
+		if t.Range.Name != "" {
+			key[t.Range.Name] = plan.N(0)
+		}
+		gets = append(gets, plan.Get{Table: t.Name, Key: key})
+	}
+	return gets
 }
 
 // read returns the three items; nil when there is none. When some are missing they are read again, as of one moment: the first read is not, so
@@ -78,19 +88,19 @@ func found(items []plan.Item) (n int) {
 func (c configuration) agree(items []plan.Item) error {
 	if without := slices.IndexFunc(items, func(it plan.Item) bool { return it == nil }); without >= 0 {
 		with := slices.IndexFunc(items, func(it plan.Item) bool { return it != nil })
-		return plan.Misfit("the tables do not belong together: %q has the item %q, and %q does not", c.tables[with], configAID, c.tables[without])
+		return plan.Misfit("the tables do not belong together: %q has the item %q, and %q does not", c.tables[with].Name, configAID, c.tables[without].Name)
 	}
 	store, _ := plan.Text(items[0], attrStore)
 	for i, it := range items {
 		id, _ := plan.Text(it, attrStore)
-		version, ok := plan.Number(it, attrVersion)
+		version, ok := plan.Number(it, attrLayout)
 		switch {
 		case id == "" || !ok:
-			return plan.Misfit("table %q: the item %q has no %s or no %s", c.tables[i], configAID, attrStore, attrVersion)
+			return plan.Misfit("table %q: the item %q has no %s or no %s", c.tables[i].Name, configAID, attrStore, attrLayout)
 		case version != layoutVersion:
-			return plan.Misfit("table %q: the item %q has %s %d, this layout is %d", c.tables[i], configAID, attrVersion, version, layoutVersion)
+			return plan.Misfit("table %q: the item %q has %s %d, this layout is %d", c.tables[i].Name, configAID, attrLayout, version, layoutVersion)
 		case id != store:
-			return plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", c.tables[0], c.tables[i], attrStore, quote.Text(store), quote.Text(id))
+			return plan.Misfit("the tables %q and %q do not belong together: %s is %s and %s", c.tables[0].Name, c.tables[i].Name, attrStore, quote.Text(store), quote.Text(id))
 		}
 	}
 	return nil
