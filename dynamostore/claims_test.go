@@ -10,9 +10,9 @@ import (
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/sharded"
 )
 
@@ -23,7 +23,7 @@ func TestTableOfClaims(t *testing.T) {
 		"commit":  {commit.Layout{}, commit.Layout{Index: "slices"}},
 		"grouped": {grouped.Layout{}, grouped.Layout{Journal: grouped.Journal{IDIndex: "persistence-ids-idx"}}},
 		"hashkey": {hashkey.Layout{Table: "t"}, hashkey.Layout{Table: "t", Permanent: true}},
-		"headed":  {headed.Layout{Shards: 8}, headed.Layout{Shards: 8, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 2}}, headed.Layout{Peer: headed.JS, Shards: 8}, headed.Layout{Peer: headed.Rust5}},
+		"esa":     {esa.Layout{Shards: 8}, esa.Layout{Shards: 8, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 2}}, esa.Layout{Peer: esa.JS, Shards: 8}, esa.Layout{Peer: esa.Rust5}},
 		"sharded": {sharded.Layout{State: sharded.State{Tombstones: true}}, sharded.Layout{Journal: sharded.Journal{HardDelete: true}}},
 	}
 	text, err := os.ReadFile("../docs/stores/dynamodb.md")

@@ -5,7 +5,7 @@
 //
 // A layout decides how records become items. Package commit is the layout for new tables. Package grouped is the layout of the tables of
 // the Akka 1.x and Pekko plugins, package hashkey that of the tables of the Akka 0.1 plugin, package sharded that of the tables of the
-// j5ik2o Akka plugin, package headed that of the tables of the event-store-adapter libraries.
+// j5ik2o Akka plugin, package esa that of the tables of the event-store-adapter libraries.
 //
 // The commit layout answers queries across entities if its table has an index:
 //

@@ -5,9 +5,9 @@ import (
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 )
 
 // The documents of the layouts show how each is opened.
@@ -34,20 +34,20 @@ var _ = map[string]func(ctx context.Context, client dynamostore.Client, options 
 		store, err := dynamostore.Open(ctx, client, layout, options)
 		return store, err
 	},
-	"headed": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		layout := headed.Layout{
-			Peer:   headed.Go,
+	"esa": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := esa.Layout{
+			Peer:   esa.Go,
 			Shards: 32,
 		}
 		store, err := dynamostore.Open(ctx, client, layout, options)
 		return store, err
 	},
-	"headed with a type that has a hyphen": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		layout := headed.Layout{Peer: headed.Go, Shards: 32, Types: []string{"order-item"}}
+	"esa with a type that has a hyphen": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := esa.Layout{Peer: esa.Go, Shards: 32, Types: []string{"order-item"}}
 		return dynamostore.Open(ctx, client, layout, options)
 	},
-	"headtable": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		store, err := dynamostore.Open(ctx, client, headed.Layout{Peer: headed.Rust5}, options)
+	"esa, rust 5": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		store, err := dynamostore.Open(ctx, client, esa.Layout{Peer: esa.Rust5}, options)
 		return store, err
 	},
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/annals-go/annals/internal/servers/dynamo"
@@ -18,9 +18,9 @@ func TestFeeds(t *testing.T) {
 	t.Parallel()
 	raw := streamsClient(t, dynamo.Endpoint(t))
 	for name, layout := range map[string]func() dynamostore.Layout{
-		"commit":    newCommit,
-		"headed":    newHeaded(headed.Layout{Shards: 3}),
-		"headtable": newHeadtable(0, false),
+		"commit":      newCommit,
+		"esa":         newESA(esa.Layout{Shards: 3}),
+		"esa, rust 5": newRust5(0, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -24,8 +24,8 @@ func TestHealthCheckChangesNothing(t *testing.T) {
 		"commit with an index":       newIndexed(),
 		"grouped":                    newGrouped(false)(),
 		"hashkey":                    newHashkey(false)(),
-		"headed":                     newHeaded(headed.Layout{Shards: 3})(),
-		"headtable":                  newHeadtable(0, false)(),
+		"esa":                        newESA(esa.Layout{Shards: 3})(),
+		"esa, rust 5":                newRust5(0, false)(),
 		"sharded":                    newSharded(sharded.Journal{}, true)(),
 		"sharded, a number as a key": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true)(),
 		"sharded, states alone": sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true},

@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -19,7 +19,7 @@ import (
 var skippers = map[string]dynamostore.Layout{
 	"commit": commit.Layout{}, "commit with an index": commit.Layout{Index: "slices"},
 	"sharded": sharded.Layout{ShardCount: 4}, "hashkey": hashkey.Layout{Table: "hashkey"},
-	"headtable": headed.Layout{Peer: headed.Rust5},
+	"esa, rust 5": esa.Layout{Peer: esa.Rust5},
 }
 
 // Of two skips that begin at the same time one succeeds, unless they are to the same number.

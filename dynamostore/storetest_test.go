@@ -15,9 +15,9 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/sharded"
@@ -91,8 +91,8 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 // timeUnit is the unit in which a layout keeps NewEvent.Time; 0 is a microsecond.
 func timeUnit(l dynamostore.Layout) time.Duration {
 	switch l := l.(type) {
-	case headed.Layout:
-		if l.Peer == headed.Rust3 || l.Peer == headed.Rust5 {
+	case esa.Layout:
+		if l.Peer == esa.Rust3 || l.Peer == esa.Rust5 {
 			return time.Nanosecond
 		}
 		return cmp.Or(l.Journal.OccurredAt, time.Millisecond)
@@ -111,9 +111,9 @@ func exceptions(l dynamostore.Layout) map[string]string {
 	case hashkey.Layout:
 		except["LOSS-1"] = "an event that was lost cannot be told from one that was deleted alone"
 		except["LOSS-2"], except["LOSS-3"] = except["LOSS-1"], except["LOSS-1"]
-	case headed.Layout:
+	case esa.Layout:
 		delete(except, "REFUSE-9") // the head has the last number
-		if l.Peer == headed.Rust5 && l.WriteIDs {
+		if l.Peer == esa.Rust5 && l.WriteIDs {
 			except["RETRY-3"] = "a delete removes the WriteIDs with the events: a commit that is sent again after that is ErrConflict"
 		}
 	}
@@ -252,20 +252,20 @@ func newHashkey(permanent bool) func() dynamostore.Layout {
 	}
 }
 
-// newHeaded has tables in which only Annals writes, since the payloads of the suite are not those of a library.
-func newHeaded(l headed.Layout) func() dynamostore.Layout {
+// newESA has tables in which only Annals writes, since the payloads of the suite are not those of a library.
+func newESA(l esa.Layout) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		l, prefix := l, "e"+rand.Text()
-		l.Format = headed.Plain{}
+		l.Format = esa.Plain{}
 		l.Journal.Table, l.Snapshot.Table = prefix+"j", prefix+"s"
 		return l
 	}
 }
 
-func newHeadtable(keep int, writeIDs bool) func() dynamostore.Layout {
+func newRust5(keep int, writeIDs bool) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		prefix := "t" + rand.Text()
-		return headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Table: prefix + "j"}, Snapshot: headed.Snapshot{Table: prefix + "s", Keep: keep}, Head: prefix + "h", WriteIDs: writeIDs}
+		return esa.Layout{Peer: esa.Rust5, Journal: esa.Journal{Table: prefix + "j"}, Snapshot: esa.Snapshot{Table: prefix + "s", Keep: keep}, Head: prefix + "h", WriteIDs: writeIDs}
 	}
 }
 
@@ -282,8 +282,8 @@ func TestConformance(t *testing.T) {
 		"sharded, number and plain": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 3}, false), keys},
 		"grouped":                   {newGrouped(false), nil},
 		"hashkey, permanent":        {newHashkey(true), nil},
-		"headed":                    {newHeaded(headed.Layout{Shards: 3, WriteIDs: true}), nil},
-		"headtable":                 {newHeadtable(2, true), keys},
+		"esa":                       {newESA(esa.Layout{Shards: 3, WriteIDs: true}), nil},
+		"esa, rust 5":               {newRust5(2, true), keys},
 	}
 	if testing.Short() { // make race runs every layout with other settings than make test
 		layouts = map[string]variant{
@@ -291,7 +291,7 @@ func TestConformance(t *testing.T) {
 			"sharded, number and number, hard delete": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3, HardDelete: true}, true), nil},
 			"sharded, number and padded, no index":    {newUnindexed, keys},
 			"grouped, old format":                     {newGrouped(true), keys},
-			"headed, copies":                          {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 64, WriteIDs: true, Snapshot: headed.Snapshot{Keep: 1000}}), keys},
+			"esa, copies":                             {newESA(esa.Layout{Peer: esa.JS3, Shards: 64, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 1000}}), keys},
 			"hashkey":                                 {newHashkey(false), keys},
 		}
 	}
@@ -315,8 +315,8 @@ func TestSubscribe(t *testing.T) {
 	for name, layout := range map[string]func() dynamostore.Layout{
 		"commit":               newCommit,
 		"commit with an index": newIndexed,
-		"headed":               newHeaded(headed.Layout{Shards: 3, WriteIDs: true}),
-		"headtable":            newHeadtable(2, true),
+		"esa":                  newESA(esa.Layout{Shards: 3, WriteIDs: true}),
+		"esa, rust 5":          newRust5(2, true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

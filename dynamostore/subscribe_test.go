@@ -19,7 +19,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/dynamostore/headed"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -88,10 +88,10 @@ type subscriber struct{ endpoint, streams, layout, prefix string }
 // tables returns the layout, with tables whose names begin with the prefix.
 func (s subscriber) tables() dynamostore.Layout {
 	switch s.layout {
-	case "headed":
-		return headed.Layout{Shards: 3, WriteIDs: true, Format: headed.Plain{}, Journal: headed.Journal{Table: s.prefix + "-journal"}, Snapshot: headed.Snapshot{Table: s.prefix + "-snapshot"}}
+	case "esa":
+		return esa.Layout{Shards: 3, WriteIDs: true, Format: esa.Plain{}, Journal: esa.Journal{Table: s.prefix + "-journal"}, Snapshot: esa.Snapshot{Table: s.prefix + "-snapshot"}}
 	case "rust5":
-		return headed.Layout{Peer: headed.Rust5, Journal: headed.Journal{Table: s.prefix + "-journal"}, Snapshot: headed.Snapshot{Table: s.prefix + "-snapshot"}, Head: s.prefix + "-head"}
+		return esa.Layout{Peer: esa.Rust5, Journal: esa.Journal{Table: s.prefix + "-journal"}, Snapshot: esa.Snapshot{Table: s.prefix + "-snapshot"}, Head: s.prefix + "-head"}
 	default:
 		return commit.Layout{Table: s.prefix}
 	}
@@ -149,7 +149,7 @@ var restarts = flag.Int("restarts", 2, "how often a subscriber is killed and res
 // change their order, and the stream removes records that no process has read. In the end the read model is that of a replay.
 func TestSubscribersUnderKill(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "headed", "rust5"} {
+	for _, layout := range []string{"commit", "esa", "rust5"} {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
 			subscribersUnderKill(t, layout)

@@ -14,9 +14,9 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -57,8 +57,8 @@ func TestSchema(t *testing.T) {
 		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
 		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
 		"hashkey":                      {hashkey.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
-		"headed":                       {newHeaded(headed.Layout{Peer: headed.JS3, Shards: 3})(), dynamostore.Options{Streams: true}, 2},
-		"headtable":                    {newHeadtable(0, false)(), dynamostore.Options{Streams: true}, 3},
+		"esa":                          {newESA(esa.Layout{Peer: esa.JS3, Shards: 3})(), dynamostore.Options{Streams: true}, 2},
+		"esa, rust 5":                  {newRust5(0, false)(), dynamostore.Options{Streams: true}, 3},
 		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

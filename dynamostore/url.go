@@ -7,9 +7,9 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/grouped"
 	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/headed"
 	"github.com/annals-go/annals/dynamostore/sharded"
 	"github.com/annals-go/annals/internal/storeurl"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -74,7 +74,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	s.store = o
 	fields := layoutFields(&commit.Layout{})
 	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "sharded": layoutFields(&sharded.Layout{}), "grouped": layoutFields(&grouped.Layout{}),
-		"hashkey": layoutFields(&hashkey.Layout{}), "headed": layoutFields(&headed.Layout{})})
+		"hashkey": layoutFields(&hashkey.Layout{}), "esa": layoutFields(&esa.Layout{})})
 	s.layout = fields(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -102,12 +102,12 @@ func choice(p *storeurl.Parameters, name string, field any) bool {
 			"seq_nr_padded": sharded.BySeqNrPadded, "number": sharded.ByNumber})
 	case *sharded.Revision:
 		storeurl.Choice(p, name, to, map[string]sharded.Revision{"plus_one": sharded.PlusOne, "same": sharded.Same})
-	case *headed.Peer:
-		storeurl.Choice(p, name, to, map[string]headed.Peer{"go": headed.Go, "js": headed.JS, "js3": headed.JS3, "rust": headed.Rust, "rust3": headed.Rust3, "java": headed.Java, "rust5": headed.Rust5})
-	case *headed.AIDForm:
-		storeurl.Choice(p, name, to, map[string]headed.AIDForm{"type_value": headed.TypeValue, "value": headed.Value})
-	case *headed.Format:
-		storeurl.Choice(p, name, to, map[string]headed.Format{"plain": headed.Plain{}})
+	case *esa.Peer:
+		storeurl.Choice(p, name, to, map[string]esa.Peer{"go": esa.Go, "js": esa.JS, "js3": esa.JS3, "rust": esa.Rust, "rust3": esa.Rust3, "java": esa.Java, "rust5": esa.Rust5})
+	case *esa.AIDForm:
+		storeurl.Choice(p, name, to, map[string]esa.AIDForm{"type_value": esa.TypeValue, "value": esa.Value})
+	case *esa.Format:
+		storeurl.Choice(p, name, to, map[string]esa.Format{"plain": esa.Plain{}})
 	default:
 		return false
 	}

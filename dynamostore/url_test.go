@@ -16,7 +16,7 @@ import (
 
 func TestURLParameters(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "grouped", "hashkey", "headed", "sharded"} {
+	for _, layout := range []string{"commit", "grouped", "hashkey", "esa", "sharded"} {
 		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
 			return dynamostore.FromURL(dynamostore.Options{}, u)
 		})
@@ -46,8 +46,8 @@ func TestOpenURL(t *testing.T) {
 		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
 		"dynamodb:?layout=grouped&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
 		"dynamodb:?layout=hashkey&sequence_shards=20&table=" + prefix + "hash",
-		"dynamodb:?layout=headed&shards=8&format=plain&journal=" + prefix + "l&snapshot=" + prefix + "m",
-		"dynamodb:?layout=headed&peer=rust5&journal=" + prefix + "t&snapshot=" + prefix + "u&head=" + prefix + "v",
+		"dynamodb:?layout=esa&shards=8&format=plain&journal=" + prefix + "l&snapshot=" + prefix + "m",
+		"dynamodb:?layout=esa&peer=rust5&journal=" + prefix + "t&snapshot=" + prefix + "u&head=" + prefix + "v",
 		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
 		s, err := openers.Open(t.Context(), u+"&create=true"+server)
@@ -67,7 +67,7 @@ func TestOpenURL(t *testing.T) {
 		claims, without := s.Capabilities(), func(part, layouts string) bool {
 			return strings.Contains(u, part+".off") || slices.ContainsFunc(strings.Fields(layouts), func(l string) bool { return strings.Contains(u, "layout="+l) })
 		}
-		if claims.States == without("state", "grouped hashkey headed") || claims.Snapshots == without("snapshot", "hashkey") {
+		if claims.States == without("state", "grouped hashkey esa") || claims.Snapshots == without("snapshot", "hashkey") {
 			t.Errorf("%s: %+v", u, claims)
 		}
 		if err := s.Close(); err != nil {

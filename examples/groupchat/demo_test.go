@@ -47,8 +47,8 @@ func TestDemo(t *testing.T) {
 }
 
 // On the tables of the event-store-adapter libraries, which cannot be queried, the read model follows the stream of the journal table.
-func TestDemoHeaded(t *testing.T) {
-	out, err := tell(t, "-store", headed(t))
+func TestDemoOnESA(t *testing.T) {
+	out, err := tell(t, "-store", esa(t))
 	toldInOrder(t, out, err, "")
 }
 

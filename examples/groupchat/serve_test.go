@@ -45,7 +45,7 @@ func TestServeAgain(t *testing.T) {
 		"sqlite":   sqliteIn(t.TempDir()),
 		"postgres": postgres.Schema(t),
 		"dynamodb": dynamoDB(t),
-		"headed":   headed(t),
+		"esa":      esa(t),
 	} {
 		t.Run(name, func(t *testing.T) { serveAgain(t, store) })
 	}
@@ -57,11 +57,11 @@ func dynamoDB(t *testing.T) string {
 	return "dynamodb:?region=local&table=chat-" + rand.Text() + "&endpoint=" + dynamo.Endpoint(t)
 }
 
-// headed is the URL of a store on new tables of the event-store-adapter libraries.
-func headed(t *testing.T) string {
+// esa is the URL of a store on new tables of the event-store-adapter libraries.
+func esa(t *testing.T) string {
 	t.Helper()
 	name := rand.Text()
-	return "dynamodb:?layout=headed&shards=4&region=local&journal=journal-" + name + "&snapshot=snapshot-" + name +
+	return "dynamodb:?layout=esa&shards=4&region=local&journal=journal-" + name + "&snapshot=snapshot-" + name +
 		"&subscriptions=subscriptions-" + name + "&subscription_lease=300ms&endpoint=" + dynamo.Endpoint(t)
 }
 

@@ -6,7 +6,7 @@ import "slices"
 var groups = []func() []Figure{
 	dynamodbFigures,
 	akkaFigures,
-	headedFigures,
+	esaFigures,
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,

@@ -1,0 +1,123 @@
+package esa
+
+import (
+	"time"
+	"unicode/utf16"
+)
+
+// Peer is the library whose rows are written.
+type Peer int
+
+const (
+	// Go is event-store-adapter-go 1.x.
+	Go Peer = iota
+	// JS is event-store-adapter-js 2.x.
+	JS
+	// JS3 is event-store-adapter-js 3.x.
+	JS3
+	// Rust is event-store-adapter-rs 1.x.
+	Rust
+	// Rust3 is event-store-adapter-rs 3.x.
+	Rust3
+	// Java is event-store-adapter-java 1.x, with its wrappers for Kotlin and Scala.
+	Java
+	// Rust5 is event-store-adapter-rs 5.x. Its tables are others: a journal, a table of snapshots and a table of heads, all keyed by the
+	// aggregate id.
+	Rust5
+)
+
+// peer has the properties of a library's rows.
+type peer struct {
+	name        string
+	apart       bool // the heads are in a table of their own, and have the number of the last event and the events of the last commit
+	shard       func(entityType, value string, form AIDForm, shards int) int64
+	unit        time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
+	updated     time.Duration // of last_updated_at, as unit
+	noUpdated   bool          // there is no last_updated_at
+	stateNr     bool          // seq_nr of the head is the number of its state; otherwise it is 0
+	manifest    bool          // events have a manifest
+	active      string        // the index of copies that do not expire; "" is none
+	copyVersion copyVersion
+	format      Format
+}
+
+// copyVersion is the version in a copy.
+type copyVersion int
+
+const (
+	versionOne    copyVersion = iota // 1
+	versionBefore                    // the head's version before the write; 1 for the first write
+	versionAfter                     // the head's version after the write
+)
+
+const millisecond = time.Millisecond
+
+var peers = []peer{
+	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, format: JSON{}},
+	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter, format: JSON{Wrapped: true}},
+	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index", format: JSON{Wrapped: true}},
+	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
+	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
+	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, format: JSON{}},
+	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain{}},
+}
+
+// attrActive is the attribute of copies that do not expire, which has their number.
+func (p peer) attrActive() string {
+	if p.apart {
+		return "active_history_seq_nr"
+	}
+	return "active_ttl_seq_nr"
+}
+
+// attrCount is the attribute of a head with its version.
+func (p peer) attrCount() string {
+	if p.apart {
+		return attrSeq
+	}
+	return attrVersion
+}
+
+// String is the name of p in a URL.
+func (p Peer) String() string {
+	if p < 0 || int(p) >= len(peers) {
+		return "unknown"
+	}
+	return peers[p].name
+}
+
+// shardGo is FNV-1a of the value, in 64 bits.
+func shardGo(_, value string, _ AIDForm, shards int) int64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(value) {
+		h = (h ^ uint64(value[i])) * 0x100000001b3
+	}
+	return int64(h % uint64(shards))
+}
+
+// shardRust is the hash of the value by the default hasher of Rust's standard library: SipHash-1-3 with keys 0, of the bytes and 0xFF.
+func shardRust(_, value string, _ AIDForm, shards int) int64 {
+	return int64(sipHash13(append([]byte(value), 0xff)) % uint64(shards))
+}
+
+// shardJava is the absolute value of String.hashCode of the value. It stays negative for the smallest number, as in Java.
+func shardJava(_, value string, _ AIDForm, shards int) int64 {
+	h := int32(hash31(value))
+	if h < 0 {
+		h = -h
+	}
+	return int64(h) % int64(shards)
+}
+
+// shardJS is the hash of the whole aggregate id.
+func shardJS(entityType, value string, form AIDForm, shards int) int64 {
+	return int64(hash31(form.text(entityType, value))) % int64(shards)
+}
+
+// hash31 is Java's String.hashCode: each UTF-16 code unit is added to 31 times the hash of those before.
+func hash31(s string) (h uint32) {
+	for _, unit := range utf16.Encode([]rune(s)) {
+		h = 31*h + uint32(unit)
+	}
+	return h
+}
