@@ -155,6 +155,5 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 }
 
 func (s *snapshots) corrupt(it plan.Item, err error) error {
-	n, _ := plan.Number(it, attrSnapshotSeq)
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, snapshot %d: %w", s.table, n, err)}
+	return plan.Corrupt(s.table, s.shape().KeyOf(it), err)
 }

@@ -3,7 +3,6 @@ package akkakeys
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -92,7 +91,7 @@ func (j Journal) Corrupt(it plan.Item, err error) error {
 	if j.Range != "" {
 		key[j.Range] = it[j.Range]
 	}
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", j.Table, plan.QuoteKey(key), err)}
+	return plan.Corrupt(j.Table, key, err)
 }
 
 // Sample compares some items of the table with the settings. It refuses a table with items of which none is of the journal or one of Others,

@@ -125,7 +125,7 @@ func (t Table) First(ctx context.Context, x plan.Executor, p Part) (plan.Item, b
 
 // Corrupt returns the error of a row that is not valid.
 func (t Table) Corrupt(row plan.Item, err error) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, row %s: %w", t.Name, plan.QuoteKey(t.KeyOf(row)), err)}
+	return plan.Corrupt(t.Name, t.KeyOf(row), err)
 }
 
 func (t Table) notOfKey(row plan.Item) error {

@@ -35,6 +35,11 @@ func Collision(id annals.PersistenceID, old Item, attribute string) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the ids %s and %s have the same key with these resolvers, and the row at that key is of the second", quote.Text(string(id)), quote.Text(owner))}
 }
 
+// Corrupt returns the error of an item that is not valid.
+func Corrupt(table string, key Item, err error) error {
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", table, QuoteKey(key), err)}
+}
+
 // Misfit returns ErrInvalid for what is stored in a table and does not fit the layout's settings.
 func Misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
