@@ -15,7 +15,7 @@ type Journal interface {
 	// c.After is a number that the writer got from the store, by a receipt, a recovery or LastSeqNr. A number above the entity's last is
 	// ErrConflict on memory, SQLite and PostgreSQL, and in the layout esa of dynamostore. The other layouts on DynamoDB
 	// only check that the next number is free: there such a commit is stored after a hole, and from then on a replay or recovery with
-	// events before and after the hole is ErrCorrupt. The layout hashkey does not notice holes.
+	// events before and after the hole is ErrCorrupt. The layout akka0 does not notice holes.
 	Append(ctx context.Context, c Commit) (Receipt, error)
 
 	// Replay yields the events from ≤ SeqNr ≤ to that are not deleted, in order: every event acknowledged before the call, and perhaps

@@ -8,7 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
 
 // A commit with an After above the last number is stored after a hole. Reads on one side of the hole are complete, reads over it are
@@ -16,10 +16,10 @@ import (
 func TestAfterAboveTheLast(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]func() dynamostore.Layout{
-		"commit":            newCommit,
-		"grouped":           newGrouped(false),
-		"sharded by id":     newSharded(sharded.Journal{}, false),
-		"sharded by number": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 3}, false),
+		"commit":           newCommit,
+		"akka":             newAkka(false),
+		"j5ik2o by id":     newJ5ik2o(j5ik2o.Journal{}, false),
+		"j5ik2o by number": newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 3}, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestAfterAboveTheLast(t *testing.T) {
 				want     []annals.SeqNr
 				kind     error
 			}{
-				{1, 10, []annals.SeqNr{1, 2, 3}, map[bool]error{true: annals.ErrCorrupt}[name == "grouped"]},
+				{1, 10, []annals.SeqNr{1, 2, 3}, map[bool]error{true: annals.ErrCorrupt}[name == "akka"]},
 				{11, annals.MaxSeqNr, []annals.SeqNr{11, 12, 13}, nil},
 				{1, 11, []annals.SeqNr{1, 2, 3}, annals.ErrCorrupt},
 				{3, annals.MaxSeqNr, []annals.SeqNr{3}, annals.ErrCorrupt},

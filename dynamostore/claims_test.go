@@ -9,22 +9,22 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
 
 // The table of claims in docs/stores/dynamodb.md is what layouts claim: "yes" with all settings, "no" with none, otherwise with some.
 func TestTableOfClaims(t *testing.T) {
 	t.Parallel()
 	layouts := map[string][]dynamostore.Layout{
-		"commit":  {commit.Layout{}, commit.Layout{Index: "slices"}},
-		"grouped": {grouped.Layout{}, grouped.Layout{Journal: grouped.Journal{IDIndex: "persistence-ids-idx"}}},
-		"hashkey": {hashkey.Layout{Table: "t"}, hashkey.Layout{Table: "t", Permanent: true}},
-		"esa":     {esa.Layout{Shards: 8}, esa.Layout{Shards: 8, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 2}}, esa.Layout{Peer: esa.JS, Shards: 8}, esa.Layout{Peer: esa.Rust5}},
-		"sharded": {sharded.Layout{State: sharded.State{Tombstones: true}}, sharded.Layout{Journal: sharded.Journal{HardDelete: true}}},
+		"commit": {commit.Layout{}, commit.Layout{Index: "slices"}},
+		"akka":   {akka.Layout{}, akka.Layout{Journal: akka.Journal{IDIndex: "persistence-ids-idx"}}},
+		"akka0":  {akka0.Layout{Table: "t"}, akka0.Layout{Table: "t", Permanent: true}},
+		"esa":    {esa.Layout{Shards: 8}, esa.Layout{Shards: 8, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 2}}, esa.Layout{Peer: esa.JS, Shards: 8}, esa.Layout{Peer: esa.Rust5}},
+		"j5ik2o": {j5ik2o.Layout{State: j5ik2o.State{Tombstones: true}}, j5ik2o.Layout{Journal: j5ik2o.Journal{HardDelete: true}}},
 	}
 	text, err := os.ReadFile("../docs/stores/dynamodb.md")
 	if err != nil {
@@ -67,9 +67,9 @@ func TestSettingsInTheGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	for title, settings := range map[string][]any{
-		"## j5ik2o: sharded":             {sharded.Layout{}, sharded.Journal{}, sharded.Snapshot{}, sharded.State{}},
-		"## Akka 1.x and Pekko: grouped": {grouped.Layout{}},
-		"## Akka 0.1: hashkey":           {hashkey.Layout{}},
+		"## j5ik2o":             {j5ik2o.Layout{}, j5ik2o.Journal{}, j5ik2o.Snapshot{}, j5ik2o.State{}},
+		"## Akka 1.x and Pekko": {akka.Layout{}},
+		"## Akka 0.1":           {akka0.Layout{}},
 	} {
 		settings = append(settings, dynamostore.Options{}, struct {
 			dynamostore.Options

@@ -3,8 +3,8 @@
 //	client, err := dynamostore.NewClient(ctx, dynamostore.ClientOptions{})
 //	store, err := dynamostore.Open(ctx, client, commit.Layout{}, dynamostore.Options{CreateTables: true})
 //
-// A layout decides how records become items. Package commit is the layout for new tables. Package grouped is the layout of the tables of
-// the Akka 1.x and Pekko plugins, package hashkey that of the tables of the Akka 0.1 plugin, package sharded that of the tables of the
+// A layout decides how records become items. Package commit is the layout for new tables. Package akka is the layout of the tables of
+// the Akka 1.x and Pekko plugins, package akka0 that of the tables of the Akka 0.1 plugin, package j5ik2o that of the tables of the
 // j5ik2o Akka plugin, package esa that of the tables of the event-store-adapter libraries.
 //
 // The commit layout answers queries across entities if its table has an index:

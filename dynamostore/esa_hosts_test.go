@@ -6,11 +6,11 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
@@ -51,16 +51,16 @@ func opener(t *testing.T, layout dynamostore.Layout) func() annals.Store {
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{
-		"commit":  commit.Layout{Table: "accounts-commit"},
-		"grouped": grouped.Layout{},
-		"hashkey": hashkey.Layout{Table: "accounts-hashkey"},
-		"go":      ownTables("accounts", esa.Layout{Snapshot: esa.Snapshot{Keep: 1}}),
-		"js":      ownTables("accounts", esa.Layout{Peer: esa.JS}),
-		"js 3":    ownTables("accounts", esa.Layout{Peer: esa.JS3, Snapshot: esa.Snapshot{Keep: 2}}),
-		"rust":    ownTables("accounts", esa.Layout{Peer: esa.Rust, WriteIDs: true}),
-		"rust 3":  ownTables("accounts", esa.Layout{Peer: esa.Rust3}),
-		"java":    ownTables("accounts", esa.Layout{Peer: esa.Java}),
-		"rust 5":  ownTables("accounts", esa.Layout{Peer: esa.Rust5}),
+		"commit": commit.Layout{Table: "accounts-commit"},
+		"akka":   akka.Layout{},
+		"akka0":  akka0.Layout{Table: "accounts-akka0"},
+		"go":     ownTables("accounts", esa.Layout{Snapshot: esa.Snapshot{Keep: 1}}),
+		"js":     ownTables("accounts", esa.Layout{Peer: esa.JS}),
+		"js 3":   ownTables("accounts", esa.Layout{Peer: esa.JS3, Snapshot: esa.Snapshot{Keep: 2}}),
+		"rust":   ownTables("accounts", esa.Layout{Peer: esa.Rust, WriteIDs: true}),
+		"rust 3": ownTables("accounts", esa.Layout{Peer: esa.Rust3}),
+		"java":   ownTables("accounts", esa.Layout{Peer: esa.Java}),
+		"rust 5": ownTables("accounts", esa.Layout{Peer: esa.Rust5}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,9 +74,9 @@ func TestDeletedBesideRuntimes(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{
 		"commit":      commit.Layout{Table: "deleted-commit"},
-		"hashkey":     hashkey.Layout{Table: "deleted-hashkey"},
+		"akka0":       akka0.Layout{Table: "deleted-akka0"},
 		"esa, rust 5": ownTables("deleted", esa.Layout{Peer: esa.Rust5}),
-		"sharded":     newSharded(sharded.Journal{}, false)(),
+		"j5ik2o":      newJ5ik2o(j5ik2o.Journal{}, false)(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

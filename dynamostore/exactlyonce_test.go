@@ -18,7 +18,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -123,9 +123,9 @@ func TestChangesAreCountedOnce(t *testing.T) {
 		t.Parallel()
 		raceForTasks(t, commit.Layout{Table: "t" + rand.Text()}, *changes)
 	})
-	t.Run("sharded", func(t *testing.T) { // rows have no place for a WriteID: tokens tell a retry
+	t.Run("j5ik2o", func(t *testing.T) { // rows have no place for a WriteID: tokens tell a retry
 		t.Parallel()
-		raceForTasks(t, shardedStates(sharded.State{Tombstones: true}), *changes/10)
+		raceForTasks(t, j5ik2oStates(j5ik2o.State{Tombstones: true}), *changes/10)
 	})
 }
 

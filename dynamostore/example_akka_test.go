@@ -4,17 +4,17 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
 
 // The tables of the j5ik2o plugin.
-func ExampleSchema_sharded() {
-	layout := sharded.Layout{
-		Journal:  sharded.Journal{Table: "prod-journal", PartitionKey: sharded.SequenceNumberBased}, // written by version 1.11
-		Snapshot: sharded.Snapshot{Table: "prod-snapshot", PartitionKey: sharded.SequenceNumberBased},
-		State:    sharded.State{Off: true}, // there is no state table
+func ExampleSchema_j5ik2o() {
+	layout := j5ik2o.Layout{
+		Journal:  j5ik2o.Journal{Table: "prod-journal", PartitionKey: j5ik2o.SequenceNumberBased}, // written by version 1.11
+		Snapshot: j5ik2o.Snapshot{Table: "prod-snapshot", PartitionKey: j5ik2o.SequenceNumberBased},
+		State:    j5ik2o.State{Off: true}, // there is no state table
 	}
 	printTables(layout)
 	// Output:
@@ -23,10 +23,10 @@ func ExampleSchema_sharded() {
 }
 
 // The tables of the Pekko plugin.
-func ExampleSchema_grouped() {
-	layout := grouped.Layout{
-		Journal:  grouped.Journal{Table: "pekko-persistence", Name: "shop", SequenceShards: 20, IDIndex: "persistence-ids-idx"},
-		Snapshot: grouped.Snapshot{Table: "pekko-persistence-snapshot"},
+func ExampleSchema_akka() {
+	layout := akka.Layout{
+		Journal:  akka.Journal{Table: "pekko-persistence", Name: "shop", SequenceShards: 20, IDIndex: "persistence-ids-idx"},
+		Snapshot: akka.Snapshot{Table: "pekko-persistence-snapshot"},
 	}
 	printTables(layout)
 	// Output:
@@ -35,8 +35,8 @@ func ExampleSchema_grouped() {
 }
 
 // The table of the plugin of version 0.1.
-func ExampleSchema_hashkey() {
-	layout := hashkey.Layout{Table: "persistence", JournalName: "shop", SequenceShards: 2000}
+func ExampleSchema_akka0() {
+	layout := akka0.Layout{Table: "persistence", JournalName: "shop", SequenceShards: 2000}
 	printTables(layout)
 	// Output:
 	// persistence key

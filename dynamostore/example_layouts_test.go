@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
 )
 
 // The documents of the layouts show how each is opened.
@@ -21,16 +21,16 @@ var _ = map[string]func(ctx context.Context, client dynamostore.Client, options 
 		store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true})
 		return store, err
 	},
-	"grouped": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		layout := grouped.Layout{
-			Journal:  grouped.Journal{Table: "pekko-persistence"},
-			Snapshot: grouped.Snapshot{Table: "pekko-persistence-snapshot"},
+	"akka": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := akka.Layout{
+			Journal:  akka.Journal{Table: "pekko-persistence"},
+			Snapshot: akka.Snapshot{Table: "pekko-persistence-snapshot"},
 		}
 		store, err := dynamostore.Open(ctx, client, layout, options)
 		return store, err
 	},
-	"hashkey": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
-		layout := hashkey.Layout{Table: "events"}
+	"akka0": func(ctx context.Context, client dynamostore.Client, options dynamostore.Options) (*dynamostore.Store, error) {
+		layout := akka0.Layout{Table: "events"}
 		store, err := dynamostore.Open(ctx, client, layout, options)
 		return store, err
 	},

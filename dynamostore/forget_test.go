@@ -14,7 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -381,10 +381,10 @@ func TestForgetTheTablesName(t *testing.T) {
 	}
 }
 
-// The rows of the sharded layout do not have the time of their delete.
+// The rows of the j5ik2o layout do not have the time of their delete.
 func TestForgetIsNotClaimed(t *testing.T) {
 	t.Parallel()
-	s, _ := shardedBehindProxy(t, sharded.Journal{}, dynamostore.Options{})
+	s, _ := j5ik2oBehindProxy(t, j5ik2o.Journal{}, dynamostore.Options{})
 	if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) || s.Capabilities().Forgets {
 		t.Error(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
@@ -20,16 +20,16 @@ import (
 func TestHealthCheckChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{
-		"commit":                     newCommit(),
-		"commit with an index":       newIndexed(),
-		"grouped":                    newGrouped(false)(),
-		"hashkey":                    newHashkey(false)(),
-		"esa":                        newESA(esa.Layout{Shards: 3})(),
-		"esa, rust 5":                newRust5(0, false)(),
-		"sharded":                    newSharded(sharded.Journal{}, true)(),
-		"sharded, a number as a key": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3}, true)(),
-		"sharded, states alone": sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true},
-			State: sharded.State{Table: "s" + rand.Text(), NoSortKey: true}},
+		"commit":                    newCommit(),
+		"commit with an index":      newIndexed(),
+		"akka":                      newAkka(false)(),
+		"akka0":                     newAkka0(false)(),
+		"esa":                       newESA(esa.Layout{Shards: 3})(),
+		"esa, rust 5":               newRust5(0, false)(),
+		"j5ik2o":                    newJ5ik2o(j5ik2o.Journal{}, true)(),
+		"j5ik2o, a number as a key": newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 3}, true)(),
+		"j5ik2o, states alone": j5ik2o.Layout{Journal: j5ik2o.Journal{Off: true}, Snapshot: j5ik2o.Snapshot{Off: true},
+			State: j5ik2o.State{Table: "s" + rand.Text(), NoSortKey: true}},
 	} {
 		c, p := clientBehindProxy(t)
 		seen := &recorder{}

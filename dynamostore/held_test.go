@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
@@ -108,8 +108,8 @@ func TestShardReadLate(t *testing.T) {
 	ctx := t.Context()
 	const shards, few, all = 600, 10, 1210
 	prefix := "s" + rand.Text()
-	h, s, other := openHeld(t, sharded.Layout{Journal: sharded.Journal{Table: prefix, PartitionKey: sharded.SequenceNumberBased, ShardCount: shards},
-		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}})
+	h, s, other := openHeld(t, j5ik2o.Layout{Journal: j5ik2o.Journal{Table: prefix, PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: shards},
+		Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}})
 	id := annals.NewPersistenceID("Thing", "1")
 	write := func(from, to int) {
 		for after := from; after < to; after += 100 {
@@ -158,8 +158,8 @@ func TestBoundedReplayBesideADeleteBeyond(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	prefix := "s" + rand.Text()
-	h, s, other := openHeld(t, sharded.Layout{Journal: sharded.Journal{Table: prefix, PartitionKey: sharded.SequenceNumberBased, ShardCount: 2, HardDelete: true},
-		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}})
+	h, s, other := openHeld(t, j5ik2o.Layout{Journal: j5ik2o.Journal{Table: prefix, PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 2, HardDelete: true},
+		Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}})
 	id := annals.NewPersistenceID("Thing", "1")
 	for after := range annals.SeqNr(12) { // four of a shard fill a page
 		if _, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: texts(string(make([]byte, 300_000)))}); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -29,12 +29,12 @@ func TestLinearizableUnderFaults(t *testing.T) {
 	}{
 		"commit":               {newCommit, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 		"commit with an index": {newIndexed, []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
-		"sharded by number":    {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
-		"grouped":              {newGrouped(false), []string{"PutItem", "Query", "BatchGetItem", "TransactWriteItems"}},
-		"hashkey":              {newHashkey(false), []string{"BatchGetItem", "TransactWriteItems"}},
+		"j5ik2o by number":     {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 8}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
+		"akka":                 {newAkka(false), []string{"PutItem", "Query", "BatchGetItem", "TransactWriteItems"}},
+		"akka0":                {newAkka0(false), []string{"BatchGetItem", "TransactWriteItems"}},
 		"esa":                  {newESA(esa.Layout{Shards: 3}), []string{"GetItem", "BatchGetItem", "TransactWriteItems"}},
 		"esa, rust 5":          {newRust5(0, true), []string{"GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
-		"sharded by id":        {newSharded(sharded.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
+		"j5ik2o by id":         {newJ5ik2o(j5ik2o.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +54,8 @@ func TestLinearizableUnderFaults(t *testing.T) {
 // The same cases find a writer that takes every failed condition for the write of another.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
-	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit, "grouped": newGrouped(false), "hashkey": newHashkey(false), "esa": newESA(esa.Layout{Shards: 3, WriteIDs: true}),
-		"esa, rust 5": newRust5(0, true), "sharded": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 8}, false)} {
+	for name, layout := range map[string]func() dynamostore.Layout{"commit": newCommit, "akka": newAkka(false), "akka0": newAkka0(false), "esa": newESA(esa.Layout{Shards: 3, WriteIDs: true}),
+		"esa, rust 5": newRust5(0, true), "j5ik2o": newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 8}, false)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: layout, client: func(c dynamostore.Client) dynamostore.Client { return naive{c} }}

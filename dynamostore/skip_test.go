@@ -9,13 +9,13 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
 
 // A copied state keeps its revision and its metadata, in the layout's own table and in the table of its entity type.
 func TestCopiedState(t *testing.T) {
 	t.Parallel()
-	for name, layout := range map[string]dynamostore.Layout{"commit": newCommit(), "commit with an index": newIndexed(), "sharded": newSharded(sharded.Journal{}, false)()} {
+	for name, layout := range map[string]dynamostore.Layout{"commit": newCommit(), "commit with an index": newIndexed(), "j5ik2o": newJ5ik2o(j5ik2o.Journal{}, false)()} {
 		for what, o := range map[string]dynamostore.Options{
 			"the layout's table": {},
 			"a table of its own": {StateTypes: map[string]annals.StateType[*dynamostore.Tx]{"Thing": {Table: "own" + rand.Text()}}},
@@ -59,7 +59,7 @@ func TestCopiedState(t *testing.T) {
 func TestSkipWithLostAnswer(t *testing.T) {
 	t.Parallel()
 	bs := &benches{layout: newCommit}
-	for _, layout := range []func() dynamostore.Layout{newCommit, newIndexed, newSharded(sharded.Journal{}, false)} {
+	for _, layout := range []func() dynamostore.Layout{newCommit, newIndexed, newJ5ik2o(j5ik2o.Journal{}, false)} {
 		bs.layout = layout
 		c := bs.config(t)
 		s := c.Open(t).(*dynamostore.Store)
@@ -81,7 +81,7 @@ func TestSkipWithLostAnswer(t *testing.T) {
 func TestWithoutTombstones(t *testing.T) {
 	t.Parallel()
 	prefix := "s" + rand.Text()
-	layout := sharded.Layout{Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Table: prefix + "d"}}
+	layout := j5ik2o.Layout{Journal: j5ik2o.Journal{Table: prefix + "j"}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Table: prefix + "d"}}
 	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestSkippedStateIsQueried(t *testing.T) {
 // What a layout's Capabilities do not claim is ErrUnsupported, although other layouts have it.
 func TestUnclaimedAbilities(t *testing.T) {
 	t.Parallel()
-	layout := sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Table: "s" + rand.Text()}}
+	layout := j5ik2o.Layout{Journal: j5ik2o.Journal{Off: true}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Table: "s" + rand.Text()}}
 	s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
 	if err != nil {
 		t.Fatal(err)

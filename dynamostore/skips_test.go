@@ -8,17 +8,17 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
 
 var skippers = map[string]dynamostore.Layout{
 	"commit": commit.Layout{}, "commit with an index": commit.Layout{Index: "slices"},
-	"sharded": sharded.Layout{ShardCount: 4}, "hashkey": hashkey.Layout{Table: "hashkey"},
+	"j5ik2o": j5ik2o.Layout{ShardCount: 4}, "akka0": akka0.Layout{Table: "akka0"},
 	"esa, rust 5": esa.Layout{Peer: esa.Rust5},
 }
 

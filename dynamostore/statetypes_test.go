@@ -14,7 +14,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -113,9 +113,9 @@ func TestStateTypes(t *testing.T) {
 		"commit, own table": func() (dynamostore.Layout, string) {
 			return commit.Layout{Table: "c" + rand.Text()}, "own" + rand.Text()
 		},
-		"sharded": func() (dynamostore.Layout, string) { return shardedStates(sharded.State{Tombstones: true}), "" },
-		"sharded, own table": func() (dynamostore.Layout, string) {
-			return shardedStates(sharded.State{Tombstones: true}), "own" + rand.Text()
+		"j5ik2o": func() (dynamostore.Layout, string) { return j5ik2oStates(j5ik2o.State{Tombstones: true}), "" },
+		"j5ik2o, own table": func() (dynamostore.Layout, string) {
+			return j5ik2oStates(j5ik2o.State{Tombstones: true}), "own" + rand.Text()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,17 +123,17 @@ func TestStateTypes(t *testing.T) {
 			storetest.RunStateTypes(t, stateTypes(t, layout))
 		})
 	}
-	t.Run("sharded, without deletes", func(t *testing.T) {
+	t.Run("j5ik2o, without deletes", func(t *testing.T) {
 		t.Parallel()
-		storetest.RunStateTypes(t, stateTypes(t, func() (dynamostore.Layout, string) { return shardedStates(sharded.State{NoSortKey: true}), "" }))
+		storetest.RunStateTypes(t, stateTypes(t, func() (dynamostore.Layout, string) { return j5ik2oStates(j5ik2o.State{NoSortKey: true}), "" }))
 	})
 }
 
-// shardedStates is a layout on tables of its own.
-func shardedStates(s sharded.State) sharded.Layout {
+// j5ik2oStates is a layout on tables of its own.
+func j5ik2oStates(s j5ik2o.State) j5ik2o.Layout {
 	prefix := "s" + rand.Text()
 	s.Table, s.TagSeparator = prefix+"d", ","
-	return sharded.Layout{ShardCount: 1 << 40, Journal: sharded.Journal{Table: prefix + "j"}, Snapshot: sharded.Snapshot{Table: prefix + "s"}, State: s}
+	return j5ik2o.Layout{ShardCount: 1 << 40, Journal: j5ik2o.Journal{Table: prefix + "j"}, Snapshot: j5ik2o.Snapshot{Table: prefix + "s"}, State: s}
 }
 
 // posts is the state type of states with a findable title, in a table of their own.
@@ -187,9 +187,9 @@ func TestOpenChecksStateTypes(t *testing.T) {
 		`Columns does not name it`:                   {name: "T", findable: []dynamostore.Findable{{Column: "title"}}},
 		`no index with the hash key "title"`:         {name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: columns, Bind: bind}, findable: []dynamostore.Findable{{Column: "title"}}},
 		`a type has no |`:                            {name: "T|x"},
-		`the layout keeps no states`:                 {layout: sharded.Layout{State: sharded.State{Off: true}}, name: "T"},
-		`the table "Journal" has another use`:        {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "Journal"}},
-		`column "persistence-id" is the store's own`: {layout: sharded.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"persistence-id"}, Bind: bind}},
+		`the layout keeps no states`:                 {layout: j5ik2o.Layout{State: j5ik2o.State{Off: true}}, name: "T"},
+		`the table "Journal" has another use`:        {layout: j5ik2o.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Table: "Journal"}},
+		`column "persistence-id" is the store's own`: {layout: j5ik2o.Layout{}, name: "T", st: annals.StateType[*dynamostore.Tx]{Columns: []string{"persistence-id"}, Bind: bind}},
 	} {
 		if c.layout == nil {
 			c.layout = commit.Layout{Table: table}

@@ -14,13 +14,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/storetest"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -106,9 +106,9 @@ func exceptions(l dynamostore.Layout) map[string]string {
 	switch l := l.(type) {
 	case commit.Layout:
 		except["LOSS-3"] = "a first commit may follow a Forget (TestLostItems)"
-	case sharded.Layout:
+	case j5ik2o.Layout:
 		except["LOSS-3"] = "the plugin may have left the first number unused (TestLostRows)"
-	case hashkey.Layout:
+	case akka0.Layout:
 		except["LOSS-1"] = "an event that was lost cannot be told from one that was deleted alone"
 		except["LOSS-2"], except["LOSS-3"] = except["LOSS-1"], except["LOSS-1"]
 	case esa.Layout:
@@ -220,35 +220,35 @@ func newCommit() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Tex
 
 func newIndexed() dynamostore.Layout { return commit.Layout{Table: "c" + rand.Text(), Index: "slices"} }
 
-// newSharded has a shard count that keeps the suite's ids apart under the plugin's default keys.
-func newSharded(j sharded.Journal, legacy bool) func() dynamostore.Layout {
+// newJ5ik2o has a shard count that keeps the suite's ids apart under the plugin's default keys.
+func newJ5ik2o(j j5ik2o.Journal, legacy bool) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		prefix := "s" + rand.Text()
 		j := j
 		j.Table, j.TagSeparator = prefix+"j", "\x1f" // tags of the suite contain commas
-		return sharded.Layout{ShardCount: 1 << 40, Journal: j,
-			Snapshot: sharded.Snapshot{Table: prefix + "s", PartitionKey: j.PartitionKey, ShardCount: j.ShardCount, Legacy: legacy},
-			State:    sharded.State{Table: prefix + "d", Tombstones: true, TagSeparator: "\x1f"}}
+		return j5ik2o.Layout{ShardCount: 1 << 40, Journal: j,
+			Snapshot: j5ik2o.Snapshot{Table: prefix + "s", PartitionKey: j.PartitionKey, ShardCount: j.ShardCount, Legacy: legacy},
+			State:    j5ik2o.State{Table: prefix + "d", Tombstones: true, TagSeparator: "\x1f"}}
 	}
 }
 
-func newGrouped(old bool) func() dynamostore.Layout {
+func newAkka(old bool) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		prefix := "g" + rand.Text()
-		return grouped.Layout{Journal: grouped.Journal{Table: prefix + "j", IDIndex: "ids", Old: old}, Snapshot: grouped.Snapshot{Table: prefix + "s", Old: old}}
+		return akka.Layout{Journal: akka.Journal{Table: prefix + "j", IDIndex: "ids", Old: old}, Snapshot: akka.Snapshot{Table: prefix + "s", Old: old}}
 	}
 }
 
 func newUnindexed() dynamostore.Layout {
-	l := newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNrPadded, ShardCount: 3}, false)().(sharded.Layout)
+	l := newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.BySeqNrPadded, ShardCount: 3}, false)().(j5ik2o.Layout)
 	l.NoIndex = true
 	return l
 }
 
-// newHashkey has few sequence shards, because most calls read all of them.
-func newHashkey(permanent bool) func() dynamostore.Layout {
+// newAkka0 has few sequence shards, because most calls read all of them.
+func newAkka0(permanent bool) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
-		return hashkey.Layout{Table: "h" + rand.Text(), SequenceShards: 20, Permanent: permanent}
+		return akka0.Layout{Table: "h" + rand.Text(), SequenceShards: 20, Permanent: permanent}
 	}
 }
 
@@ -277,22 +277,22 @@ func TestConformance(t *testing.T) {
 		only   []storetest.Part
 	}
 	layouts := map[string]variant{
-		"commit with an index":      {newIndexed, nil},
-		"sharded, id and id":        {newSharded(sharded.Journal{}, false), nil},
-		"sharded, number and plain": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.BySeqNr, ShardCount: 3}, false), keys},
-		"grouped":                   {newGrouped(false), nil},
-		"hashkey, permanent":        {newHashkey(true), nil},
-		"esa":                       {newESA(esa.Layout{Shards: 3, WriteIDs: true}), nil},
-		"esa, rust 5":               {newRust5(2, true), keys},
+		"commit with an index":     {newIndexed, nil},
+		"j5ik2o, id and id":        {newJ5ik2o(j5ik2o.Journal{}, false), nil},
+		"j5ik2o, number and plain": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.BySeqNr, ShardCount: 3}, false), keys},
+		"akka":                     {newAkka(false), nil},
+		"akka0, permanent":         {newAkka0(true), nil},
+		"esa":                      {newESA(esa.Layout{Shards: 3, WriteIDs: true}), nil},
+		"esa, rust 5":              {newRust5(2, true), keys},
 	}
 	if testing.Short() { // make race runs every layout with other settings than make test
 		layouts = map[string]variant{
-			"commit": {newCommit, nil},
-			"sharded, number and number, hard delete": {newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 3, HardDelete: true}, true), nil},
-			"sharded, number and padded, no index":    {newUnindexed, keys},
-			"grouped, old format":                     {newGrouped(true), keys},
-			"esa, copies":                             {newESA(esa.Layout{Peer: esa.JS3, Shards: 64, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 1000}}), keys},
-			"hashkey":                                 {newHashkey(false), keys},
+			"commit":                                 {newCommit, nil},
+			"j5ik2o, number and number, hard delete": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 3, HardDelete: true}, true), nil},
+			"j5ik2o, number and padded, no index":    {newUnindexed, keys},
+			"akka, old format":                       {newAkka(true), keys},
+			"esa, copies":                            {newESA(esa.Layout{Peer: esa.JS3, Shards: 64, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 1000}}), keys},
+			"akka0":                                  {newAkka0(false), keys},
 		}
 	}
 	for name, v := range layouts {

@@ -10,8 +10,8 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -26,16 +26,16 @@ func (u *unused) End(_ context.Context, _ annals.Call, r annals.Result)  { u.num
 // with Strict.
 func TestStrict(t *testing.T) {
 	t.Parallel()
-	g, h := newGrouped(false)().(grouped.Layout), newHashkey(true)().(hashkey.Layout)
+	g, h := newAkka(false)().(akka.Layout), newAkka0(true)().(akka0.Layout)
 	for name, c := range map[string]struct {
 		layout dynamostore.Layout
 		table  string
 		key    func(id annals.PersistenceID) plan.Item
 	}{
-		"grouped": {g, g.Journal.Table, func(id annals.PersistenceID) plan.Item {
+		"akka": {g, g.Journal.Table, func(id annals.PersistenceID) plan.Item {
 			return plan.Item{"par": plan.S(fmt.Sprintf("journal-P-%s-0", id)), "num": plan.N(4)}
 		}},
-		"hashkey": {h, h.Table, func(id annals.PersistenceID) plan.Item {
+		"akka0": {h, h.Table, func(id annals.PersistenceID) plan.Item {
 			return plan.Item{"key": plan.S(fmt.Sprintf("journal-P-%s-4", id))}
 		}},
 	} {

@@ -13,11 +13,11 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -36,30 +36,30 @@ func TestSchema(t *testing.T) {
 		return o
 	}
 	provisioned := dynamostore.Options{Streams: true, Provisioned: dynamostore.Throughput{ReadUnits: 7, WriteUnits: 5}}
-	journal := func(j sharded.Journal) sharded.Layout {
+	journal := func(j j5ik2o.Journal) j5ik2o.Layout {
 		j.Table = "s" + rand.Text()
-		return sharded.Layout{Journal: j, Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}
+		return j5ik2o.Layout{Journal: j, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}}
 	}
-	unsorted := sharded.Layout{Journal: sharded.Journal{Off: true}, Snapshot: sharded.Snapshot{Table: "s" + rand.Text(), Legacy: true},
-		State: sharded.State{Table: "s" + rand.Text(), NoSortKey: true}}
+	unsorted := j5ik2o.Layout{Journal: j5ik2o.Journal{Off: true}, Snapshot: j5ik2o.Snapshot{Table: "s" + rand.Text(), Legacy: true},
+		State: j5ik2o.State{Table: "s" + rand.Text(), NoSortKey: true}}
 	for name, c := range map[string]struct {
 		layout dynamostore.Layout
 		o      dynamostore.Options
 		tables int
 	}{
-		"commit":                       {newCommit(), dynamostore.Options{}, 1},
-		"commit with an index":         {newIndexed(), dynamostore.Options{Streams: true}, 1},
-		"commit with types":            {newIndexed(), own(provisioned), 2},
-		"sharded":                      {newSharded(sharded.Journal{}, false)(), own(dynamostore.Options{Streams: true}), 4},
-		"sharded, provisioned":         {newSharded(sharded.Journal{}, false)(), provisioned, 3},
-		"sharded by numbers":           {journal(sharded.Journal{SortKey: sharded.BySeqNr, Columns: sharded.JournalColumns{SequenceNr: "%{number} <&>"}}), dynamostore.Options{}, 1},
-		"sharded with names of others": {journal(sharded.Journal{Columns: sharded.JournalColumns{PartitionKey: "${key}"}}), dynamostore.Options{}, 1},
-		"sharded, older tables":        {unsorted, dynamostore.Options{}, 2},
-		"grouped":                      {groupedTables(""), dynamostore.Options{Streams: true}, 2},
-		"hashkey":                      {hashkey.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
-		"esa":                          {newESA(esa.Layout{Peer: esa.JS3, Shards: 3})(), dynamostore.Options{Streams: true}, 2},
-		"esa, rust 5":                  {newRust5(0, false)(), dynamostore.Options{Streams: true}, 3},
-		"grouped, provisioned":         {groupedTables("persistence-ids-idx"), provisioned, 2},
+		"commit":                      {newCommit(), dynamostore.Options{}, 1},
+		"commit with an index":        {newIndexed(), dynamostore.Options{Streams: true}, 1},
+		"commit with types":           {newIndexed(), own(provisioned), 2},
+		"j5ik2o":                      {newJ5ik2o(j5ik2o.Journal{}, false)(), own(dynamostore.Options{Streams: true}), 4},
+		"j5ik2o, provisioned":         {newJ5ik2o(j5ik2o.Journal{}, false)(), provisioned, 3},
+		"j5ik2o by numbers":           {journal(j5ik2o.Journal{SortKey: j5ik2o.BySeqNr, Columns: j5ik2o.JournalColumns{SequenceNr: "%{number} <&>"}}), dynamostore.Options{}, 1},
+		"j5ik2o with names of others": {journal(j5ik2o.Journal{Columns: j5ik2o.JournalColumns{PartitionKey: "${key}"}}), dynamostore.Options{}, 1},
+		"j5ik2o, older tables":        {unsorted, dynamostore.Options{}, 2},
+		"akka":                        {akkaTables(""), dynamostore.Options{Streams: true}, 2},
+		"akka0":                       {akka0.Layout{Table: "h" + rand.Text()}, dynamostore.Options{Streams: true}, 1},
+		"esa":                         {newESA(esa.Layout{Peer: esa.JS3, Shards: 3})(), dynamostore.Options{Streams: true}, 2},
+		"esa, rust 5":                 {newRust5(0, false)(), dynamostore.Options{Streams: true}, 3},
+		"akka, provisioned":           {akkaTables("persistence-ids-idx"), provisioned, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,9 +91,9 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func groupedTables(index string) grouped.Layout {
+func akkaTables(index string) akka.Layout {
 	prefix := "g" + rand.Text()
-	return grouped.Layout{Journal: grouped.Journal{Table: prefix + "j", IDIndex: index}, Snapshot: grouped.Snapshot{Table: prefix + "s"}}
+	return akka.Layout{Journal: akka.Journal{Table: prefix + "j", IDIndex: index}, Snapshot: akka.Snapshot{Table: prefix + "s"}}
 }
 
 // Names of resources have no characters that a tool refuses, and are different.

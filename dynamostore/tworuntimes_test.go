@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/hosttest"
 )
@@ -18,10 +18,10 @@ import (
 func onLayouts(t *testing.T, test func(t *testing.T, open func() *dynamostore.Store)) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{
-		"commit":                     newCommit(),
-		"sharded, id":                newSharded(sharded.Journal{}, false)(),
-		"sharded, number":            newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, ShardCount: 4}, false)(),
-		"sharded, number and number": newSharded(sharded.Journal{PartitionKey: sharded.SequenceNumberBased, SortKey: sharded.ByNumber, ShardCount: 4}, true)(),
+		"commit":                    newCommit(),
+		"j5ik2o, id":                newJ5ik2o(j5ik2o.Journal{}, false)(),
+		"j5ik2o, number":            newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 4}, false)(),
+		"j5ik2o, number and number": newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 4}, true)(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,8 +64,8 @@ func TestHostsWithoutFenceAfterDelete(t *testing.T) {
 		Evolve: func(s, n int) int { return s + n },
 	}
 	for name, layout := range map[string]dynamostore.Layout{
-		"grouped":             grouped.Layout{},
-		"sharded, HardDelete": newSharded(sharded.Journal{HardDelete: true}, false)(),
+		"akka":               akka.Layout{},
+		"j5ik2o, HardDelete": newJ5ik2o(j5ik2o.Journal{HardDelete: true}, false)(),
 	} {
 		s := opener(t, layout)()
 		_, refused := entity.New(s, b, entity.Options{DeleteEvents: true})

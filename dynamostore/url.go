@@ -6,11 +6,11 @@ import (
 	"net/url"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/storeurl"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -73,8 +73,8 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	p.Flag("strict", &o.Strict)
 	s.store = o
 	fields := layoutFields(&commit.Layout{})
-	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "sharded": layoutFields(&sharded.Layout{}), "grouped": layoutFields(&grouped.Layout{}),
-		"hashkey": layoutFields(&hashkey.Layout{}), "esa": layoutFields(&esa.Layout{})})
+	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "j5ik2o": layoutFields(&j5ik2o.Layout{}), "akka": layoutFields(&akka.Layout{}),
+		"akka0": layoutFields(&akka0.Layout{}), "esa": layoutFields(&esa.Layout{})})
 	s.layout = fields(p)
 	if err = p.Err(); u.User != nil || u.Host != "" || u.Path != "" || u.Opaque != "" {
 		err = errors.Join(err, errors.New("there is text between dynamodb: and the ?"))
@@ -93,15 +93,15 @@ func layoutFields[L Layout](l *L) func(*storeurl.Parameters) Layout {
 // choice reads the fields of layouts that have one of several values.
 func choice(p *storeurl.Parameters, name string, field any) bool {
 	switch to := field.(type) {
-	case *sharded.ReadThrough:
-		storeurl.Choice(p, name, to, map[string]sharded.ReadThrough{"keys": sharded.Keys, "index": sharded.Index})
-	case *sharded.PartitionKey:
-		storeurl.Choice(p, name, to, map[string]sharded.PartitionKey{"persistence_id": sharded.PersistenceIDBased, "sequence_number": sharded.SequenceNumberBased})
-	case *sharded.SortKey:
-		storeurl.Choice(p, name, to, map[string]sharded.SortKey{"persistence_id_with_seq_nr": sharded.ByPersistenceIDWithSeqNr, "seq_nr": sharded.BySeqNr,
-			"seq_nr_padded": sharded.BySeqNrPadded, "number": sharded.ByNumber})
-	case *sharded.Revision:
-		storeurl.Choice(p, name, to, map[string]sharded.Revision{"plus_one": sharded.PlusOne, "same": sharded.Same})
+	case *j5ik2o.ReadThrough:
+		storeurl.Choice(p, name, to, map[string]j5ik2o.ReadThrough{"keys": j5ik2o.Keys, "index": j5ik2o.Index})
+	case *j5ik2o.PartitionKey:
+		storeurl.Choice(p, name, to, map[string]j5ik2o.PartitionKey{"persistence_id": j5ik2o.PersistenceIDBased, "sequence_number": j5ik2o.SequenceNumberBased})
+	case *j5ik2o.SortKey:
+		storeurl.Choice(p, name, to, map[string]j5ik2o.SortKey{"persistence_id_with_seq_nr": j5ik2o.ByPersistenceIDWithSeqNr, "seq_nr": j5ik2o.BySeqNr,
+			"seq_nr_padded": j5ik2o.BySeqNrPadded, "number": j5ik2o.ByNumber})
+	case *j5ik2o.Revision:
+		storeurl.Choice(p, name, to, map[string]j5ik2o.Revision{"plus_one": j5ik2o.PlusOne, "same": j5ik2o.Same})
 	case *esa.Peer:
 		storeurl.Choice(p, name, to, map[string]esa.Peer{"go": esa.Go, "js": esa.JS, "js3": esa.JS3, "rust": esa.Rust, "rust3": esa.Rust3, "java": esa.Java, "rust5": esa.Rust5})
 	case *esa.AIDForm:

@@ -16,7 +16,7 @@ import (
 
 func TestURLParameters(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []string{"commit", "grouped", "hashkey", "esa", "sharded"} {
+	for _, layout := range []string{"commit", "akka", "akka0", "esa", "j5ik2o"} {
 		urltest.Check(t, "../docs/stores/urls.md", layout, "dynamodb:", func(u *url.URL) (any, error) {
 			return dynamostore.FromURL(dynamostore.Options{}, u)
 		})
@@ -43,12 +43,12 @@ func TestOpenURL(t *testing.T) {
 	for _, u := range []string{
 		"dynamodb:?table=" + prefix,
 		"dynamodb:?index=slices&table=" + prefix + "i",
-		"dynamodb:?layout=sharded&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
-		"dynamodb:?layout=grouped&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
-		"dynamodb:?layout=hashkey&sequence_shards=20&table=" + prefix + "hash",
+		"dynamodb:?layout=j5ik2o&shards=8&connections=4&journal=" + prefix + "j&snapshot=" + prefix + "s&state=" + prefix + "d",
+		"dynamodb:?layout=akka&journal.name=orders&journal=" + prefix + "g&snapshot=" + prefix + "h",
+		"dynamodb:?layout=akka0&sequence_shards=20&table=" + prefix + "hash",
 		"dynamodb:?layout=esa&shards=8&format=plain&journal=" + prefix + "l&snapshot=" + prefix + "m",
 		"dynamodb:?layout=esa&peer=rust5&journal=" + prefix + "t&snapshot=" + prefix + "u&head=" + prefix + "v",
-		"dynamodb:?layout=sharded&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
+		"dynamodb:?layout=j5ik2o&snapshot.off=true&state.off=true&journal.columns.message=event&journal=" + prefix + "k",
 	} {
 		s, err := openers.Open(t.Context(), u+"&create=true"+server)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestOpenURL(t *testing.T) {
 		claims, without := s.Capabilities(), func(part, layouts string) bool {
 			return strings.Contains(u, part+".off") || slices.ContainsFunc(strings.Fields(layouts), func(l string) bool { return strings.Contains(u, "layout="+l) })
 		}
-		if claims.States == without("state", "grouped hashkey esa") || claims.Snapshots == without("snapshot", "hashkey") {
+		if claims.States == without("state", "akka akka0 esa") || claims.Snapshots == without("snapshot", "akka0") {
 			t.Errorf("%s: %+v", u, claims)
 		}
 		if err := s.Close(); err != nil {
@@ -90,8 +90,8 @@ func TestOpenURLRefuses(t *testing.T) {
 	for _, u := range []string{
 		"dynamodb:?layout=none", "dynamodb:?tabel=x", "dynamodb:?connections=-1", "dynamodb:?create=perhaps", "dynamodb://host/?table=x",
 		"dynamodb:?table=orders;x=1", "dynamodb:?table=orders&%zz", "dynamodb:?%zz", "dynamodb:?table=a&table=b", "dynamodb:?table=",
-		"dynamodb:orders", "dynamodb:///orders", "dynamodb:?shards=8", "dynamodb:?layout=sharded&table=x", "dynamodb:?table=x#y",
-		"dynamodb:?layout=sharded&journal.sort_key=none",
+		"dynamodb:orders", "dynamodb:///orders", "dynamodb:?shards=8", "dynamodb:?layout=j5ik2o&table=x", "dynamodb:?table=x#y",
+		"dynamodb:?layout=j5ik2o&journal.sort_key=none",
 	} {
 		if s, err := openers.Open(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%s: %v, %v", u, s, err)

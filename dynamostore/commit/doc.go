@@ -19,5 +19,5 @@
 //
 // An append after a number in the middle of a commit is not refused: After must be 0 or a number that LastSeqNr, a recovery, a receipt
 // or a complete Replay returned. Tombstones stay until the entity is forgotten, about 130 bytes each. All items of an entity share one
-// partition key. Entities that need more than its 1,000 writes a second use package sharded.
+// partition key. Entities that need more than its 1,000 writes a second use package j5ik2o.
 package commit

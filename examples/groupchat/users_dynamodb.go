@@ -28,7 +28,7 @@ type inDynamoDB struct {
 }
 
 // withoutStates are the layouts that have no durable states, and so no profiles.
-var withoutStates = []string{"grouped", "hashkey", "esa"}
+var withoutStates = []string{"akka", "akka0", "esa"}
 
 // openDynamoDB creates the tables that do not exist, then opens the store.
 func openDynamoDB(ctx context.Context, u *url.URL) (annals.Store, error) {

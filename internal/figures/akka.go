@@ -18,8 +18,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/grouped"
-	"github.com/annals-go/annals/dynamostore/hashkey"
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -30,43 +30,43 @@ import (
 func akkaFigures() []Figure {
 	return []Figure{
 		{
-			Name:  "grouped-replay",
+			Name:  "akka-replay",
 			About: "time to read the groups of 10,000 events one after the other with the SDK by hand, divided by that of their replay, with 5 ms a request",
 			Goal:  AtLeast(6),
 			Run: func(ctx context.Context) (float64, error) {
-				return readFigure(ctx, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, 99, groupsByHand)
+				return readFigure(ctx, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, 99, groupsByHand)
 			},
 		},
 		{
-			Name:  "hashkey-replay",
+			Name:  "akka0-replay",
 			About: "time to read the counters and 10,000 events, 100 items at a time, with the SDK by hand, divided by that of their replay, with 5 ms a request",
 			Goal:  AtLeast(6),
 			Run: func(ctx context.Context) (float64, error) {
-				return readFigure(ctx, hashkey.Layout{Table: "figures"}, 50, keysByHand)
+				return readFigure(ctx, akka0.Layout{Table: "figures"}, 50, keysByHand)
 			},
 		},
 		{
-			Name:  "grouped-append-cpu",
+			Name:  "akka-append-cpu",
 			About: "processor time of appends, divided by that of the same requests with the SDK by hand",
 			Goal:  AtMost(1.15),
 			Run: func(ctx context.Context) (float64, error) {
-				return appendFigure(ctx, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, groupedByHand)
+				return appendFigure(ctx, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, akkaByHand)
 			},
 		},
 		{
-			Name:  "grouped-throughput-50",
+			Name:  "akka-throughput-50",
 			About: "requests a second of appends on 50 connections to a server that stores nothing, divided by that of the same requests with the SDK by hand",
 			Goal:  AtLeast(0.9),
 			Run: func(ctx context.Context) (float64, error) {
-				return groupedThroughput(ctx, 50, true, groupedByHand)
+				return akkaThroughput(ctx, 50, true, akkaByHand)
 			},
 		},
 		{
-			Name:  "grouped-append-plugin",
+			Name:  "akka-append-plugin",
 			About: "appends a second of 10 writers, divided by those with the plugin's request, which has no condition, with the SDK by hand",
 			Goal:  AtLeast(0.9),
 			Run: func(ctx context.Context) (float64, error) {
-				return groupedThroughput(ctx, 10, false, groupedAsPlugin)
+				return akkaThroughput(ctx, 10, false, akkaAsPlugin)
 			},
 		},
 	}
@@ -236,7 +236,7 @@ func appendOne(ctx context.Context, s annals.Store, id annals.PersistenceID, aft
 	return err
 }
 
-func groupedRow(id string, n int) map[string]types.AttributeValue {
+func akkaRow(id string, n int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
 		"par":             text("journal-P-" + id + "-" + strconv.Itoa(n/100)),
 		"num":             number(n % 100),
@@ -249,14 +249,14 @@ func groupedRow(id string, n int) map[string]types.AttributeValue {
 	}
 }
 
-// groupedMark is the high mark of the group that begins with n.
-func groupedMark(id string, n int) map[string]types.AttributeValue {
+// akkaMark is the high mark of the group that begins with n.
+func akkaMark(id string, n int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"par": text("journal-SH-" + id + "-" + strconv.Itoa(n/100%10)), "num": number(0), "seq": number(n)}
 }
 
-// groupedByHand puts event n of id, with the mark of its group if it is the first of the group.
-func groupedByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error {
-	row := &types.Put{TableName: aws.String("akka-persistence"), Item: groupedRow(id, n), ConditionExpression: aws.String("attribute_not_exists(#par)"),
+// akkaByHand puts event n of id, with the mark of its group if it is the first of the group.
+func akkaByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error {
+	row := &types.Put{TableName: aws.String("akka-persistence"), Item: akkaRow(id, n), ConditionExpression: aws.String("attribute_not_exists(#par)"),
 		ExpressionAttributeNames:            map[string]string{"#par": "par"},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	if n%100 != 0 {
@@ -264,28 +264,28 @@ func groupedByHand(ctx context.Context, c *dynamodb.Client, id string, n int) er
 			ExpressionAttributeNames: row.ExpressionAttributeNames, ReturnValuesOnConditionCheckFailure: row.ReturnValuesOnConditionCheckFailure})
 		return err
 	}
-	mark := &types.Put{TableName: row.TableName, Item: groupedMark(id, n), ConditionExpression: aws.String("attribute_not_exists(#par) OR #seq <= :seq"),
+	mark := &types.Put{TableName: row.TableName, Item: akkaMark(id, n), ConditionExpression: aws.String("attribute_not_exists(#par) OR #seq <= :seq"),
 		ExpressionAttributeNames: map[string]string{"#par": "par", "#seq": "seq"}, ExpressionAttributeValues: map[string]types.AttributeValue{":seq": number(n)},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Put: row}, {Put: mark}}})
 	return err
 }
 
-// groupedAsPlugin puts event n of id as the plugin does: without a condition, with the high mark on each multiple of 100.
-func groupedAsPlugin(ctx context.Context, c *dynamodb.Client, id string, n int) error {
+// akkaAsPlugin puts event n of id as the plugin does: without a condition, with the high mark on each multiple of 100.
+func akkaAsPlugin(ctx context.Context, c *dynamodb.Client, id string, n int) error {
 	put := func(it map[string]types.AttributeValue) types.WriteRequest {
 		return types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
 	}
-	rows := []types.WriteRequest{put(groupedRow(id, n))}
+	rows := []types.WriteRequest{put(akkaRow(id, n))}
 	if n%100 == 0 {
-		rows = append(rows, put(groupedMark(id, n)))
+		rows = append(rows, put(akkaMark(id, n)))
 	}
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"akka-persistence": rows}})
 	return err
 }
 
-// groupedThroughput alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
-func groupedThroughput(ctx context.Context, connections int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (float64, error) {
+// akkaThroughput alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
+func akkaThroughput(ctx context.Context, connections int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (float64, error) {
 	b, err := openDynamo(ctx, false)
 	if err != nil {
 		return 0, err
@@ -298,7 +298,7 @@ func groupedThroughput(ctx context.Context, connections int, null bool, byHand f
 	if err != nil {
 		return 0, err
 	}
-	store, err := dynamostore.Open(ctx, client, grouped.Layout{Snapshot: grouped.Snapshot{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
+	store, err := dynamostore.Open(ctx, client, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
-	"github.com/annals-go/annals/dynamostore/sharded"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -295,8 +295,8 @@ func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttl
 	}
 	defer b.close()
 	const limit, warm, taken = 50, 6 * time.Second, 8 * time.Second
-	store, err := dynamostore.Open(ctx, b.client, sharded.Layout{ShardCount: shards, Journal: sharded.Journal{PartitionKey: sharded.SequenceNumberBased},
-		Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}, NoIndex: !indexed}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
+	store, err := dynamostore.Open(ctx, b.client, j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased},
+		Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}, NoIndex: !indexed}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -351,8 +351,8 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 	_, _ = rand.Read(data)
 	times := map[int]time.Duration{}
 	for _, count := range []int{1, shards} {
-		store, err := dynamostore.Open(ctx, b.client, sharded.Layout{ShardCount: count, Journal: sharded.Journal{Table: fmt.Sprintf("Journal%d", count), PartitionKey: sharded.SequenceNumberBased},
-			Snapshot: sharded.Snapshot{Off: true}, State: sharded.State{Off: true}}, dynamostore.Options{CreateTables: true})
+		store, err := dynamostore.Open(ctx, b.client, j5ik2o.Layout{ShardCount: count, Journal: j5ik2o.Journal{Table: fmt.Sprintf("Journal%d", count), PartitionKey: j5ik2o.SequenceNumberBased},
+			Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}}, dynamostore.Options{CreateTables: true})
 		if err != nil {
 			return 0, err
 		}

@@ -21,7 +21,7 @@ func Check(t *testing.T, path, store, base string, parse func(*url.URL) (any, er
 		t.Fatal(err)
 	}
 	var query, documented []string
-	row := regexp.MustCompile("(?m)^\\| ([a-z, ]+) \\| `([a-z_.]+)=([^`]+)` \\|")
+	row := regexp.MustCompile("(?m)^\\| ([a-z0-9, ]+) \\| `([a-z_.]+)=([^`]+)` \\|")
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
 		if slices.Contains(strings.Split(cells[1], ", "), store) {
 			documented = append(documented, cells[2])

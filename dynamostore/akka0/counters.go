@@ -1,0 +1,121 @@
+package akka0
+
+import (
+	"context"
+	"slices"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+// The counters of an entity are distributed over sequence shards. The high ones have numbers of events, the low ones of deleted events. All
+// shards are read, in parallel.
+
+// LastSeqNr is annals.Journal.
+func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	_, last, err := j.last(ctx, id)
+	return last, err
+}
+
+// last returns the highest number that a counter has, and the last number. These differ when the plugin has lost a counter and acknowledged
+// its event: so events without counters are looked for after the first number.
+func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, last annals.SeqNr, err error) {
+	high, _, err := j.Read(ctx, j.x, id, akkakeys.High)
+	if err != nil {
+		return 0, 0, err
+	}
+	counted = slices.Max(append(high, 0))
+	for last = counted; last < annals.MaxSeqNr; last++ {
+		found, err := j.x.GetAll(ctx, plan.GetAll{Table: j.Table, Keys: []plan.Item{j.event(id, last+1), j.high(id, last+1)}})
+		if err != nil {
+			return 0, 0, err
+		}
+		event := false
+		for _, it := range found {
+			event = event || it[payloadName] != nil
+			if n, _ := plan.Number(it, numberName); annals.SeqNr(n) > last {
+				high, _, err := j.Read(ctx, j.x, id, akkakeys.High) // written since the counters were read
+				last = slices.Max(append(high, annals.SeqNr(n)))
+				return last, last, err
+			}
+		}
+		if !event {
+			break
+		}
+	}
+	return counted, last, nil
+}
+
+// count is the op that writes the counter of event n, on condition that it is lower.
+func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
+	it := j.high(id, n)
+	it[numberName] = plan.N(n)
+	return plan.Op{Table: j.Table, Put: it, Condition: "attribute_not_exists(#key) OR #number < :n",
+		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
+}
+
+// bytesSerializer is the id of Akka's serializer for bytes.
+const bytesSerializer = 4
+
+// lowest returns the lowest number that a low counter has; 0 when there is none.
+func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	_, low, err := j.Read(ctx, j.x, id, akkakeys.Low)
+	if err != nil || len(low) == 0 {
+		return 0, err
+	}
+	return slices.Min(low), nil
+}
+
+// SkipTo is ability.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
+// marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
+func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, id)
+	if err != nil {
+		return err
+	}
+	var newest plan.Item
+	if last == n || last == after && after > 0 {
+		if newest, _, err = j.x.Get(ctx, plan.Get{Table: j.Table, Key: j.event(id, last)}); err != nil {
+			return err
+		}
+	}
+	event := newest[payloadName] != nil && !marked(newest)
+	switch {
+	case last == n && !event:
+		return nil
+	case last != after:
+		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+	}
+	var w plan.Write
+	d := deletion{journal: j, id: id, permanent: j.permanent, counted: last}
+	if event {
+		if err := j.DeleteTo(ctx, id, after-1); err != nil {
+			return err
+		}
+		w.Ops = append(w.Ops, d.op(after))
+	}
+	if after > 0 && !j.permanent {
+		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
+			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
+			it[deletedName] = plan.S("true")
+			w.Ops = append(w.Ops, plan.Create(j.Table, it, payloadName))
+		}
+	}
+	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%annals.SeqNr(j.Shards), n}) { // the first is the highest one with the counter of after+1
+		op := j.count(id, m)
+		op.Condition, op.Values = "attribute_not_exists(#key) OR #number <= :after", plan.Item{":after": plan.N(after)}
+		w.Ops = append(w.Ops, op)
+	}
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
+	out, err := j.x.Write(ctx, w)
+	if err == nil && out.Repeated && n == after+1 { // a skip to a later number may have written this counter too
+		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
+			err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+		}
+	}
+	if err == nil && event {
+		err = d.lower(ctx, []annals.SeqNr{after})
+	}
+	return err
+}
