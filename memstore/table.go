@@ -65,24 +65,23 @@ func (t *table[K, V]) all() iter.Seq2[K, V] {
 	}
 }
 
-// begin begins a transaction, or a part of one that can be undone alone. undo makes t as it was; keep ends the transaction.
-func (t *table[K, V]) begin() (undo, keep func()) {
+// begin begins a transaction, or a part of one that can be undone alone. end keeps what it has changed or makes t as it was.
+func (t *table[K, V]) begin() (end func(keep bool)) {
 	before := t.changed
-	t.changed = maps.Clone(before)
-	if before == nil {
-		t.changed = map[K]change[V]{}
-	}
-	return func() { t.changed = before }, func() {
-		if before != nil {
-			return // the transaction goes on
-		}
-		changed := t.changed
-		t.changed = nil
-		for key, c := range changed {
-			if c.deleted {
-				t.delete(key)
-			} else {
-				t.set(key, c.row)
+	t.changed = map[K]change[V]{}
+	maps.Copy(t.changed, before)
+	return func(keep bool) {
+		switch changed := t.changed; {
+		case !keep:
+			t.changed = before
+		case before == nil:
+			t.changed = nil
+			for key, c := range changed {
+				if c.deleted {
+					t.delete(key)
+				} else {
+					t.set(key, c.row)
+				}
 			}
 		}
 	}

@@ -43,36 +43,30 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in
 func (b *backend) undoable(ctx context.Context, d *data, fn func(ctx context.Context) error) error {
 	before := *d
 	outermost := b.before.CompareAndSwap(nil, &before)
-	undo, keep := d.begin()
-	end := undo
+	end, keep := d.begin(), false
 	defer func() {
 		b.ending.Lock()
 		defer b.ending.Unlock()
 		if outermost {
 			b.before.Store(nil)
 		}
-		end()
+		end(keep)
 	}()
 	err := fn(driver.ContextWithTx(ctx, b.self))
-	if err == nil {
-		end = keep
-	}
+	keep = err == nil
 	return err
 }
 
 // begin is table.begin for all that is stored.
-func (d *data) begin() (undo, keep func()) {
+func (d *data) begin() (end func(keep bool)) {
 	clock := d.clock
-	undos, keeps := []func(){func() { d.clock = clock }}, []func(){}
-	for _, begin := range []func() (undo, keep func()){d.streams.begin, d.snapshots.begin, d.states.begin, d.offsets.begin, d.values.begin} {
-		undo, keep := begin()
-		undos, keeps = append(undos, undo), append(keeps, keep)
-	}
-	return func() { each(undos) }, func() { each(keeps) }
-}
-
-func each(fns []func()) {
-	for _, fn := range fns {
-		fn()
+	ends := []func(bool){d.streams.begin(), d.snapshots.begin(), d.states.begin(), d.offsets.begin(), d.values.begin()}
+	return func(keep bool) {
+		for _, end := range ends {
+			end(keep)
+		}
+		if !keep {
+			d.clock = clock
+		}
 	}
 }

@@ -68,7 +68,9 @@ func FromURL(u *url.URL) (Options, error) {
 }
 
 // SnapshotPage is the query for a page of snapshots.
-func SnapshotPage(f annals.Filter) (text string, args []any) { return snapshotPage(f, heldBack(f)) }
+func SnapshotPage(f annals.Filter) (text string, args []any) {
+	return snapshotPage(f, heldBack(f), pageRows)
+}
 
 // CheckVersion is what Open does before it changes the file.
 func CheckVersion(ctx context.Context, conn *sql.Conn) error {

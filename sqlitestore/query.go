@@ -23,7 +23,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		if last != nil {
 			f.After = last.Offset()
 		}
-		where, args := filter(f, until, `seq_nr`)
+		where, args := filter(f, until, `seq_nr`, p.most)
 		text := `SELECT persistence_id, ` + columns + ` FROM event_journal WHERE deleted = 0 AND ` + where + `
 			ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`
 		var row eventRow
@@ -47,7 +47,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 		if last != nil {
 			f.After = last.Offset()
 		}
-		where, args := filter(f, until, `revision`)
+		where, args := filter(f, until, `revision`, p.most)
 		text := union(tables, `SELECT `+columns+` FROM {table} WHERE `+where) + ` ORDER BY db_timestamp, revision LIMIT ?7`
 		return scanStates(ctx, q, p, text, args...)
 	})
@@ -60,7 +60,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 		if last != nil {
 			f.After = last.Offset()
 		}
-		text, args := snapshotPage(f, until)
+		text, args := snapshotPage(f, until, p.most)
 		return q.rows(ctx, text, args, func(v *values) (bool, error) {
 			s := annals.Snapshot{ID: v.id("persistence_id"), EventTime: fromMicros(v.any64("db_timestamp"))}
 			if readSnapshot(v, &s); v.err != nil {
@@ -71,13 +71,13 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 	})
 }
 
-// snapshotPage is the query for a page of snapshots.
-func snapshotPage(f annals.Filter, until int64) (text string, args []any) {
+// snapshotPage is the query for a page of snapshots, most at most.
+func snapshotPage(f annals.Filter, until int64, most int) (text string, args []any) {
 	columns := snapshotColumns
 	if f.KeysOnly {
 		columns = strings.NewReplacer(`snapshot,`, `x'',`, `crc32c`, `NULL`).Replace(columns)
 	}
-	where, args := filter(f, until, `seq_nr`)
+	where, args := filter(f, until, `seq_nr`, most)
 	return strings.ReplaceAll(`SELECT persistence_id, db_timestamp, `+columns+` FROM snapshot WHERE `+where+`
 		ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`, `db_timestamp`, snapshotEventTime), args
 }
@@ -127,9 +127,9 @@ func idQuery(stateTables []string) string {
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	where, args := filter(f, heldBack(f), `seq_nr`)
+	where, args := filter(f, heldBack(f), `seq_nr`, 1)
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE deleted = 0 AND ` + where + `
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT 1`
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT ?7`
 	err = q.read(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.row(ctx, text, args, func(v *values) {
 			newest.Time, newest.SeqNr, newest.ID = fromMicros(v.micros("db_timestamp")), v.seqNr("seq_nr", 1), v.id("persistence_id")
@@ -151,8 +151,8 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 // heldBack is the time from which on rows are left out because of f.Behind, in microseconds.
 func heldBack(f annals.Filter) int64 { return time.Now().Add(-f.Behind).UnixMicro() }
 
-// filter returns the conditions for f on a table whose numbers are in the column number, and their arguments. ?7 is the size of a page.
-func filter(f annals.Filter, until int64, number string) (where string, args []any) {
+// filter returns the conditions for f on a table whose numbers are in the column number, and their arguments. ?7 is most, the rows that are read.
+func filter(f annals.Filter, until int64, number string, most int) (where string, args []any) {
 	after, micros := f.After, ceilMicros(f.After.Time)
 	if micros != after.Time.UnixMicro() {
 		after = annals.Offset{} // the time is between two microseconds: all rows of the later one are after it
@@ -171,5 +171,5 @@ func filter(f annals.Filter, until int64, number string) (where string, args []a
 	if f.Tag != "" {
 		where += ` AND EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?9)`
 	}
-	return where, []any{micros, int64(after.SeqNr), string(after.ID), int64(from), int64(to), until, pageRows, f.Type, f.Tag}
+	return where, []any{micros, int64(after.SeqNr), string(after.ID), int64(from), int64(to), until, most, f.Type, f.Tag}
 }

@@ -23,7 +23,6 @@ const (
 // answers them when COMMIT has returned. For each write that waits, a goroutine waits for the turn: its caller, so that a single writer waits
 // for no other goroutine, or one of its own where the write runs code of the user.
 type writer struct {
-	conn       *sql.Conn
 	statements *statements
 	files      files
 	clock      clock
@@ -58,7 +57,7 @@ type write struct {
 }
 
 func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
-	return &writer{conn: conn, files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	return &writer{files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		statements: &statements{conn: conn}}
 }
 
