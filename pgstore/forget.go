@@ -108,8 +108,11 @@ func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 		if err != nil || now.young {
 			return false, err
 		}
-		r = now.since(r)
-		r.own = now.own && v.tx != nil
+		if tries > 0 {
+			now = now.since(r)
+		}
+		r = now
+		r.own = r.own && v.tx != nil
 		if len(r.writers) == 0 || r.own {
 			done, err := v.forgetRows(ctx, f, r, limit)
 			if err != nil || done {

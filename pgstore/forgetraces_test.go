@@ -101,6 +101,25 @@ func TestForgetLooksAgain(t *testing.T) {
 			t.Errorf("append %s, forget %s, left %s", a, answer, left)
 		}
 	})
+	t.Run("an append to an entity whose rows a plugin has removed", func(t *testing.T) {
+		id := o.entity(true)
+		commit, appended := o.hold(append2, id, atCommit)
+		for _, table := range []string{"event_journal", "durable_state"} {
+			run(t, o.url, fmt.Sprintf("DELETE FROM %s WHERE persistence_id = '%s'", table, id))
+		}
+		o.looks.Store(0)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			answer = forget.run(t.Context(), o.free, id)
+		}()
+		o.await(ended, func() bool { return o.looks.Load() > 2 })
+		commit()
+		<-ended
+		if a, left := <-appended, o.left(id); a != "3 <nil>" || answer != "false conflict" || left != "rows [3+], state [], snapshot []" {
+			t.Errorf("append %s, forget %s, left %s", a, answer, left)
+		}
+	})
 	t.Run("a further event and its delete", func(t *testing.T) {
 		id := o.entity(false)
 		ended := forgetting(id)
