@@ -3,8 +3,9 @@
 //	orders, err := aggregate.New(store, order, aggregate.Options{})
 //	placed, err := orders.Do(ctx, "o-1", Place{Item: "pen"})
 //
-// When another process wrote first, the repository reads again and decides again. Nothing is kept between calls, so any number of
-// processes may serve the same entities. On the store that Transactor.InTx hands over, a command is part of the caller's own
+// When another process wrote first, the repository reads again and decides again. No entity is kept between calls, and any number of
+// processes may serve the same entities. Commands to an entity that has met conflicts lately wait for each other, and processes that write to
+// it without a pause take turns of a tenth of a second or longer. On the store that Transactor.InTx hands over, a command is part of the caller's own
 // transaction: see docs/guide/transactions.md.
 //
 // Package entity runs the same behaviors and reads and writes the same records; both may be used on one entity.
@@ -21,14 +22,15 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 	"github.com/annals-go/annals/internal/panics"
 )
 
 // Options configure a Repository. The zero Options suit most programs.
 type Options struct {
-	MaxRetries   int           // of a command after conflicts; 0: 10
-	WriteTimeout time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
+	WriteTimeout    time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
+	ConflictTimeout time.Duration // from the first conflict of a command with other owners until it is ErrConflict; 0: 30 s
 
 	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
 	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store; see SingleOwner
@@ -58,8 +60,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	o.MaxRetries = cmp.Or(o.MaxRetries, 10)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.ConflictTimeout = cmp.Or(o.ConflictTimeout, 30*time.Second)
 	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
@@ -69,8 +71,8 @@ func (o *Options) config() host.Config {
 }
 
 func (o *Options) faults() error {
-	if o.MaxRetries < 0 || o.WriteTimeout < 0 || o.KeepSnapshots < 0 {
-		return fmt.Errorf("an option is below zero: MaxRetries %d, WriteTimeout %v, KeepSnapshots %d", o.MaxRetries, o.WriteTimeout, o.KeepSnapshots)
+	if o.WriteTimeout < 0 || o.ConflictTimeout < 0 || o.KeepSnapshots < 0 {
+		return fmt.Errorf("an option is below zero: WriteTimeout %v, ConflictTimeout %v, KeepSnapshots %d", o.WriteTimeout, o.ConflictTimeout, o.KeepSnapshots)
 	}
 	return nil
 }
@@ -81,6 +83,7 @@ type Repository[C, S, R any] struct {
 	limits annals.Limits
 	o      Options
 	saves  saves
+	lines  lines
 }
 
 // New is a repository of event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the store
@@ -109,7 +112,8 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 }
 
 func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Repository[C, S, R] {
-	return &Repository[C, S, R]{model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "aggregate"}, limits: store.Capabilities().Limits, o: o, saves: saves{done: map[annals.PersistenceID]chan struct{}{}}}
+	return &Repository[C, S, R]{model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "aggregate"}, limits: store.Capabilities().Limits, o: o,
+		saves: saves{done: map[annals.PersistenceID]chan struct{}{}}, lines: lines{of: map[annals.PersistenceID]*line{}}}
 }
 
 // Load is the entity's newest state and its number, as View shows them. The state is the caller's.
@@ -121,8 +125,12 @@ func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, number 
 // View calls fn with the newest state of the entity and its number: that of its last event, or its revision; 0 when it was never written.
 // The state belongs to fn. An error of fn is returned unchanged; a panic of fn is ErrPanic.
 func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {
-	e, err := r.load(ctx, "view", id)
+	pid, err := host.Identify(r.model, "view", id, r.limits)
 	if err != nil {
+		return err
+	}
+	e := r.model.New(id, pid)
+	if err := r.model.Load(ctx, pid, e); err != nil {
 		return err
 	}
 	return e.View(fn)
@@ -151,33 +159,43 @@ func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.Seq
 	return r.do(ctx, id, c, at)
 }
 
-func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (behavior.Result[R], error) {
+func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], err error) {
+	pid, err := host.Identify(r.model, host.OpAsk, id, r.limits)
+	if err != nil {
+		return result, err
+	}
+	if at != host.AnyNumber || contexts.InTx(ctx, nil) {
+		return r.alone(ctx, id, pid, c, at)
+	}
+	if l := r.lines.join(pid, false); l != nil {
+		return r.queue(ctx, l, id, pid, c, nil)
+	}
+	result, overtaken, err := r.once(ctx, nil, id, pid, c, at)
+	if !overtaken {
+		return result, err
+	}
+	return r.queue(ctx, r.lines.join(pid, true), id, pid, c, err)
+}
+
+// alone executes c without a line: with a number given, because c has its answer as soon as the entity has been read again, and within a
+// transaction, because the others in the line could wait for its end.
+func (r *Repository[C, S, R]) alone(ctx context.Context, id string, pid annals.PersistenceID, c C, at annals.SeqNr) (behavior.Result[R], error) {
+	began := time.Now()
 	for try := 0; ; try++ {
-		result, overtaken, err := r.once(ctx, id, c, at)
-		if !overtaken || try == r.o.MaxRetries {
-			return result, err
-		}
-		if try > 0 && backoff.Wait(ctx, try-1) != nil {
+		result, overtaken, err := r.once(ctx, nil, id, pid, c, at)
+		if !overtaken || time.Since(began) >= r.o.ConflictTimeout || try > 0 && backoff.Wait(ctx, try-1) != nil {
 			return result, err
 		}
 	}
 }
 
-func (r *Repository[C, S, R]) load(ctx context.Context, op, id string) (host.Entity[C, S, R], error) {
-	pid, err := host.Identify(r.model, op, id, r.limits)
-	if err != nil {
-		return nil, err
-	}
-	e := r.model.New(id, pid)
-	return e, r.model.Load(ctx, pid, e)
-}
-
-// once runs c once. It reports whether another owner wrote between the load and the write.
-func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
-	e, err := r.load(ctx, host.OpAsk, id)
-	if err != nil {
+// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front.
+func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
+	began, e := time.Now(), r.model.New(id, pid)
+	if err := r.model.Load(ctx, pid, e); err != nil {
 		return result, false, err
 	}
+	l.loaded(began, e.SeqNr())
 	d := e.Decide(ctx, c, at)
 	if d.Err != nil {
 		return result, false, d.Err
@@ -187,10 +205,15 @@ func (r *Repository[C, S, R]) once(ctx context.Context, id string, c C, at annal
 		return result, false, err
 	}
 	if !w.Empty {
+		last := l.sent()
 		receipt, err := r.send(ctx, &w)
-		if err != nil {
-			return result, errors.Is(err, annals.ErrConflict), err
+		if overtaken = errors.Is(err, annals.ErrConflict); overtaken {
+			l.overtaken()
 		}
+		if err != nil {
+			return result, overtaken, err
+		}
+		l.stored(e.SeqNr(), last)
 		if d.Finish != nil {
 			if d.Reply, err = d.Finish(ctx, &w, receipt); err != nil {
 				return result, false, err

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,50 +225,6 @@ func TestDeletedState(t *testing.T) {
 			t.Errorf("%d: %+v, %v", i, got, err)
 		}
 	}
-}
-
-// Guards the loop of Do: every command counts once, whichever repository writes first.
-func TestRacingRepositories(t *testing.T) {
-	eachKind(t, func(t *testing.T, open opener) {
-		s := memstore.New()
-		var wg sync.WaitGroup
-		var unknown atomic.Int64
-		for range 8 {
-			r := open(s, aggregate.Options{MaxRetries: 1000})
-			wg.Go(func() {
-				for range 20 {
-					_, err := r.Ask(t.Context(), "a", 1)
-					if errors.Is(err, annals.ErrUnknown) {
-						unknown.Add(1) // a state store cannot tell whether a write that comes after four others is a repeated one
-					} else if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		n, at, err := open(s, aggregate.Options{}).Load(t.Context(), "a")
-		if int64(n) != 160-unknown.Load() || int(at) != n || err != nil {
-			t.Errorf("%d at %d, %v, want 160 but for %d unknown", n, at, err, unknown.Load())
-		}
-	})
-}
-
-// Guards the bound of Do.
-func TestConflictsEndAtMaxRetries(t *testing.T) {
-	eachKind(t, func(t *testing.T, open opener) {
-		synctest.Test(t, func(t *testing.T) {
-			s, tries := newFlaky(), 0
-			s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
-				tries++
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
-			}
-			r := open(s, aggregate.Options{MaxRetries: 3})
-			if _, err := r.Do(t.Context(), "a", 1); !errors.Is(err, annals.ErrConflict) || tries != 4 {
-				t.Errorf("%v after %d tries, want a conflict after 4", err, tries)
-			}
-		})
-	})
 }
 
 // Guards host.Send: a lost answer is found out with the identical write; when it cannot be, the error says so, in time.

@@ -14,7 +14,7 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	bad := account
 	bad.Type, bad.Evolve = "", nil
-	_, err := aggregate.New(driver.Unsupported{}, bad, aggregate.Options{MaxRetries: -1})
+	_, err := aggregate.New(driver.Unsupported{}, bad, aggregate.Options{ConflictTimeout: -1})
 	if !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("%v, want invalid and not supported", err)
 	}

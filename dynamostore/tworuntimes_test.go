@@ -43,6 +43,13 @@ func TestTwoRuntimes(t *testing.T) {
 	})
 }
 
+// Turns are those of the hosts, so that one layout is enough.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	open := opener(t, newCommit())
+	hosttest.Turns(t, open(), open())
+}
+
 func TestHostsRecover(t *testing.T) {
 	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Recovery(t, open())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
-	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -18,6 +17,7 @@ type batch[C, S, R any] struct {
 	commands []*command[C, S, R]
 	writers  int  // commands that decided something
 	full     bool // no command may be added
+	last     bool // of the entity's turn: nothing is decided before it is stored, because a pause follows
 	views    bool // there are Views that have not run: see show
 
 	write  host.Write
@@ -109,6 +109,10 @@ func (b *batch[C, S, R]) show(state host.Entity[C, S, R]) {
 // send sends the current batch. The turn is free meanwhile, so that other goroutines can decide commands. It reports whether this
 // goroutine has the turn again afterwards.
 func (e *entity[C, S, R]) send() bool {
+	b := e.current
+	if !b.write.Empty && !e.runtime.o.SingleOwner {
+		b.last = e.turns.Sent(time.Now())
+	}
 	e.mu.Lock()
 	e.writing, e.turn = true, false
 	if e.takeTurn() {
@@ -158,13 +162,16 @@ func (e *entity[C, S, R]) settle() {
 	e.current = nil
 	switch err := b.err; {
 	case err == nil:
-		e.conflicts, e.confirmed = 0, time.Now()
+		e.confirmed = time.Now()
 		e.finish(b)
 		for _, c := range b.commands {
 			c.answer()
 		}
 		if b.write.Snapshot != nil {
 			e.save(b.ctx, *b.write.Snapshot)
+		}
+		if !b.write.Empty {
+			e.leave(b.last)
 		}
 	case errors.Is(err, annals.ErrUnknown):
 		// What these commands decided may be stored: they are not decided again. The commands of the next batch are.
@@ -199,19 +206,21 @@ func (e *entity[C, S, R]) finish(b *batch[C, S, R]) {
 
 // overtaken has the commands of b decided again, because another owner has written.
 func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
+	now := time.Now()
 	b.commands = slices.DeleteFunc(b.commands, func(c *command[C, S, R]) bool {
-		c.tries++
-		give := c.tries > e.runtime.o.MaxRetries
+		if c.overtaken.IsZero() {
+			c.overtaken = now
+		}
+		give := now.Sub(c.overtaken) >= e.runtime.o.ConflictTimeout
 		if give {
 			c.fail(err)
 		}
 		return give
 	})
 	e.reload(b.commands)
-	if e.conflicts > 0 {
-		_ = backoff.Wait(e.runtime.base, e.conflicts-1) // ends early when the runtime is shut down; the commands are refused then
+	if !b.write.Empty { // else the commands need no more than the load
+		e.pause(e.turns.Overtaken(now))
 	}
-	e.conflicts++
 }
 
 // blamesOne reports whether err is about the content of the write: then a single command may have caused it.

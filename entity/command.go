@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -18,8 +19,9 @@ type command[C, S, R any] struct {
 	at    annals.SeqNr                         // the number that a DoAt demands, else host.AnyNumber
 	view  func(s S, number annals.SeqNr) error // of a View
 	fresh bool                                 // an answer that wrote nothing must be confirmed by the store
-	tries int                                  // writes with it that met a conflict
 	place *list.Element                        // in Runtime.queue, guarded by Runtime.mu; nil: not there
+
+	overtaken time.Time // when a write with it first met a conflict
 
 	stage   atomic.Int32
 	result  behavior.Result[R]

@@ -29,15 +29,16 @@ type entity[C, S, R any] struct {
 	written bool // current has an outcome, which has not been handled
 	saving  bool // a snapshot is being saved: one at a time
 	held    bool // the caller of an Evict has the entity: no commands are decided
+	pausing bool // other owners have their turn: no commands are decided
 
 	// These belong to the turn, and are read under mu when no goroutine has it.
 	state     host.Entity[C, S, R]
 	loaded    bool
 	current   *batch[C, S, R] // in flight, or with an outcome
 	next      *batch[C, S, R] // being decided; nil: no commands
-	conflicts int             // in a row
-	single    int             // so many commands to come are written one by one
-	confirmed time.Time       // when the store last answered for the state
+	turns     host.Turns
+	single    int       // so many commands to come are written one by one
+	confirmed time.Time // when the store last answered for the state
 }
 
 // confirmWithin is how long a state counts without an answer of the store. Another owner can delete the entity at any time. It is forgotten
@@ -85,6 +86,8 @@ func (e *entity[C, S, R]) upcoming() task {
 		if e.next.len() == 0 && !e.writing && !e.saving {
 			return hold
 		}
+	case e.pausing:
+		return nothing
 	case front != nil && !e.loaded && !e.writing:
 		return load
 	case front != nil && e.loaded && !e.unfinished() && e.next.accepts(e.runtime.o.MaxBatch):
@@ -96,10 +99,10 @@ func (e *entity[C, S, R]) upcoming() task {
 	return nothing
 }
 
-// unfinished reports whether the state depends on the outcome of a write that is not known yet: then nothing can be decided.
+// unfinished reports whether nothing can be decided before a write has an outcome: the state depends on it, or a pause follows.
 // e.mu is held.
 func (e *entity[C, S, R]) unfinished() bool {
-	return e.next != nil && e.next.finish != nil || e.current != nil && e.current.finish != nil
+	return e.next != nil && e.next.finish != nil || e.current != nil && (e.current.finish != nil || e.current.last)
 }
 
 // work has the turn and works until nothing is left to do. Before it gives the turn back it yields once: a caller that sends its next
@@ -142,7 +145,7 @@ func (e *entity[C, S, R]) work() {
 				return
 			}
 		case nothing:
-			if e.writing || e.saving || e.held {
+			if e.writing || e.saving || e.held || e.waits() {
 				e.turn = false
 				e.mu.Unlock()
 				return

@@ -68,20 +68,30 @@ func TestConflictDecidesRejectionsAgain(t *testing.T) {
 	})
 }
 
-// Guards the bound in entity.overtaken.
-func TestConflictsEndAtMaxRetries(t *testing.T) {
+// Guards the bound in entity.overtaken: commands give up each on its own, when other owners have overtaken them for so long.
+func TestConflictsEndAtConflictTimeout(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
 			s.write = func(context.Context, written, func() (annals.Receipt, error)) (annals.Receipt, error) {
 				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
 			}
-			rt := start(s, entity.Options{MaxRetries: 3})
-			if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, annals.ErrConflict) || s.writes.Load() != 4 {
-				t.Errorf("%v after %d tries, want a conflict after 4", err, s.writes.Load())
+			rt := start(s, entity.Options{ConflictTimeout: 10 * time.Second})
+			began := time.Now()
+			first := ask(t.Context(), rt, 1)
+			time.Sleep(6 * time.Second)
+			second := ask(t.Context(), rt, 1)
+			a := <-first
+			if took := time.Since(began); !errors.Is(a.err, annals.ErrConflict) || took < 10*time.Second || took > 11*time.Second {
+				t.Errorf("%v after %v, want a conflict after 10 s", a.err, took)
 			}
+			unanswered(t, second)
+			time.Sleep(5 * time.Second)
+			unanswered(t, second)
 			s.heal()
-			mustAsk(t, rt, 1, 1)
+			if a := <-second; a.reply != 1 || a.err != nil {
+				t.Errorf("%d, %v", a.reply, a.err)
+			}
 		})
 	})
 }

@@ -103,7 +103,7 @@ func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 	var a, b *entity.Runtime[int, int, int]
 	var c *aggregate.Repository[int, int, int]
 	var errs [3]error
-	o, ao := entity.Options{MaxRetries: 1000, Logger: quiet}, aggregate.Options{MaxRetries: 1000, Logger: quiet}
+	o, ao := entity.Options{Logger: quiet}, aggregate.Options{Logger: quiet}
 	if kind == "sourced" {
 		b10 := account
 		b10.SnapshotEvery = 10

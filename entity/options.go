@@ -23,9 +23,9 @@ type Options struct {
 	MaxPending int
 
 	MaxBatch        int           // commands in one write; 0: 256, 1: each command is a write of its own
-	MaxRetries      int           // of a command after conflicts; 0: 10
 	WriteTimeout    time.Duration // of one write with all its tries, or up to an eighth less; independent of the callers' contexts; 0: 10 s
 	RecoveryTimeout time.Duration // of reading an entity from the store; 0: 1 minute
+	ConflictTimeout time.Duration // from the first conflict of a command with other owners until it is ErrConflict; 0: 30 s
 
 	// SingleOwner declares that only this Runtime writes to its entities. Then a rejection, a View, or the reply to a command that
 	// writes nothing, is answered from memory. Without SingleOwner such an answer is given only after the store has confirmed that no
@@ -64,9 +64,9 @@ func (o *Options) setDefaults() {
 	o.IdleAfter = cmp.Or(o.IdleAfter, 2*time.Minute)
 	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
 	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
-	o.MaxRetries = cmp.Or(o.MaxRetries, 10)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.RecoveryTimeout = cmp.Or(o.RecoveryTimeout, time.Minute)
+	o.ConflictTimeout = cmp.Or(o.ConflictTimeout, 30*time.Second)
 	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
 	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
 }
@@ -77,8 +77,8 @@ func (o *Options) config() host.Config {
 
 func (o *Options) faults() error {
 	return errors.Join(notNegative("MaxEntities", o.MaxEntities), notNegative("IdleAfter", o.IdleAfter),
-		notNegative("MaxPending", o.MaxPending), notNegative("MaxBatch", o.MaxBatch), notNegative("MaxRetries", o.MaxRetries), notNegative("WriteTimeout", o.WriteTimeout),
-		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
+		notNegative("MaxPending", o.MaxPending), notNegative("MaxBatch", o.MaxBatch), notNegative("WriteTimeout", o.WriteTimeout),
+		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("ConflictTimeout", o.ConflictTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
 }
 
 func notNegative[T int | time.Duration](name string, n T) error {

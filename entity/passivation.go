@@ -44,7 +44,7 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.mu.Lock()
-	if e.upcoming() != nothing {
+	if e.upcoming() != nothing || e.waits() {
 		e.mu.Unlock()
 		return false
 	}

@@ -16,10 +16,12 @@ func (e *entity[C, S, R]) load() {
 	r := e.runtime
 	ctx, cancel := context.WithTimeout(r.base, r.o.RecoveryTimeout)
 	defer cancel()
-	began := time.Now()
+	began, known := time.Now(), e.state.SeqNr()
 	err := r.model.Load(onBehalf(ctx, commands), e.pid, e.state)
 	if err == nil {
 		e.loaded, e.confirmed = true, began
+		now := time.Now()
+		e.turns.Loaded(now, now.Sub(began), e.state.SeqNr() != known)
 		return
 	}
 	if r.base.Err() != nil {

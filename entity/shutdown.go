@@ -46,6 +46,9 @@ func (r *Runtime[C, S, R]) halt() {
 	r.stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, e := range r.live {
+		e.resume()
+	}
 	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
 		a := r.queue.Remove(front).(*arrival[C, S, R])
 		a.command.place = nil

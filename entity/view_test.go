@@ -234,7 +234,7 @@ func TestNumbersTellStatesApart(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				return next()
 			}
-			hosts := [2]*entity.Runtime[int, int, int]{start(s, entity.Options{MaxRetries: 1000}), start(s, entity.Options{MaxRetries: 1000})}
+			hosts := [2]*entity.Runtime[int, int, int]{start(s, entity.Options{}), start(s, entity.Options{})}
 			var (
 				mu     sync.Mutex
 				states = map[annals.SeqNr]int{}

@@ -13,6 +13,12 @@ func TestTwoRuntimes(t *testing.T) {
 	hosttest.TwoRuntimes(t, here, openAt(t, urls.of(here), pgstore.Options{}))
 }
 
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	here := open(t, pgstore.Options{})
+	hosttest.Turns(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, pgstore.Options{}))

@@ -13,6 +13,12 @@ func TestTwoRuntimes(t *testing.T) {
 	hosttest.TwoRuntimes(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
 }
 
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	here := open(t, sqlitestore.Options{})
+	hosttest.Turns(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, sqlitestore.Options{}))

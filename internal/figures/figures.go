@@ -10,6 +10,7 @@ var groups = []func() []Figure{
 	sqliteFigures,
 	postgresFigures,
 	runtimeFigures,
+	ownersFigures,
 	projectionFigures,
 }
 

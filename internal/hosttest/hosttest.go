@@ -114,7 +114,6 @@ type answer struct {
 
 // play lets clients of two runtimes send commands and returns the history of commands and answers.
 func play(ctx context.Context, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
-	o.MaxRetries = 1000
 	var runtimes [2]*entity.Runtime[int, int, int]
 	for i, s := range []annals.Store{here, there} {
 		rt, err := start(s, o)

@@ -1,0 +1,41 @@
+package entity
+
+import "time"
+
+// leave records that a write has been acknowledged, and lets other owners write if it was the last one of a turn.
+func (e *entity[C, S, R]) leave(last bool) {
+	wait, reload := e.turns.Stored(time.Now(), last)
+	if reload {
+		e.loaded = false
+	}
+	e.pause(wait)
+}
+
+// pause has the commands of e wait for so long, undecided. Their callers can withdraw them, and an Evict is executed.
+func (e *entity[C, S, R]) pause(wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	e.mu.Lock()
+	e.pausing = true
+	e.mu.Unlock()
+	if e.runtime.base.Err() != nil { // halt may not have seen the pause
+		e.resume()
+		return
+	}
+	time.AfterFunc(wait, e.resume)
+}
+
+// resume ends a pause.
+func (e *entity[C, S, R]) resume() {
+	e.mu.Lock()
+	e.pausing = false
+	work := e.takeTurn()
+	e.mu.Unlock()
+	if work {
+		e.begin()
+	}
+}
+
+// waits reports whether commands wait for the end of a pause. e.mu is held.
+func (e *entity[C, S, R]) waits() bool { return e.pausing && e.mailbox.len() > 0 }

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Turns lets the owners of one entity write in turns. Without it one of them gets all turns: the owner whose write was stored sends the
+// next one at once, while the others have to read the entity first, and then meet a conflict again.
+//
+// Nothing is stored for this. An owner that has written without a gap for the length of a turn leaves a gap, in which another owner can
+// read and write. As long as nobody uses the gaps, turns become longer, so an owner that is alone loses less than a hundredth of its time,
+// and makes no request. Once an owner has met a conflict, turns are short, and the gap that it leaves is about a turn of another owner. An owner
+// that has to wait tries without a pause only while a turn may be about to end, because each try costs a read and a write.
+//
+// The zero Turns are those of an entity that has not been written. They are not safe for concurrent use.
+type Turns struct {
+	epoch time.Time // before all others
+
+	// These are times after epoch, and 0 when there was none.
+	sent   time.Duration // the newest write
+	stored time.Duration // the newest write that was acknowledged
+	began  time.Duration // the turn
+	lost   time.Duration // the first conflict after stored; 0 when there was none after stored
+	trying time.Duration // the first try after the newest long wait
+	met    time.Duration // the newest conflict
+
+	length time.Duration // of a turn while not shared; 0: firstTurn
+	load   time.Duration // that a load takes
+	write  time.Duration // that a write takes
+	unused uint          // gaps in a row that nobody has used
+
+	shared bool // another owner has written lately
+	paused bool // the newest write was the last of a turn
+}
+
+const (
+	// An owner that has met no conflict lately.
+	firstTurn = 250 * time.Millisecond
+	longTurn  = 8 * time.Second       // a turn becomes so long when nobody uses the gaps,
+	gapPart   = 256                   // or so many times as long as a gap, if that is shorter
+	minGap    = 20 * time.Millisecond // the load of another owner takes longer than that of this one if it has more to read
+
+	// An owner that has met a conflict.
+	sharedTurn     = 100 * time.Millisecond
+	sharedWrites   = 32              // a turn takes the time for so many writes, if that is longer,
+	longSharedTurn = 2 * time.Second // but not longer than this
+	sharedGaps     = 3               // an owner takes itself to be alone after so many gaps that nobody used, each twice as long as the one before
+	patience       = 16              // an owner that has not written for so many turns does not wait between its tries
+	minCycle       = time.Millisecond
+	lately         = 5 * time.Second // a conflict so long after the last one does not say that another owner writes without a pause
+)
+
+// Loaded records that the entity has been read, in so much time, and whether another owner has written since this one last knew its state.
+func (t *Turns) Loaded(now time.Time, took time.Duration, overtaken bool) {
+	t.load = max(took, t.load*3/4)
+	switch {
+	case t.paused && overtaken && t.lost == 0:
+		t.lost = t.at(now)
+		t.trying = t.lost
+	case t.paused && t.shared && !overtaken:
+		if t.unused++; t.unused == sharedGaps {
+			t.shared, t.length, t.unused = false, 0, 0
+		}
+	}
+}
+
+// Sent records that a write is sent now, and reports whether it is the last one of the turn.
+func (t *Turns) Sent(now time.Time) (last bool) {
+	t.sent = t.at(now)
+	if t.paused || t.lost > 0 || t.began == 0 || t.sent-t.stored >= t.gap() {
+		t.began = t.sent
+	}
+	return t.sent-t.began >= t.turn()
+}
+
+// Stored records that the write has been acknowledged now. If it was the last one of the turn, the owner has to wait for so long before its
+// next write, and, if reload is true, has to load the entity before that.
+func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration, reload bool) {
+	t.stored = t.at(now)
+	if took := t.stored - t.sent; t.write == 0 {
+		t.write = took
+	} else {
+		t.write += (took - t.write) / 4
+	}
+	if t.paused && !t.shared { // nobody has used the gap
+		t.unused++
+		t.length = min(2*t.turn(), max(gapPart*t.gap(), firstTurn), longTurn)
+	}
+	t.lost, t.paused = 0, last
+	switch {
+	case !last:
+		return 0, false
+	case t.shared:
+		return t.turn() / 4 << t.unused, true
+	}
+	gap := min(t.gap(), t.turn()/8)
+	if t.unused%4 == 3 { // another owner may need much longer to read than this one did
+		gap = max(gap, min(4*gap, t.turn()/64))
+	}
+	return gap, false
+}
+
+// Overtaken records that the write has met a conflict, and returns how long to wait before the entity is loaded for the next try.
+func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
+	at := t.at(now)
+	again := t.shared && at-t.met < lately
+	t.shared, t.paused, t.met, t.unused = true, false, at, 0
+	turn, first := t.turn(), t.lost == 0
+	if first {
+		t.lost = at
+	}
+	switch {
+	case first && again: // the turn of another owner may have begun
+		wait = turn / 4
+	case first:
+	case t.stored > 0 && at < t.stored+turn*7/8: // it has begun, after the newest write of this owner
+		wait = t.stored + turn*7/8 - at
+	case t.stored > 0 && at < t.stored+patience*turn && at-t.trying > turn/2: // a third owner has the turn
+		wait = turn/4 + rand.N(turn/2)
+	default: // the turn may be about to end
+		return max(0, minCycle-t.load-t.write)
+	}
+	t.trying = at + wait
+	return wait
+}
+
+// at is now as a time after epoch. Differences to a point in the process's own time need less memory than times.
+func (t *Turns) at(now time.Time) time.Duration {
+	if t.epoch.IsZero() {
+		t.epoch = now.Add(-1)
+	}
+	return now.Sub(t.epoch)
+}
+
+// turn is how long a turn is.
+func (t *Turns) turn() time.Duration {
+	if t.shared {
+		return min(max(sharedWrites*t.write, sharedTurn), longSharedTurn)
+	}
+	return max(t.length, firstTurn)
+}
+
+// gap is how long an owner that does not know of others lets them read and write. Another owner may have more to read than this one had.
+func (t *Turns) gap() time.Duration { return max(2*(t.load+t.write), minGap) }

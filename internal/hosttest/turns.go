@@ -1,0 +1,157 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/entity"
+)
+
+// Turns has hosts on here and on there, two stores that are open on the same data, write to one entity without a pause. Each must get its
+// share, and no command may be refused. It checks two entity.Runtimes, two aggregate.Repositories, and one of each.
+func Turns(t *testing.T, here, there annals.Store) {
+	t.Helper()
+	for _, c := range []struct {
+		hosts   string
+		callers int
+		most    float64 // the share of one, divided by that of the other
+	}{
+		{"EE", 4, 3}, {"EE", 16, 3}, {"EE", 64, 3}, {"AA", 16, 3},
+		{"EA", 16, 8}, // writes: those of a repository wait for a read each
+	} {
+		t.Run(fmt.Sprint(c.hosts, c.callers), func(t *testing.T) {
+			owners, err := NewOwners(c.hosts, here, there)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer owners.Close()
+			// So that a machine with a lot to do does not fail the test, a share may become right later.
+			var ratio float64
+			for range 6 {
+				if err := owners.Run(t.Context(), "hot", c.callers, time.Second); err != nil {
+					t.Fatal(err)
+				}
+				if ratio = owners.Ratio(); ratio <= c.most {
+					return
+				}
+			}
+			t.Errorf("one owner has written %.1f times as often as the other: %v", ratio, owners)
+		})
+	}
+}
+
+// Owners are hosts that write to the same entities.
+type Owners []*owner
+
+type owner struct {
+	host     rune
+	ask      func(ctx context.Context, id string, amount int) (int, error)
+	close    func(ctx context.Context) error
+	commands atomic.Int64
+	writes   atomic.Int64
+}
+
+// Start and End make an owner the Observer of its host. They count the writes that succeed.
+func (*owner) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (o *owner) End(_ context.Context, c annals.Call, r annals.Result) {
+	if c.Op == "write" && r.Err == nil {
+		o.writes.Add(1)
+	}
+}
+
+func (o *owner) String() string {
+	return fmt.Sprintf("%d commands in %d writes", o.commands.Load(), o.writes.Load())
+}
+
+// NewOwners starts a host for each letter of hosts, E for an entity.Runtime and A for an aggregate.Repository, on stores in turn.
+func NewOwners(hosts string, stores ...annals.Store) (Owners, error) {
+	var owners Owners
+	for i, h := range hosts {
+		s, o, b := stores[i%len(stores)], &owner{host: h}, account
+		if s.Capabilities().Snapshots {
+			b.SnapshotEvery = 100
+		}
+		b.Type = "Turns" + hosts
+		if h == 'A' {
+			r, err := aggregate.New(s, b, aggregate.Options{Observer: o})
+			if err != nil {
+				return nil, err
+			}
+			o.ask, o.close = r.Ask, r.Wait
+		} else {
+			r, err := entity.New(s, b, entity.Options{Observer: o})
+			if err != nil {
+				return nil, err
+			}
+			o.ask, o.close = r.Ask, r.Shutdown
+		}
+		owners = append(owners, o)
+	}
+	return owners, nil
+}
+
+// Close ends the hosts.
+func (all Owners) Close() {
+	for _, o := range all {
+		_ = o.close(context.Background())
+	}
+}
+
+// Run has so many callers of each owner send commands to the entity id without a pause, for so long. The error is of all commands that failed.
+func (all Owners) Run(ctx context.Context, id string, callers int, long time.Duration) error {
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+		began  = time.Now()
+	)
+	for _, o := range all {
+		for range callers {
+			wg.Go(func() {
+				for time.Since(began) < long {
+					if _, err := o.ask(ctx, id, 1); err != nil {
+						mu.Lock()
+						failed = errors.Join(failed, err)
+						mu.Unlock()
+						return
+					}
+					o.commands.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return failed
+}
+
+// Commands is how many commands the owners have executed.
+func (all Owners) Commands() (n int64) {
+	for _, o := range all {
+		n += o.commands.Load()
+	}
+	return n
+}
+
+// Ratio is the most commands of an owner divided by the fewest of another. When there are hosts of both kinds it counts writes, because only a
+// runtime puts commands of several callers into one.
+func (all Owners) Ratio() float64 {
+	mixed := slices.ContainsFunc(all, func(o *owner) bool { return o.host != all[0].host })
+	var n []float64
+	for _, o := range all {
+		if mixed {
+			n = append(n, float64(o.writes.Load()))
+		} else {
+			n = append(n, float64(o.commands.Load()))
+		}
+	}
+	return slices.Max(n) / slices.Min(n)
+}
