@@ -79,7 +79,10 @@ func (r rows) headItem(id annals.PersistenceID, version annals.SeqNr, more plan.
 		typeName, _, _ := strings.Cut(r.aid(id), "-")
 		it[attrType] = plan.S(typeName)
 	} else {
-		it[attrSeq], it[attrTTL] = plan.N(0), plan.N(0)
+		it[attrSeq] = plan.N(0)
+		if !r.peer.noTTL {
+			it[attrTTL] = plan.N(0)
+		}
 	}
 	it[r.peer.attrCount()] = plan.N(version)
 	maps.Copy(it, more)

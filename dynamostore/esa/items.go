@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // Attributes of all tables.
@@ -85,7 +86,7 @@ func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at 
 
 // putPayload adds the stored form of a payload. The rows of Rust3 and Rust5 have a manifest, also an empty one.
 func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
-	it[attrPayload] = plan.B(stored)
+	it[attrPayload] = r.stored(stored)
 	if r.peer.manifest || r.plain && p.Manifest != "" {
 		it[attrManifest] = plan.S(p.Manifest)
 	}
@@ -94,12 +95,28 @@ func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
 	}
 }
 
+// stored is the attribute for a stored payload. A string cannot have all bytes, so plain payloads are binary whatever the peer writes.
+func (r rows) stored(data []byte) types.AttributeValue {
+	if r.peer.text && !r.plain {
+		return plan.S(string(data))
+	}
+	return plan.B(data)
+}
+
+// readStored returns the bytes of a stored payload, whether it is a string or binary.
+func readStored(d *plan.Decoder) []byte {
+	if text, ok := plan.Text(d.Item, attrPayload); ok {
+		return []byte(text)
+	}
+	return d.Bytes(attrPayload)
+}
+
 // payload decodes what putPayload has added; its Data is what is stored.
 func (r rows) payload(d *plan.Decoder) annals.Payload {
 	if d.Require(attrPayload); r.apart {
 		d.Require(attrManifest)
 	}
-	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: d.Bytes(attrPayload)}
+	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: readStored(d)}
 	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
 		p.SerializerID = int32(n)
 	}

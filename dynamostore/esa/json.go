@@ -25,7 +25,7 @@ import (
 type JSON struct {
 	Type        string // "type": the manifest of an event
 	AggregateID string // "aggregate_id" of an event: {"type": …, "value": …}. Another form is not written, and not checked
-	SeqNr       string // "seq_nr" of events and states. "-" is for Rust3 only: in the rows of the others the number of a state is only in its payload
+	SeqNr       string // "seq_nr" of events and states. "-" is for Rust3 and Seed only: in the rows of the others the number of a state is only in its payload
 	IsCreated   string // "is_created" of an event: whether it is the first
 	OccurredAt  string // "occurred_at" of an event, such as "2026-03-01T09:00:01.037Z"
 

@@ -75,7 +75,7 @@ func TestKeys(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	languages := map[string][]Peer{"go": {Go}, "js": {JS, JS3}, "rust": {Rust, Rust3}, "java (formula)": {Java}}
+	languages := map[string][]Peer{"go": {Go}, "js": {JS, JS3}, "rust": {Rust, Rust3, Seed}, "java (formula)": {Java}}
 	if len(file.IDs) != 50 {
 		t.Errorf("%d ids", len(file.IDs))
 	}

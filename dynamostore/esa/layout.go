@@ -115,6 +115,7 @@ func (l Layout) faults() error {
 	}
 	wrong(l.AID != TypeValue && (l.AID != Value || l.Keys != nil), "AID is TypeValue, or Value without Keys")
 	wrong(s.Keep < 0 || s.Expire < 0 || s.Expire%time.Second != 0, "snapshot: Keep or Expire is negative, or Expire is not in whole seconds")
+	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %v have no copies, and Keep is not 0", l.Peer)
 	wrong(s.Expire > 0 && s.Keep == 0, "snapshot: Expire is of copies, and Keep is 0")
 	f, ok := l.Format.(JSON)
 	wrong(ok && f.SeqNr == "-" && !peers[l.Peer].stateNr, "format: without the member SeqNr nothing tells the number of a state")

@@ -21,6 +21,8 @@ const (
 	Rust3
 	// Java is event-store-adapter-java 1.x, with its wrappers for Kotlin and Scala.
 	Java
+	// Seed is the gateway of cqrs-es-example-rs of 2023 from which the libraries were made. Its tables have no copies.
+	Seed
 	// Rust5 is event-store-adapter-rs 5.x. Its tables are others: a journal, a table of snapshots and a table of heads, all keyed by the
 	// aggregate id.
 	Rust5
@@ -34,6 +36,8 @@ type peer struct {
 	unit        time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
 	updated     time.Duration // of last_updated_at, as unit
 	noUpdated   bool          // there is no last_updated_at
+	noTTL       bool          // heads have no ttl
+	text        bool          // payloads in the peer's format are strings
 	stateNr     bool          // seq_nr of the head is the number of its state; otherwise it is 0
 	manifest    bool          // events have a manifest
 	active      string        // the index of copies that do not expire; "" is none
@@ -59,6 +63,7 @@ var peers = []peer{
 	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
 	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
 	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, format: JSON{}},
+	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, text: true, stateNr: true, format: JSON{}},
 	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain{}},
 }
 

@@ -45,7 +45,7 @@ func (r rows) state(s annals.Snapshot, before annals.SeqNr, at time.Time) (plan.
 	if err != nil {
 		return nil, unfit("snapshot", s.SeqNr, err)
 	}
-	it := plan.Item{attrPayload: plan.B(stored)}
+	it := plan.Item{attrPayload: r.stored(stored)}
 	if r.peer.stateNr {
 		it[attrSeq] = plan.N(s.SeqNr)
 	}
@@ -159,7 +159,7 @@ func (r rows) stateIn(id annals.PersistenceID, it plan.Item) (annals.Snapshot, b
 			d.Wrong(attrState)
 		}
 	}
-	data := d.Bytes(attrPayload)
+	data := readStored(&d)
 	err := d.Fault
 	if err == nil {
 		s, err = r.format.ReadSnapshot(s, data)

@@ -116,6 +116,8 @@ var layouts = map[string]Layout{
 	"js":             {Peer: JS},
 	"js 3, copies":   {Peer: JS3, Snapshot: Snapshot{Keep: 100}},
 	"rust 3":         {Peer: Rust3},
+	"seed":           {Peer: Seed},
+	"seed, plain":    {Peer: Seed, Format: Plain{}},
 	"rust 3, copies": {Peer: Rust3, Snapshot: Snapshot{Keep: 100}},
 	"rust, copies":   {Peer: Rust, Format: Plain{}, Snapshot: Snapshot{Keep: 100}},
 	"rust 3, JSON":   {Peer: Rust3, Format: JSON{}},
@@ -353,4 +355,26 @@ func (x *failing) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 
 func (x *failing) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
 	do(ctx, x)
+}
+
+// The payloads of the gateway of 2023 are strings, its heads have no ttl and no last_updated_at, and it has no copies.
+func TestRowsOfSeed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Layout{Peer: Seed})
+	b.commit(1, "first")
+	rows := 0
+	for _, table := range b.Tables {
+		for _, it := range b.Items(table.Name) {
+			rows++
+			if _, text := plan.Text(it, attrPayload); !text || it[attrTTL] != nil || it[attrUpdated] != nil {
+				t.Errorf("row %v", it)
+			}
+		}
+	}
+	if rows != 2 {
+		t.Errorf("%d rows", rows)
+	}
+	if _, err := (Layout{Peer: Seed, Shards: 3, Snapshot: Snapshot{Keep: 1}}).Plan(); err == nil {
+		t.Error("Keep is accepted")
+	}
 }

@@ -28,6 +28,7 @@ func TestTimes(t *testing.T) {
 		{Layout{Peer: JS3}, moment, milli},
 		{Layout{Peer: Rust}, moment, milli},
 		{Layout{Peer: Java}, moment, milli},
+		{Layout{Peer: Seed}, moment, milli},
 		{Layout{Peer: Rust3}, moment, nano},
 		{Layout{Journal: Journal{OccurredAt: second}}, moment, second},
 		{Layout{Journal: Journal{OccurredAt: nano}}, moment, nano},
