@@ -262,7 +262,7 @@ func TestCorruptSnapshots(t *testing.T) {
 		it["par"], it["seq"] = plan.S("journal-P-a"), plan.N(7)
 		put(t, x, snapshotTable, it)
 		_, ok, err := c.Snapshots.Latest(t.Context(), "a", annals.SnapshotCriteria{})
-		if ok || !errors.Is(err, annals.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("%q, snapshot 7", snapshotTable)) || strings.Contains(err.Error(), "secret") {
+		if ok || !errors.Is(err, annals.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf(`%q, item par "journal-P-a", seq "7"`, snapshotTable)) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", what, ok, err)
 		}
 	}
