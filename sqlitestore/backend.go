@@ -163,29 +163,47 @@ func (b *backend) write(ctx context.Context, w *write) error {
 	return b.writer.submit(ctx, w)
 }
 
-// alone runs fn on the caller's goroutine.
+// alone runs fn on the caller's goroutine. When ctx ends, the transaction is undone and others write, also while fn, with code of the user
+// in it, has not returned. A statement that is under way ends first.
 func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *transaction) error) error {
 	once(ctx)
 	release, err := b.writer.exclusive(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
 	tx, err := b.begin(ctx)
 	if err != nil {
+		release()
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // without effect after a Commit; for errors, panics and Goexit
+	undo := func() {
+		_ = tx.Rollback() // without effect after a Commit; for errors, panics and Goexit
+		release()
+	}
 	if err := b.writer.check(annals.ErrCorrupt); err != nil {
+		undo()
 		return err
 	}
-	t := &transaction{tx: tx, clock: &b.writer.clock, checksums: b.writer.checksums, statements: b.writer.statements}
+	// fn may go on after ctx has ended, so it has a clock and buffers of its own.
+	clock, statements := b.writer.clock, b.writer.statements
+	t := &transaction{tx: tx, clock: &clock, checksums: b.writer.checksums.another(), statements: statements}
+	open := driver.UndoAtEnd(ctx, func() {
+		statements.end(withdrawn(ctx))
+		b.writer.renew()
+		undo()
+	})
+	defer func() {
+		if open() {
+			undo()
+		}
+	}()
 	if err := fn(driver.ContextWithTx(ctx, b.self), t); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
+	if !open() {
 		return withdrawn(ctx)
 	}
+	b.writer.clock.adopt(&clock)
 	if err := tx.Commit(); err != nil {
 		if uncertain(err) {
 			return &annals.Error{Kind: annals.ErrUnknown, Err: err}

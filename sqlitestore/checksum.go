@@ -16,6 +16,14 @@ type checksums struct {
 	head []byte // everything except the payloads; reused for the next row
 }
 
+// another returns checksums for another goroutine; nil where c is nil.
+func (c *checksums) another() *checksums {
+	if c == nil {
+		return nil
+	}
+	return &checksums{}
+}
+
 // of returns the checksum of e as it is stored. Snapshots and states are passed as events in which some fields are empty.
 func (c *checksums) of(e *annals.Event) int64 {
 	c.head = c.head[:0]

@@ -53,6 +53,9 @@ func (c *clock) settle(q *statements) {
 	c.version, c.read = version, c.read && err == nil
 }
 
+// adopt takes over what a copy of c has learned.
+func (c *clock) adopt(from *clock) { c.last, c.version, c.read = from.last, from.version, from.read }
+
 // keepClock stores the time of the clock. It is called before events are deleted, because theirs may be the latest times in the file.
 func (t *transaction) keepClock(ctx context.Context) error {
 	now, err := t.date(ctx)

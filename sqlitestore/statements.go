@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"io"
+	"sync"
 
 	"modernc.org/sqlite"
 )
@@ -14,13 +15,16 @@ import (
 // filters, criteria and subsets of bound columns, of which there can be any number.
 const maxStatements = 64
 
-// statements prepares texts on one connection and keeps those used last. One goroutine at a time uses it. It calls the driver
+// statements prepares texts on one connection and keeps those used last. One goroutine at a time uses it, until end. It calls the driver
 // directly: database/sql would take as long again for each row, and copy its payload once more. A transaction that database/sql has
 // begun on the connection holds for the statements, too.
 type statements struct {
 	conn  *sql.Conn
 	known map[string]*statement
 	uses  int64
+
+	mu    sync.Mutex
+	ended error // of every use from now on; nil before end
 }
 
 type statement struct {
@@ -31,13 +35,23 @@ type statement struct {
 
 // use runs fn with the prepared text.
 func (s *statements) use(ctx context.Context, text string, fn func(*statement) error) error {
-	return s.conn.Raw(func(conn any) error {
+	return s.raw(func(conn any) error {
 		stmt, err := s.of(ctx, conn.(sqldriver.ConnPrepareContext), text)
 		if err != nil {
 			return err
 		}
 		return fn(stmt)
 	})
+}
+
+// raw runs fn with the driver's connection, unless s has been ended.
+func (s *statements) raw(fn func(conn any) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		return s.ended
+	}
+	return s.conn.Raw(fn)
 }
 
 func (s *statements) of(ctx context.Context, conn sqldriver.ConnPrepareContext, text string) (*statement, error) {
@@ -140,7 +154,7 @@ func (s *statements) rows(ctx context.Context, text string, args []any, each fun
 // version is a number that changes when another connection has changed the file, as soon as a transaction begins, and with each COMMIT of this
 // one.
 func (s *statements) version() (version uint32, err error) {
-	err = s.conn.Raw(func(conn any) (err error) {
+	err = s.raw(func(conn any) (err error) {
 		version, err = conn.(sqlite.FileControl).FileControlDataVersion("main")
 		return err
 	})
@@ -160,7 +174,15 @@ func namedValues(args []any) ([]sqldriver.NamedValue, error) {
 	return named, nil
 }
 
-// close ends all statements. Those of a connection outlive it otherwise, and the file's log with them.
+// end waits for the use that is under way and closes the statements. Every later use is err. It may be called from any goroutine.
+func (s *statements) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = err
+	_ = s.close()
+}
+
+// close closes all statements. Those of a connection outlive it otherwise, and the file's log with them.
 func (s *statements) close() error {
 	return s.conn.Raw(func(any) error {
 		var errs []error

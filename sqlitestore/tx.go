@@ -32,15 +32,16 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 	return t.clock.last, nil
 }
 
-// InTx is ability.Transactor. No other write is executed while fn runs, so fn should be short. tx is for tables of the program's own in
-// the same file; fn must not commit it or roll it back. An error of fn is returned within an *annals.Error without a Kind. Other errors
+// InTx is ability.Transactor. No other write is executed while fn runs, so fn should be short. When ctx ends, the transaction is undone and
+// other writes go on, whether fn returns or not, and uses of in and tx fail from then on; a statement that is under way ends first. tx is for
+// tables of the program's own in the same file; fn must not commit it or roll it back. An error of fn is returned within an *annals.Error without a Kind. Other errors
 // are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's own tables failed at the COMMIT) and
 // ErrUnknown (the COMMIT failed in the file system).
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
 	c := annals.Call{Op: "transaction"}
 	return driver.Write(ctx, s.Store, c, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
-			within := &txSession{self: s, t: t}
+			within := &txSession{self: s, t: t, ctx: ctx}
 			in, end := driver.InTx(s.Store, view{within, s.backend})
 			defer within.end()
 			defer end()
@@ -55,6 +56,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 // txSession is the session of one transaction. One call at a time uses the connection.
 type txSession struct {
 	self *Store
+	ctx  context.Context // of the whole transaction
 
 	mu    sync.Mutex
 	t     *transaction
@@ -108,8 +110,10 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	// Without ctx: SQLite rolls the whole transaction back when a write is interrupted.
-	uninterrupted := driver.ContextWithTx(context.WithoutCancel(ctx), s.self)
+	// Without the end of ctx: SQLite rolls the whole transaction back when a write is interrupted.
+	uninterrupted, interrupt := context.WithCancel(driver.ContextWithTx(context.WithoutCancel(ctx), s.self))
+	defer interrupt()
+	defer context.AfterFunc(s.ctx, interrupt)()
 	if s.err = s.stillOpen(uninterrupted); s.err != nil {
 		return s.err
 	}

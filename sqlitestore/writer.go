@@ -61,6 +61,9 @@ func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
 		statements: &statements{conn: conn}}
 }
 
+// renew replaces the statements after they have been ended.
+func (w *writer) renew() { w.statements = &statements{conn: w.statements.conn} }
+
 // submit adds j to the queue and waits until it has been executed. When ctx ends first, a write that still waits is withdrawn, and one
 // that is being executed continues. A caller that has the turn stays until the group has been executed.
 func (w *writer) submit(ctx context.Context, j *write) error {
