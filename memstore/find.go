@@ -15,7 +15,7 @@ func (v view) FindStates(ctx context.Context, entityType, column string, value a
 		if err != nil {
 			return nil, false, err
 		}
-		d, unlock := v.read(ctx)
+		d, unlock := v.read()
 		defer unlock()
 		for id, row := range d.states.all() {
 			if id.Type() == entityType && !row.Deleted && row.columns[column] == wanted {

@@ -9,8 +9,11 @@ import (
 )
 
 // Forget is ability.Forgetter.
-func (v view) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
-	d, unlock := v.write()
+func (v view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return false, err
+	}
 	defer unlock()
 	st, state := d.streams.get(f.ID), d.states.get(f.ID)
 	last, live := max(st.last, state.Revision), state.Revision > 0 && !state.Deleted

@@ -26,8 +26,11 @@ type commit struct {
 }
 
 // Append is annals.Journal.
-func (v view) Append(_ context.Context, c annals.Commit) (annals.Receipt, error) {
-	d, unlock := v.write()
+func (v view) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
 	defer unlock()
 	st := d.streams.get(c.ID)
 	if st.last != c.After {
@@ -74,8 +77,8 @@ func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annal
 
 // Replay is annals.Journal: events as of its beginning. What is written or deleted later does not show in them.
 func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return fetched(ctx, func(ctx context.Context) []annals.Event {
-		d, unlock := v.read(ctx)
+	return fetched(ctx, func() []annals.Event {
+		d, unlock := v.read()
 		defer unlock()
 		st := d.streams.get(id)
 		end := index(st.events, min(to, st.last)+1)
@@ -84,15 +87,18 @@ func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to anna
 }
 
 // LastSeqNr is annals.Journal.
-func (v view) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	d, unlock := v.read(ctx)
+func (v view) LastSeqNr(_ context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
+	d, unlock := v.read()
 	defer unlock()
 	return d.streams.get(id).last, nil
 }
 
 // DeleteTo is annals.Journal.
-func (v view) DeleteTo(_ context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	d, unlock := v.write()
+func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	if st, ok := d.streams.find(id); ok {
 		i := index(st.events, min(to, st.last)+1)
@@ -112,6 +118,6 @@ func index(events []annals.Event, n annals.SeqNr) int {
 }
 
 // fetched yields what read returns.
-func fetched[T any](ctx context.Context, read func(ctx context.Context) []T) iter.Seq2[T, error] {
-	return driver.Pages(ctx, func(ctx context.Context) ([]T, bool, error) { return read(ctx), false, nil })
+func fetched[T any](ctx context.Context, read func() []T) iter.Seq2[T, error] {
+	return driver.Pages(ctx, func(context.Context) ([]T, bool, error) { return read(), false, nil })
 }

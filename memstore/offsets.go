@@ -9,14 +9,14 @@ import (
 // offsets is the annals.OffsetStore of a view.
 type offsets struct{ view }
 
-func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
-	d, unlock := v.read(ctx)
+func (v offsets) Load(_ context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
+	d, unlock := v.read()
 	defer unlock()
 	return d.offsets.get(projection).Load(r), nil
 }
 
-func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
-	d, unlock := v.read(ctx)
+func (v offsets) Handled(_ context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
+	d, unlock := v.read()
 	defer unlock()
 	for _, id := range ids {
 		all = append(all, d.offsets.get(projection).Handled(id))
@@ -24,8 +24,11 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	return all, nil
 }
 
-func (v offsets) Save(_ context.Context, p annals.Progress) error {
-	d, unlock := v.write()
+func (v offsets) Save(ctx context.Context, p annals.Progress) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	saved, err := d.offsets.get(p.Projection).Save(p)
 	if err == nil {
@@ -34,8 +37,11 @@ func (v offsets) Save(_ context.Context, p annals.Progress) error {
 	return err
 }
 
-func (v offsets) Reset(_ context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	d, unlock := v.write()
+func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	d.offsets.set(projection, d.offsets.get(projection).Reset(r, to))
 	return nil

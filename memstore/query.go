@@ -13,16 +13,16 @@ import (
 type query struct{ view }
 
 func (v query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return fetched(ctx, func(ctx context.Context) []annals.Event {
-		d, unlock := v.read(ctx)
+	return fetched(ctx, func() []annals.Event {
+		d, unlock := v.read()
 		defer unlock()
 		return limited(d.events(f), f.Limit)
 	})
 }
 
 func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return fetched(ctx, func(ctx context.Context) (found []annals.State) {
-		d, unlock := v.read(ctx)
+	return fetched(ctx, func() (found []annals.State) {
+		d, unlock := v.read()
 		defer unlock()
 		for _, row := range d.states.all() {
 			if matches(f, row.Offset(), row.Tags) {
@@ -35,8 +35,8 @@ func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 }
 
 func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return fetched(ctx, func(ctx context.Context) (found []annals.Snapshot) {
-		d, unlock := v.read(ctx)
+	return fetched(ctx, func() (found []annals.Snapshot) {
+		d, unlock := v.read()
 		defer unlock()
 		for _, all := range d.snapshots.all() {
 			if s, ok := newest(all, annals.SnapshotCriteria{}); ok && matches(f, s.Offset(), s.Tags) {
@@ -49,8 +49,8 @@ func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 }
 
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return fetched(ctx, func(ctx context.Context) (found []annals.PersistenceID) {
-		d, unlock := v.read(ctx)
+	return fetched(ctx, func() (found []annals.PersistenceID) {
+		d, unlock := v.read()
 		defer unlock()
 		add := func(id annals.PersistenceID) {
 			if id > after && (entityType == "" || id.Type() == entityType) {
@@ -68,8 +68,8 @@ func (v query) IDs(ctx context.Context, entityType string, after annals.Persiste
 	})
 }
 
-func (v query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	d, unlock := v.read(ctx)
+func (v query) Newest(_ context.Context, f annals.Filter) (annals.Offset, error) {
+	d, unlock := v.read()
 	defer unlock()
 	found := d.events(f)
 	if len(found) == 0 {
@@ -79,8 +79,8 @@ func (v query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, erro
 }
 
 // Horizon is just after the newest time that the store has given.
-func (v query) Horizon(ctx context.Context) (time.Time, error) {
-	d, unlock := v.read(ctx)
+func (v query) Horizon(_ context.Context) (time.Time, error) {
+	d, unlock := v.read()
 	defer unlock()
 	return d.clock.Add(time.Microsecond), nil
 }

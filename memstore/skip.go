@@ -7,8 +7,11 @@ import (
 )
 
 // SkipTo is ability.Skipper.
-func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	d, unlock := v.write()
+func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	s := d.streams.get(id)
 	switch {
@@ -22,8 +25,11 @@ func (v view) SkipTo(_ context.Context, id annals.PersistenceID, after, n annals
 }
 
 // SkipStateTo is ability.StateSkipper.
-func (v view) SkipStateTo(_ context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	d, unlock := v.write()
+func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	if last := d.states.get(id).Revision; last > 0 {
 		return &annals.Error{Last: last, Kind: annals.ErrConflict}

@@ -11,8 +11,8 @@ import (
 // snapshots is the annals.SnapshotStore of a view.
 type snapshots struct{ view }
 
-func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
-	d, unlock := v.read(ctx)
+func (v snapshots) Latest(_ context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (best annals.Snapshot, ok bool, err error) {
+	d, unlock := v.read()
 	defer unlock()
 	best, ok = newest(d.snapshots.get(id), c)
 	best.EventTime = time.Time{}
@@ -29,15 +29,21 @@ func newest(all []annals.Snapshot, c annals.SnapshotCriteria) (best annals.Snaps
 	return best, ok
 }
 
-func (v snapshots) Save(_ context.Context, s annals.Snapshot) error {
-	d, unlock := v.write()
+func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	d.save(s, d.now())
 	return nil
 }
 
-func (v snapshots) Delete(_ context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	d, unlock := v.write()
+func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	if all := d.snapshots.get(id); all != nil {
 		d.snapshots.set(id, slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) }))

@@ -18,8 +18,8 @@ type stateRow struct {
 	writes  writes.List
 }
 
-func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	d, unlock := v.read(ctx)
+func (v states) Get(_ context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	d, unlock := v.read()
 	defer unlock()
 	row, ok := d.states.find(id)
 	return row.State, ok && !row.Deleted, nil
@@ -33,8 +33,18 @@ func (v states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt
 	return v.change(ctx, w, true)
 }
 
-func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (annals.Receipt, error) {
-	d, unlock := v.write()
+func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (r annals.Receipt, err error) {
+	if v.tx == nil && v.types[w.ID.Type()].OnChange != nil {
+		err = v.alone(ctx, func(ctx context.Context, v view) (err error) {
+			r, err = states{v}.change(ctx, w, deletes)
+			return err
+		})
+		return r, err
+	}
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return annals.Receipt{}, err
+	}
 	defer unlock()
 	old := d.states.get(w.ID)
 	switch earlier, err := old.writes.Check(w, old.Revision); {
@@ -48,7 +58,7 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 		return annals.Receipt{}, driver.EventMisfit(w.After, last)
 	}
 	s.Time = d.now()
-	columns, err := v.handle(ctx, d, old, s)
+	columns, err := v.handle(ctx, old, s)
 	if err != nil {
 		return annals.Receipt{}, err
 	}

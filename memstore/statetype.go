@@ -10,8 +10,8 @@ import (
 )
 
 // handle runs what the type of s wants to happen with a change, and returns the additional columns of s. An error has undone
-// whatever the user's functions did to d.
-func (v view) handle(ctx context.Context, d *data, old stateRow, s annals.State) (annals.Columns, error) {
+// whatever the user's functions did.
+func (v view) handle(ctx context.Context, old stateRow, s annals.State) (annals.Columns, error) {
 	t := v.types[s.ID.Type()]
 	columns := annals.Columns{}
 	if !s.Deleted {
@@ -27,9 +27,13 @@ func (v view) handle(ctx context.Context, d *data, old stateRow, s annals.State)
 	if t.OnChange == nil {
 		return columns, nil
 	}
-	return columns, v.undoable(ctx, d, func(ctx context.Context) error {
-		return driver.Handle(ctx, func() error { return t.OnChange(ctx, Tx{d}, s) }, nil)
+	err = v.undoable(func() error {
+		return driver.Handle(ctx, func() error { return t.OnChange(ctx, Tx{v}, s) }, nil)
 	})
+	if err == nil {
+		err = v.tx.ended
+	}
+	return columns, err
 }
 
 // keep is a value as it is kept and compared.

@@ -3,8 +3,8 @@ package memstore
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -46,7 +46,7 @@ func Open(o Options) (*Store, error) {
 	if err := driver.TypeFaults(o.StateTypes, own, name, nil); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	s := &Store{backend: &backend{types: o.StateTypes, data: newData()}}
+	s := &Store{backend: &backend{types: o.StateTypes, data: newData(), writing: make(chan struct{}, 1)}}
 	s.backend.self = s
 	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
 	return s, nil
@@ -66,10 +66,9 @@ func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) ite
 type backend struct {
 	self     *Store
 	types    map[string]annals.StateType[Tx]
-	mu       sync.Mutex
+	writing  chan struct{} // has an element while a write or a transaction is under way
+	mu       sync.Mutex    // of all data, those of transactions too
 	data     data
-	before   atomic.Pointer[data] // while a transaction or a change handler runs: what was there before
-	ending   sync.RWMutex         // held to read before, and to end the transaction
 	watchers driver.Watchers
 
 	subscriptions subscriptions
@@ -91,6 +90,31 @@ func newData() data {
 		states: newTable[annals.PersistenceID, stateRow](), offsets: newTable[string, position.Projection](), values: newTable[string, any]()}
 }
 
+// layer returns data for a transaction, or for a part of one: changes of it leave d alone.
+func (d *data) layer() data {
+	return data{d.clock, d.streams.layer(), d.snapshots.layer(), d.states.layer(), d.offsets.layer(), d.values.layer()}
+}
+
+// merge makes the changes of a layer those of d.
+func (d *data) merge(layer *data) {
+	d.clock = layer.clock
+	d.streams.merge(layer.streams)
+	d.snapshots.merge(layer.snapshots)
+	d.states.merge(layer.states)
+	d.offsets.merge(layer.offsets)
+	d.values.merge(layer.values)
+}
+
+// part makes sure that d shares no memory that is still written with a layer, which may go on being read.
+func (d *data) part(layer *data) {
+	for id := range layer.streams.changed {
+		if st, ok := d.streams.find(id); ok {
+			st.events, st.commits = slices.Clip(st.events), slices.Clip(st.commits)
+			d.streams.set(id, st)
+		}
+	}
+}
+
 // now is the time of a write, above that of every earlier one: the feed is in order.
 func (d *data) now() time.Time {
 	t := time.Now().UTC().Truncate(time.Microsecond)
@@ -101,10 +125,10 @@ func (d *data) now() time.Time {
 	return t
 }
 
-// view is the driver.Driver of a store, or of a store inside a transaction, which holds the lock.
+// view is the driver.Driver of a store, or of a store inside a transaction.
 type view struct {
 	*backend
-	tx bool
+	tx *transaction // nil outside of one
 }
 
 // Capabilities claim everything, in a transaction all but Subscribes.
@@ -112,7 +136,7 @@ func (v view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true, Subscribes: !v.tx,
+		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true, Subscribes: v.tx == nil,
 	}
 }
 
@@ -134,39 +158,50 @@ func (v view) Close() error {
 // CheckHealth is ability.HealthChecker.
 func (view) CheckHealth(context.Context) error { return nil }
 
-// read locks the data for one operation. A read of the outer store within a transaction, which holds the lock, gets what was there
-// before.
-func (v view) read(ctx context.Context) (d *data, unlock func()) {
-	if !v.tx && driver.ContextInTx(ctx, v.self) {
-		v.ending.RLock()
-		if before := v.before.Load(); before != nil {
-			return before, v.ending.RUnlock
-		}
-		v.ending.RUnlock() // the transaction has ended
+// read locks the data for one operation. One of the outer store within a transaction finds what was there before.
+func (v view) read() (d *data, unlock func()) {
+	v.mu.Lock()
+	if v.tx != nil {
+		return &v.tx.data, v.mu.Unlock
 	}
-	return v.lock()
+	return &v.data, v.mu.Unlock
 }
 
-// write is read for an operation that writes.
-func (v view) write() (d *data, unlock func()) {
-	d, release := v.lock()
-	if v.tx {
-		return d, release
+// write is read for an operation that writes. It waits for the write or the transaction that is under way, until ctx ends.
+func (v view) write(ctx context.Context) (d *data, unlock func(), err error) {
+	if v.tx != nil {
+		d, unlock = v.read()
+		if v.tx.ended != nil {
+			unlock()
+		}
+		return d, unlock, v.tx.ended
 	}
+	if err := v.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	d, release := v.read()
 	before := d.clock
 	return d, func() {
 		dated := d.clock != before // an event or a state was stored
 		release()
+		v.end()
 		if dated {
 			v.watchers.Wake()
 		}
+	}, nil
+}
+
+func (b *backend) begin(ctx context.Context) error {
+	select {
+	case b.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return withdrawn(ctx)
 	}
 }
 
-func (v view) lock() (d *data, unlock func()) {
-	if v.tx {
-		return &v.data, func() {}
-	}
-	v.mu.Lock()
-	return &v.data, v.mu.Unlock
+func (b *backend) end() { <-b.writing }
+
+func withdrawn(ctx context.Context) error {
+	return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 }

@@ -70,7 +70,7 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 		for {
 			var next ability.Delivery
 			err := driver.Fetch(ctx, func(ctx context.Context) error {
-				next = v.deliver(ctx, name, c, f)
+				next = v.deliver(name, c, f)
 				return nil
 			})
 			switch {
@@ -96,8 +96,8 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 }
 
 // deliver is the next delivery to c, without events when there is none.
-func (v view) deliver(ctx context.Context, name string, c *consumer, f annals.Filter) ability.Delivery {
-	d, unlock := v.read(ctx)
+func (v view) deliver(name string, c *consumer, f annals.Filter) ability.Delivery {
+	d, unlock := v.read()
 	defer unlock()
 	v.subscriptions.mu.Lock()
 	defer v.subscriptions.mu.Unlock()

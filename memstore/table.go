@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// table is a map. In a transaction it keeps apart what the transaction has changed, so that beginning one and undoing it copies no rows. Its rows
-// are replaced and never changed in place.
+// table is a map. That of a transaction keeps apart what the transaction has changed, so that beginning one and undoing it copies no rows. Its
+// rows are replaced and never changed in place.
 type table[K comparable, V any] struct {
 	rows    map[K]V
 	changed map[K]change[V] // by the transaction; nil outside
@@ -65,24 +65,22 @@ func (t *table[K, V]) all() iter.Seq2[K, V] {
 	}
 }
 
-// begin begins a transaction, or a part of one that can be undone alone. end keeps what it has changed or makes t as it was.
-func (t *table[K, V]) begin() (end func(keep bool)) {
-	before := t.changed
-	t.changed = map[K]change[V]{}
-	maps.Copy(t.changed, before)
-	return func(keep bool) {
-		switch changed := t.changed; {
-		case !keep:
-			t.changed = before
-		case before == nil:
-			t.changed = nil
-			for key, c := range changed {
-				if c.deleted {
-					t.delete(key)
-				} else {
-					t.set(key, c.row)
-				}
-			}
+// layer returns a table with the rows of t. Its changes are kept apart, and leave t alone.
+func (t *table[K, V]) layer() table[K, V] {
+	changed := maps.Clone(t.changed)
+	if changed == nil {
+		changed = map[K]change[V]{}
+	}
+	return table[K, V]{t.rows, changed}
+}
+
+// merge makes the changes of a layer those of t.
+func (t *table[K, V]) merge(layer table[K, V]) {
+	for key, c := range layer.changed {
+		if c.deleted {
+			t.delete(key)
+		} else {
+			t.set(key, c.row)
 		}
 	}
 }

@@ -8,30 +8,40 @@ import (
 )
 
 // Tx is the transaction of a store that has no tables: values by key, kept in the store and undone with the transaction.
-type Tx struct{ data *data }
+type Tx struct{ view view }
 
 // Value is the value of key; nil when there is none.
-func (tx Tx) Value(key string) any { return tx.data.values.get(key) }
+func (tx Tx) Value(key string) any { return tx.view.value(key) }
 
 // SetValue sets the value of key.
-func (tx Tx) SetValue(key string, value any) { tx.data.values.set(key, value) }
-
-// Value is the value of key that a transaction has set; nil when there is none.
-func (s *Store) Value(key string) any {
-	s.backend.mu.Lock()
-	defer s.backend.mu.Unlock()
-	return s.backend.data.values.get(key)
+func (tx Tx) SetValue(key string, value any) {
+	d, unlock := tx.view.read()
+	defer unlock()
+	d.values.set(key, value)
 }
 
-// InTx is ability.Transactor. The store is locked while fn runs.
+// Value is the value of key that a transaction has set; nil when there is none.
+func (s *Store) Value(key string) any { return view{backend: s.backend}.value(key) }
+
+func (v view) value(key string) any {
+	d, unlock := v.read()
+	defer unlock()
+	return d.values.get(key)
+}
+
+// transaction is a transaction that is open, or that has been undone while code of the user in it had not returned.
+type transaction struct {
+	data  data
+	ended error // of writes; nil while it is open
+}
+
+// InTx is ability.Transactor. Other writes wait until fn has returned or ctx has ended; then the transaction is undone.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
-		in, end := driver.InTx(s.Store, view{s.backend, true})
-		defer end()
-		d, unlock := view{backend: s.backend}.write()
-		defer unlock()
-		return s.backend.undoable(ctx, d, func(ctx context.Context) error {
-			if err := fn(ctx, Tx{d}, driver.Abilities{Store: in}); err != nil {
+		return s.backend.alone(ctx, func(ctx context.Context, v view) error {
+			in, end := driver.InTx(s.Store, v)
+			defer end()
+			if err := fn(ctx, Tx{v}, driver.Abilities{Store: in}); err != nil {
 				return &annals.Error{Op: "transaction", Err: err}
 			}
 			return nil
@@ -39,34 +49,53 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in
 	})
 }
 
-// undoable runs fn, the user's, and undoes what it changed in d when it fails or panics. The outer store reads what was there before.
-func (b *backend) undoable(ctx context.Context, d *data, fn func(ctx context.Context) error) error {
-	before := *d
-	outermost := b.before.CompareAndSwap(nil, &before)
-	end, keep := d.begin(), false
+// alone runs fn, with code of the user, in a transaction. Other writes go on when ctx ends, also when fn has not returned.
+func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, v view) error) error {
+	if err := b.begin(ctx); err != nil {
+		return err
+	}
+	d, unlock := view{backend: b}.read()
+	tx := &transaction{data: d.layer()}
+	unlock()
+	open := driver.UndoAtEnd(ctx, func() {
+		b.mu.Lock()
+		tx.ended = withdrawn(ctx)
+		d.part(&tx.data)
+		b.mu.Unlock()
+		b.end()
+	})
 	defer func() {
-		b.ending.Lock()
-		defer b.ending.Unlock()
-		if outermost {
-			b.before.Store(nil)
+		if open() {
+			b.end()
 		}
-		end(keep)
 	}()
-	err := fn(driver.ContextWithTx(ctx, b.self))
-	keep = err == nil
-	return err
+	if err := fn(driver.ContextWithTx(ctx, b.self), view{b, tx}); err != nil {
+		return err
+	}
+	if !open() {
+		return withdrawn(ctx)
+	}
+	b.mu.Lock()
+	dated := d.clock != tx.data.clock
+	d.merge(&tx.data)
+	b.mu.Unlock()
+	if dated {
+		b.watchers.Wake()
+	}
+	return nil
 }
 
-// begin is table.begin for all that is stored.
-func (d *data) begin() (end func(keep bool)) {
-	clock := d.clock
-	ends := []func(bool){d.streams.begin(), d.snapshots.begin(), d.states.begin(), d.offsets.begin(), d.values.begin()}
-	return func(keep bool) {
-		for _, end := range ends {
-			end(keep)
+// undoable runs fn, code of the user in a transaction, without the lock, which is held. It undoes what fn changed when that fails or panics.
+func (v view) undoable(fn func() error) error {
+	before, done := v.tx.data.layer(), false
+	v.mu.Unlock()
+	defer func() {
+		v.mu.Lock()
+		if !done {
+			v.tx.data = before
 		}
-		if !keep {
-			d.clock = clock
-		}
-	}
+	}()
+	err := fn()
+	done = err == nil
+	return err
 }
