@@ -173,7 +173,7 @@ func (m *member) look(ctx context.Context) error {
 	for r, t := range m.running {
 		epochs[r] = t.epoch
 	}
-	self.Troubles = m.troubles(ctx)
+	self.Troubles = m.troubles()
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
@@ -194,23 +194,31 @@ func (m *member) look(ctx context.Context) error {
 }
 
 // troubles are those of the ranges of which a work has not returned.
-func (m *member) troubles(ctx context.Context) (all []trouble) {
+func (m *member) troubles() (all []trouble) {
 	if m.health == nil {
 		return nil
 	}
 	for r := range m.running {
-		t, say := m.health(r).trouble(r.From, min(m.lease, m.health(r).timeout))
-		if t != (trouble{From: r.From}) {
+		if t := m.health(r).trouble(r.From); t != (trouble{From: r.From}) {
 			all = append(all, t)
-		}
-		if say {
-			m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
-				"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
-			m.tell(ctx, annals.Call{Op: opStuck}, annals.Result{Duration: m.now().Sub(t.Since), Warning: fmt.Errorf("slices %s have not gone on; the handler does not return: %t", r, t.Hangs)})
 		}
 	}
 	slices.SortFunc(all, func(a, b trouble) int { return cmp.Compare(a.From, b.From) })
 	return all
+}
+
+// report says again and again that r does not go on, as long as that is so, until ctx ends. It does not use the store, which a handler that does
+// not return may hold up.
+func (m *member) report(ctx context.Context, r annals.SliceRange) {
+	for backoff.Sleep(ctx, m.lease/3) == nil {
+		t := m.health(r).trouble(r.From)
+		if !m.health(r).say(t) {
+			continue
+		}
+		m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
+			"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
+		m.tell(ctx, annals.Call{Op: opStuck}, annals.Result{Duration: m.now().Sub(t.Since), Warning: fmt.Errorf("slices %s have not gone on; the handler does not return: %t", r, t.Hangs)})
+	}
 }
 
 // begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever.
@@ -252,11 +260,16 @@ func (m *member) follow(ctx context.Context) {
 // start runs the work for r.
 func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 	working, stop := context.WithCancel(context.WithValue(ctx, runKey{}, ctx))
+	watching, end := context.WithCancel(ctx)
+	if m.health != nil {
+		m.wait.Go(func() { m.report(watching, r) })
+	}
 	m.running[r] = task{epoch, stop}
 	m.log.DebugContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 	m.wait.Go(func() {
 		defer stop()
 		seen, err := m.hold(working, r, epoch)
+		end()
 		m.log.DebugContext(ctx, "projection: range given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 		select {
 		case m.ended <- ending{r, seen, err}:

@@ -54,11 +54,13 @@ func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 		if err != nil {
 			return 0, err
 		}
+		ctx, undo := context.WithCancelCause(ctx)
+		defer undo(nil)
 		var failed *failure
 		err = into.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-			failed = contain(es, func() error { return handle(ctx, tx, es, s.call) })
+			failed = contain(es, func() error { return handle(ctx, tx, es, s.calls(undo)) })
 			switch {
-			case failed != nil && ctx.Err() != nil: // the transaction took too long, whatever the handler did
+			case failed != nil && ctx.Err() != nil && !errors.Is(failed, errSlow): // the transaction took too long, whatever the handler did
 				late := &annals.Error{Op: "handle events", Kind: annals.ErrUnavailable, Err: failed.err}
 				failed = nil
 				return late
@@ -118,7 +120,7 @@ func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle
 			return 0, err
 		}
 		handled := len(es)
-		failed := contain(es, func() error { return handle(ctx, es, s.call) })
+		failed := contain(es, func() error { return handle(ctx, es, s.calls(func(error) {})) })
 		if failed != nil {
 			if handled = max(failed.at, 0); handled == 0 {
 				return 0, failed

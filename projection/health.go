@@ -12,6 +12,7 @@ import (
 // health is how a Runner gets on with one range. The worker of the range writes it, and the group reads it.
 type health struct {
 	timeout time.Duration // of a call of the handler
+	grace   time.Duration // a call that has not returned so long after that hangs
 	text    func(error) string
 
 	mu      sync.Mutex
@@ -28,15 +29,19 @@ const stuckAfter = 30 * time.Second
 // errSlow is in the error of a call of the handler that took longer than Options.HandlerTimeout.
 var errSlow = errors.New("the handler took longer than Options.HandlerTimeout")
 
-// call calls the handler.
-func (h *health) call(ctx context.Context, handle func(ctx context.Context) error) error {
+// call calls the handler. When it hangs, its transaction is undone, so that it does not hold up others; undo ends ctx then.
+func (h *health) call(ctx context.Context, undo context.CancelCauseFunc, handle func(ctx context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
+	defer time.AfterFunc(h.timeout+h.grace, func() { undo(errSlow) }).Stop()
 	h.set(&h.called, time.Now())
 	defer h.set(&h.called, time.Time{})
 	err := handle(within)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
+	switch undone := errors.Is(context.Cause(ctx), errSlow); {
+	case err == nil && undone:
+		return fmt.Errorf("%w, %v, and %v more", errSlow, h.timeout, h.grace)
+	case err != nil && within.Err() != nil && (undone || ctx.Err() == nil):
+		return fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
 	}
 	return err
 }
@@ -74,19 +79,28 @@ func (h *health) repeat(err error) int64 {
 	return h.repeats
 }
 
-// trouble is what the other runners and Control see of h. say reports that it should be logged: after 30 s, 1 min, 2 min, 4 min …
-func (h *health) trouble(from int, grace time.Duration) (t trouble, say bool) {
+// trouble is what the other runners and Control see of h.
+func (h *health) trouble(from int) trouble {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t = trouble{From: from, Repeats: h.repeats, Cause: h.cause}
-	t.Hangs = !h.called.IsZero() && time.Since(h.called) >= h.timeout+grace
+	t := trouble{From: from, Repeats: h.repeats, Cause: h.cause}
+	t.Hangs = !h.called.IsZero() && time.Since(h.called) >= h.timeout+h.grace
 	if stuck := time.Since(h.since); !h.since.IsZero() && (stuck >= stuckAfter || t.Hangs) {
 		t.Since = h.since.UTC().Truncate(time.Millisecond)
-		if say = stuck >= 2*h.said; say {
-			h.said = stuck
-		}
 	}
-	return t, say
+	return t
+}
+
+// say reports whether t is to be logged, which it is after 30 s, 1 min, 2 min, 4 min …
+func (h *health) say(t trouble) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	stuck := time.Since(t.Since)
+	if t.Since.IsZero() || stuck < 2*h.said {
+		return false
+	}
+	h.said = stuck
+	return true
 }
 
 // sqlState is the SQLSTATE of an error of a database; "" where it has none.

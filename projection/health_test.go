@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,7 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 		if own.Runner != "" || !own.Hangs || own.Lag == 0 || own.StuckSince.Sub(began).Abs() > time.Second || others != 0 {
 			t.Errorf("the handler does not return: %+v, and %d events of other ranges wait", own, others)
 		}
+		synctest.Wait() // for the log
 		if !strings.Contains(log.String(), `"the handler does not return"=true`) {
 			t.Errorf("logged:\n%s", log.String())
 		}
@@ -133,6 +135,73 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 			t.Errorf("%d events were handled, and the one that hung %d times", len(handled), handled["T|7/2"])
 		}
 	})
+}
+
+// stubborn is a store whose transactions do not end with their context.
+type stubborn struct{ *memstore.Store }
+
+func (s stubborn) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
+	return s.Store.InTx(context.WithoutCancel(ctx), fn)
+}
+
+// A handler does not return, and its transaction holds up all other writes. Soon after HandlerTimeout the transaction is undone. The process says
+// what hangs, also where its own writes still wait.
+func TestTransactionThatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	for name, heldUp := range map[string]bool{"ends with its context": false, "does not": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := memstore.New()
+				add(t, s, 1, 30, 3)
+				var in TxStore[memstore.Tx] = s
+				if heldUp {
+					in = stubborn{s}
+				}
+				var log bytes.Buffer
+				hangs, hung, asked := make(chan struct{}), 0, 0
+				running(t, must(t)(ExactlyOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, in, func(_ context.Context, tx memstore.Tx, e envelope) error {
+					if e.ID == "T|7" && e.SeqNr == 2 {
+						hung++
+						<-hangs
+					}
+					n, _ := tx.Value(key(e)).(int)
+					tx.SetValue(key(e), n+1)
+					return nil
+				}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), HandlerTimeout: 20 * time.Second, OnError: func(_ context.Context, f Failure) Verdict {
+					if asked++; f.Event.ID != "T|7" || f.Event.SeqNr != 2 || !strings.Contains(f.Err.Error(), "HandlerTimeout") {
+						t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
+					}
+					return Retry
+				}})))
+				time.Sleep(40 * time.Second)
+				synctest.Wait() // for the log
+				if n := strings.Count(log.String(), `"the handler does not return"=true`); n != 1 {
+					t.Errorf("logged %d times:\n%s", n, log.String())
+				}
+				within, end := context.WithTimeout(t.Context(), time.Second)
+				defer end()
+				_, err := s.Journal().Append(within, annals.Commit{ID: "Other|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: []byte("1")}}}})
+				if (err != nil) != heldUp {
+					t.Errorf("a writer beside the handler: %v", err)
+				}
+				status, err := Open(s, "p").Status(t.Context(), s)
+				if tells := slices.ContainsFunc(status.Ranges, func(r RangeStatus) bool { return r.Hangs && !r.StuckSince.IsZero() }); err != nil || tells == heldUp {
+					t.Errorf("%+v, %v", status, err)
+				}
+				close(hangs)
+				time.Sleep(time.Minute)
+				for _, number := range []string{"T|7/1", "T|7/2", "T|7/3", "T|30/3"} {
+					if n := s.Value(number); n != 1 {
+						t.Errorf("%s was handled %v times", number, n)
+					}
+				}
+				if again := hung > 1; again == heldUp || asked > 1 {
+					t.Errorf("the event that hung was handled %d times, asked %d times", hung, asked)
+				}
+			})
+		})
+	}
 }
 
 // deadlock is the error of a database that has undone a transaction because of another one.
@@ -178,6 +247,7 @@ func TestDeadlocks(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
+		synctest.Wait() // for the log
 		if lines := strings.Count(log.String(), "deadlock detected"); repeats != deadlocks.Load() || lines == 0 || lines > int(repeats) {
 			t.Errorf("%d of %d deadlocks are in the status, %d are logged", repeats, deadlocks.Load(), lines)
 		}

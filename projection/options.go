@@ -22,8 +22,9 @@ type Options struct {
 	// batch within half a second. A Runner uses smaller batches for a while where the store says ErrTooLarge, or does not wait for the handler.
 	BatchSize int
 	// HandlerTimeout is how long a call of the handler may take; 0: 5 minutes. Then the context of the call ends, and an error that the handler
-	// returns is a failure of its events. A range whose handler does not return soon after that either, within Lease or HandlerTimeout,
-	// is given to another runner, if there is one; the promises hold. In this process it goes on when the handler has returned.
+	// returns is a failure of its events. When it does not return soon after that either, within Lease or HandlerTimeout, its transaction is undone,
+	// and its range is given to another runner, if there is one; the promises hold. In this process it goes on when the handler has
+	// returned. On SQLite all writers of the file wait for the transaction until then.
 	HandlerTimeout time.Duration
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the

@@ -61,7 +61,7 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 	r.o = o
 	d = r.observed(d)
 	r.deliver = func(ctx context.Context, s step) (int, error) {
-		ctx, s.call = finishing(ctx), r.health(s.progress.Slices).call
+		ctx, s.health = finishing(ctx), r.health(s.progress.Slices)
 		defer r.turns.take(ctx)()
 		return d(ctx, s)
 	}
@@ -70,7 +70,7 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 
 // health returns that of a range.
 func (r *Runner) health(slices annals.SliceRange) *health {
-	h, _ := r.healths.LoadOrStore(slices, &health{timeout: r.o.HandlerTimeout, text: r.o.ErrorText})
+	h, _ := r.healths.LoadOrStore(slices, &health{timeout: r.o.HandlerTimeout, grace: min(r.o.Lease, r.o.HandlerTimeout), text: r.o.ErrorText})
 	return h.(*health)
 }
 
