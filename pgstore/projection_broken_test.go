@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -87,67 +86,6 @@ func TestHandlerThatBreaksItsTransaction(t *testing.T) {
 	}
 	if n := count(t, url, "SELECT count(*) FROM handled"); n != 20 {
 		t.Errorf("%d rows, want 20", n)
-	}
-}
-
-// A handler in a transaction does not return, and ignores that its context has ended. Another runner handles its event, and what the first one
-// does when it goes on has no effect.
-func TestHandlerThatDoesNotReturn(t *testing.T) {
-	t.Parallel()
-	url := postgres.Schema(t)
-	s := openAt(t, url, pgstore.Options{CreateTables: true})
-	run(t, url, "CREATE TABLE handled (n BIGINT)")
-	const events = 20
-	appendNumbers(t, s, events)
-	hangs, returned := make(chan struct{}), make(chan error, 1)
-	start := func(ctx context.Context, hanging bool) chan error {
-		r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
-			if hanging && e.SeqNr == 13 {
-				<-hangs
-				_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
-				returned <- err
-				return nil
-			}
-			_, err := tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
-			return err
-		}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), HandlerTimeout: 300 * time.Millisecond, Lease: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
-		return ended
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	first := start(ctx, true)
-	await := func(what string, done func(s projection.Status) bool) {
-		t.Helper()
-		for try := 0; ; try++ {
-			status, err := projection.Open(s, "p").Status(t.Context(), s)
-			if err == nil && done(status) {
-				return
-			}
-			if err := backoff.Wait(t.Context(), try); err != nil || try > 200 {
-				t.Fatalf("%s: %+v, %v", what, status, err)
-			}
-		}
-	}
-	await("the handler does not return", func(s projection.Status) bool {
-		return slices.ContainsFunc(s.Ranges, func(r projection.RangeStatus) bool { return r.Hangs })
-	})
-	second := start(ctx, false)
-	await("another runner has not handled all", func(s projection.Status) bool { return len(s.Ranges) > 0 && s.Lag == 0 })
-	close(hangs)
-	t.Logf("the handler that hung returned, and its last write said %v", <-returned)
-	cancel()
-	for _, ended := range []chan error{first, second} {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := count(t, url, "SELECT count(*) FROM handled"); n != events {
-		t.Errorf("%d events were handled %d times", events, n)
 	}
 }
 

@@ -21,7 +21,8 @@ func schedules[T any]() map[string]schedule[T] {
 		"stopped in a retry":     (*world[T]).stoppedInARetry,
 		"a server that denies":   (*world[T]).denied,
 
-		"a handler that does not return": (*world[T]).hanging,
+		"a handler that does not return": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
+		"one within its transaction":     func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
 	}
 }
 
@@ -122,10 +123,10 @@ func (w *world[T]) denied(ctx context.Context) error {
 	})
 }
 
-// hanging: the handler of a runner does not return, so another runner handles the events. The handler is not in a transaction, which would hold
-// up all writers on some stores.
-func (w *world[T]) hanging(ctx context.Context) error {
-	w.guarantee, w.timeout = atLeastOnce, lease
+// hanging: the handler of a runner does not return, so another runner handles the events. A transaction that the handler is in holds up nobody for
+// long, and what the handler still writes in it has no effect.
+func (w *world[T]) hanging(ctx context.Context, g guarantee) error {
+	w.guarantee, w.timeout = g, lease
 	handled := func() error {
 		return errors.Join(w.append(ctx, w.commit(annals.NewPersistenceID(Type, "1"))), w.awaitHandled(ctx))
 	}

@@ -39,7 +39,7 @@ type world[T any] struct {
 	lies      lies          // of the store to the runners
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
-	timeout   time.Duration // of a handler that handles at least once; 0: the default
+	timeout   time.Duration // of a handler of one event; 0: the default
 
 	asked   atomic.Int64 // about events that failed
 	stamp   atomic.Int64
@@ -228,12 +228,17 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 		}}
 	switch w.guarantee {
 	case exactlyOnce, ofStates:
+		o.HandlerTimeout = w.timeout
 		return projection.ExactlyOnce(name, source, s, func(ctx context.Context, tx T, e envelope) error {
 			if e.Deleted != (w.guarantee == ofStates && e.SeqNr%5 == 0) {
 				return fmt.Errorf("%q: Deleted of number %d is %v", e.ID, e.SeqNr, e.Deleted)
 			}
 			if w.broken.Load() {
 				return errors.New("broken on purpose")
+			}
+			if s.hangs != nil {
+				<-s.hangs
+				ctx = context.WithoutCancel(ctx)
 			}
 			return w.Add(ctx, tx, w.entry(e.Event))
 		}, o)
