@@ -46,6 +46,12 @@ func TestProjections(t *testing.T) {
 					"stamp": number(e.Stamp), "n": number(int64(e.SeqNr)), "id": &types.AttributeValueMemberS{Value: string(e.ID)}}}})
 				return nil
 			},
+			Breaks: map[string]func(ctx context.Context, tx *dynamostore.Tx){
+				"a condition that fails": func(_ context.Context, tx *dynamostore.Tx) {
+					tx.Add(types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &table, Key: map[string]types.AttributeValue{"stamp": number(-1)},
+						ConditionExpression: aws.String("attribute_exists(stamp)")}})
+				},
+			},
 			Entries: func(ctx context.Context) (all []followtest.Entry, err error) {
 				for pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)}); pages.HasMorePages(); {
 					page, err := pages.NextPage(ctx)

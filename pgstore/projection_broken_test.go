@@ -61,34 +61,6 @@ func TestHandlersThatTakeLongerThanWriteTimeout(t *testing.T) {
 	}
 }
 
-// A handler takes the error of a statement for an answer and returns nil, so that PostgreSQL rolls the transaction back at its COMMIT. The event
-// reaches OnError alone, and the others are handled.
-func TestHandlerThatBreaksItsTransaction(t *testing.T) {
-	t.Parallel()
-	url := postgres.Schema(t)
-	s := openAt(t, url, pgstore.Options{CreateTables: true})
-	run(t, url, "CREATE TABLE handled (n BIGINT PRIMARY KEY); INSERT INTO handled VALUES (13)")
-	appendNumbers(t, s, 20)
-	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
-		_, _ = tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
-		return nil
-	}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
-		if f.Event.SeqNr != 13 {
-			t.Errorf("asked about event %d: %v", f.Event.SeqNr, f.Err)
-		}
-		return projection.Skip
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := count(t, url, "SELECT count(*) FROM handled"); n != 20 {
-		t.Errorf("%d rows, want 20", n)
-	}
-}
-
 // Each event changes rows that events of other ranges change, too, in another order, so that transactions deadlock. They are done again in turn, and
 // no event is said to have failed.
 func TestRowsThatRangesShare(t *testing.T) {

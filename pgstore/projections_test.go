@@ -26,6 +26,9 @@ func TestProjections(t *testing.T) {
 				_, err := tx.Exec(ctx, "INSERT INTO entries VALUES ($1, $2, $3)", string(e.ID), int64(e.SeqNr), e.Stamp)
 				return err
 			},
+			Breaks: map[string]func(ctx context.Context, tx pgx.Tx){
+				"a statement that fails": func(ctx context.Context, tx pgx.Tx) { _, _ = tx.Exec(ctx, "INSERT INTO missing VALUES (1)") },
+			},
 			Entries: func(ctx context.Context) ([]followtest.Entry, error) {
 				rows, err := read.Query(ctx, "SELECT id, seq_nr, stamp FROM entries")
 				if err != nil {

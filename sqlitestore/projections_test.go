@@ -15,7 +15,7 @@ func TestProjections(t *testing.T) {
 	followtest.Projections(t, func(t *testing.T) followtest.Target[*sql.Tx] {
 		path := filepath.Join(t.TempDir(), "annals.db")
 		s := openAt(t, path, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS entries (id TEXT, seq_nr INTEGER, stamp INTEGER)")
+			_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS entries (id TEXT, seq_nr INTEGER, stamp INTEGER); CREATE TABLE taken (n INTEGER PRIMARY KEY); INSERT INTO taken VALUES (0)")
 			return err
 		}})
 		db := raw(t, path)
@@ -24,6 +24,13 @@ func TestProjections(t *testing.T) {
 			Add: func(ctx context.Context, tx *sql.Tx, e followtest.Entry) error {
 				_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES (?, ?, ?)", string(e.ID), int64(e.SeqNr), e.Stamp)
 				return err
+			},
+			Breaks: map[string]func(ctx context.Context, tx *sql.Tx){
+				"a statement that fails": func(ctx context.Context, tx *sql.Tx) {
+					_, _ = tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO taken VALUES (0)")
+				},
+				"ROLLBACK": func(ctx context.Context, tx *sql.Tx) { _, _ = tx.ExecContext(ctx, "ROLLBACK") },
+				"Rollback": func(_ context.Context, tx *sql.Tx) { _ = tx.Rollback() },
 			},
 			Entries: func(ctx context.Context) (all []followtest.Entry, err error) {
 				rows, err := db.QueryContext(ctx, "SELECT id, seq_nr, stamp FROM entries")

@@ -21,6 +21,8 @@ type Target[T any] struct {
 	Add func(ctx context.Context, tx T, e Entry) error
 	// Entries are those of all transactions that were committed.
 	Entries func(ctx context.Context) ([]Entry, error)
+	// Breaks are ways in which a handler makes its transaction one that cannot be committed, although it returns nil.
+	Breaks map[string]func(ctx context.Context, tx T)
 	// Deny makes the server deny what Store asks for, and then not any more. nil: all that a runner asks of Store and Events is denied.
 	Deny func(ctx context.Context, denies bool) error
 }

@@ -21,8 +21,10 @@ func schedules[T any]() map[string]schedule[T] {
 		"stopped in a retry":     (*world[T]).stoppedInARetry,
 		"a server that denies":   (*world[T]).denied,
 
-		"a handler that does not return": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
-		"one within its transaction":     func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
+		"a handler that does not return":        func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
+		"a handler that breaks its transaction": (*world[T]).breaking,
+
+		"one within its transaction": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
 	}
 }
 
@@ -148,6 +150,32 @@ func (w *world[T]) hanging(ctx context.Context, g guarantee) error {
 		}
 		close(hangs)
 		return errors.Join(err, handled())
+	})
+}
+
+// breakage is what the handler of one event does.
+type breakage[T any] struct {
+	id     annals.PersistenceID
+	number annals.SeqNr
+	by     func(ctx context.Context, tx T)
+}
+
+// breaking: the handler of one event of many breaks its transaction and returns nil. This event reaches OnError, alone, and all are handled.
+func (w *world[T]) breaking(ctx context.Context) error {
+	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
+		for name, by := range w.Breaks {
+			c := w.commit(annals.NewPersistenceID(Type, "1"))
+			c.Events = slices.Repeat(c.Events[:1], 15)
+			asked, b := w.asked.Load(), &breakage[T]{c.ID, c.After + 8, by}
+			w.breaks.Store(b)
+			if err := errors.Join(w.append(ctx, c), w.awaitHandled(ctx)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if e := w.blamed.Load(); w.asked.Load() != asked+1 || e.ID != b.id || e.SeqNr != b.number {
+				return fmt.Errorf("%s by event %d: asked about %d, the last is %+v", name, b.number, w.asked.Load()-asked, e)
+			}
+		}
+		return nil
 	})
 }
 

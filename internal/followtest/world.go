@@ -41,7 +41,9 @@ type world[T any] struct {
 	patience  time.Duration // how long the runners may take after the last write
 	timeout   time.Duration // of a handler of one event; 0: the default
 
-	asked   atomic.Int64 // about events that failed
+	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
+	asked   atomic.Int64                 // about events that failed
+	blamed  atomic.Pointer[annals.Event] // the last of them
 	stamp   atomic.Int64
 	killed  atomic.Int64
 	mu      sync.Mutex
@@ -219,8 +221,10 @@ type envelope = projection.Envelope[[]byte]
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
 	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler),
-		OnError: func(context.Context, projection.Failure) projection.Verdict {
+		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
+			w.blamed.Store(&f.Event)
+			w.breaks.Store(nil)
 			if w.broken.Load() {
 				return projection.Park
 			}
@@ -239,6 +243,10 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			if s.hangs != nil {
 				<-s.hangs
 				ctx = context.WithoutCancel(ctx)
+			}
+			if b := w.breaks.Load(); b != nil && b.id == e.ID && b.number == e.SeqNr {
+				b.by(ctx, tx)
+				return nil
 			}
 			return w.Add(ctx, tx, w.entry(e.Event))
 		}, o)
