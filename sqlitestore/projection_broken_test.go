@@ -14,12 +14,16 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// A handler commits its transaction, which it must not do, and returns nil: what it wrote is handled again. The event reaches OnError alone, and the
-// others are handled. followtest has other ways to break a transaction.
+// A handler ends its transaction behind the back of database/sql, and returns nil. The event reaches OnError alone, and the others are handled. What the
+// handlers of later events write in that transaction is committed at once, and handled again. followtest has the transaction that tx.Rollback ends.
 func TestHandlerThatBreaksItsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(ctx context.Context, tx *sql.Tx){
-		"by Commit": func(_ context.Context, tx *sql.Tx) { _ = tx.Commit() },
+		"by a statement that fails": func(ctx context.Context, tx *sql.Tx) {
+			_, _ = tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO handled VALUES (0)")
+		},
+		"by ROLLBACK": func(ctx context.Context, tx *sql.Tx) { _, _ = tx.ExecContext(ctx, "ROLLBACK") },
+		"by Commit":   func(_ context.Context, tx *sql.Tx) { _ = tx.Commit() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
