@@ -72,6 +72,7 @@ var rules = []struct {
 	{pkg: "internal/position", may: "root"}, // for stores
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
 	{pkg: "internal/storeurl"},
+	{pkg: "internal/warning"},
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.

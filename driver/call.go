@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/warning"
 )
 
 // call is one call under way. It is made by start, and ends with end.
@@ -33,8 +34,11 @@ type spent struct {
 type spentKey struct{}
 
 // Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits, WriteUnits and Unused of r. The last Warning counts. Other
-// fields are left out: the Store counts events and bytes. Without an Observer Count does nothing.
+// fields are left out: the Store counts events and bytes. Without an Observer only the Warning counts, for followers.
 func Count(ctx context.Context, r annals.Result) {
+	if r.Warning != nil {
+		warning.Tell(ctx, r.Warning)
+	}
 	sp, _ := ctx.Value(spentKey{}).(*spent)
 	if sp == nil {
 		return

@@ -177,6 +177,8 @@ func (m *member) look(ctx context.Context) error {
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
+	unsaved := m.takeLate(&next)
+	defer func() { unsaved() }()
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
 		if err := document.save(within, m.store, m.revision, next); err != nil {
@@ -186,11 +188,35 @@ func (m *member) look(ctx context.Context) error {
 		if len(dead) > 0 {
 			m.log.WarnContext(ctx, "projection: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
 		}
+		unsaved = func() {}
 		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
 	}
 	m.watch = watch
 	m.follow(ctx)
 	return nil
+}
+
+// takeLate adds to next the events that became visible too late. unsaved takes that back.
+func (m *member) takeLate(next *record) (unsaved func()) {
+	var back []func()
+	for r := range m.running {
+		if m.health == nil {
+			break
+		}
+		h := m.health(r)
+		if n, at := h.takeLate(); n > 0 {
+			next.Late += n
+			if at.After(next.LateAt) {
+				next.LateAt = at
+			}
+			back = append(back, func() { h.late(n) })
+		}
+	}
+	return func() {
+		for _, undo := range back {
+			undo()
+		}
+	}
 }
 
 // troubles are those of the ranges of which a work has not returned.
@@ -322,8 +348,13 @@ func (m *member) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.lease)
 	defer cancel()
+	var late record
+	m.takeLate(&late)
 	err := recordOf(m.projection).change(ctx, m.store, func(r *record) error {
 		*r = r.without(m.id)
+		if late.Late > 0 {
+			r.Late, r.LateAt = r.Late+late.Late, late.LateAt
+		}
 		return nil
 	})
 	if err != nil {

@@ -21,7 +21,15 @@ type health struct {
 	repeats int64     // steps that were done again
 	cause   string    // of the last of them
 	said    time.Duration
+
+	lateEvents int64     // that are not in the record yet
+	lateAt     time.Time // when the last was found
+	warning    string    // of the store of the events
+	warnedAt   time.Time
 }
+
+// warns is for how long a warning of a store counts that it does not repeat.
+const warns = time.Minute
 
 // stuckAfter is how long a range does not go on until that is logged and in the Status.
 const stuckAfter = 30 * time.Second
@@ -79,11 +87,36 @@ func (h *health) repeat(err error) int64 {
 	return h.repeats
 }
 
+// late notes that n events have become visible too late.
+func (h *health) late(n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lateEvents, h.lateAt = h.lateEvents+n, time.Now()
+}
+
+// takeLate returns what late has noted since it was called last.
+func (h *health) takeLate() (n int64, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n, h.lateEvents = h.lateEvents, 0
+	return n, h.lateAt.UTC().Truncate(time.Millisecond)
+}
+
+// warns notes a warning of the store of the events.
+func (h *health) warns(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.warning, h.warnedAt = err.Error(), time.Now()
+}
+
 // trouble is what the other runners and Control see of h.
 func (h *health) trouble(from int) trouble {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := trouble{From: from, Repeats: h.repeats, Cause: h.cause}
+	if time.Since(h.warnedAt) < warns {
+		t.Warning = h.warning
+	}
 	t.Hangs = !h.called.IsZero() && time.Since(h.called) >= h.timeout+h.grace
 	if stuck := time.Since(h.since); !h.since.IsZero() && (stuck >= stuckAfter || t.Hangs) {
 		t.Since = h.since.UTC().Truncate(time.Millisecond)

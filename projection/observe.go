@@ -11,8 +11,10 @@ import (
 
 // The operations of a Runner as in annals.Call, beside the verdicts. None of them is an operation of a store or of a host.
 const (
-	opHandle = "handle" // handles a batch and saves how far the projection has come
-	opStuck  = "stuck"  // nothing: a range has not gone on
+	opHandle  = "handle"  // handles a batch and saves how far the projection has come
+	opStuck   = "stuck"   // nothing: a range has not gone on
+	opLate    = "late"    // nothing: events have become visible too late
+	opWarning = "warning" // nothing: what the projection relies on may not hold
 )
 
 // observed is d, of which the Observer is told.

@@ -35,7 +35,11 @@ type Options struct {
 	// a second. On DynamoDB a look is one request for each of the 16 partitions of an entity type in the slices of the range: four with 4
 	// ranges.
 	Poll time.Duration
-	From annals.Offset // where a projection begins that has saved nothing; zero: the first event
+	// Audit is for how long events are found that become visible later than their store promises: see query.Options.Audit; 0: 2 minutes where
+	// Capabilities.Lateness is not zero; negative: they are not looked for. Such an event is handled, after it was recorded as a parked entity
+	// for a moment, logged, and counted in Status.Late.
+	Audit time.Duration
+	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
 	// which is also what happens when OnError panics. A lost connection can be the reason, too: Retry at the first few tries, as f.Try says.
 	OnError func(ctx context.Context, f Failure) Verdict
@@ -44,7 +48,9 @@ type Options struct {
 	ErrorText func(err error) string
 	// Observer is told of each batch and of each decision. Call.Store is "projection/" and the name, and Call.Op is one of these: "handle"
 	// handles a batch and saves, with Result.Events and Result.Lag; "retry", "skip", "park" and "stop" are what OnError says of an event
-	// of the entity Call.ID, with Result.Err; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
+	// of the entity Call.ID, with Result.Err; "late" comes at most once a minute for a range when events have become visible too late, with
+	// Call.Events and the entity of the last of them; "warning" comes at most once a minute with a Result.Warning of the store of the events, on
+	// whose horizon the projection relies; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
 	// on, with that time and a Result.Warning. A handler that does not return is a Start of "handle" without an End. May be nil.
 	Observer annals.Observer
 	Logger   *slog.Logger // for failures and how they were decided; nil: slog.Default()

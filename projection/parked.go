@@ -29,6 +29,9 @@ type ParkedEntity struct {
 	Retry bool `json:"retry,omitempty"`
 	// DiscardTo is the last number that the retry leaves out, by Control.Discard; 0 leaves out none.
 	DiscardTo annals.SeqNr `json:"discardTo,omitempty"`
+	// LateTo says that the events From ≤ n ≤ LateTo have become visible after the projection had passed their time, and are about to be handled:
+	// no handler has failed yet. When one does, Options.OnError decides. 0: the entity is parked.
+	LateTo annals.SeqNr `json:"lateTo,omitempty"`
 }
 
 func (x ParkedEntity) offset() annals.Offset {
@@ -39,7 +42,7 @@ func (x ParkedEntity) offset() annals.Offset {
 func (x ParkedEntity) failed(e annals.Event, err error, text func(error) string) ParkedEntity {
 	x.ID, x.From, x.Time = e.ID, e.SeqNr, e.Time
 	x.Kind, x.Error = kindOf(err), textOf(err, text)
-	x.Retry, x.DiscardTo = false, 0
+	x.Retry, x.DiscardTo, x.LateTo = false, 0, 0
 	return x
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
 )
 
 // begin returns where the worker begins, and reads the parked entities of its slices.
@@ -170,6 +171,9 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 		switch {
 		case err == nil || done > 0:
 			w.parked[p.slice] = p.entities
+			if done > 0 {
+				w.lateness.retried[x.ID] = events[done-1].Offset()
+			}
 			moved, waits := p.entities[x.ID]
 			if !waits {
 				return nil
@@ -189,6 +193,10 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 				return stop
 			case verdict == Skip:
 				x.DiscardTo = max(x.DiscardTo, e.SeqNr)
+			case verdict == Retry && x.LateTo > 0:
+				if err := backoff.Wait(ctx, w.failed); err != nil {
+					return err
+				}
 			default:
 				return w.parkAgain(ctx, x, e, err)
 			}
@@ -206,7 +214,7 @@ func (w *worker) loadParked(ctx context.Context, x ParkedEntity) (parkedSlice, e
 }
 
 // waiting returns the next events of x to handle, at most limit, and in rest the one that waits after them, if there is one. Events that
-// the position does not cover do not wait: they come from the feed.
+// the position does not cover do not wait: they come from the feed. Neither do those after LateTo: they were handled, or come from the feed.
 func (w *worker) waiting(ctx context.Context, x ParkedEntity, limit int) (events, rest []annals.Event, err error) {
 	handled, err := w.r.offsets.Offsets().Handled(ctx, w.r.name, x.ID)
 	if err != nil {
@@ -216,7 +224,7 @@ func (w *worker) waiting(ctx context.Context, x ParkedEntity, limit int) (events
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case !handled[0].Covers(e.Offset()):
+		case !handled[0].Covers(e.Offset()), x.LateTo > 0 && e.SeqNr > x.LateTo:
 			return events, nil, nil
 		case e.SeqNr <= x.DiscardTo, w.r.stream.Tag != "" && !slices.Contains(e.Tags, w.r.stream.Tag):
 		case len(events) == limit:

@@ -18,9 +18,11 @@ type record struct {
 	Source  source            `json:"source"`           // of the events; fixed by the first runner
 	Orders  int64             `json:"orders,omitempty"` // counts the changes of parked entities by Control, so that runners read them again
 	Paused  bool              `json:"paused,omitempty"`
-	Epoch   int64             `json:"epoch"`   // the highest that a lease has had
-	Ranges  []lease           `json:"ranges"`  // of all slices, in their order; the same while there are runners
-	Runners map[string]runner `json:"runners"` // by id
+	Late    int64             `json:"late,omitempty"`  // events that became visible too late, since the first run
+	LateAt  time.Time         `json:"lateAt,omitzero"` // when the last of them was found
+	Epoch   int64             `json:"epoch"`           // the highest that a lease has had
+	Ranges  []lease           `json:"ranges"`          // of all slices, in their order; the same while there are runners
+	Runners map[string]runner `json:"runners"`         // by id
 }
 
 // source says what a projection follows.
@@ -66,7 +68,8 @@ type trouble struct {
 	Since   time.Time `json:"since,omitzero"`  // when the range has stopped to go on; zero: it goes on
 	Hangs   bool      `json:"hangs,omitempty"` // the handler does not return: the range is free for other runners
 	Repeats int64     `json:"repeats,omitempty"`
-	Cause   string    `json:"cause,omitempty"` // of the last repeat
+	Cause   string    `json:"cause,omitempty"`   // of the last repeat
+	Warning string    `json:"warning,omitempty"` // of the store of the events
 }
 
 // hangs reports whether the handler of the runner id does not return in l.

@@ -22,6 +22,12 @@ type Status struct {
 	Ranges []RangeStatus `json:"ranges"`
 	// Parked is the number of parked entities. Their events that wait are not part of the lag.
 	Parked int `json:"parked"`
+	// Late is how many events have become visible after the projection had passed their time, since its first run, and LateAt when the last of them
+	// was found, by the clock of its runner; zero: none. They were handled, or their entities are parked. An event may be counted twice when a
+	// store fails meanwhile. Such events show that a promise of the store was broken: by a clock that was set back, or by a transaction that
+	// was open for longer than Capabilities.Lateness.
+	Late   int64     `json:"late,omitempty"`
+	LateAt time.Time `json:"lateAt,omitzero"`
 	// Lag is the number of events that have not been handled. When LagAtLeast is set, there are more: no more than about 10,000 are counted.
 	Lag        int  `json:"lag"`
 	LagAtLeast bool `json:"lagAtLeast,omitempty"`
@@ -44,6 +50,9 @@ type RangeStatus struct {
 	Hangs      bool      `json:"hangs,omitempty"`   // the handler does not return, and the range is free for other runners
 	Repeats    int64     `json:"repeats,omitempty"` // steps that the runner has done again, because a store or a database did not take them
 	Cause      string    `json:"cause,omitempty"`   // of the last of them: an SQLSTATE, or what Options.ErrorText makes of the error
+	// Warning is what the store of the events has warned of in the last minute (annals.Result.Warning of Query.Horizon): a bound on which the
+	// projection relies is near or does not hold. "": nothing.
+	Warning string `json:"warning,omitempty"`
 
 	lagAtLeast bool
 }
@@ -59,7 +68,7 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if source == nil {
 		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
 	}
-	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, States: r.Source.States, Paused: r.Paused}
+	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, States: r.Source.States, Paused: r.Paused, Late: r.Late, LateAt: r.LateAt}
 	for p, err := range c.parked(ctx, "") {
 		if err != nil {
 			return Status{}, err
@@ -93,7 +102,7 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 		}
 		status.Runner, status.Epoch = l.Runner, l.Epoch
 		t := r.trouble(l)
-		status.StuckSince, status.Hangs, status.Repeats, status.Cause = t.Since, t.Hangs, t.Repeats, t.Cause
+		status.StuckSince, status.Hangs, status.Repeats, status.Cause, status.Warning = t.Since, t.Hangs, t.Repeats, t.Cause, t.Warning
 		s.Lag += status.Lag
 		s.LagAtLeast = s.LagAtLeast || status.lagAtLeast
 		s.LagTime = max(s.LagTime, status.LagTime)

@@ -38,7 +38,8 @@ type worker struct {
 	ordered []ParkedEntity         // of them, to be retried
 	orders  int64                  // that have been read, of Runner.orders
 
-	health *health // of the slices
+	health   *health // of the slices
+	lateness lateness
 
 	size     int       // of batches
 	shrunk   time.Time // when size was made smaller last
@@ -61,7 +62,8 @@ type worker struct {
 }
 
 func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()) *worker {
-	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, health: r.health(slices), size: r.o.BatchSize}
+	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, health: r.health(slices), size: r.o.BatchSize,
+		lateness: lateness{retried: map[annals.PersistenceID]annals.Offset{}}}
 }
 
 // run handles events until ctx ends, and returns its error then. Other errors are final.
@@ -73,6 +75,7 @@ func (w *worker) run(ctx context.Context) error {
 			w.settle(ctx)
 			return ctx.Err()
 		case final(err):
+			w.settleLate(ctx)
 			return err
 		}
 		w.health.tries()
@@ -102,9 +105,13 @@ func (w *worker) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.through, w.saved, w.savedAt = annals.Offset{}, annals.Offset{}, time.Now()
+	// What the position does not cover comes again.
+	w.lateness.waiting = slices.DeleteFunc(w.lateness.waiting, func(e annals.Event) bool { return !from.covers(e.Offset()) })
+	lowest := from.lowest(w.progress.Slices)
+	w.through, w.saved, w.savedAt = lowest.Through, lowest.Through, time.Now()
 	o := query.Options{
-		Poll: w.r.o.Poll, Current: w.caughtUp != nil,
+		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Current: w.caughtUp != nil,
+		OnWarning: func(err error) { w.warned(ctx, err) },
 		OnRetry: func(err error, try int) {
 			if try++; seldom(try) {
 				w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
@@ -115,11 +122,14 @@ func (w *worker) follow(ctx context.Context) error {
 				slog.String("id", string(id)), slog.Int64("from", int64(from)), slog.Int64("to", int64(to)))
 		},
 	}
-	next, err := w.r.stream.feed(from.lowest(w.progress.Slices), o)
+	next, err := w.r.stream.feed(lowest, o)
 	if err != nil {
 		return err
 	}
 	for {
+		if err := w.handleLate(ctx); err != nil {
+			return err
+		}
 		if err := w.carryOut(ctx); err != nil {
 			return err
 		}
@@ -136,6 +146,10 @@ func (w *worker) follow(ctx context.Context) error {
 			return err
 		}
 		full := len(batch.Events) == w.size
+		batch.Events = w.late(batch.Events)
+		if err := w.handleLate(ctx); err != nil { // before later events of their entities
+			return err
+		}
 		batch.Events = slices.DeleteFunc(batch.Events, func(e annals.Event) bool { return from.covers(e.Offset()) })
 		if len(batch.Events) == 0 {
 			w.health.goesOn()
@@ -346,6 +360,7 @@ func (w *worker) settle(ctx context.Context) {
 	if err := w.save(ctx); err != nil {
 		w.log(ctx, slog.LevelWarn, "annals: a projection has not saved how far it has come, and reads some events again", slog.Any("error", err))
 	}
+	w.settleLate(context.WithValue(ctx, runKey{}, nil)) // which finishing would take for ctx
 }
 
 func (w *worker) log(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) {

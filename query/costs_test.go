@@ -89,7 +89,7 @@ func TestPollsAreSpread(t *testing.T) {
 		}})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		follow(t, ctx, newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{}), 10)
+		follow(t, ctx, newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Audit: -1}), 10)
 		var gaps []time.Duration
 		for i, at := range looks[1:] {
 			gaps = append(gaps, at.Sub(looks[i]))

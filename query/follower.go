@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/valid"
+	"github.com/annals-go/annals/internal/warning"
 )
 
 const (
@@ -53,12 +54,15 @@ type follower[T any] struct {
 	handed   time.Time      // when next returned last
 	through  annals.Offset  // what it returned
 	caughtUp bool
+
+	begun   annals.Offset // the floor of the position
+	audited time.Time     // when the last audit ended
 }
 
 // look is one pass over what the store shows, from the floor or from the head to the end.
 type look[T any] struct {
 	open      bool
-	fromFloor bool
+	fromFloor bool      // of an audit: that of the look before it
 	asked     time.Time // when the horizon was asked for; zero before the first page
 	after     annals.Offset
 	limit     int  // of the page; 0 before the first page
@@ -66,6 +70,7 @@ type look[T any] struct {
 	buffer    []T  // where pages are read to
 	last      bool // there is no page after it
 	cut       bool // what follows is not read by this look
+	audit     bool // it reads what is before the floor
 }
 
 // batch is what next returns.
@@ -96,7 +101,8 @@ func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from
 	}
 	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
 	f.floor, f.head, f.through = from.Through, from.Through, from.Through
-	f.known = newKnown(from.Offsets)
+	f.known = newKnown(from, 2*max(o.Audit, 0), o.Window)
+	f.begun = from.Through
 	f.waker = newWaker(s, filter, o)
 	return nil
 }
@@ -126,10 +132,13 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 			if f.ended {
 				return batch[T]{}, io.EOF
 			}
-			if err := f.wait(ctx); err != nil {
+			if f.auditIsDue() {
+				f.beginAudit()
+			} else if err := f.wait(ctx); err != nil {
 				return batch[T]{}, err
+			} else {
+				f.begin()
 			}
-			f.begin()
 		}
 		items, err := f.step(ctx, max)
 		if len(items) == 0 && err != nil {
@@ -186,6 +195,9 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 			return nil, err
 		}
 	}
+	if l.audit {
+		return f.audit(ctx, max)
+	}
 	items = make([]T, 0, min(max, len(l.page)))
 	for len(l.page) > 0 && len(items) < max {
 		item := l.page[0]
@@ -234,8 +246,8 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 		f.end = &end
 	}
 	// A later horizon is right for a look that has not come to the one before: what it has read so far cannot change.
-	if l.fromFloor && (l.asked.IsZero() || l.after.Time.Before(f.horizon) && time.Since(l.asked) > lookBack) {
-		horizon, err := f.store.Query().Horizon(ctx)
+	if l.fromFloor && !l.audit && (l.asked.IsZero() || l.after.Time.Before(f.horizon) && time.Since(l.asked) > lookBack) {
+		horizon, err := f.store.Query().Horizon(warning.Context(ctx, f.options.OnWarning))
 		if err != nil {
 			return err
 		}
@@ -243,7 +255,7 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	}
 	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
-	filter.After, filter.Limit = l.after, l.limit
+	filter.After, filter.Limit, filter.KeysOnly = l.after, l.limit, l.audit
 	l.page = l.buffer[:0]
 	defer func() { l.buffer = l.page[:0] }()
 	bytes := 0

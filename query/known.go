@@ -1,12 +1,22 @@
 package query
 
-import "github.com/annals-go/annals"
+import (
+	"time"
+
+	"github.com/annals-go/annals"
+)
 
 // known is what a follower knows of entities: what has been handed over of each. Entities beyond the floor are all there. Of the others
 // the ones of late are there, so that the journal need not be asked for them.
 type known struct {
 	beyond        map[annals.PersistenceID]entity
 	recent, older map[annals.PersistenceID]entity // when recent is full, it becomes older
+	// since says of which time on all entities are there: what was handed over after it is known.
+	since                annals.Offset
+	recentFrom, recentTo annals.Offset // of the first entity in recent, and of the last in the order of offsets
+	olderTo              annals.Offset
+	span                 time.Duration // that recent has at least, if that is no more than most entities
+	most                 int
 }
 
 // entity is what has been handed over of one entity. An entity that was forgotten begins again: it has lower numbers at later times.
@@ -16,12 +26,14 @@ type entity struct {
 	last    annals.SeqNr  // the number that was handed over last
 }
 
-// generation is how many entities recent has at most.
+// generation is how many entities recent has at least when it becomes older.
 const generation = 5000
 
-func newKnown(offsets []annals.Offset) known {
-	k := known{beyond: map[annals.PersistenceID]entity{}, recent: map[annals.PersistenceID]entity{}}
-	for _, o := range offsets {
+// newKnown returns what is known at the position from. Of what is handed over later, all is known for span, if that is no more than most
+// entities.
+func newKnown(from annals.Position, span time.Duration, most int) known {
+	k := known{beyond: map[annals.PersistenceID]entity{}, recent: map[annals.PersistenceID]entity{}, since: from.Through, span: span, most: most}
+	for _, o := range from.Offsets {
 		k.beyond[o.ID] = entity{covered: o, last: o.SeqNr}
 	}
 	return k
@@ -82,8 +94,21 @@ func (k *known) settle(floor annals.Offset) {
 }
 
 func (k *known) keep(e entity) {
-	if len(k.recent) >= generation {
+	o := e.covered
+	if n := len(k.recent); n >= generation && (n >= k.most/2 || o.Time.Sub(k.recentFrom.Time) >= k.span) {
 		k.recent, k.older = make(map[annals.PersistenceID]entity, generation), k.recent
+		k.since, k.olderTo = later(k.since, k.olderTo), k.recentTo
 	}
-	k.recent[e.covered.ID] = e
+	if len(k.recent) == 0 {
+		k.recentFrom, k.recentTo = o, o
+	}
+	k.recentTo = later(k.recentTo, o)
+	k.recent[o.ID] = e
+}
+
+func later(a, b annals.Offset) annals.Offset {
+	if a.Compare(b) > 0 {
+		return a
+	}
+	return b
 }

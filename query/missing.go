@@ -11,13 +11,18 @@ import (
 // before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
 // journal has them, because an entity's events are stored in order. At most max are returned, and false when there are more.
 //
+// Everything before the horizon has been visible when the feed has read there, so nothing is missing before an event that is found there in
+// the order of offsets. An event at or before the floor was not found there in time, and neither may those before a new one be of an entity
+// of which nothing is known.
+//
 // An entity may have been forgotten since the event that was handed over last, and have begun again. Its numbers then say nothing.
 func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
 	entity, known := f.known.entity(e.ID)
 	same := known && e.Time.Sub(entity.covered.Time) < ability.ForgetAge
 	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
 	hole := known && e.SeqNr > entity.last+1
-	if follows || f.settled(e.Offset()) && (!hole || f.filter.Tag != "") {
+	late := e.Offset().Compare(f.floor) <= 0 || !known && f.horizon.Sub(e.Time) < f.options.Audit
+	if follows || f.settled(e.Offset()) && !late && (!hole || f.filter.Tag != "") {
 		return nil, true, nil
 	}
 	next := entity.last + 1
@@ -74,5 +79,8 @@ func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, 
 	return 1, nil
 }
 
-// handedOver reports whether o was handed over, or was handled before the position of the feed.
-func (f *Feed) handedOver(o annals.Offset) bool { return o.Compare(f.floor) <= 0 || f.known.covers(o) }
+// handedOver reports whether o was handed over, or was handled before the position of the feed. What is before the floor was, unless it has
+// become visible too late.
+func (f *Feed) handedOver(o annals.Offset) bool {
+	return f.known.covers(o) || o.Compare(f.floor) <= 0 && o.Compare(f.known.since) <= 0
+}

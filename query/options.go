@@ -18,10 +18,19 @@ type Options struct {
 	// Window is the most entities that a query remembers because they have events or states after the horizon of the store. 0 is 100,000. A
 	// query that remembers so many reads on when the horizon has moved.
 	Window int
+	// Audit is for how long a query finds events and states that become visible after it has passed their time, which the store has promised
+	// not to happen: so much later than Batch.Through has passed it, or less. They are handed over within another Audit. For this, a query that
+	// has caught up reads what is at most twice this time behind Through again, without payloads, once in this time. 0 is 2 minutes where
+	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. How far back a query can look is
+	// also bounded by Window: of so many entities it remembers what was handed over.
+	Audit time.Duration
 	// Current ends the query after everything that was visible when it began.
 	Current bool
 	// OnRetry is told of each read that failed and is repeated, after a time that grows to half a second. try counts from 0. It may be nil.
 	OnRetry func(err error, try int)
+	// OnWarning is told of each annals.Result.Warning with which the store has answered the question for its horizon: what the query relies on
+	// may not hold. It may be nil.
+	OnWarning func(err error)
 	// OnSkip is told of numbers of an entity, from ≤ n ≤ to, that the query did not find: they were deleted before it could read them, or
 	// never used by a writer of another system. With a Filter.Tag, events with these numbers may have had other tags. It may be nil.
 	OnSkip func(id annals.PersistenceID, from, to annals.SeqNr)
@@ -31,6 +40,7 @@ const (
 	pollWatched = 3 * time.Second
 	pollAlone   = time.Second
 	window      = 100_000
+	audit       = 2 * time.Minute
 )
 
 // withDefaults returns o with its defaults for s, or what is wrong with it.
@@ -50,6 +60,15 @@ func (o Options) withDefaults(s annals.Store) (Options, error) {
 	}
 	if o.Window == 0 {
 		o.Window = window
+	}
+	if o.Audit == 0 {
+		o.Audit = audit
+	}
+	if s.Capabilities().Lateness == 0 || o.Current {
+		o.Audit = -1
+	}
+	if o.OnWarning == nil {
+		o.OnWarning = func(error) {}
 	}
 	if o.OnRetry == nil {
 		o.OnRetry = func(error, int) {}

@@ -23,6 +23,7 @@ func schedules[T any]() map[string]schedule[T] {
 
 		"a handler that does not return":        func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
 		"a handler that breaks its transaction": (*world[T]).breaking,
+		"events below the position":             (*world[T]).below,
 
 		"one within its transaction": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
 	}
@@ -176,6 +177,59 @@ func (w *world[T]) breaking(ctx context.Context) error {
 			}
 		}
 		return nil
+	})
+}
+
+// below: events are stored with a time that the runner has passed, as those of a writer are whose transaction was open for too long or whose clock
+// was set back. One entity has a later event, the other one has none. Where nothing can be late, nothing is to be found.
+func (w *world[T]) below(ctx context.Context) error {
+	if w.Events.Capabilities().Lateness == 0 {
+		return nil
+	}
+	w.audit = 10 * time.Second
+	other, alone, followed := annals.NewPersistenceID(Type, "1"), annals.NewPersistenceID(Type, "2"), annals.NewPersistenceID(Type, "3")
+	control := projection.Open(w.Store, name)
+	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
+		passed := map[annals.SliceRange]time.Time{}
+		began, err := w.Events.Query().Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		if err := until(ctx, func() (bool, error) { // with an event in each range, the position is saved often
+			for i := range 8 * ranges {
+				if err := w.append(ctx, w.commit(annals.NewPersistenceID(Type, fmt.Sprint("more-", i)))); err != nil {
+					return false, err
+				}
+			}
+			status, err := control.Status(ctx, w.Events)
+			if err != nil || len(status.Ranges) < ranges {
+				return false, err
+			}
+			all := true
+			for _, r := range status.Ranges {
+				passed[r.Slices] = r.Through.Time
+				all = all && r.Through.Time.After(began.Add(time.Second))
+			}
+			return all, nil
+		}); err != nil {
+			return err
+		}
+		for _, id := range []annals.PersistenceID{alone, followed} {
+			c := w.commit(id)
+			for i := range c.Events {
+				c.Events[i].Time = passed[sliceRange(id)].Add(-10 * time.Millisecond)
+			}
+			if err := w.append(ctx, c); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(w.append(ctx, w.commit(followed)), w.append(ctx, w.commit(other)), w.awaitHandled(ctx)); err != nil {
+			return err
+		}
+		return until(ctx, func() (bool, error) {
+			status, err := control.Status(ctx, w.Events)
+			return status.Late >= 2 && status.Parked == 0, err
+		})
 	})
 }
 

@@ -40,6 +40,7 @@ type world[T any] struct {
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
 	timeout   time.Duration // of a handler of one event; 0: the default
+	audit     time.Duration // as projection.Options.Audit
 
 	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
 	asked   atomic.Int64                 // about events that failed
@@ -220,7 +221,7 @@ type envelope = projection.Envelope[[]byte]
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
-	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Logger: slog.New(slog.DiscardHandler),
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Audit: w.audit, Logger: slog.New(slog.DiscardHandler),
 		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
 			w.blamed.Store(&f.Event)

@@ -1,0 +1,80 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/annals-go/annals"
+)
+
+// auditIsDue reports whether to look behind the floor. A follower that has not caught up has no time for that.
+func (f *follower[T]) auditIsDue() bool {
+	return f.options.Audit > 0 && f.caughtUp && !f.full && time.Since(f.audited) >= f.options.Audit
+}
+
+// beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. Of those at or before the
+// floor that the follower began with, the first audit notes which are there: they were handled before.
+func (f *follower[T]) beginAudit() {
+	from := annals.Offset{Time: f.floor.Time.Add(-2 * f.options.Audit)}
+	if f.audited.IsZero() && f.known.since.Compare(f.begun) == 0 {
+		f.known.since = annals.Offset{}
+	} else {
+		f.begun = annals.Offset{}
+	}
+	f.known.since = later(f.known.since, from)
+	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: f.known.since}
+}
+
+// audit hands over at most max of what the look finds that was not handed over.
+func (f *follower[T]) audit(ctx context.Context, max int) (items []T, err error) {
+	l := &f.look
+	for len(l.page) > 0 && len(items) < max {
+		o := f.offset(l.page[0])
+		if o.Compare(f.floor) > 0 {
+			l.cutOff()
+			break
+		}
+		switch {
+		case f.known.covers(o) || o.Compare(f.known.since) <= 0:
+		case o.Compare(f.begun) <= 0:
+			f.known.add(o, f.floor)
+		default:
+			late, all, err := f.late(ctx, o, max-len(items))
+			items = append(items, late...)
+			if err != nil || !all {
+				return items, err
+			}
+		}
+		l.page = l.page[1:]
+	}
+	if len(l.page) == 0 && l.last {
+		l.open, f.audited = false, time.Now()
+	}
+	return items, nil
+}
+
+// late returns the item at o with what must be handed over before it, max at most, and whether that is all. The audit has read it without
+// its payload.
+func (f *follower[T]) late(ctx context.Context, o annals.Offset, max int) (items []T, all bool, err error) {
+	filter := f.filter
+	filter.After = annals.Offset{Time: o.Time, SeqNr: o.SeqNr}
+	for item, err := range f.read(ctx, filter) {
+		if err != nil {
+			return nil, false, err
+		}
+		if f.offset(item).Compare(o) < 0 {
+			continue
+		}
+		if f.offset(item).Compare(o) > 0 {
+			break // it was deleted
+		}
+		if f.missing != nil {
+			if items, all, err = f.missing(ctx, item, max); err != nil || !all || len(items) == max {
+				return items, false, err
+			}
+		}
+		f.known.add(o, f.floor)
+		return append(items, item), true, nil
+	}
+	return nil, true, nil
+}

@@ -1,0 +1,201 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/query"
+)
+
+// tooLate returns a store whose event n, counted from 0, becomes visible after its delay, which can be longer than the Lateness.
+func tooLate(delays map[int]time.Duration) *late.Store {
+	return late.New(late.Options{Lateness: 2 * time.Second, Fixed: true, Delay: func(n int) time.Duration { return delays[n] }})
+}
+
+// numbersIn follows feed for d, and returns what it hands over of each entity.
+func numbersIn(t *testing.T, feed *query.Feed, d time.Duration) map[annals.PersistenceID][]annals.SeqNr {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	all := map[annals.PersistenceID][]annals.SeqNr{}
+	for _, e := range events(follow(t, ctx, feed, 10)) {
+		if len(e.Data) == 0 {
+			t.Errorf("%s number %d has no payload", e.ID, e.SeqNr)
+		}
+		all[e.ID] = append(all[e.ID], e.SeqNr)
+	}
+	return all
+}
+
+func wantNumbers(t *testing.T, what string, got, want map[annals.PersistenceID][]annals.SeqNr) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+type byEntity = map[annals.PersistenceID][]annals.SeqNr
+
+// An event that becomes visible after the floor has passed it is handed over: before the next event of its entity, or by the next audit where
+// there is none, also of an entity of which the feed knows nothing. Those after it in its entity come after it.
+func TestEventBelowTheFloor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what          string
+		before, after int           // events of the entity before the one that is late, and after it
+		pause         time.Duration // until the later ones are written
+		within        time.Duration // in which all are handed over
+	}{
+		{"of a known entity, with a successor", 2, 1, 10 * time.Second, 20 * time.Second},
+		{"of a new entity, with a successor", 0, 1, 10 * time.Second, 20 * time.Second},
+		{"of a known entity, without a successor", 2, 0, 0, 3 * time.Minute},
+		{"of a new entity, without a successor", 0, 0, 0, 3 * time.Minute},
+		{"whose successor is written when it is visible", 0, 1, 100 * time.Second, 110 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := tooLate(map[int]time.Duration{1 + c.before: 90 * time.Second})
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+			write(t, s, "T|other", 1)
+			if c.before > 0 {
+				write(t, s, "T|1", c.before)
+			}
+			got := numbersIn(t, feed, 5*time.Second)
+			write(t, s, "T|1", 1)
+			began := time.Now()
+			more := numbersIn(t, feed, max(c.pause, time.Second))
+			if c.after > 0 {
+				write(t, s, "T|1", c.after)
+			}
+			rest := numbersIn(t, feed, c.within-time.Since(began))
+			want := byEntity{"T|other": {1}}
+			for n := 1; n <= c.before+1+c.after; n++ {
+				want["T|1"] = append(want["T|1"], annals.SeqNr(n))
+			}
+			for _, part := range []byEntity{more, rest} {
+				got["T|1"] = append(got["T|1"], part["T|1"]...)
+			}
+			wantNumbers(t, c.what, got, want)
+		})
+	}
+}
+
+// Several events of one entity are late, the lower ones later than the higher ones. They come in order.
+func TestSeveralBelowTheFloor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := tooLate(map[int]time.Duration{0: 110 * time.Second, 1: 90 * time.Second, 2: 70 * time.Second, 3: 80 * time.Second})
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		wantNumbers(t, "before", numbersIn(t, feed, time.Second), byEntity{})
+		write(t, s, "T|1", 4)
+		wantNumbers(t, "late events", numbersIn(t, feed, 4*time.Minute), byEntity{"T|1": {1, 2, 3, 4}})
+	})
+}
+
+// What a feed that goes on from a position finds behind it was handled before. What becomes visible there later was not.
+func TestAuditAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := tooLate(map[int]time.Duration{3: 60 * time.Second})
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		write(t, s, "T|1", 3)
+		write(t, s, "T|2", 1)
+		time.Sleep(10 * time.Second)
+		b, err := feed.Next(t.Context(), 10)
+		if err != nil || len(b.Events) != 3 {
+			t.Fatal(b, err)
+		}
+		for b, err = feed.Next(t.Context(), 10); !b.CaughtUp || err != nil; b, err = feed.Next(t.Context(), 10) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		feed = newFeed(t, s, annals.Filter{}, annals.Position{Through: b.Through}, query.Options{})
+		wantNumbers(t, "after a restart", numbersIn(t, feed, 5*time.Minute), byEntity{"T|2": {1}})
+	})
+}
+
+// An event is found that is late by up to Audit, and not by a feed without audits.
+func TestAuditBounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		audit, late time.Duration
+		want        byEntity
+	}{
+		{0, 118 * time.Second, byEntity{"T|1": {1}}},
+		{10 * time.Second, 9 * time.Second, byEntity{"T|1": {1}}},
+		{10 * time.Second, 30 * time.Second, byEntity{}},
+		{-1, 30 * time.Second, byEntity{}},
+	} {
+		for shift := range 10 { // when the event is written between two audits
+			synctest.Test(t, func(t *testing.T) {
+				s := tooLate(map[int]time.Duration{0: c.late})
+				feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Audit: c.audit})
+				numbersIn(t, feed, time.Minute+time.Duration(shift)*time.Second)
+				write(t, s, "T|1", 1)
+				wantNumbers(t, fmt.Sprintf("audit %v, late by %v", c.audit, c.late), numbersIn(t, feed, 6*time.Minute), c.want)
+			})
+		}
+	}
+}
+
+// An audit costs a query in each Audit, also of a store in which nothing happens, and none where nothing can be late.
+func TestAuditCosts(t *testing.T) {
+	t.Parallel()
+	reads := func(audit time.Duration, lateness time.Duration) (n int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := late.Watched{Store: late.New(late.Options{Lateness: lateness, Fixed: true})}
+			write(t, s, "T|1", 3)
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Audit: audit, Poll: time.Hour})
+			numbersIn(t, feed, 10*time.Second)
+			s.Reads()
+			for range 60 {
+				write(t, s, "T|2", 10)
+				numbersIn(t, feed, 10*time.Second)
+			}
+			n = s.Reads()["query events"]
+		})
+		return n
+	}
+	with, without := reads(0, 2*time.Second), reads(-1, 2*time.Second)
+	if more := with - without; more < 4 || more > 6 {
+		t.Errorf("in ten minutes %d queries with audits and %d without, want 5 more", with, without)
+	}
+}
+
+// Of the entities that an audit compares with, a bounded number is remembered.
+func TestAuditIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const entities = 20_000
+		delays := map[int]time.Duration{entities - 5: 20 * time.Second}
+		s := tooLate(delays)
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Window: 10_000})
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		go func() {
+			for i := range entities {
+				write(t, s, annals.PersistenceID(fmt.Sprintf("T|%d", i)), 1)
+				if i%100 == 0 {
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+		}()
+		seen := map[annals.PersistenceID]int{}
+		for _, e := range events(follow(t, ctx, feed, 1000)) {
+			seen[e.ID]++
+		}
+		if len(seen) != entities {
+			t.Errorf("%d of %d entities were handed over", len(seen), entities)
+		}
+		for id, n := range seen {
+			if n != 1 {
+				t.Errorf("%s was handed over %d times", id, n)
+			}
+		}
+	})
+}
