@@ -42,4 +42,8 @@ type OffsetStore interface {
 	// to the beginning. Of an entity in Position.Offsets that is beyond to, events before to are handled again, too. Reset raises the
 	// epoch of the slices, so that a worker with a lease is fenced; a worker without one must not be running.
 	Reset(ctx context.Context, projection string, r SliceRange, to Offset) error
+	// Forget removes the offsets of ids, so that Load and Handled do not return them any more; those that are not there are no error. It is for
+	// entities whose events are deleted: an event beyond Through that is still there is handled again. A Through stays, with its ID, until a later
+	// one is saved.
+	Forget(ctx context.Context, projection string, ids ...PersistenceID) error
 }

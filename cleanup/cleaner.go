@@ -32,7 +32,8 @@ type Options struct {
 	NoWriters bool
 
 	// Projections are the names of projections in the store's OffsetStore. No event is deleted that one of them has not handled: the
-	// entity fails with annals.ErrUnavailable instead.
+	// entity fails with annals.ErrUnavailable instead. Forgotten entities are removed from their offsets, and from those of the projections
+	// that have been run on the store, where it claims Capabilities.IDQueries.
 	Projections []string
 
 	// Readable returns an error when a snapshot cannot be decoded; the Decode of its codec will do. Then DeleteBeforeSnapshot deletes no

@@ -26,12 +26,12 @@
 //     that number; DynamoDB does not;
 //   - a repeated old write is not recognised: after number 0 it is stored as the first event of a new entity;
 //   - a snapshot that arrives late becomes a snapshot of the new entity;
-//   - a projection that remembers the old numbers takes the new events for events that it has handled, and readers of events are not
-//     told that the entity was forgotten.
+//   - readers of events are not told that the entity was forgotten. A projection handles all events of one that begins again.
 //
 // The first three happen only to requests that are later than Options.Age, which is 15 minutes by default: a runtime of package entity loads
-// an entity again when the store has not answered for it for 5 minutes. The fourth happens only when the id is used again: use a new id, or
-// reset the projections. With Options.AtOnce no runtime may have the entity in memory.
+// an entity again when the store has not answered for it for 5 minutes. With Options.AtOnce no runtime may have the entity in memory.
+//
+// An entity is also removed from what projections keep in the store: see projection.Control.Forget, which does that in other stores.
 //
 // # Which entities must not be written meanwhile
 //

@@ -176,6 +176,26 @@ func (w *work) forget(ctx context.Context) error {
 		return nil
 	}
 	done, err := w.forgetter.Forget(ctx, ability.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})
-	w.Forgotten, w.Waiting = done, !done && err == nil
+	if err == nil && done && !w.o.DryRun {
+		err = w.forgetProgress(ctx)
+	}
+	w.Forgotten, w.Waiting = done && err == nil, !done && err == nil
 	return err
+}
+
+// forgetProgress removes the entity from what projections keep in the store.
+func (w *work) forgetProgress(ctx context.Context) error {
+	if !w.caps.Offsets {
+		return nil
+	}
+	names, err := progress.Names(ctx, w.store, w.o.Projections)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := progress.Forget(ctx, w.store, name, w.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -31,17 +31,8 @@ func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 
 // Handled is annals.OffsetStore.
 func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	c := annals.Call{Op: "load offsets"}
-	if len(ids) == 1 {
-		c.ID = ids[0]
-	}
-	asked := annals.Progress{Projection: projection}
-	for _, id := range ids {
-		asked.Offsets = append(asked.Offsets, annals.Offset{ID: id})
-	}
-	limits := o.s.caps.Limits
-	limits.MaxOffsets = 0
-	return ask(ctx, o.s, c, false, valid.Progress(c.Op, asked, limits), func(ctx context.Context) ([]annals.Offset, error) {
+	c := callOf("load offsets", ids)
+	return ask(ctx, o.s, c, false, o.faultOf(c.Op, projection, ids), func(ctx context.Context) ([]annals.Offset, error) {
 		if len(ids) == 0 {
 			return nil, nil
 		}
@@ -67,6 +58,37 @@ func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	const op = "reset offsets"
 	fault := valid.Progress(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
 	return do(ctx, o.s, annals.Call{Op: op}, true, fault, func(ctx context.Context) error { return o.d.Reset(ctx, projection, r, micros(to)) })
+}
+
+// Forget is annals.OffsetStore.
+func (o offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	c := callOf("forget offsets", ids)
+	return do(ctx, o.s, c, true, o.faultOf(c.Op, projection, ids), func(ctx context.Context) error {
+		if len(ids) == 0 {
+			return nil
+		}
+		return o.d.Forget(ctx, projection, ids...)
+	})
+}
+
+// callOf is the call for ids.
+func callOf(op string, ids []annals.PersistenceID) annals.Call {
+	c := annals.Call{Op: op}
+	if len(ids) == 1 {
+		c.ID = ids[0]
+	}
+	return c
+}
+
+// faultOf is what is wrong with a call for ids, of which there may be any number.
+func (o offsets) faultOf(op, projection string, ids []annals.PersistenceID) error {
+	asked := annals.Progress{Projection: projection}
+	for _, id := range ids {
+		asked.Offsets = append(asked.Offsets, annals.Offset{ID: id})
+	}
+	limits := o.s.caps.Limits
+	limits.MaxOffsets = 0
+	return valid.Progress(op, asked, limits)
 }
 
 // micros returns o with its time in microseconds, rounded down.

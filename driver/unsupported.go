@@ -111,6 +111,12 @@ func (unsupportedOffsets) Handled(_ context.Context, _ string, ids ...annals.Per
 func (unsupportedOffsets) Save(context.Context, annals.Progress) error {
 	return refuse("save offsets", "")
 }
+func (unsupportedOffsets) Forget(_ context.Context, _ string, ids ...annals.PersistenceID) error {
+	if len(ids) == 1 {
+		return refuse("forget offsets", ids[0])
+	}
+	return refuse("forget offsets", "")
+}
 func (unsupportedOffsets) Reset(context.Context, string, annals.SliceRange, annals.Offset) error {
 	return refuse("reset offsets", "")
 }

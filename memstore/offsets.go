@@ -46,3 +46,10 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	d.offsets.set(projection, d.offsets.get(projection).Reset(r, to))
 	return nil
 }
+
+func (v offsets) Forget(_ context.Context, projection string, ids ...annals.PersistenceID) error {
+	d, unlock := v.write()
+	defer unlock()
+	d.offsets[projection] = d.offsets[projection].Forget(ids...)
+	return nil
+}

@@ -26,7 +26,11 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 	}
 	var beyond []annals.Offset
 	for _, x := range ranges.Within(r) {
-		err := v.eachOffset(ctx, func(o annals.Offset) { beyond = append(beyond, o) }, v.s.fill(`
+		err := v.eachOffset(ctx, func(o annals.Offset) {
+			if o.ID != forgotten {
+				beyond = append(beyond, o)
+			}
+		}, v.s.fill(`
 			SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
 			FROM generate_series($2::int, $3::int - 1) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM {offset} o
 				WHERE o.slice = slices.slice AND o.projection_name = $1 AND o.timestamp_offset >= $4) o
@@ -198,6 +202,37 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 				v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
 			}
 			return tx.SendBatch(ctx, &b).Close()
+		})
+	})
+}
+
+// forgotten stands in for an entity that was forgotten, in its newest row.
+const forgotten = "annals.forgotten|"
+
+// Forget is annals.OffsetStore. The plugins begin at the newest row of each slice when they start again. So where the newest is one of the
+// entity, a row without its id stays in its place, until there is a newer one when Forget is called next.
+func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	return v.write(ctx, func(ctx context.Context, q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error {
+			for _, id := range slices.Sorted(slices.Values(ids)) {
+				slice := id.Slice()
+				if _, err := v.lockRanges(ctx, tx, projection, annals.SliceRange{From: slice, To: slice + 1}); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, v.s.fill(`
+					WITH newest AS MATERIALIZED (SELECT o.* FROM {offset} o WHERE o.slice = $2 AND o.projection_name = $1
+						ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1),
+					kept AS (INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+						SELECT n.projection_name, n.projection_key, n.slice, $4::text, n.seq_nr, n.timestamp_offset, n.timestamp_consumed
+						FROM newest n WHERE n.persistence_id = $3 ON CONFLICT DO NOTHING)
+					DELETE FROM {offset} o USING newest n WHERE o.slice = $2 AND o.projection_name = $1
+						AND (o.persistence_id = $3 OR o.persistence_id = $4 AND o.timestamp_offset < n.timestamp_offset)`),
+					projection, slice, string(id), forgotten)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -112,6 +113,22 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 		return nil
 	}
 	return c.Resume(ctx)
+}
+
+// Forget removes what the store keeps of the given entities for the projection, so that no trace of their ids is left: their offsets, and their
+// entries among the parked entities. Their events must be deleted, as by cleanup.Cleaner.ForgetEntities, which does the same for the projections
+// in the store that it cleans: Forget is for a projection whose position is in another store. A runner that has read events of such an entity before
+// they were deleted may write an offset again: call Forget again later. It can be repeated after an error.
+func (c *Control) Forget(ctx context.Context, ids ...annals.PersistenceID) error {
+	if err := c.complete("forget entities in"); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := progress.Forget(ctx, c.store, c.name, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read returns the record of the projection, which has no ranges before the first run.

@@ -183,3 +183,15 @@ func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 		return t.replaceRanges(ctx, projection, r, ranges, ranges.Reset(r, to))
 	}})
 }
+
+func (s offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
+	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
+		for _, id := range ids {
+			if _, err := t.exec(ctx, text, projection, int64(id.Slice()), string(id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}

@@ -15,6 +15,8 @@ type mutantOffsets struct {
 	*memstore.Store
 	save func(ctx context.Context, s annals.OffsetStore, p annals.Progress) error
 	load func(all []annals.Position) []annals.Position
+
+	forgetsNothing bool
 }
 
 func (m mutantOffsets) Offsets() annals.OffsetStore { return changedOffsets{m.Store.Offsets(), m} }
@@ -29,6 +31,13 @@ func (o changedOffsets) Save(ctx context.Context, p annals.Progress) error {
 		return o.OffsetStore.Save(ctx, p)
 	}
 	return o.m.save(ctx, o.OffsetStore, p)
+}
+
+func (o changedOffsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	if o.m.forgetsNothing {
+		ids = nil
+	}
+	return o.OffsetStore.Forget(ctx, projection, ids...)
 }
 
 func (o changedOffsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {

@@ -173,6 +173,8 @@ func TestMutants(t *testing.T) {
 			[]string{"OFFSET-18"}},
 		{"joins the lives of an entity", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: joinsLives} },
 			[]string{"OFFSET-21"}},
+		{"keeps the offsets of forgotten entities", func() annals.Store { return mutantOffsets{Store: memstore.New(), forgetsNothing: true} },
+			[]string{"OFFSET-22"}},
 		{"forgets Through", func() annals.Store { return mutantOffsets{Store: memstore.New(), save: forgetsThrough} },
 			[]string{"OFFSET-9", "OFFSET-13", "OFFSET-14", "OFFSET-20"}},
 		{"lets the loops of a name have any filters", func() annals.Store { return filteredNames{memstore.New()} },

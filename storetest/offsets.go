@@ -31,6 +31,7 @@ var offsetCases = []testCase{
 	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets), run: largestProgress},
 	{id: "OFFSET-20", about: "random saves and resets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
 	{id: "OFFSET-21", about: "of an entity that begins again within one save, only the new events are covered that were handled", needs: needs(offsets), run: beginsAgainInOneSave},
+	{id: "OFFSET-22", about: "Forget removes the offsets of the entities given, and changes nothing else", needs: needs(offsets), run: offsetsForgotten},
 }
 
 // sameSlice are ids of one slice.
@@ -448,6 +449,49 @@ func beginsAgainInOneSave(h *harness) {
 		}
 		h.wantHandled("p", offsetAt(id, 7, 50))
 	}
+}
+
+func offsetsForgotten(h *harness) {
+	s := sameSlice
+	a, b, c, elsewhere := offsetAt(s[0], 5, 50), offsetAt(s[1], 4, 40), offsetAt(s[2], 3, 45), offsetAt("p92", 6, 60)
+	h.saveProgress(annals.Progress{Through: through(20), Epoch: 3, Offsets: []annals.Offset{a, b, c, elsewhere}})
+	h.saveOffsets("p-2", a)
+	forget := func(ids ...annals.PersistenceID) {
+		h.Helper()
+		if err := h.store.Offsets().Forget(h.ctx, "p", ids...); err != nil {
+			h.Fatalf("forget the offsets of %q: got error %v, want none", ids, err)
+		}
+	}
+	want := func(offsets ...annals.Offset) {
+		h.Helper()
+		all := sliceRange(0, annals.SliceCount)
+		h.wantLoaded("p", all, annals.Position{Slices: all, Epoch: 3, Through: through(20), Offsets: offsets})
+	}
+	forget()
+	want(b, c, a, elsewhere)
+	for range 2 {
+		forget(a.ID, "Thing|unknown") // a has the newest offset of its slice
+		want(b, c, elsewhere)
+		if got := h.handledOf("p", a.ID); got.Compare(through(20)) != 0 {
+			h.Errorf("offset of %q after it was forgotten: got %+v, want %+v", a.ID, got, through(20))
+		}
+	}
+	h.wantHandled("p-2", a)
+	forget(b.ID, elsewhere.ID)
+	want(c)
+	forget(c.ID)
+	want()
+	for _, ids := range [][]annals.PersistenceID{{""}, {a.ID, "\xff"}} {
+		h.wantKind(h.store.Offsets().Forget(h.ctx, "p", ids...), annals.ErrInvalid, "forget the offsets of %q", ids)
+	}
+	h.wantKind(h.store.Offsets().Forget(h.ctx, "", a.ID), annals.ErrInvalid, "forget an offset without a projection")
+
+	// The entity begins again, at a time after Through.
+	again := offsetAt(a.ID, 1, 55)
+	if err := h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "p", Epoch: 3, Offsets: []annals.Offset{again}, Once: true}); err != nil {
+		h.Errorf("save an event of an entity that begins again: got error %v, want none", err)
+	}
+	want(again)
 }
 
 func largestProgress(h *harness) {

@@ -76,3 +76,12 @@ func (k Projection) Reset(r annals.SliceRange, to annals.Offset) Projection {
 	})
 	return reset
 }
+
+// Forget returns k without the offsets of ids.
+func (k Projection) Forget(ids ...annals.PersistenceID) Projection {
+	left := Projection{k.Ranges, maps.Clone(k.Entities)}
+	for _, id := range ids {
+		delete(left.Entities, id)
+	}
+	return left
+}

@@ -78,6 +78,24 @@ func (o Store) Reset(ctx context.Context, projection string, r annals.SliceRange
 	return o.update(ctx, projection, r, false, func(k position.Projection) (position.Projection, error) { return k.Reset(r, to), nil })
 }
 
+// Forget is annals.OffsetStore. It leaves the slices of the items as they are.
+func (o Store) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	stored, _, err := o.partition(ctx, projection)
+	if err != nil {
+		return err
+	}
+	for _, p := range stored {
+		if p.Projection.Forget(ids...).Equal(p.Projection) {
+			continue
+		}
+		err := o.update(ctx, projection, annals.SliceRange{From: p.from, To: p.to}, false, func(k position.Projection) (position.Projection, error) { return k.Forget(ids...), nil })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // update changes what is known of the slices of r. When another worker writes to one of the items in between, update reads again. With once,
 // change must not be made twice: when a worker has written after a try whose answer was lost, the outcome cannot be known.
 func (o Store) update(ctx context.Context, projection string, r annals.SliceRange, once bool, change func(position.Projection) (position.Projection, error)) error {

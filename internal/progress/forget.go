@@ -1,0 +1,86 @@
+package progress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/annals-go/annals"
+)
+
+// recordType is the type of the durable state with the record of a projection, whose entity id is the name.
+const recordType = "annals.projection"
+
+// Names returns names and those of the projections that have been run on s, where s can list them.
+func Names(ctx context.Context, s annals.Store, names []string) ([]string, error) {
+	all := slices.Clone(names)
+	if c := s.Capabilities(); !c.IDQueries || !c.States {
+		return all, nil
+	}
+	for id, err := range s.Query().IDs(ctx, recordType, "") {
+		if err != nil {
+			return nil, err
+		}
+		if name := strings.TrimPrefix(string(id), recordType+"|"); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
+// Forget removes what projection keeps in s of an entity whose events are deleted: its offsets, and its entry among the parked entities. Runners
+// that are running then read the parked entities again.
+func Forget(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) error {
+	if err := s.Offsets().Forget(ctx, projection, id); err != nil || !s.Capabilities().States {
+		return err
+	}
+	removed, err := change(ctx, s, ParkedID(projection, id.Slice()), func(parked map[string]json.RawMessage) (bool, error) {
+		_, found := parked[string(id)]
+		delete(parked, string(id))
+		return found, nil
+	})
+	if err != nil || !removed {
+		return err
+	}
+	_, err = change(ctx, s, annals.NewPersistenceID(recordType, projection), func(record map[string]json.RawMessage) (bool, error) {
+		var orders int64
+		if text, ok := record["orders"]; ok {
+			if err := json.Unmarshal(text, &orders); err != nil {
+				return false, err
+			}
+		}
+		record["orders"] = json.RawMessage(fmt.Sprint(orders + 1))
+		return true, nil
+	})
+	return err
+}
+
+// change changes the JSON object in the durable state id, again while another process saves first. Where there is no state nothing is changed.
+func change(ctx context.Context, s annals.Store, id annals.PersistenceID, fn func(object map[string]json.RawMessage) (changed bool, err error)) (changed bool, err error) {
+	for {
+		state, ok, err := s.States().Get(ctx, id)
+		if err != nil || !ok {
+			return false, err
+		}
+		var object map[string]json.RawMessage
+		if err = json.Unmarshal(state.Data, &object); err == nil {
+			changed, err = fn(object)
+		}
+		if err != nil {
+			return false, &annals.Error{Op: "forget the progress of an entity", ID: id, Kind: annals.ErrCorrupt, Err: err}
+		}
+		if !changed {
+			return false, nil
+		}
+		w := annals.StateWrite{ID: id, After: state.Revision, Payload: state.Payload}
+		if w.Data, err = json.Marshal(object); err != nil {
+			return false, err
+		}
+		if _, err = s.States().Put(ctx, w); !errors.Is(err, annals.ErrConflict) {
+			return err == nil, err
+		}
+	}
+}
