@@ -41,12 +41,12 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
-	{pkg: "query", may: "root ability internal/backoff internal/claims internal/valid"},
+	{pkg: "query", may: "root ability internal/backoff internal/claims internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
-	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid"},
+	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
 	{pkg: "memstore", may: "root ability driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqltx", may: "root ability"},
 	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},

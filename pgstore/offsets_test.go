@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,4 +70,46 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	row("another", 1, 540)
 	row("0-1023", 2, 660)
 	wantThrough(all, at.Add(9*time.Hour-window))
+}
+
+// When the entity with the newest row of a slice is forgotten, its time stays without its id: the plugin begins there, and so does this store
+// where the plugin has handled later events.
+func TestForgottenEntityLeavesThePluginItsPlace(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	ids := []annals.PersistenceID{"p500", "p621", "p742"} // of one slice
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, id := range ids {
+		run(t, url, fmt.Sprintf(`INSERT INTO akka_projection_timestamp_offset_store VALUES ('p', '0-1023', %d, '%s', 7, '%s', now())`,
+			id.Slice(), id, at.Add(time.Duration(i)*time.Hour).Format(time.RFC3339)))
+	}
+	read := pool(t, url)
+	want := func(texts ...string) {
+		t.Helper()
+		var got string
+		if err := read.QueryRow(t.Context(), `SELECT string_agg(persistence_id || ' ' || projection_key || ' ' || extract(hour FROM timestamp_offset AT TIME ZONE 'UTC'), ', ' ORDER BY timestamp_offset)
+			FROM akka_projection_timestamp_offset_store`).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.Join(texts, ", "); got != want {
+			t.Errorf("rows: got %s, want %s", got, want)
+		}
+		loaded, err := s.Offsets().Load(t.Context(), "p", annals.SliceRange{})
+		if err != nil || len(loaded) != 1 || !loaded[0].Through.Time.Equal(at.Add(2*time.Hour-130*time.Second)) {
+			t.Errorf("positions: %+v, %v", loaded, err)
+		}
+	}
+	forget := func(id annals.PersistenceID) {
+		t.Helper()
+		if err := s.Offsets().Forget(t.Context(), "p", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("p500 0-1023 3", "p621 0-1023 4", "p742 0-1023 5")
+	forget(ids[2])
+	want("p500 0-1023 3", "p621 0-1023 4", "annals.forgotten| 0-1023 5")
+	forget(ids[1])
+	forget(ids[0])
+	want("annals.forgotten| 0-1023 5")
 }

@@ -148,6 +148,23 @@ func ExampleControl_Reset() {
 	// after catching up: 2
 }
 
+// The position of a projection is in another store than the events, and an entity is forgotten there, too.
+func ExampleControl_Forget() {
+	ctx, readModels := context.Background(), memstore.New()
+	at := annals.Offset{ID: "Thread|t-1", SeqNr: 3}
+	err := readModels.Offsets().Save(ctx, annals.Progress{Projection: "messages", Offsets: []annals.Offset{at}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids := []annals.PersistenceID{"Thread|t-1"}
+	err = projection.Open(readModels, "messages").Forget(ctx, ids...)
+	handled, _ := readModels.Offsets().Handled(ctx, "messages", ids...)
+	fmt.Printf("%q %v\n", handled[0].ID, err)
+	// Output:
+	// "" <nil>
+}
+
 // A new version of a projection fills a new read model while the old one is in use.
 func ExampleRebuild() {
 	ctx, store := context.Background(), memstore.New()

@@ -196,8 +196,8 @@ func (w *world[T]) below(ctx context.Context) error {
 			return err
 		}
 		if err := until(ctx, func() (bool, error) { // with an event in each range, the position is saved often
-			for i := range 8 * ranges {
-				if err := w.append(ctx, w.commit(annals.NewPersistenceID(Type, fmt.Sprint("more-", i)))); err != nil {
+			for _, id := range inEachRange() {
+				if err := w.append(ctx, w.commit(id)); err != nil {
 					return false, err
 				}
 			}
@@ -272,6 +272,17 @@ func until(ctx context.Context, done func() (bool, error)) error {
 			return err
 		}
 	}
+}
+
+// inEachRange returns an entity in each range of the projection.
+func inEachRange() (ids []annals.PersistenceID) {
+	found := map[annals.SliceRange]bool{}
+	for i := 0; len(found) < ranges; i++ {
+		if id := annals.NewPersistenceID(Type, fmt.Sprint("more-", i)); !found[sliceRange(id)] {
+			found[sliceRange(id)], ids = true, append(ids, id)
+		}
+	}
+	return ids
 }
 
 // sliceRange is the range of the projection with id.
