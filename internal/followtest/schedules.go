@@ -183,7 +183,7 @@ func (w *world[T]) breaking(ctx context.Context) error {
 // below: events are stored with a time that the runner has passed, as those of a writer are whose transaction was open for too long or whose clock
 // was set back. One entity has a later event, the other one has none. Where nothing can be late, nothing is to be found.
 func (w *world[T]) below(ctx context.Context) error {
-	if w.Events.Capabilities().Lateness == 0 {
+	if c := w.Events.Capabilities(); c.Lateness == 0 || !c.EventTimes { // without EventTimes, events cannot be stored below the position
 		return nil
 	}
 	w.audit = 10 * time.Second
@@ -212,7 +212,7 @@ func (w *world[T]) below(ctx context.Context) error {
 			}
 			return all, nil
 		}); err != nil {
-			return err
+			return fmt.Errorf("the positions are at %v, and began at %v: %w", passed, began, err)
 		}
 		for _, id := range []annals.PersistenceID{alone, followed} {
 			c := w.commit(id)
@@ -226,10 +226,14 @@ func (w *world[T]) below(ctx context.Context) error {
 		if err := errors.Join(w.append(ctx, w.commit(followed)), w.append(ctx, w.commit(other)), w.awaitHandled(ctx)); err != nil {
 			return err
 		}
-		return until(ctx, func() (bool, error) {
-			status, err := control.Status(ctx, w.Events)
+		var status projection.Status
+		if err := until(ctx, func() (_ bool, err error) {
+			status, err = control.Status(ctx, w.Events)
 			return status.Late >= 2 && status.Parked == 0, err
-		})
+		}); err != nil {
+			return fmt.Errorf("all events are handled, and the status is %+v: %w", status, err)
+		}
+		return nil
 	})
 }
 
