@@ -50,6 +50,6 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 func (v offsets) Forget(_ context.Context, projection string, ids ...annals.PersistenceID) error {
 	d, unlock := v.write()
 	defer unlock()
-	d.offsets[projection] = d.offsets[projection].Forget(ids...)
+	d.offsets.set(projection, d.offsets.get(projection).Forget(ids...))
 	return nil
 }

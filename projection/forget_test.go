@@ -39,8 +39,13 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 							return h.handle(e)
 						}, Options{Ranges: 1, Logger: silent, OnError: park}))
 					}
-					ctx, stop := context.WithCancel(t.Context())
-					ended := async(func() error { return follow().Run(ctx) })
+					var stop context.CancelFunc
+					var ended <-chan error
+					begin := func() {
+						ctx, cancel := context.WithCancel(t.Context())
+						stop, ended = cancel, async(func() error { return follow().Run(ctx) })
+					}
+					begin()
 					end := func() {
 						stop()
 						if err := <-ended; err != nil {
@@ -79,8 +84,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 					fails.Store(false)
 					add(t, events, 1, 1, 4)
 					if stopped {
-						ctx, stop = context.WithCancel(t.Context())
-						ended = async(func() error { return follow().Run(ctx) })
+						begin()
 					}
 					time.Sleep(36 * time.Hour)
 					end()
