@@ -47,8 +47,11 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 	return nil
 }
 
-func (v offsets) Forget(_ context.Context, projection string, ids ...annals.PersistenceID) error {
-	d, unlock := v.write()
+func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
+	d, unlock, err := v.write(ctx)
+	if err != nil {
+		return err
+	}
 	defer unlock()
 	d.offsets.set(projection, d.offsets.get(projection).Forget(ids...))
 	return nil
