@@ -57,7 +57,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 					if stopped {
 						end()
 					}
-					c, err := cleanup.New(events, cleanup.Options{})
+					c, err := cleanup.New(events, cleanup.Options{NoWriters: true})
 					if err != nil {
 						t.Fatal(err)
 					}
