@@ -428,3 +428,37 @@ func exported(file *ast.File) (names []string) {
 	}
 	return slices.DeleteFunc(names, func(n string) bool { return !ast.IsExported(n) })
 }
+
+// A Go type can have the method of an ability that its tables or options have no place for, so ability.Of is the way to ask. Package driver
+// asks its drivers, and storetest calls what a store says that it lacks.
+func TestAbilitiesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	asserted := 0
+	for dir, files := range packages(t) {
+		for _, f := range files {
+			syntax, err := parser.ParseFile(token.NewFileSet(), f.name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(syntax, func(n ast.Node) bool {
+				a, ok := n.(*ast.TypeAssertExpr)
+				if !ok {
+					return true
+				}
+				s, ok := a.Type.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == "ability" {
+					if asserted++; dir != "driver" && dir != "storetest" && !f.test {
+						t.Errorf("%s asserts %s: use ability.Of", f.name, s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if asserted == 0 {
+		t.Error("no file asserts an ability, not even package driver: what is checked?")
+	}
+}

@@ -17,7 +17,7 @@ type Store interface {
 }
 
 // Capabilities are what a store claims. Package storetest checks that each claim holds, and that what is not claimed is refused or dropped
-// as said below. False is always the weaker claim. A wrapper of a store that lacks one of the store's optional abilities does not claim it.
+// as said below. False is always the weaker claim. What is an interface of package ability is not claimed here: ability.Of asks for it.
 type Capabilities struct {
 	Events       bool // Journal
 	Snapshots    bool // SnapshotStore
@@ -41,10 +41,6 @@ type Capabilities struct {
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
-	Forgets          bool // the store is a Forgetter that works; without the claim Forget is ErrUnsupported
-	Skips            bool // the store is a Skipper that works; without the claim SkipTo is ErrUnsupported
-	SkipsStates      bool // the store is a StateSkipper that works; without the claim SkipStateTo is ErrUnsupported
-	Subscribes       bool // the store is a Subscriber that works; without the claim Subscribe is ErrUnsupported
 
 	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible
 	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Horizon. Events with a

@@ -31,9 +31,9 @@ type Checked struct {
 // of ids, ends the sequence. It is ErrUnsupported for a store that is no Checker.
 func CheckAll(ctx context.Context, s annals.Store, ids iter.Seq2[annals.PersistenceID, error]) iter.Seq2[Checked, error] {
 	return func(yield func(Checked, error) bool) {
-		checker, ok := s.(Checker)
-		if !ok {
-			yield(Checked{}, &annals.Error{Op: "check", Kind: annals.ErrUnsupported})
+		checker, err := Of[Checker](s)
+		if err != nil {
+			yield(Checked{}, err)
 			return
 		}
 		for id, err := range ids {

@@ -24,7 +24,7 @@ type Recoverer interface {
 // Recover uses the store's Recoverer. For a store without one it calls Latest, Replay and, where those do not tell the last number,
 // LastSeqNr.
 func Recover(ctx context.Context, s annals.Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	if r, ok := s.(Recoverer); ok {
+	if r, err := Of[Recoverer](s); err == nil {
 		return r.Recover(ctx, id, snapshot, event)
 	}
 	// A hole between the snapshot and the first event has one of two causes: the events were deleted and nothing replaces them, or a newer

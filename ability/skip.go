@@ -6,7 +6,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Skipper is an optional ability of a Store (Capabilities.Skips). Importers use it for an entity that starts after numbers that were deleted
+// Skipper is an optional ability of a Store. Importers use it for an entity that starts after numbers that were deleted
 // elsewhere. Package cleanup takes a number of each entity that it deletes, so that a writer that still knows the entity gets ErrConflict.
 type Skipper interface {
 	// SkipTo makes n the last number of an entity whose last number is after, as if after+1 … n had been written and then everything deleted.
@@ -16,7 +16,7 @@ type Skipper interface {
 	SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error
 }
 
-// StateSkipper is an optional ability of a Store (Capabilities.SkipsStates), for importers: a state continues with the revision that it had
+// StateSkipper is an optional ability of a Store, for importers: a state continues with the revision that it had
 // elsewhere.
 type StateSkipper interface {
 	// SkipStateTo makes the state's last revision n, as if 1 … n had been written and the last of them had been a delete. ErrConflict when

@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Subscriber is an optional ability of a Store that can push events (Capabilities.Subscribes). It keeps for each name what was acknowledged, in
+// Subscriber is an optional ability of a Store that can push events. It keeps for each name what was acknowledged, in
 // shards of the store's choice: all events of an entity are in one shard.
 type Subscriber interface {
 	// Subscribe yields deliveries of the events that fit f and are not acknowledged under name, at least once each, and waits for more. A new

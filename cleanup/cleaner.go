@@ -27,7 +27,7 @@ type Options struct {
 
 	// NoWriters declares that no program writes to the entities of a run, or has them in memory. Without it, events are not deleted from a
 	// store that does not claim Capabilities.FenceAfterDelete (ErrUnsupported): there, a writer beside the run loses commits that were
-	// acknowledged. Nor are entities deleted or forgotten on a store that does not claim Skips: there, a runtime that has a deleted
+	// acknowledged. Nor are entities deleted or forgotten on a store that is no ability.Skipper: there, a runtime that has a deleted
 	// entity in memory continues it.
 	NoWriters bool
 
@@ -51,6 +51,9 @@ type Options struct {
 type Cleaner struct {
 	store     annals.Store
 	forgetter ability.Forgetter // nil: the store cannot forget
+	keeps     error             // why it cannot
+	skipper   ability.Skipper   // nil: the store cannot skip
+	stays     error             // why it cannot
 	caps      annals.Capabilities
 	o         Options
 }
@@ -81,9 +84,8 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 		o.Age = cmp.Or(o.Age, ability.ForgetAge)
 	}
 	c := &Cleaner{store: store, caps: store.Capabilities(), o: o}
-	if c.forgetter, _ = store.(ability.Forgetter); c.forgetter == nil {
-		c.caps.Forgets = false
-	}
+	c.forgetter, c.keeps = ability.Of[ability.Forgetter](store)
+	c.skipper, c.stays = ability.Of[ability.Skipper](store)
 	if len(o.Projections) > 0 {
 		if err := claims.Refusal("cleanup.New", c.caps, claims.Cleaned); err != nil {
 			return nil, err
@@ -103,12 +105,12 @@ func (c *Cleaner) needs(also ...claims.Feature) []claims.Feature {
 	return also
 }
 
-// needsWhole are the features of a run that deletes entities.
-func (c *Cleaner) needsWhole(also ...claims.Feature) []claims.Feature {
-	if c.caps.Events && !c.o.NoWriters {
-		also = append(also, claims.CleanedWhole)
+// whole is run for entities that are deleted or forgotten whole. Without a Skipper a runtime that has one in memory would not notice.
+func (c *Cleaner) whole(ctx context.Context, op string, ids iter.Seq2[annals.PersistenceID, error], each func(ctx context.Context, w *work) error) (Report, error) {
+	if c.stays != nil && c.caps.Events && !c.o.NoWriters {
+		return Report{}, &Error{Op: op, Err: fmt.Errorf("%w, and Options.NoWriters accepts this one", c.stays)}
 	}
-	return c.needs(also...)
+	return c.run(ctx, op, c.needs(), ids, each)
 }
 
 // DeleteEvents deletes the events up to and including to, annals.MaxSeqNr for all.
@@ -136,7 +138,7 @@ func (c *Cleaner) DeleteBeforeSnapshot(ctx context.Context, ids iter.Seq2[annals
 
 // DeleteEntities deletes all events, all snapshots and the state. The store keeps the last numbers, so the ids may be used again at once.
 func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "delete entities", c.needsWhole(), ids, func(ctx context.Context, w *work) error {
+	return c.whole(ctx, "delete entities", ids, func(ctx context.Context, w *work) error {
 		return w.deleteEntity(ctx)
 	})
 }
@@ -145,7 +147,10 @@ func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 // first run deletes is Waiting. The second run, Options.Age later, forgets it, and deletes snapshots that arrived after the first run.
 // The package comment explains the consequences.
 func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "forget entities", c.needsWhole(claims.Forgotten), ids, func(ctx context.Context, w *work) error {
+	if c.keeps != nil {
+		return Report{}, &Error{Op: "forget entities", Err: c.keeps}
+	}
+	return c.whole(ctx, "forget entities", ids, func(ctx context.Context, w *work) error {
 		if err := w.deleteEntity(ctx); err != nil {
 			return err
 		}
@@ -156,7 +161,10 @@ func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 // ForgetDeleted forgets the entities of which everything is deleted and whose last delete is older than Options.Age. It changes no other
 // entity: those are Kept or Waiting.
 func (c *Cleaner) ForgetDeleted(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
-	return c.run(ctx, "forget deleted", []claims.Feature{claims.Forgotten}, ids, func(ctx context.Context, w *work) error {
+	if c.keeps != nil {
+		return Report{}, &Error{Op: "forget deleted", Err: c.keeps}
+	}
+	return c.run(ctx, "forget deleted", nil, ids, func(ctx context.Context, w *work) error {
 		err := w.forget(ctx)
 		if errors.Is(err, annals.ErrConflict) {
 			w.Kept, err = true, nil

@@ -12,7 +12,7 @@
 // # Deleted entities and their owners
 //
 // A runtime may have an entity in memory that another process deletes. So DeleteEntities and ForgetEntities take the number after the last
-// one, on stores that claim annals.Capabilities.Skips: the runtime's next write, or the look at the store before its next answer, then finds
+// one, on stores that are an ability.Skipper: the runtime's next write, or the look at the store before its next answer, then finds
 // another number, and the entity is loaded again. It is empty. On other stores the entity must not be in memory during the run (entity.Runtime.Evict
 // of each process). A snapshot that a runtime began to save before the delete can arrive after it, and is deleted by the next run.
 //
@@ -35,7 +35,7 @@
 //
 // # Which entities must not be written meanwhile
 //
-// DeleteBeforeSnapshot may run while entities are written. So may DeleteEntities and ForgetEntities where the store claims
-// annals.Capabilities.Skips. What is written to an entity during the run is not forgotten: that entity fails with annals.ErrConflict. For
+// DeleteBeforeSnapshot may run while entities are written. So may DeleteEntities and ForgetEntities where the store is an
+// ability.Skipper. What is written to an entity during the run is not forgotten: that entity fails with annals.ErrConflict. For
 // DeleteEvents and DeleteSnapshots the entities must be stopped, because a runtime that has an entity in memory continues with what it knows.
 package cleanup

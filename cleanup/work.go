@@ -146,13 +146,13 @@ func (w *work) deleteEntity(ctx context.Context) error {
 	return nil
 }
 
-func (w *work) retires() bool { return w.caps.Skips && 0 < w.last && w.last < annals.MaxSeqNr-1 }
+func (w *work) retires() bool { return w.skipper != nil && 0 < w.last && w.last < annals.MaxSeqNr-1 }
 
 // retire deletes the events and takes the number after the last one. So an owner that has the entity in memory finds another last number,
 // and its next write is ErrConflict. The number is taken once: a second run finds no events, and at most a snapshot that arrived late, which
 // has an earlier number. Otherwise each run would delay the forgetting.
 func (w *work) retire(ctx context.Context) error {
-	return w.store.(ability.Skipper).SkipTo(ctx, w.ID, w.last, w.last+1)
+	return w.skipper.SkipTo(ctx, w.ID, w.last, w.last+1)
 }
 
 func (w *work) deleteState(ctx context.Context) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/annals-go/annals/internal/valid"
 )
 
-// Abilities is a Store whose Driver is an ability.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks or
-// does not claim is ErrUnsupported.
+// Abilities is a Store whose Driver is an ability.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks
+// is ErrUnsupported; ability.Of asks for it.
 type Abilities struct{ *Store }
 
 var (
@@ -33,11 +33,48 @@ func unclaimed(what string) error {
 	return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New(what)}
 }
 
-// offered is the Driver as a T. The error is ErrUnsupported when it is none, or when the Capabilities do not claim what it is for, else fault.
-func offered[T any](s *Store, claimed bool, fault error) (T, error) {
+// Lacks is for ability.Of: it says why the Driver lacks an ability, nil when it has it.
+func (s *Store) Lacks(want any) error {
+	has := true
+	switch want.(type) {
+	case *ability.Recoverer, *ability.Subscriber: // the method may be the own one of a wrapper
+		has = s.caps.Events
+	case *ability.Skipper:
+		has = s.caps.Events && is[ability.Skipper](s.driver)
+	case *ability.StateSkipper:
+		has = s.caps.States && is[ability.StateSkipper](s.driver)
+	case *ability.StateFinder:
+		has = s.caps.States && is[ability.StateFinder](s.driver)
+	case *ability.Forgetter:
+		has = is[ability.Forgetter](s.driver)
+	case *ability.HealthChecker:
+		has = is[ability.HealthChecker](s.driver)
+	case *ability.Checker:
+		has = s.caps.Events
+	}
+	if !has {
+		return errors.New("it has no place in the tables")
+	}
+	if d, ok := s.driver.(interface{ Lacks(want any) error }); ok {
+		return d.Lacks(want)
+	}
+	return nil
+}
+
+// is reports whether d is a T.
+func is[T any](d Driver) bool {
+	_, ok := d.(T)
+	return ok
+}
+
+// offered is the Driver as a T. The error is ErrUnsupported when it lacks that ability, else fault.
+func offered[T any](s *Store, fault error) (T, error) {
 	d, ok := s.driver.(T)
-	if !ok || !claimed {
+	if !ok {
 		return d, unclaimed("")
+	}
+	if err := s.Lacks((*T)(nil)); err != nil {
+		return d, unclaimed(err.Error())
 	}
 	return d, fault
 }
@@ -46,7 +83,7 @@ func offered[T any](s *Store, claimed bool, fault error) (T, error) {
 func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := offered[ability.Recoverer](s, s.caps.Events, valid.ID(k.Op, id, s.caps.Limits))
+	d, err := offered[ability.Recoverer](s, valid.ID(k.Op, id, s.caps.Limits))
 	if err == nil {
 		err = k.goesOn()
 	}
@@ -68,20 +105,20 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 // SkipTo is ability.Skipper.
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	const op = "skip"
-	d, err := offered[ability.Skipper](a.Store, a.caps.Skips, valid.Skip(op, id, after, n, a.caps.Limits))
+	d, err := offered[ability.Skipper](a.Store, valid.Skip(op, id, after, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
 }
 
 // SkipStateTo is ability.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	const op = "skip state"
-	d, err := offered[ability.StateSkipper](a.Store, a.caps.SkipsStates, valid.Skip(op, id, 0, n, a.caps.Limits))
+	d, err := offered[ability.StateSkipper](a.Store, valid.Skip(op, id, 0, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 
 // FindStates is ability.StateFinder. The Driver checks whether the type has the column.
 func (a Abilities) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	d, err := offered[ability.StateFinder](a.Store, a.caps.States, nil)
+	d, err := offered[ability.StateFinder](a.Store, nil)
 	return each(ctx, a.Store, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
 	})
@@ -89,7 +126,7 @@ func (a Abilities) FindStates(ctx context.Context, entityType, column string, va
 
 // Forget is ability.Forgetter.
 func (a Abilities) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
-	d, err := offered[ability.Forgetter](a.Store, a.caps.Forgets, valid.Forgetting(f, a.caps.Limits))
+	d, err := offered[ability.Forgetter](a.Store, valid.Forgetting(f, a.caps.Limits))
 	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) { return d.Forget(ctx, f) })
 }
 
@@ -114,7 +151,7 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 // watches that are open when the store is closed.
 func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, error) {
 	const op = "watch"
-	d, err := offered[ability.Watcher](s, true, valid.Filter(op, f))
+	d, err := offered[ability.Watcher](s, valid.Filter(op, f))
 	return ask(ctx, s, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
@@ -122,7 +159,7 @@ func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, err
 // its loops when the store is closed.
 func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	const op = "subscribe"
-	d, err := offered[ability.Subscriber](s, s.caps.Subscribes, valid.Subscription(name, f))
+	d, err := offered[ability.Subscriber](s, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}
@@ -142,7 +179,7 @@ func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter
 
 // CheckHealth is ability.HealthChecker.
 func (a Abilities) CheckHealth(ctx context.Context) error {
-	d, err := offered[ability.HealthChecker](a.Store, true, nil)
+	d, err := offered[ability.HealthChecker](a.Store, nil)
 	return do(ctx, a.Store, annals.Call{Op: "check health"}, false, err, func(ctx context.Context) error { return d.CheckHealth(ctx) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -195,8 +196,11 @@ type skipping struct {
 	*backend
 	ability.StateSkipper
 	ability.Skipper
-	caps annals.Capabilities
+	caps  annals.Capabilities
+	lacks error
 }
+
+func (s skipping) Lacks(any) error { return s.lacks }
 
 func (s skipping) Capabilities() annals.Capabilities { return s.caps }
 
@@ -215,19 +219,26 @@ func (skips) SkipTo(context.Context, annals.PersistenceID, annals.SeqNr, annals.
 }
 func (skips) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error { return nil }
 
-// What is not claimed is ErrUnsupported, although the Driver has the method.
-func TestUnclaimedAbilities(t *testing.T) {
+// What the Driver says that it lacks, or has no claim for, is ErrUnsupported, although it has the method.
+func TestAbilitiesThatAreLacking(t *testing.T) {
 	t.Parallel()
-	for _, c := range []annals.Capabilities{
-		{Events: true, States: true, EventQueries: true, StateQueries: true}, {Skips: true}, {SkipsStates: true}, {IDQueries: true},
-	} {
-		s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c}, driver.Options{})}
-		if err := s.SkipTo(t.Context(), "A|1", 0, 7); errors.Is(err, annals.ErrUnsupported) == c.Skips {
-			t.Errorf("%+v: skip: %v", c, err)
+	for _, c := range []annals.Capabilities{{Events: true, EventQueries: true, StateQueries: true}, {States: true}, {IDQueries: true}} {
+		for _, lacks := range []error{nil, errors.New("no room")} {
+			s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c, lacks}, driver.Options{})}
+			_, skips := ability.Of[ability.Skipper](s)
+			_, skipsStates := ability.Of[ability.StateSkipper](s)
+			for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "A|1", 0, 7), "ask for a Skipper": skips} {
+				if has := c.Events && lacks == nil; errors.Is(err, annals.ErrUnsupported) == has || c.Events && !has && !strings.Contains(err.Error(), lacks.Error()) {
+					t.Errorf("%+v, lacks %v: %s: %v", c, lacks, name, err)
+				}
+			}
+			for name, err := range map[string]error{"skip": s.SkipStateTo(t.Context(), "A|1", 7), "ask for a StateSkipper": skipsStates} {
+				if has := c.States && lacks == nil; errors.Is(err, annals.ErrUnsupported) == has {
+					t.Errorf("%+v, lacks %v: state: %s: %v", c, lacks, name, err)
+				}
+			}
 		}
-		if err := s.SkipStateTo(t.Context(), "A|1", 7); errors.Is(err, annals.ErrUnsupported) == c.SkipsStates {
-			t.Errorf("%+v: skip state: %v", c, err)
-		}
+		s := driver.New(skipping{&backend{}, skips{}, skips{}, c, nil}, driver.Options{})
 		for _, err := range s.Query().IDs(t.Context(), "", "") {
 			if errors.Is(err, annals.ErrUnsupported) == c.IDQueries {
 				t.Errorf("%+v: ids: %v", c, err)

@@ -385,7 +385,10 @@ func TestForgetTheTablesName(t *testing.T) {
 func TestForgetIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s, _ := j5ik2oBehindProxy(t, j5ik2o.Journal{}, dynamostore.Options{})
-	if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) || s.Capabilities().Forgets {
+	if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := ability.Of[ability.Forgetter](s); !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), "when something was deleted") {
 		t.Error(err)
 	}
 }

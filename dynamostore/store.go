@@ -48,13 +48,13 @@ const defaultAttempts = 8
 // Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], Recoverer and Subscriber, and has the
 // abilities of driver.Abilities. Its methods may be called from many goroutines at once.
 //
-//   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (Capabilities.Skips).
-//   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states (Capabilities.SkipsStates): then there is no place for
+//   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (ability.Of).
+//   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states: then there is no place for
 //     a revision without a state.
 //   - FindStates yields the states of a type whose additional column has the value, in no particular order, without tombstones. They
 //     are found through an index: a column without an index, and the value nil, are ErrUnsupported. Each state is then read with strong
 //     consistency, so it has the value. A state written within the last second or so may be missing.
-//   - Forget is ErrUnsupported where Capabilities do not claim Forgets: the tables of the layout do not say when something was deleted.
+//   - Forget is ErrUnsupported where ability.Of finds no Forgetter: the tables of the layout do not say when something was deleted.
 //   - CheckHealth reads an item that does not exist, and tries to write it on a condition that never holds: two requests to the
 //     layout's first table, one read unit and one write unit.
 type Store struct {
@@ -162,7 +162,6 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 	default:
 		most = bound
 	}
-	offer.Capabilities.Subscribes = o.Subscriptions.Table != ""
 	s := &Store{
 		offer: offer,
 		engine: &engine{
@@ -197,13 +196,30 @@ type view struct {
 
 func (s *Store) view(x plan.Executor, tx *Tx) view { return view{s.offer.On(x), s, x, tx} }
 
-// Capabilities are those of the layout, in a transaction without the abilities that inTx lacks.
-func (v view) Capabilities() annals.Capabilities {
-	c := v.s.offer.Capabilities
-	if v.tx != nil {
-		c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
+// Capabilities are those of the layout.
+func (v view) Capabilities() annals.Capabilities { return v.s.offer.Capabilities }
+
+// Lacks is asked by the Store: view has the methods of all layouts.
+func (v view) Lacks(want any) error {
+	switch want.(type) {
+	case *ability.Skipper:
+		if v.Contracts.Skipper == nil {
+			return errors.New("the layout cannot keep numbers without events")
+		}
+	case *ability.StateSkipper:
+		if v.s.offer.SkipStateTo == nil {
+			return errors.New("the layout keeps no tombstones of states")
+		}
+	case *ability.Forgetter:
+		if v.Contracts.Forgetter == nil {
+			return errors.New("the tables of the layout do not say when something was deleted")
+		}
+	case *ability.Subscriber:
+		if v.s.subscriptions == nil {
+			return errors.New("Options.Subscriptions.Table is empty")
+		}
 	}
-	return c
+	return nil
 }
 
 func (v view) Journal() annals.Journal         { return v.Contracts.Journal }

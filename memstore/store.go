@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -131,13 +132,21 @@ type view struct {
 	tx *transaction // nil outside of one
 }
 
-// Capabilities claim everything, in a transaction all but Subscribes.
+// Capabilities claim everything.
 func (v view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true, Subscribes: v.tx == nil,
+		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
 	}
+}
+
+// Lacks is asked by the Store.
+func (v view) Lacks(want any) error {
+	if _, ok := want.(*ability.Subscriber); ok && v.tx {
+		return errors.New("a transaction pushes no events")
+	}
+	return nil
 }
 
 func (v view) Journal() annals.Journal         { return v }

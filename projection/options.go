@@ -69,7 +69,7 @@ const (
 
 func (o *Options) setDefaults(events annals.Store) {
 	poll := pollAlone
-	if _, ok := events.(ability.Watcher); ok {
+	if _, err := ability.Of[ability.Watcher](events); err == nil {
 		poll = pollWatched
 	}
 	o.Poll = cmp.Or(o.Poll, poll)

@@ -54,7 +54,7 @@ func (o Options) withDefaults(s annals.Store) (Options, error) {
 	}
 	if o.Poll == 0 {
 		o.Poll = pollAlone
-		if _, ok := s.(ability.Watcher); ok {
+		if _, err := ability.Of[ability.Watcher](s); err == nil {
 			o.Poll = pollWatched
 		}
 	}

@@ -35,7 +35,7 @@ type waker struct {
 }
 
 func newWaker(s annals.Store, f annals.Filter, o Options) waker {
-	w, _ := s.(ability.Watcher)
+	w, _ := ability.Of[ability.Watcher](s)
 	if o.Current {
 		w = nil // it does not wait
 	}

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -23,12 +22,12 @@ var abilityCases = []testCase{
 	{id: "WATCH-2", about: "the channel is closed when the context ends", needs: needs(events, watcher), run: watchEnds},
 }
 
-// able is the store as an A, which it claims to be.
+// able is the ability A of the store.
 func able[A any](h *harness) A {
 	h.Helper()
-	a, ok := h.store.(A)
-	if !ok {
-		h.Fatalf("the store claims an ability: got a %T, want an implementation of %v", h.store, reflect.TypeFor[A]())
+	a, err := ability.Of[A](h.store)
+	if err != nil {
+		h.Fatalf("an ability of the store: got error %v, want none", err)
 	}
 	return a
 }

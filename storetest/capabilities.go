@@ -183,10 +183,10 @@ func claimsFit(h *harness) {
 		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries || c.IDQueries), "at least 0, and EventQueries, StateQueries or IDQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
-		{"Forgets", c.Forgets, (c.Events || c.States) && is[ability.Forgetter](h.store), "Events or States, and an annals.Forgetter"},
-		{"Skips", c.Skips, c.Events && is[ability.Skipper](h.store), "Events, and an annals.Skipper"},
-		{"SkipsStates", c.SkipsStates, c.States && is[ability.StateSkipper](h.store), "States, and an annals.StateSkipper"},
-		{"Subscribes", c.Subscribes, c.Events && is[ability.Subscriber](h.store), "Events, and an annals.Subscriber"},
+		{"ability.Forgetter", is[ability.Forgetter](h.store), c.Events || c.States, "Events or States"},
+		{"ability.Skipper", is[ability.Skipper](h.store), c.Events, "Events"},
+		{"ability.StateSkipper", is[ability.StateSkipper](h.store), c.States, "States"},
+		{"ability.Subscriber", is[ability.Subscriber](h.store), c.Events, "Events"},
 		{"Limits.FirstSnapshot", c.Limits.FirstSnapshot, c.CommitSnapshot, "CommitSnapshot"},
 		{"Limits", true, min(c.Limits.MaxEvents, c.Limits.MaxBytes, c.Limits.MaxIDBytes, c.Limits.MaxIDChars) >= 0, "no negative number"},
 		{"Limits.MaxIDBytes", c.Limits.MaxIDBytes > 0, c.Limits.MaxIDBytes >= 200, "at least 200"},
@@ -199,8 +199,8 @@ func claimsFit(h *harness) {
 	h.wantEqual(h.store.Capabilities(), c, "capabilities of a second store")
 }
 
-// is reports whether s has the optional ability A.
+// is reports whether s has the ability A.
 func is[A any](s annals.Store) bool {
-	_, ok := s.(A)
-	return ok
+	_, err := ability.Of[A](s)
+	return err == nil
 }

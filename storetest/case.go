@@ -46,7 +46,7 @@ type need struct {
 // probe is what conditions are checked on.
 type probe struct {
 	caps  annals.Capabilities
-	store annals.Store // closed: conditions look only at its type
+	store annals.Store // closed: conditions only ask for its abilities
 	cfg   Config
 }
 
@@ -55,7 +55,7 @@ func claims(part Part, name string, has func(c annals.Capabilities) bool) need {
 	return need{name: name, part: part, met: func(p probe) bool { return has(p.caps) }}
 }
 
-// offers is the condition that the store implements an optional interface A.
+// offers is the condition that the store has the ability A.
 func offers[A any](name string) need {
 	return need{name: name, met: func(p probe) bool { return is[A](p.store) }}
 }
@@ -88,15 +88,15 @@ var (
 	orderedFeed      = claims(Queries, "Lateness 0", func(c annals.Capabilities) bool { return c.Lateness == 0 })
 	repeatable       = claims("", "Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
 	fenceAfterDelete = claims("", "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
-	forgets          = claims("", "Forgets", func(c annals.Capabilities) bool { return c.Forgets })
-	skips            = claims("", "Skips", func(c annals.Capabilities) bool { return c.Skips })
-	skipsStates      = claims("", "SkipsStates", func(c annals.Capabilities) bool { return c.SkipsStates })
-	subscribes       = claims("", "Subscribes", func(c annals.Capabilities) bool { return c.Subscribes })
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
-	healthChecker = offers[ability.HealthChecker]("annals.HealthChecker")
-	watcher       = offers[ability.Watcher]("annals.Watcher")
+	forgets       = offers[ability.Forgetter]("ability.Forgetter")
+	skips         = offers[ability.Skipper]("ability.Skipper")
+	skipsStates   = offers[ability.StateSkipper]("ability.StateSkipper")
+	subscribes    = offers[ability.Subscriber]("ability.Subscriber")
+	healthChecker = offers[ability.HealthChecker]("ability.HealthChecker")
+	watcher       = offers[ability.Watcher]("ability.Watcher")
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })

@@ -22,7 +22,6 @@ type limited struct {
 func (s limited) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	c.Limits = s.limits
-	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	return c
 }
 func (s limited) Journal() annals.Journal { return limitedJournal{s.Store.Journal(), s.limits} }
@@ -126,6 +125,7 @@ func (s modest) Journal() annals.Journal         { return plainJournal{modestJou
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
+func (modest) Lacks(any) error                   { return unsupported("lack") }
 func (modest) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 	return false, unsupportedFor("forget", f.ID)
 }
@@ -134,7 +134,7 @@ func (modest) Subscribe(context.Context, string, annals.Filter) iter.Seq2[abilit
 		yield(ability.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrUnsupported})
 	}
 }
-func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {
+func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _, _ annals.SeqNr) error {
 	return unsupportedFor("skip", id)
 }
 func (modest) SkipStateTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {

@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -38,24 +40,22 @@ func TestClaimMutants(t *testing.T) {
 			[]string{"CLAIM-10", "CLAIM-12"}},
 		{"claims Times and has none", func() annals.Store { return timeless{memstore.New()} },
 			[]string{"REPLAY-4", "Q-G10"}},
-		{"claims abilities and is none of their interfaces", func() annals.Store { return claiming{memstore.New(), func(*annals.Capabilities) {}} },
-			[]string{"CLAIM-10", "SKIP-1", "SKIP-4", "FORGET-1", "SUBSCRIBE-1"}},
-		{"claims in a transaction what only the outer store has", func() annals.Store { return breaksInside{memstore.New()} },
+		{"has in a transaction what only the outer store has", func() annals.Store { return skipsOutside{memstore.New()} },
 			[]string{"TX-18"}},
-		{"skips without the claim", func() annals.Store {
-			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.Skips = false }}
+		{"skips and is no Skipper", func() annals.Store {
+			return denying[ability.Skipper]{memstore.New()}
 		},
 			[]string{"CLAIM-1"}},
-		{"skips states without the claim", func() annals.Store {
-			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.SkipsStates = false }}
+		{"skips states and is no StateSkipper", func() annals.Store {
+			return denying[ability.StateSkipper]{memstore.New()}
 		},
 			[]string{"CLAIM-1"}},
 		{"deletes states without the claim", func() annals.Store {
 			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.DeletesStates = false }}
 		},
 			[]string{"CLAIM-1"}},
-		{"subscribes without the claim", func() annals.Store {
-			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.Subscribes = false }}
+		{"subscribes and is no Subscriber", func() annals.Store {
+			return denying[ability.Subscriber]{memstore.New()}
 		},
 			[]string{"CLAIM-1"}},
 		{"lists ids without the claim", func() annals.Store {
@@ -146,6 +146,31 @@ func (s reclaiming) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	s.change(&c)
 	return c
+}
+
+// denying says that it lacks the ability A, which it has.
+type denying[A any] struct{ *memstore.Store }
+
+func (s denying[A]) Lacks(want any) error {
+	if _, ok := want.(*A); ok {
+		return errors.New("denied")
+	}
+	return s.Store.Lacks(want)
+}
+
+// skipsOutside has a store in a transaction that refuses to skip states.
+type skipsOutside struct{ *memstore.Store }
+
+func (s skipsOutside) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
+		return fn(ctx, tx, skipsNothing{in})
+	})
+}
+
+type skipsNothing struct{ annals.Store }
+
+func (skipsNothing) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error {
+	return &annals.Error{Op: "skip state", Kind: annals.ErrUnsupported}
 }
 
 // claiming is reclaiming without the optional abilities.

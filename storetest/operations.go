@@ -122,7 +122,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 	return ops
 }
 
-// abilities are the operations of the optional abilities that s offers.
+// abilities are the operations that the Go type of s has methods for. claimed says whether s has the ability.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
 	c, skipped, unknown := h.caps, id+"-skipped", id+"-unknown"
 	if _, ok := s.(ability.Recoverer); ok {
@@ -132,18 +132,18 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(ability.Skipper); ok {
-		ops = append(ops, operation{name: "skip", claimed: c.Skips, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "skip", claimed: is[ability.Skipper](s), id: skipped, run: func(ctx context.Context, s annals.Store) error {
 			return s.(ability.Skipper).SkipTo(ctx, skipped, 0, 7)
 		}})
 	}
 	if _, ok := s.(ability.StateSkipper); ok {
-		ops = append(ops, operation{name: "skip state", claimed: c.SkipsStates, id: skipped, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "skip state", claimed: is[ability.StateSkipper](s), id: skipped, run: func(ctx context.Context, s annals.Store) error {
 			return s.(ability.StateSkipper).SkipStateTo(ctx, skipped, 7)
 		}})
 	}
 	if _, ok := s.(ability.Forgetter); ok {
 		for _, dry := range []bool{true, false} {
-			ops = append(ops, operation{name: "forget", claimed: c.Forgets, id: unknown, run: func(ctx context.Context, s annals.Store) error {
+			ops = append(ops, operation{name: "forget", claimed: is[ability.Forgetter](s), id: unknown, run: func(ctx context.Context, s annals.Store) error {
 				_, err := s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: unknown, DryRun: dry})
 				return err
 			}})
@@ -164,7 +164,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(ability.Subscriber); ok {
-		ops = append(ops, operation{name: "subscribe", claimed: c.Subscribes, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "subscribe", claimed: is[ability.Subscriber](s), run: func(ctx context.Context, s annals.Store) error {
 			for _, err := range s.(ability.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
 				return err
 			}

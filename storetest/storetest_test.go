@@ -82,7 +82,7 @@ func TestListing(t *testing.T) {
 		"not claimed: S-04 the newest is 15 (needs Snapshots)",
 		"not claimed: D-06 a put after a delete is the next revision (needs States, DeletesStates)",
 		"not claimed: J-O4 metadata is kept (needs Metadata)",
-		"not claimed: SKIP-1 an entity starts after numbers that were deleted elsewhere (needs Skips)",
+		"not claimed: SKIP-1 an entity starts after numbers that were deleted elsewhere (needs ability.Skipper)",
 		"not claimed: TIME-1 times of an entity's events never go down (needs Times)",
 		"not claimed: REOPEN-1 a second store sees the events, numbers and deletes of the first at once (needs Config.Reopen)",
 		"=== RUN   TestJournalOnly/J-12_delete_to_3,_replay_all",

@@ -54,7 +54,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	}
 	return plan.Offer{
 		Tables: []plan.Table{{Name: l.Table, Hash: plan.Key{Name: keyName}, Stream: true}},
-		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true, Skips: true,
+		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true,
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.
 			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxID}},
 		Check: plan.Compare(j.Sample()),

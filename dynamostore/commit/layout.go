@@ -70,7 +70,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true,
-			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, Forgets: true, Skips: true, SkipsStates: true,
+			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: offsets.Most},
 		},
 		Check: t.check,

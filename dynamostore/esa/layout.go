@@ -70,7 +70,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	c := copies{rows: r, shape: tables[1], active: l.activeIndex(), keep: l.Snapshot.Keep, expire: l.Snapshot.Expire}
 	offer := plan.Offer{Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)),
 		Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: c.keep > 1 && !r.apart, Times: r.unit != 0, EventTimes: r.unit != 0,
-			Repeatable: r.writeIDs, FenceAfterDelete: true, Skips: r.apart, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
+			Repeatable: r.writeIDs, FenceAfterDelete: true, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
 		Feed: &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}}
 	if r.apart {
 		offer.Check = configuration{tables}.check

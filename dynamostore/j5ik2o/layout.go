@@ -146,7 +146,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		offer.Tables = append(offer.Tables, table)
 		samples = append(samples, j.settings().sample())
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, j.rows.resolver.maxID())
-		c.Events, c.Tags, c.Metadata, c.Times, c.Repeatable, c.Skips, c.FenceAfterDelete = true, true, true, true, true, true, !l.Journal.HardDelete
+		c.Events, c.Tags, c.Metadata, c.Times, c.Repeatable, c.FenceAfterDelete = true, true, true, true, true, !l.Journal.HardDelete
 	}
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.rows.shape())
@@ -163,7 +163,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()
-		c.DeletesStates, c.SkipsStates = l.State.Tombstones, l.State.Tombstones
+		c.DeletesStates = l.State.Tombstones
 	}
 	offer.Check = plan.Compare(samples...)
 	offer.On = func(x plan.Executor) plan.Contracts {

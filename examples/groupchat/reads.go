@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/examples/groupchat/readmodel"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/sqlitestore"
@@ -24,7 +25,8 @@ var readStores = annals.Openers{
 // neither be queried nor push its events.
 func openReads(ctx context.Context, store annals.Store, storeURL, rawURL string) (m *readmodel.Model, done func() error, err error) {
 	done = func() error { return nil }
-	if c := store.Capabilities(); !c.Subscribes && (!c.EventQueries || !c.IDQueries) {
+	_, pushes := ability.Of[ability.Subscriber](store)
+	if c := store.Capabilities(); pushes != nil && (!c.EventQueries || !c.IDQueries) {
 		return nil, done, nil
 	}
 	if rawURL == "" || rawURL == storeURL {

@@ -26,8 +26,8 @@ type counter func(ctx context.Context) (map[profile.Status]int, error)
 // openUsers returns nil if the store cannot keep names unique.
 func openUsers(store annals.Store, log *slog.Logger) (*users, error) {
 	count := counterOf(store)
-	finder, finds := store.(ability.StateFinder)
-	if count == nil || !finds {
+	finder, err := ability.Of[ability.StateFinder](store)
+	if count == nil || err != nil {
 		return nil, nil
 	}
 	profiles, err := entity.NewState(store, profile.Behavior, entity.Options{Logger: log})

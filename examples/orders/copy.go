@@ -26,9 +26,9 @@ func copyEvents(ctx context.Context, from, to annals.Store, id annals.Persistenc
 		commit.Events = append(commit.Events, annals.NewEvent{Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata, Time: e.Time})
 	}
 	if commit.After > 0 { // the first events were deleted
-		skipper, ok := to.(ability.Skipper)
-		if !ok || !to.Capabilities().Skips {
-			return errors.New("the store cannot skip numbers")
+		skipper, err := ability.Of[ability.Skipper](to)
+		if err != nil {
+			return err
 		}
 		if err := skipper.SkipTo(ctx, id, 0, commit.After); err != nil {
 			return err
@@ -45,9 +45,9 @@ func copyState(ctx context.Context, from, to annals.Store, id annals.Persistence
 		return err
 	}
 	if state.Revision > 1 {
-		skipper, ok := to.(ability.StateSkipper)
-		if !ok || !to.Capabilities().SkipsStates {
-			return errors.New("the store cannot skip revisions")
+		skipper, err := ability.Of[ability.StateSkipper](to)
+		if err != nil {
+			return err
 		}
 		if err := skipper.SkipStateTo(ctx, id, state.Revision-1); err != nil {
 			return err

@@ -10,10 +10,9 @@ import (
 
 // check asks whether the store can be read and written now. A service answers its health requests with this.
 func (s *shop) check(ctx context.Context, out io.Writer) error {
-	h, ok := s.store.(ability.HealthChecker)
-	if !ok {
-		fmt.Fprintln(out, "the store has no health check")
-		return nil
+	h, err := ability.Of[ability.HealthChecker](s.store)
+	if err != nil {
+		return err
 	}
 	if err := h.CheckHealth(ctx); err != nil {
 		return err

@@ -39,15 +39,13 @@ var (
 	CleanedEvents   = Feature{"deleting events in bulk", []string{"Events"}, ""}
 	CleanedSnapshot = Feature{"deleting snapshots in bulk", []string{"Snapshots"}, ""}
 	CleanedBeside   = Feature{"deleting events in bulk beside writers", []string{"FenceAfterDelete"}, "NoWriters"}
-	CleanedWhole    = Feature{"deleting entities beside runtimes", []string{"Skips"}, "NoWriters"}
 	Cleaned         = Feature{"deleting up to what projections have handled", []string{"Offsets"}, ""}
-	Forgotten       = Feature{"forgetting entities", []string{"Forgets"}, ""}
 )
 
 // All are the features, in the order of docs/claims.md.
 var All = []Feature{
 	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, DeletedState,
-	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, CleanedWhole, Cleaned, Forgotten,
+	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned,
 }
 
 // Informative are the fields of annals.Capabilities that no feature needs, with the reason.
@@ -58,8 +56,6 @@ var Informative = map[string]string{
 	"StateEvents":     "hosts write no StateWrite.Event; the store refuses one",
 	"IdempotentState": "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"Repeatable":      "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
-	"SkipsStates":     "SkipStateTo is for importers; the store refuses it",
-	"Subscribes":      "feeds read; Subscribe is refused by the store",
 	"Lateness":        "followers look back so far",
 	"Limits":          "writes are checked one by one; EvolveStored needs that FirstSnapshot is false",
 }

@@ -118,7 +118,7 @@ func (s *unreliable[T]) write(run func() error) error {
 // source is the store of the events, and the Watcher that it may be.
 func (s *unreliable[T]) source() annals.Store {
 	of := source[T]{s.events, s}
-	if w, ok := s.events.(ability.Watcher); ok {
+	if w, err := ability.Of[ability.Watcher](s.events); err == nil {
 		return struct {
 			annals.Store
 			ability.Watcher
@@ -135,7 +135,6 @@ type source[T any] struct {
 
 func (x source[T]) Capabilities() annals.Capabilities {
 	c := x.Store.Capabilities()
-	c.Forgets, c.Skips, c.SkipsStates, c.Subscribes = false, false, false, false
 	if x.s.lies.inOrder {
 		c.Lateness = 0
 	}

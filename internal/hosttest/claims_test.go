@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/cleanup"
@@ -187,12 +188,12 @@ func accepting(ctx context.Context) map[string][]func(s annals.Store, accepted b
 		claims.CleanedEvents.Name:   {events, covered},
 		claims.CleanedSnapshot.Name: {covered, cleaner(func(c *cleanup.Cleaner) error { _, err := c.DeleteSnapshots(ctx, cleanup.IDs()); return err })},
 		claims.CleanedBeside.Name:   {events, covered, entities, forget},
-		claims.CleanedWhole.Name:    {entities, forget},
+		"ability.Skipper":           {entities, forget},
 		claims.Cleaned.Name: {func(s annals.Store, _ bool) error {
 			_, err := cleanup.New(s, cleanup.Options{Projections: []string{"list"}})
 			return err
 		}},
-		claims.Forgotten.Name: {forget, forgetDeleted},
+		"ability.Forgetter": {forget, forgetDeleted},
 	}
 }
 
@@ -224,6 +225,27 @@ func TestClaims(t *testing.T) {
 				if err := ask(less, true); (err == nil) != accepts {
 					t.Errorf("%s, way %d, without %s, accepted by %q: %v", f.Name, i, claim, f.Unless, err)
 				}
+			}
+		}
+	}
+}
+
+// A store without an ability that a run needs is refused, and accepted with NoWriters where it lacks a Skipper only.
+func TestAbilities(t *testing.T) {
+	t.Parallel()
+	ways := accepting(t.Context())
+	for _, name := range []string{"ability.Forgetter", "ability.Skipper"} {
+		for i, ask := range ways[name] {
+			plain := struct{ annals.Store }{memstore.New()}
+			if err := ask(plain, false); !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), "ability.") {
+				t.Errorf("%s, way %d: %v", name, i, err)
+			}
+			forgets := struct {
+				annals.Store
+				ability.Forgetter
+			}{plain, memstore.New()}
+			if err := ask(forgets, true); err != nil {
+				t.Errorf("%s, way %d, without a Skipper, accepted by NoWriters: %v", name, i, err)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/entity"
 )
 
-// Deleted has two runtimes on s, which claims Skips. Both have an account in memory when another process deletes the account. Neither answers
+// Deleted has two runtimes on s, which is an ability.Skipper. Both have an account in memory when another process deletes the account. Neither answers
 // or writes from its memory.
 func Deleted(t *testing.T, s annals.Store) {
 	t.Helper()

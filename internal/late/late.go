@@ -84,11 +84,10 @@ func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, e
 	return s.watchers.Watch(ctx), nil
 }
 
-// Capabilities are those of memstore, with the Lateness and without the optional abilities that the Store lacks.
+// Capabilities are those of memstore, with the Lateness.
 func (s *Store) Capabilities() annals.Capabilities {
 	c := s.mem.Capabilities()
 	c.Lateness = s.o.Lateness
-	c.Skips, c.SkipsStates, c.Subscribes = false, false, false
 	return c
 }
 

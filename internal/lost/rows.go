@@ -13,7 +13,10 @@ import (
 // and restore puts it back.
 func Rows(t testing.TB, s annals.Store, id annals.PersistenceID, deleted, last annals.SeqNr, remove func(n annals.SeqNr), restore func()) {
 	t.Helper()
-	r := s.(ability.Recoverer)
+	r, err := ability.Of[ability.Recoverer](s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want, err := Read(t.Context(), s.Journal(), r, id)
 	if err != nil {
 		t.Fatalf("with all rows: %v", err)

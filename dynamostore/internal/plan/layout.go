@@ -23,7 +23,7 @@ type Offer struct {
 	// On returns what the layout offers beside states. x runs the requests.
 	On     func(x Executor) Contracts
 	States States
-	// SkipStateTo is for the states in States; it is set where Capabilities claim SkipsStates.
+	// SkipStateTo is for the states in States; nil where tombstones have no place.
 	SkipStateTo Skip
 	// StatesIn keeps the states of one entity type in a table of their own. Reserved are the names that additional columns of
 	// states must not have.

@@ -26,9 +26,8 @@ type updater struct {
 
 // subscriber returns the journal as an ability.Subscriber. ok is false when the journal can be queried: then a projection follows it.
 func subscriber(journal annals.Store) (s ability.Subscriber, ok bool) {
-	c := journal.Capabilities()
-	s, ok = journal.(ability.Subscriber)
-	return s, ok && c.Subscribes && !c.EventQueries
+	s, err := ability.Of[ability.Subscriber](journal)
+	return s, err == nil && !journal.Capabilities().EventQueries
 }
 
 func (m *Model) updater(journal ability.Subscriber, generation int64, o projection.Options) updater {

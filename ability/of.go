@@ -1,0 +1,46 @@
+package ability
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/annals-go/annals"
+)
+
+// Of returns the ability T of s, such as Skipper or Transactor[pgx.Tx]. It is the one way to ask: a Go type can have methods that do not work
+// with the tables or the options of this store. The error is ErrUnsupported and says what is missing. Within a transaction ask the
+// store that InTx hands over, which may have fewer abilities.
+//
+// For the authors of stores and wrappers: s has an ability when its Go type has the method, unless it also has the method
+//
+//	Lacks(want any) error
+//
+// and that says why not. want is a nil pointer to the ability, such as (*Skipper)(nil). Stores of package driver have Lacks and ask
+// their driver. A wrapper that embeds an annals.Store has only the abilities of its own methods. If it also has the method
+//
+//	Unwrap() annals.Store
+//
+// it has all others of that store, whose calls then do not pass the wrapper.
+func Of[T any](s annals.Store) (T, error) {
+	lacks := fmt.Errorf("%T has no such method", s)
+	for s != nil {
+		if t, ok := s.(T); ok {
+			l, ok := s.(interface{ Lacks(want any) error })
+			if !ok {
+				return t, nil
+			}
+			if lacks = l.Lacks((*T)(nil)); lacks == nil {
+				return t, nil
+			}
+			break
+		}
+		w, ok := s.(interface{ Unwrap() annals.Store })
+		if !ok {
+			break
+		}
+		s = w.Unwrap()
+	}
+	var none T
+	return none, &annals.Error{Op: "look for an ability", Kind: annals.ErrUnsupported,
+		Err: fmt.Errorf("the store is no %v: %w; docs/claims.md says which stores and settings have it", reflect.TypeFor[T](), lacks)}
+}
