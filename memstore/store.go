@@ -143,7 +143,7 @@ func (v view) Capabilities() annals.Capabilities {
 
 // Lacks is asked by the Store.
 func (v view) Lacks(want any) error {
-	if _, ok := want.(*ability.Subscriber); ok && v.tx {
+	if _, ok := want.(*ability.Subscriber); ok && v.tx != nil {
 		return errors.New("a transaction pushes no events")
 	}
 	return nil
