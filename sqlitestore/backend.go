@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -23,7 +23,8 @@ type backend struct {
 	types    stateTypes
 	files    files
 	writerDB *sql.DB
-	conn     *sql.Conn // the only one of writerDB
+	conn     *sql.Conn   // the only one of writerDB
+	lent     atomic.Bool // code of the user has the transaction of conn, and nothing may be committed
 	readerDB *sql.DB
 	readers  *readers
 	userDB   *sql.DB
@@ -75,9 +76,21 @@ func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
 		return err
 	}
 	b.writerDB.SetMaxOpenConns(1)
-	return patiently(ctx, func() (err error) {
+	err = patiently(ctx, func() (err error) {
 		b.conn, err = b.writerDB.Conn(ctx)
 		return err
+	})
+	if err != nil {
+		return err
+	}
+	return b.conn.Raw(func(conn any) error {
+		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() (refused int32) {
+			if b.lent.Load() {
+				refused = 1
+			}
+			return refused
+		})
+		return nil
 	})
 }
 
@@ -163,7 +176,8 @@ func (b *backend) write(ctx context.Context, w *write) error {
 	return b.writer.submit(ctx, w)
 }
 
-// alone runs fn on the caller's goroutine. When ctx ends, the transaction is undone and others write, also while fn, with code of the user
+// alone runs fn on the caller's goroutine. SQLite may roll the transaction back after a statement of the user that fails. Later statements
+// would then be committed one by one, so until fn has returned every commit is refused, which undoes the statement. When ctx ends, the transaction is undone and others write, also while fn, with code of the user
 // in it, has not returned. A statement that is under way ends first.
 func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *transaction) error) error {
 	once(ctx)
@@ -178,12 +192,14 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 	}
 	undo := func() {
 		_ = tx.Rollback() // without effect after a Commit; for errors, panics and Goexit
+		b.lent.Store(false)
 		release()
 	}
 	if err := b.writer.check(annals.ErrCorrupt); err != nil {
 		undo()
 		return err
 	}
+	b.lent.Store(true)
 	// fn may go on after ctx has ended, so it has a clock and buffers of its own.
 	clock, statements := b.writer.clock, b.writer.statements
 	t := &transaction{tx: tx, clock: &clock, checksums: b.writer.checksums.another(), statements: statements}
@@ -203,6 +219,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 	if !open() {
 		return withdrawn(ctx)
 	}
+	b.lent.Store(false)
 	b.writer.clock.adopt(&clock)
 	if err := tx.Commit(); err != nil {
 		if uncertain(err) {
