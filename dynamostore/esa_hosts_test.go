@@ -69,7 +69,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// Layouts that claim Skips.
+// Layouts that are an ability.Skipper.
 func TestDeletedBesideRuntimes(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]dynamostore.Layout{

@@ -103,9 +103,9 @@ func (r rows) stored(data []byte) types.AttributeValue {
 	return plan.B(data)
 }
 
-// readStored returns the bytes of a stored payload, whether it is a string or binary.
-func readStored(d *plan.Decoder) []byte {
-	if text, ok := plan.Text(d.Item, attrPayload); ok {
+// readStored returns the bytes of a stored payload, which is binary, or a string as Seed writes it.
+func (r rows) readStored(d *plan.Decoder) []byte {
+	if text, ok := plan.Text(d.Item, attrPayload); ok && !r.apart {
 		return []byte(text)
 	}
 	return d.Bytes(attrPayload)
@@ -116,7 +116,7 @@ func (r rows) payload(d *plan.Decoder) annals.Payload {
 	if d.Require(attrPayload); r.apart {
 		d.Require(attrManifest)
 	}
-	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: readStored(d)}
+	p := annals.Payload{SerializerID: jsonSerializer, Manifest: d.Text(attrManifest), Data: r.readStored(d)}
 	if n, ok := d.Number(attrSerializer, math.MinInt32, math.MaxInt32); ok {
 		p.SerializerID = int32(n)
 	}

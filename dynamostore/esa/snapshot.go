@@ -159,7 +159,7 @@ func (r rows) stateIn(id annals.PersistenceID, it plan.Item) (annals.Snapshot, b
 			d.Wrong(attrState)
 		}
 	}
-	data := readStored(&d)
+	data := r.readStored(&d)
 	err := d.Fault
 	if err == nil {
 		s, err = r.format.ReadSnapshot(s, data)
