@@ -47,10 +47,13 @@ func TestCodeThatDoesNotReturn(t *testing.T) {
 		"a function that reads rows": func(ctx context.Context, s *sqlitestore.Store, hang code) error {
 			return inTx(ctx, s, func(ctx context.Context, tx *sql.Tx) error {
 				rows, err := tx.QueryContext(context.WithoutCancel(ctx), "SELECT text FROM notes")
-				if err != nil || !rows.Next() {
-					return errors.Join(err, errors.New("no row"))
+				if err != nil {
+					return err
 				}
 				defer func() { _ = rows.Close() }()
+				if !rows.Next() {
+					return errors.Join(rows.Err(), errors.New("no row"))
+				}
 				return hang(ctx, tx)
 			})
 		},
