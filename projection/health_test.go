@@ -131,6 +131,8 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 		time.Sleep(time.Minute)
 		add(t, events, 1, 30, 1)
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(handled) != 150 || handled["T|7/2"] != 3 {
 			t.Errorf("%d events were handled, and the one that hung %d times", len(handled), handled["T|7/2"])
 		}
