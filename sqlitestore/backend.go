@@ -84,14 +84,17 @@ func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
 		return err
 	}
 	return b.conn.Raw(func(conn any) error {
-		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() (refused int32) {
-			if b.lent.Load() {
-				refused = 1
-			}
-			return refused
-		})
+		conn.(sqlite.HookRegisterer).RegisterCommitHook(b.atCommit)
 		return nil
 	})
+}
+
+// atCommit is called by SQLite at the end of each commit, and refuses it unless it returns 0.
+func (b *backend) atCommit() int32 {
+	if b.lent.Load() {
+		return 1
+	}
+	return 0
 }
 
 // prepareFile refuses a file that is no database or too new before it changes anything. Then it turns on the write-ahead log and

@@ -3,13 +3,9 @@ package sqlitestore_test
 import (
 	"context"
 	"database/sql"
-	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
-
-	"modernc.org/sqlite"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/sqlitestore"
@@ -37,36 +33,19 @@ func TestConformance(t *testing.T) {
 // moveFolder moves the folder of the file of s away at the end of the next COMMIT, and back.
 func moveFolder(tb testing.TB, s annals.Store) (back func()) {
 	dir := filepath.Dir(sqlitestore.Path(s.(*sqlitestore.Store)))
-	atCommits.Store(dir, func() {
-		atCommits.Delete(dir)
+	err := sqlitestore.AtNextCommit(s.(*sqlitestore.Store), func() {
 		if err := os.Rename(dir, dir+"-moved"); err != nil {
 			tb.Error(err)
 		}
 	})
+	if err != nil {
+		tb.Error(err)
+	}
 	return func() {
 		if err := os.Rename(dir+"-moved", dir); err != nil {
 			tb.Error(err)
 		}
 	}
-}
-
-// atCommits are functions that are called at each COMMIT to the files in a folder.
-var atCommits sync.Map
-
-func init() {
-	sqlite.RegisterConnectionHook(func(conn sqlite.ExecQuerierContext, dsn string) error {
-		u, err := url.Parse(dsn)
-		if err != nil {
-			return err
-		}
-		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
-			if f, ok := atCommits.Load(filepath.Dir(u.Path)); ok {
-				f.(func())()
-			}
-			return 0
-		})
-		return nil
-	})
 }
 
 func TestTransactor(t *testing.T) {

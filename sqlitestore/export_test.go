@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"net/url"
 	"runtime"
+	"sync"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/annals-go/annals"
 )
@@ -77,4 +80,19 @@ func CheckVersion(ctx context.Context, conn *sql.Conn) error {
 	q := &statements{conn: conn}
 	defer func() { _ = q.close() }()
 	return lookAtVersion(ctx, q)
+}
+
+// AtNextCommit calls fn at the end of the next COMMIT of s.
+func AtNextCommit(s *Store, fn func()) error {
+	var once sync.Once
+	return s.backend.conn.Raw(func(conn any) error {
+		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
+			refused := s.backend.atCommit()
+			if refused == 0 {
+				once.Do(fn)
+			}
+			return refused
+		})
+		return nil
+	})
 }
