@@ -95,8 +95,12 @@ func parkMany(t *testing.T, store annals.Store, make func(handle func(envelope) 
 	if s := status(t, c, store); s.Parked != 0 {
 		t.Errorf("%d are parked after the retry", s.Parked)
 	}
-	run() // the one before may have ended before it had written the list
-	if list, err := ParkedSlices(t.Context(), store, "p"); err != nil || len(list) > 0 {
+	list, err := ParkedSlices(t.Context(), store, "p")
+	for n := 0; n < 3 && err == nil && len(list) > 0; n++ {
+		run() // the one before may have ended before it had written the list
+		list, err = ParkedSlices(t.Context(), store, "p")
+	}
+	if err != nil || len(list) > 0 {
 		t.Errorf("slices with parked entities: %v, %v", list, err)
 	}
 }
