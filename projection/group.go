@@ -198,11 +198,11 @@ func (m *member) look(ctx context.Context) error {
 
 // takeLate adds to next the events that became visible too late. unsaved takes that back.
 func (m *member) takeLate(next *record) (unsaved func()) {
+	if m.health == nil {
+		return func() {}
+	}
 	var back []func()
 	for r := range m.running {
-		if m.health == nil {
-			break
-		}
 		h := m.health(r)
 		if n, at := h.takeLate(); n > 0 {
 			next.Late += n

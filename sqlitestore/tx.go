@@ -34,9 +34,9 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 
 // InTx is ability.Transactor. No other write is executed while fn runs, so fn should be short. When ctx ends, the transaction is undone and
 // other writes go on, whether fn returns or not, and uses of in and tx fail from then on; a statement that is under way ends first. tx is for
-// tables of the program's own in the same file; fn must not roll it back, and cannot commit it. An error of fn is returned within an *annals.Error without a Kind. Other errors
-// are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's own tables failed at the COMMIT) and
-// ErrUnknown (the COMMIT failed in the file system).
+// tables of the program's own in the same file; fn must not roll it back, and cannot commit it. An error of fn is returned within an
+// *annals.Error without a Kind. Other errors are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's
+// own tables failed at the COMMIT) and ErrUnknown (the COMMIT failed in the file system).
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
 	c := annals.Call{Op: "transaction"}
 	return driver.Write(ctx, s.Store, c, func(ctx context.Context) error {

@@ -9,8 +9,8 @@ import (
 // next one at once, while the others have to read the entity first, and then meet a conflict again.
 //
 // Nothing is stored for this. An owner that has written without a gap for the length of a turn leaves a gap, in which another owner can
-// read and write. As long as nobody uses the gaps, turns become longer, so an owner that is alone loses less than a hundredth of its time,
-// and makes no request. Once an owner has met a conflict, turns are short, and the gap that it leaves is about a turn of another owner. An owner
+// read and write. While no other owner writes in the gaps, turns become longer, so an owner that is alone loses less than a hundredth of its
+// time, and makes no request. Once an owner has met a conflict, turns are short, and the gap that it leaves is about a turn of another owner. An owner
 // that has to wait tries without a pause only while a turn may be about to end, because each try costs a read and a write.
 //
 // The zero Turns are those of an entity that has not been written. They are not safe for concurrent use.
@@ -28,7 +28,7 @@ type Turns struct {
 	length time.Duration // of a turn while not shared; 0: firstTurn
 	load   time.Duration // that a load takes
 	write  time.Duration // that a write takes
-	unused uint          // gaps in a row that nobody has used
+	unused uint          // gaps in a row in which no other owner has written
 
 	shared bool // another owner has written lately
 	paused bool // the newest write was the last of a turn
@@ -37,7 +37,7 @@ type Turns struct {
 const (
 	// An owner that has met no conflict lately.
 	firstTurn = 250 * time.Millisecond
-	longTurn  = 8 * time.Second       // a turn becomes so long when nobody uses the gaps,
+	longTurn  = 8 * time.Second       // a turn becomes so long while no other owner writes in the gaps,
 	gapPart   = 256                   // or so many times as long as a gap, if that is shorter
 	minGap    = 20 * time.Millisecond // the load of another owner takes longer than that of this one if it has more to read
 
@@ -45,7 +45,7 @@ const (
 	sharedTurn     = 100 * time.Millisecond
 	sharedWrites   = 32              // a turn takes the time for so many writes, if that is longer,
 	longSharedTurn = 2 * time.Second // but not longer than this
-	sharedGaps     = 3               // an owner takes itself to be alone after so many gaps that nobody used, each twice as long as the one before
+	sharedGaps     = 3               // after so many gaps without a write of another owner, each twice as long as the one before, the owner counts as alone
 	patience       = 16              // an owner that has not written for so many turns does not wait between its tries
 	minCycle       = time.Millisecond
 	lately         = 5 * time.Second // a conflict so long after the last one does not say that another owner writes without a pause
@@ -83,7 +83,7 @@ func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration, reload boo
 	} else {
 		t.write += (took - t.write) / 4
 	}
-	if t.paused && !t.shared { // nobody has used the gap
+	if t.paused && !t.shared { // no other owner has written in the gap
 		t.unused++
 		t.length = min(2*t.turn(), max(gapPart*t.gap(), firstTurn), longTurn)
 	}
