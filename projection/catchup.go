@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 	c := &catchUp{r: r, done: done, left: annals.SliceCount}
 	c.others.Go(func() { c.watchOthers(working) })
 	err := r.run(working, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
+		defer c.hold(slices)()
 		return newWorker(r, slices, epoch, func() { c.reached(slices) }).run(ctx)
 	})
 	done()
@@ -42,8 +44,29 @@ type catchUp struct {
 	mu   sync.Mutex
 	has  [annals.SliceCount]bool // the slices of which everything has been handled
 	left int                     // how many have not
+	held [annals.SliceCount]bool // the slices of the workers of this Runner: they call reached after their last write
 
 	paused bool // whether watchOthers found the projection paused
+}
+
+// hold notes that a worker of this Runner has the slices of r, until the function that it returns is called.
+func (c *catchUp) hold(r annals.SliceRange) func() {
+	set := func(held bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for i := r.From; i < r.To; i++ {
+			c.held[i] = held
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// holds reports whether a worker of this Runner has one of the slices of r.
+func (c *catchUp) holds(r annals.SliceRange) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.held[r.From:r.To], true)
 }
 
 // reached notes that everything in slices has been handled that was visible at the beginning.
@@ -94,6 +117,9 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 			continue
 		}
 		for _, p := range positions {
+			if c.holds(p.Slices) {
+				continue
+			}
 			handled, err := c.r.handledTo(ctx, p, newest)
 			if err == nil && handled {
 				handled, err = c.r.carriedOut(ctx, p.Slices)

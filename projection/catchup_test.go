@@ -39,6 +39,47 @@ func TestCatchUpWhileAnotherRuns(t *testing.T) {
 	})
 }
 
+// slowPuts lets each write of a state take a while.
+type slowPuts struct{}
+
+func (slowPuts) Start(ctx context.Context, c annals.Call) context.Context {
+	if c.Op == "put state" {
+		time.Sleep(200 * time.Millisecond)
+	}
+	return ctx
+}
+
+func (slowPuts) End(context.Context, annals.Call, annals.Result) {}
+
+// CatchUp returns after the last write of its own workers, also when that comes long after the last event: here the list of the slices with
+// parked entities.
+func TestCatchUpWaitsForItsWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memstore.Open(memstore.Options{Observer: slowPuts{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, broken := inMemory(store), true
+		add(t, store, 1, 50, 1)
+		r := must(t)(in.once("p", store, func(envelope) error {
+			if broken {
+				return errBroken
+			}
+			return nil
+		}, Options{OnError: park, Logger: silent, Ranges: 1}))
+		catchUp(t, r)
+		broken = false
+		if err := r.Control().Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, r)
+		if list, err := ParkedSlices(t.Context(), store, "p"); err != nil || len(list) > 0 {
+			t.Errorf("slices with parked entities: %v, %v", list, err)
+		}
+	})
+}
+
 // CatchUp ends with its context when others do not get on.
 func TestCatchUpEndsWithItsContext(t *testing.T) {
 	t.Parallel()
