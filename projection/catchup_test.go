@@ -206,10 +206,10 @@ func TestHandOverAfterTheBatch(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stopTwo := run()
 		time.Sleep(25 * time.Second)
-		if err := Open(store, "p").Pause(t.Context()); err != nil {
+		if err := NewControl(store, "p").Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := Open(store, "p").Resume(t.Context()); err != nil {
+		if err := NewControl(store, "p").Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)

@@ -22,8 +22,8 @@ type Control struct {
 	runner *Runner // nil: what the projection follows is known when it has been run
 }
 
-// Open returns the Control of the projection name, whose position is in store. It reads nothing yet.
-func Open(store annals.Store, name string) *Control { return &Control{store: store, name: name} }
+// NewControl returns the Control of the projection name, whose position is in store. It reads nothing yet.
+func NewControl(store annals.Store, name string) *Control { return &Control{store: store, name: name} }
 
 // Control returns the Control of the projection.
 func (r *Runner) Control() *Control { return &Control{r.offsets, r.name, r} }

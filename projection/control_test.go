@@ -70,7 +70,7 @@ func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		c := Open(store, "p")
+		c := NewControl(store, "p")
 		entered, leave := make(chan bool), make(chan bool)
 		first := true
 		var model counter
@@ -139,7 +139,7 @@ func TestPauseWithoutAnswerOfARunner(t *testing.T) {
 		<-entered
 		b.kill()
 		began := time.Now()
-		c := Open(store, "p")
+		c := NewControl(store, "p")
 		if err := c.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestPauseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		c := Open(store, "p")
+		c := NewControl(store, "p")
 		leave := make(chan bool)
 		running(t, new(counter).runner(t, "p", store, store, func() { <-leave }))
 		add(t, store, 1, 5, 2)
@@ -192,7 +192,7 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in := inMemory(memstore.New())
-		c := Open(in.store, "p")
+		c := NewControl(in.store, "p")
 		var f failing
 		f.set("T|2/2", "T|3/5")
 		running(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))
@@ -245,10 +245,10 @@ func TestControlOfAProjectionThatHasNotRun(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
 	catchUp(t, must(t)(inMemory(store).once("other", store, nil, Options{Logger: silent})))
-	if _, err := Open(store, "other").Status(t.Context(), nil); !errors.Is(err, annals.ErrInvalid) {
+	if _, err := NewControl(store, "other").Status(t.Context(), nil); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("the status without the events: %v", err)
 	}
-	for name, c := range map[string]*Control{"no name": Open(store, ""), "no store": Open(nil, "p")} {
+	for name, c := range map[string]*Control{"no name": NewControl(store, ""), "no store": NewControl(nil, "p")} {
 		_, noStatus := c.Status(t.Context(), store)
 		var noList error
 		for _, noList = range c.Parked(t.Context(), "") {
@@ -272,7 +272,7 @@ func TestControlBeforeTheFirstRun(t *testing.T) {
 		in := inMemory(memstore.New())
 		add(t, in.store, 1, 3, 2)
 		runner := must(t)(in.once("p", in.store, nil, Options{Logger: silent}))
-		c := Open(in.store, "p")
+		c := NewControl(in.store, "p")
 		for i, err := range []error{c.Reset(t.Context(), annals.Offset{}), c.Retry(t.Context()), c.Discard(t.Context(), "T|1", 1)} {
 			if !errors.Is(err, annals.ErrInvalid) {
 				t.Errorf("%d: %v", i, err)
@@ -313,7 +313,7 @@ func TestControlUnderFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in := inMemory(memstore.New())
 				b := &breaks{mode: m, at: at}
-				c := Open(breaking[memstore.Tx]{in.store.(*memstore.Store), b}, "p")
+				c := NewControl(breaking[memstore.Tx]{in.store.(*memstore.Store), b}, "p")
 				var f failing
 				f.set("T|2/2", "T|3/3")
 				running(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))

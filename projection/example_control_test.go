@@ -13,7 +13,7 @@ import (
 
 // report prints how far a projection has come. It may run in any process that can open the stores.
 func report(ctx context.Context, positions, events annals.Store) error {
-	c := projection.Open(positions, "messages")
+	c := projection.NewControl(positions, "messages")
 	s, err := c.Status(ctx, events)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func ExampleControl() {
 
 // resetMessages fills an empty read model again. empty deletes its rows.
 func resetMessages(ctx context.Context, store annals.Store, empty func(ctx context.Context) error) error {
-	c := projection.Open(store, "messages")
+	c := projection.NewControl(store, "messages")
 	if err := c.Pause(ctx); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func ExampleControl_Forget() {
 		return
 	}
 	ids := []annals.PersistenceID{"Thread|t-1"}
-	err = projection.Open(readModels, "messages").Forget(ctx, ids...)
+	err = projection.NewControl(readModels, "messages").Forget(ctx, ids...)
 	handled, _ := readModels.Offsets().Handled(ctx, "messages", ids...)
 	fmt.Printf("%q %v\n", handled[0].ID, err)
 	// Output:
@@ -193,7 +193,7 @@ func ExampleRebuild() {
 	}
 	inUse := "messages-1"
 	rebuild := projection.Rebuild{
-		Old:  projection.Open(store, "messages-1"),
+		Old:  projection.NewControl(store, "messages-1"),
 		Next: next,
 		SwitchOver: func(context.Context) error {
 			inUse = "messages-2"

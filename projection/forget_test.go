@@ -75,7 +75,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 					if err := model.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{at}}); err != nil {
 						t.Fatal(err)
 					}
-					control := Open(model, "p")
+					control := NewControl(model, "p")
 					if err := control.Forget(t.Context(), "T|1"); err != nil {
 						t.Fatal(err)
 					}

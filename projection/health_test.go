@@ -86,7 +86,7 @@ func TestHandlerThatDoesNotReturn(t *testing.T) {
 				return nil
 			}, Options{Logger: logger, HandlerTimeout: 20 * time.Second}))
 		}
-		c := Open(offsets, "p")
+		c := NewControl(offsets, "p")
 		status := func() (own RangeStatus, others int) {
 			s, err := c.Status(t.Context(), events)
 			if err != nil {
@@ -187,7 +187,7 @@ func TestTransactionThatDoesNotReturn(t *testing.T) {
 				if (err != nil) != heldUp {
 					t.Errorf("a writer beside the handler: %v", err)
 				}
-				status, err := Open(s, "p").Status(t.Context(), s)
+				status, err := NewControl(s, "p").Status(t.Context(), s)
 				if tells := slices.ContainsFunc(status.Ranges, func(r RangeStatus) bool { return r.Hangs && !r.StuckSince.IsZero() }); err != nil || tells == heldUp {
 					t.Errorf("%+v, %v", status, err)
 				}
@@ -239,7 +239,7 @@ func TestDeadlocks(t *testing.T) {
 		if d, c := deadlocks.Load(), calls.Load(); d == 0 || d > 20 || c-d < 100 || c > 150 {
 			t.Errorf("%d deadlocks in %d calls", d, c)
 		}
-		s, err := Open(offsets, "p").Status(t.Context(), events)
+		s, err := NewControl(offsets, "p").Status(t.Context(), events)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func parkMany(t *testing.T, store annals.Store, make func(handle func(envelope) 
 		}
 	}
 	run()
-	c := Open(store, "p")
+	c := NewControl(store, "p")
 	if s := status(t, c, store); s.Parked != n || s.Lag != 0 {
 		t.Fatalf("%d are parked, %d events wait; want %d, 0", s.Parked, s.Lag, n)
 	}

@@ -136,7 +136,7 @@ func TestDamagedDocuments(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			_, err := Open(store, "p").Status(t.Context(), store)
+			_, err := NewControl(store, "p").Status(t.Context(), store)
 			damaged("Status", err)
 			if c.id == recordOf("p").id {
 				synctest.Test(t, func(t *testing.T) { // it goes on when the record is right again

@@ -12,7 +12,7 @@ func parkAndReset(t *testing.T, in target, make maker) {
 	t.Helper()
 	var f failing
 	o := Options{OnError: park, Logger: silent, Ranges: 1}
-	c := Open(in.store, "p")
+	c := NewControl(in.store, "p")
 	run := func() {
 		t.Helper()
 		catchUp(t, must(t)(make("p", in.store, f.handle, o)))

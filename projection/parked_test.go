@@ -94,7 +94,7 @@ func TestEventsBehindAParkedOneWait(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				in.check(t, in.store, "T|3/2", "T|3/3", "T|3/4", "T|3/5", "T|3/6", "T|7/5", "T|7/6")
 
-				c := Open(in.store, "p")
+				c := NewControl(in.store, "p")
 				all := list(t, c)
 				for i := range all {
 					if all[i].Since.IsZero() || all[i].Time.IsZero() {
@@ -206,7 +206,7 @@ func parkUnderFaults(t *testing.T, store *memstore.Store, b *breaks, once bool) 
 		}
 		return r.CatchUp(ctx)
 	}
-	c := Open(store, "p")
+	c := NewControl(store, "p")
 	// work runs a process that may break, and another one if it did not come to the end.
 	work := func() {
 		t.Helper()
@@ -232,7 +232,7 @@ func parkUnderFaults(t *testing.T, store *memstore.Store, b *breaks, once bool) 
 			got, _ = store.Value("model").(map[annals.PersistenceID][]annals.SeqNr)
 		}
 		equal(t, step+": handled", got, want)
-		equal(t, step+": parked", parked(t, Open(store, "p")), waiting)
+		equal(t, step+": parked", parked(t, NewControl(store, "p")), waiting)
 	}
 	all := []annals.SeqNr{1, 2, 3, 4}
 
@@ -265,12 +265,12 @@ func TestOrdersAboutWhatIsNotParked(t *testing.T) {
 	var f failing
 	f.set("T|2/2")
 	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))
-	c := Open(in.store, "p")
+	c := NewControl(in.store, "p")
 	for what, err := range map[string]error{
 		"retry of another":   c.Retry(t.Context(), "T|2", "T|1"),
 		"discard of another": c.Discard(t.Context(), "T|1", 9),
 		"discard below":      c.Discard(t.Context(), "T|2", 1),
-		"other projection":   Open(in.store, "q").Retry(t.Context()),
+		"other projection":   NewControl(in.store, "q").Retry(t.Context()),
 	} {
 		if !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
@@ -298,7 +298,7 @@ func TestTextOfParkedErrors(t *testing.T) {
 		catchUp(t, must(t)(in.once("p", in.store, func(envelope) error {
 			return fmt.Errorf("secret %w", errors.New(long))
 		}, Options{OnError: park, Logger: silent, ErrorText: text})))
-		all := list(t, Open(in.store, "p"))
+		all := list(t, NewControl(in.store, "p"))
 		if len(all) != 1 {
 			t.Fatalf("parked are %+v", all)
 		}
@@ -373,7 +373,7 @@ func TestParkingSavesThePosition(t *testing.T) {
 		time.Sleep(time.Minute)
 		add(t, in.store, 1, 1, 1)
 		time.Sleep(100 * time.Millisecond)
-		c := Open(in.store, "p")
+		c := NewControl(in.store, "p")
 		equal(t, "parked", parked(t, c), []string{"T|1/1"})
 		add(t, in.store, 1, 1, 1)
 		time.Sleep(100 * time.Millisecond)
@@ -405,7 +405,7 @@ func TestWaitingEventsAreNotDeleted(t *testing.T) {
 		t.Errorf("the parked entity was cleaned: %v", err)
 	}
 	f.set()
-	if err := Open(in.store, "p").Retry(t.Context()); err != nil {
+	if err := NewControl(in.store, "p").Retry(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	catchUp(t, must(t)(in.once("p", in.store, f.handle, Options{Logger: silent})))
@@ -437,7 +437,7 @@ func TestKindOfAnEventThatIsNotDecoded(t *testing.T) {
 	}
 	var f failing
 	catchUp(t, must(t)(ExactlyOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(_ context.Context, _ memstore.Tx, e envelope) error { return f.handle(e) }, Options{OnError: park, Logger: silent})))
-	all := list(t, Open(s, "p"))
+	all := list(t, NewControl(s, "p"))
 	if len(all) != 3 {
 		t.Errorf("parked are %+v", all)
 	}

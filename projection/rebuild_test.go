@@ -34,7 +34,7 @@ func TestRebuild(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		var progress []Status
 		rebuild := Rebuild{
-			Old:      Open(old.store, "p"),
+			Old:      NewControl(old.store, "p"),
 			Next:     next.runner(t, "p2", source, memstore.New(), func() { time.Sleep(100 * time.Millisecond) }),
 			Progress: func(s Status) { progress = append(progress, s) },
 		}
@@ -93,7 +93,7 @@ func TestFaultsOfRebuild(t *testing.T) {
 	next := must(t)(in.once("p", in.store, nil, Options{Logger: silent}))
 	nothing := func(context.Context) error { return nil }
 	for _, r := range []Rebuild{
-		{}, {Old: Open(in.store, "p"), Next: next, SwitchOver: nothing}, {Old: Open(in.store, "q"), Next: next}, {Next: next, SwitchOver: nothing},
+		{}, {Old: NewControl(in.store, "p"), Next: next, SwitchOver: nothing}, {Old: NewControl(in.store, "q"), Next: next}, {Next: next, SwitchOver: nothing},
 	} {
 		if err := r.Run(t.Context()); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%+v: %v", r, err)
@@ -101,7 +101,7 @@ func TestFaultsOfRebuild(t *testing.T) {
 	}
 	// The old projection has never run: nothing is switched over.
 	switched := false
-	r := Rebuild{Old: Open(in.store, "q"), Next: next, SwitchOver: func(context.Context) error { switched = true; return nil }}
+	r := Rebuild{Old: NewControl(in.store, "q"), Next: next, SwitchOver: func(context.Context) error { switched = true; return nil }}
 	if err := r.Run(t.Context()); !errors.Is(err, annals.ErrInvalid) || switched {
 		t.Errorf("Run returned %v", err)
 	}

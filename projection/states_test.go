@@ -84,7 +84,7 @@ func TestStates(t *testing.T) {
 		equal(t, "handled", l.take(), []string{"1/3=3", "2/2 deleted", "3/1=1"})
 		put(t, s, "2", 3, false)
 		put(t, s, "3", 2, true)
-		c := Open(s, "p")
+		c := NewControl(s, "p")
 		if x := status(t, c, s); !x.States || x.Lag != 2 || x.Newest != (annals.Offset{}) {
 			t.Errorf("with two states to handle: %+v", x)
 		}
@@ -122,7 +122,7 @@ func TestStatesOfAllTypes(t *testing.T) {
 		put(t, s, "1", 1, false)
 		time.Sleep(time.Minute)
 		equal(t, "handled", l.take(), []string{"1/1=1"})
-		if x := status(t, Open(s, "p"), s); x.Lag != 0 || x.Parked != 0 {
+		if x := status(t, NewControl(s, "p"), s); x.Lag != 0 || x.Parked != 0 {
 			t.Errorf("of the states of projections %d are to be handled, and %d were parked", x.Lag, x.Parked)
 		}
 	})
@@ -133,7 +133,7 @@ func TestParkedState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, l := memstore.New(), &stateLog{broken: []string{"1/1=1", "1/3 deleted"}}
-		c := Open(s, "p")
+		c := NewControl(s, "p")
 		retry := func(order error) {
 			t.Helper()
 			if order != nil {

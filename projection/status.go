@@ -58,7 +58,7 @@ type RangeStatus struct {
 }
 
 // Status reads how far the projection has come, and counts in source, the store of the events, what is left to handle. It may be called
-// from any process and changes nothing. Before the first run there are no Ranges; a Control of Open does not know then what the projection
+// from any process and changes nothing. Before the first run there are no Ranges; a Control of NewControl does not know then what the projection
 // follows, and sets LagAtLeast in place of a count. The ErrCorrupt of a damaged record or position is returned.
 func (c *Control) Status(ctx context.Context, source annals.Store) (Status, error) {
 	r, err := c.read(ctx, "read the status of")

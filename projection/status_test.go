@@ -15,7 +15,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in, source := inMemory(memstore.New()), memstore.New() // the events are elsewhere
-		c := Open(in.store, "p")
+		c := NewControl(in.store, "p")
 		var f failing
 		f.set("T|2/2")
 		add(t, source, 1, 8, 3)
@@ -69,7 +69,7 @@ func TestStatusCountsNoHandledEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := status(t, Open(in.store, "p"), in.store)
+	s := status(t, NewControl(in.store, "p"), in.store)
 	if x := s.Ranges[slice]; x.Lag != 1 {
 		t.Errorf("status %+v", x)
 	}
@@ -83,11 +83,11 @@ func TestStatusCountsToABound(t *testing.T) {
 	in := inMemory(memstore.New())
 	catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent})))
 	add(t, in.store, 1, 1, 2500)
-	if s := status(t, Open(in.store, "p"), in.store); s.Lag != 2500 || s.LagAtLeast {
+	if s := status(t, NewControl(in.store, "p"), in.store); s.Lag != 2500 || s.LagAtLeast {
 		t.Errorf("lag %d, at least %v", s.Lag, s.LagAtLeast)
 	}
 	add(t, in.store, 1, 1, 1)
-	if s := status(t, Open(in.store, "p"), in.store); s.Lag != 2500 || !s.LagAtLeast {
+	if s := status(t, NewControl(in.store, "p"), in.store); s.Lag != 2500 || !s.LagAtLeast {
 		t.Errorf("lag %d, at least %v", s.Lag, s.LagAtLeast)
 	}
 }

@@ -78,7 +78,7 @@ func (w *world[T]) stoppedInARetry(ctx context.Context) error {
 	}
 	w.broken.Store(true)
 	return w.running(ctx, func(*unreliable[T]) {}, func(s *unreliable[T]) error {
-		control := projection.Open(w.Store, name)
+		control := projection.NewControl(w.Store, name)
 		if err := until(ctx, func() (bool, error) {
 			for _, err := range control.Parked(ctx, "") {
 				return err == nil, err
@@ -138,7 +138,7 @@ func (w *world[T]) hanging(ctx context.Context, g guarantee) error {
 		if err := w.append(ctx, w.commit(annals.NewPersistenceID(Type, "1"))); err != nil {
 			return err
 		}
-		control := projection.Open(w.Store, name)
+		control := projection.NewControl(w.Store, name)
 		err := until(ctx, func() (bool, error) {
 			status, err := control.Status(ctx, w.Events)
 			if errors.Is(err, annals.ErrInvalid) { // the runner has not joined
@@ -188,7 +188,7 @@ func (w *world[T]) below(ctx context.Context) error {
 	}
 	w.audit = 10 * time.Second
 	other, alone, followed := annals.NewPersistenceID(Type, "1"), annals.NewPersistenceID(Type, "2"), annals.NewPersistenceID(Type, "3")
-	control := projection.Open(w.Store, name)
+	control := projection.NewControl(w.Store, name)
 	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
 		passed := map[annals.SliceRange]time.Time{}
 		began, err := w.Events.Query().Horizon(ctx)

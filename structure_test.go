@@ -23,7 +23,7 @@ const everybody = module + "/internal/quote"
 // anything lets a package import whatever it likes.
 const anything = "*"
 
-// rules say which packages of the house, and which of other modules, the non-test files of a package may import, beside the
+// rules say which packages of this module, and which of other modules, the non-test files of a package may import, beside the
 // standard library and everybody. "x/..." is x and everything below it. The first rule that names a package holds.
 var rules = []struct {
 	pkg  string // "" is the root package
@@ -215,7 +215,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// go.mod says what users get: it replaces nothing, and marks as indirect what the house does not import itself, and only that.
+// go.mod says what users get: it replaces nothing, and marks as indirect what this module does not import itself, and only that.
 // (go mod tidy knows this too, but wants to download the tests of every dependency.)
 func TestModule(t *testing.T) {
 	t.Parallel()
@@ -289,7 +289,7 @@ func TestModuleOutlet(t *testing.T) {
 	}
 }
 
-// goFile is what the house wants to know of a file.
+// goFile is what these tests know of a file.
 type goFile struct {
 	name    string // from the root of the module
 	test    bool
