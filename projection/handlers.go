@@ -8,7 +8,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -27,10 +26,8 @@ func ExactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, es []Envelope[E], call call) error {
-		return each(es, func(e Envelope[E]) error {
-			return call(ctx, func(ctx context.Context) error { return handle(ctx, tx, e) })
-		})
+	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
+		return s.each(ctx, undo, func(ctx context.Context, e Envelope[E]) error { return handle(ctx, tx, e) })
 	}, o)
 }
 
@@ -40,17 +37,17 @@ func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], h
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, es []Envelope[E], call call) error {
-		return call(ctx, func(ctx context.Context) error { return handle(ctx, tx, es) })
+	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
+		return s.all(ctx, undo, func(ctx context.Context, es []Envelope[E]) error { return handle(ctx, tx, es) })
 	}, o)
 }
 
-func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, es []Envelope[E], call call) error, o Options) (*Runner, error) {
+func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure, o Options) (*Runner, error) {
 	if into == nil {
 		return nil, invalid(name, errNoHandler)
 	}
 	return newRunner(name, src.stream(), src.Codec != nil, into, o, func(ctx context.Context, s step) (int, error) {
-		es, err := src.decode(s.events)
+		events, err := src.decode(s)
 		if err != nil {
 			return 0, err
 		}
@@ -58,7 +55,7 @@ func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 		defer undo(nil)
 		var failed *failure
 		err = into.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-			failed = contain(es, func() error { return handle(ctx, tx, es, s.calls(undo)) })
+			failed = handle(ctx, tx, events, undo)
 			switch {
 			case failed != nil && ctx.Err() != nil && !errors.Is(failed, errSlow): // the transaction took too long, whatever the handler did
 				late := &annals.Error{Op: "handle events", Kind: annals.ErrUnavailable, Err: failed.err}
@@ -68,7 +65,7 @@ func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 				return failed
 			}
 			if s.also != nil {
-				if err := s.also(ctx, in, len(es)); err != nil {
+				if err := s.also(ctx, in, len(s.events)); err != nil {
 					return err
 				}
 			}
@@ -82,7 +79,7 @@ func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 		case err != nil:
 			return 0, err
 		}
-		return len(es), nil
+		return len(s.events), nil
 	})
 }
 
@@ -92,11 +89,7 @@ func AtLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return atLeastOnce(name, src, offsets, func(ctx context.Context, es []Envelope[E], call call) error {
-		return each(es, func(e Envelope[E]) error {
-			return call(ctx, func(ctx context.Context) error { return handle(ctx, e) })
-		})
-	}, o)
+	return atLeastOnce(name, src, offsets, func(ctx context.Context, s decoded[E]) *failure { return s.each(ctx, nil, handle) }, o)
 }
 
 // AtLeastOnceGrouped is AtLeastOnce with a handler of at most Options.BatchSize events at a time: those of one entity are in the order of
@@ -105,22 +98,20 @@ func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store,
 	if handle == nil {
 		return nil, invalid(name, errNoHandler)
 	}
-	return atLeastOnce(name, src, offsets, func(ctx context.Context, es []Envelope[E], call call) error {
-		return call(ctx, func(ctx context.Context) error { return handle(ctx, es) })
-	}, o)
+	return atLeastOnce(name, src, offsets, func(ctx context.Context, s decoded[E]) *failure { return s.all(ctx, nil, handle) }, o)
 }
 
-func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, es []Envelope[E], call call) error, o Options) (*Runner, error) {
+func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, s decoded[E]) *failure, o Options) (*Runner, error) {
 	if offsets == nil {
 		return nil, invalid(name, errNoHandler)
 	}
 	return newRunner(name, src.stream(), src.Codec != nil, offsets, o, func(ctx context.Context, s step) (int, error) {
-		es, err := src.decode(s.events)
+		events, err := src.decode(s)
 		if err != nil {
 			return 0, err
 		}
-		handled := len(es)
-		failed := contain(es, func() error { return handle(ctx, es, s.calls(func(error) {})) })
+		handled := len(s.events)
+		failed := handle(ctx, events)
 		if failed != nil {
 			if handled = max(failed.at, 0); handled == 0 {
 				return 0, failed
@@ -151,62 +142,6 @@ func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle
 
 // saveTimeout is how long a save of what was handled may take after the Runner was told to end.
 const saveTimeout = 5 * time.Second
-
-// failure is the error of a handler or a codec.
-type failure struct {
-	at  int // which of the events, or unknownEvent
-	err error
-}
-
-// unknownEvent is the place of a failure of several events.
-const unknownEvent = -1
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// each calls handle for each of es. Its error is a *failure.
-func each[E any](es []Envelope[E], handle func(e Envelope[E]) error) error {
-	return containEach("handle event", es, func(e Envelope[E]) annals.PersistenceID { return e.ID }, func(i int) error { return handle(es[i]) })
-}
-
-// containEach calls fn with the number of each of es in turn until one fails, all on one goroutine, with its panics contained. Its error is a
-// *failure.
-func containEach[T any](op string, es []T, id func(T) annals.PersistenceID, fn func(i int) error) error {
-	at := 0
-	err := panics.Contain("", "", func() error {
-		for ; at < len(es); at++ {
-			if err := fn(at); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		return nil
-	}
-	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" {
-		p.Op, p.ID = op, id(es[at])
-	}
-	return &failure{at, err}
-}
-
-// contain runs the handler of es, with its panics contained.
-func contain[E any](es []Envelope[E], handle func() error) *failure {
-	if len(es) == 0 {
-		return nil
-	}
-	err := panics.Contain("handle event", es[0].ID, handle)
-	if err == nil {
-		return nil
-	}
-	if f, ok := err.(*failure); ok { //nolint:errorlint // of each, which does not wrap it
-		return f
-	}
-	if len(es) == 1 {
-		return &failure{0, err}
-	}
-	return &failure{unknownEvent, err}
-}
 
 var errNoHandler = errors.New("a store or the handler is missing")
 

@@ -35,23 +35,49 @@ const warns = time.Minute
 const stuckAfter = 30 * time.Second
 
 // errSlow is in the error of a call of the handler that took longer than Options.HandlerTimeout.
-var errSlow = errors.New("the handler took longer than Options.HandlerTimeout")
+var errSlow = fmt.Errorf("the handler took longer than Options.HandlerTimeout: %w", context.DeadlineExceeded)
 
-// call calls the handler. When it hangs, its transaction is undone, so that it does not hold up others; undo ends ctx then.
-func (h *health) call(ctx context.Context, undo context.CancelCauseFunc, handle func(ctx context.Context) error) error {
-	within, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
-	defer time.AfterFunc(h.timeout+h.grace, func() { undo(errSlow) }).Stop()
-	h.set(&h.called, time.Now())
-	defer h.set(&h.called, time.Time{})
-	err := handle(within)
-	switch undone := errors.Is(context.Cause(ctx), errSlow); {
-	case err == nil && undone:
-		return fmt.Errorf("%w, %v, and %v more", errSlow, h.timeout, h.grace)
-	case err != nil && within.Err() != nil && (undone || ctx.Err() == nil):
-		return fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
+// calls calls the handler n times, until a call fails. The context of a call ends after the timeout. When a call hangs, its transaction is
+// undone, so that it does not hold up others; undo ends ctx then. undo may be nil.
+func (h *health) calls(ctx context.Context, undo context.CancelCauseFunc, n int, handle func(ctx context.Context, i int) error) error {
+	if undo == nil {
+		undo = func(error) {}
 	}
-	return err
+	within, slow, end := h.limited(ctx)
+	hang := time.AfterFunc(h.timeout+h.grace, func() { undo(errSlow) })
+	defer func() {
+		end(nil)
+		slow.Stop()
+		hang.Stop()
+		h.set(&h.called, time.Time{})
+	}()
+	for i := range n {
+		slow.Reset(h.timeout)
+		hang.Reset(h.timeout + h.grace)
+		h.set(&h.called, time.Now())
+		err := handle(within, i)
+		inTime := slow.Stop()
+		if !hang.Stop() {
+			undo(errSlow)
+		}
+		switch undone := errors.Is(context.Cause(ctx), errSlow); {
+		case err == nil && undone:
+			return fmt.Errorf("%w, %v, and %v more", errSlow, h.timeout, h.grace)
+		case err != nil && !inTime && (undone || ctx.Err() == nil):
+			return fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
+		case err != nil:
+			return err
+		case !inTime:
+			within, slow, end = h.limited(ctx)
+		}
+	}
+	return nil
+}
+
+// limited returns a context for calls of the handler, which slow ends with errSlow.
+func (h *health) limited(ctx context.Context) (within context.Context, slow *time.Timer, end context.CancelCauseFunc) {
+	within, end = context.WithCancelCause(ctx)
+	return within, time.AfterFunc(h.timeout, func() { end(errSlow) }), end
 }
 
 func (h *health) set(field *time.Time, to time.Time) {

@@ -1,8 +1,6 @@
 package projection
 
 import (
-	"errors"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 )
@@ -28,20 +26,4 @@ type Envelope[E any] struct {
 
 func (s Source[E]) stream() stream {
 	return stream{s.Store, source{Type: s.Type, Tag: s.Tag, States: s.States}}
-}
-
-// decode returns the envelopes of events. Its error is a *failure.
-func (s Source[E]) decode(events []annals.Event) ([]Envelope[E], error) {
-	all := make([]Envelope[E], len(events))
-	err := containEach("decode event", events, func(e annals.Event) annals.PersistenceID { return e.ID }, func(i int) (err error) {
-		all[i].Event = events[i]
-		if all[i].Deleted = s.States && deleted(events[i]); all[i].Deleted {
-			return nil
-		}
-		if all[i].Value, err = s.Codec.Decode(events[i].Payload); err != nil && !errors.As(err, new(*annals.Error)) {
-			err = &annals.Error{Op: "decode event", ID: events[i].ID, Kind: annals.ErrCorrupt, Err: err}
-		}
-		return err
-	})
-	return all, err
 }

@@ -17,16 +17,6 @@ type step struct {
 	health *health // of the range. Runner.deliver sets it.
 }
 
-// call calls handle, with a context that ends after Options.HandlerTimeout.
-type call func(ctx context.Context, handle func(ctx context.Context) error) error
-
-// calls returns the call of the handler of s. undo ends its transaction when it hangs.
-func (s step) calls(undo context.CancelCauseFunc) call {
-	return func(ctx context.Context, handle func(ctx context.Context) error) error {
-		return s.health.call(ctx, undo, handle)
-	}
-}
-
 // newStep returns the step that handles events and takes p on by them and by passed, the events that are not handled.
 func newStep(p annals.Progress, events []annals.Event, passed []annals.Offset, through annals.Offset) step {
 	p.Through = through

@@ -110,7 +110,7 @@ func (w *worker) follow(ctx context.Context) error {
 	lowest := from.lowest(w.progress.Slices)
 	w.through, w.saved, w.savedAt = lowest.Through, lowest.Through, time.Now()
 	o := query.Options{
-		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Current: w.caughtUp != nil,
+		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Current: w.caughtUp != nil, Reuse: true,
 		OnWarning: func(err error) { w.warned(ctx, err) },
 		OnRetry: func(err error, try int) {
 			if try++; seldom(try) {

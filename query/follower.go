@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -67,7 +68,7 @@ type look[T any] struct {
 	after     annals.Offset
 	limit     int  // of the page; 0 before the first page
 	page      []T  // read, and not handed over
-	buffer    []T  // where pages are read to
+	buffer    []T  // where pages are read to, with Options.Reuse
 	last      bool // there is no page after it
 	cut       bool // what follows is not read by this look
 	audit     bool // it reads what is before the floor
@@ -155,7 +156,7 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 		}
 		if len(items) > 0 || beat {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
-			return batch[T]{items, f.floor, caughtUp}, nil
+			return batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
 		}
 	}
 }
@@ -198,7 +199,7 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 	if l.audit {
 		return f.audit(ctx, max)
 	}
-	items = make([]T, 0, min(max, len(l.page)))
+	items = l.page[:0] // what is handed over of the page is moved to its beginning
 	for len(l.page) > 0 && len(items) < max {
 		item := l.page[0]
 		o := f.offset(item)
@@ -214,7 +215,9 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 			}
 			if f.missing != nil {
 				before, all, err := f.missing(ctx, item, max-len(items))
-				items = append(items, before...)
+				if len(before) > 0 {
+					items = append(slices.Clip(items), before...)
+				}
 				if err != nil || !all || len(items) == max {
 					return items, err
 				}
@@ -256,8 +259,15 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
 	filter.After, filter.Limit, filter.KeysOnly = l.after, l.limit, l.audit
-	l.page = l.buffer[:0]
-	defer func() { l.buffer = l.page[:0] }()
+	switch {
+	case f.options.Reuse:
+		l.page = l.buffer[:0]
+		defer func() { l.buffer = l.page[:0] }()
+	case l.limit > pageSize: // the page before was full
+		l.page = make([]T, 0, l.limit)
+	default:
+		l.page = nil
+	}
 	bytes := 0
 	for item, err := range f.read(ctx, filter) {
 		if err != nil && len(l.page) > 0 {

@@ -25,7 +25,12 @@ func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []ann
 	if follows || f.settled(e.Offset()) && !late && (!hole || f.filter.Tag != "") {
 		return nil, true, nil
 	}
-	next := entity.last + 1
+	return f.missingBefore(ctx, e, entity.last+1, hole, same, max)
+}
+
+// missingBefore is before of an e whose entity has to be read from next on. If hole, the numbers from next on may have been deleted; if not
+// same, next may be of the entity before it was forgotten.
+func (f *Feed) missingBefore(ctx context.Context, e annals.Event, next annals.SeqNr, hole, same bool, max int) (found []annals.Event, all bool, err error) {
 	if !hole || !same {
 		if next, err = f.firstMissing(ctx, e); err != nil {
 			return nil, false, err

@@ -26,6 +26,8 @@ type Options struct {
 	Audit time.Duration
 	// Current ends the query after everything that was visible when it began.
 	Current bool
+	// Reuse lets a Feed use the Events of a Batch again, so that a Batch is valid until the next call of Next.
+	Reuse bool
 	// OnRetry is told of each read that failed and is repeated, after a time that grows to half a second. try counts from 0. It may be nil.
 	OnRetry func(err error, try int)
 	// OnWarning is told of each annals.Result.Warning with which the store has answered the question for its horizon: what the query relies on

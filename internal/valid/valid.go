@@ -139,7 +139,9 @@ func Progress(op string, p annals.Progress, l annals.Limits) error {
 		if fault == nil && !p.Slices.Contains(o.ID.Slice()) {
 			fault = fmt.Errorf("%s is of slice %d, not of %s", quote.Text(string(o.ID)), o.ID.Slice(), p.Slices)
 		}
-		faults = append(faults, fault)
+		if fault != nil {
+			faults = append(faults, fault)
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
