@@ -93,11 +93,11 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 	k.streams()
 	return d.Recover(k.in, id, func(s annals.Snapshot) error {
 		k.moved(0, snapshotSize(s))
-		k.own = snapshot(s)
+		k.caller(func() { k.own = snapshot(s) })
 		return k.own
 	}, func(e annals.Event) error {
 		k.moved(eventSize(e))
-		k.own = event(e)
+		k.caller(func() { k.own = event(e) })
 		return k.own
 	})
 }

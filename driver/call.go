@@ -27,6 +27,7 @@ type call struct {
 // spent is what a call has read, written and cost. It is in the context of a call that is observed.
 type spent struct {
 	began  time.Time
+	away   time.Duration // in the caller's code
 	mu     sync.Mutex
 	result annals.Result
 }
@@ -79,6 +80,17 @@ func (c *call) moved(events, bytes int) {
 	}
 }
 
+// caller runs the caller's code, whose time is not the call's.
+func (c *call) caller(fn func()) {
+	if c.spent == nil {
+		fn()
+		return
+	}
+	began := time.Now()
+	defer func() { c.spent.away += time.Since(began) }()
+	fn()
+}
+
 // use begins a use of the backend, which lasts until end. It refuses the call when fault is not nil.
 func (c *call) use(fault error, write bool) (err error) {
 	if fault != nil {
@@ -106,7 +118,7 @@ func (c *call) end(err *error) {
 		sp.mu.Lock()
 		r := sp.result
 		sp.mu.Unlock()
-		r.Duration, r.Err = time.Since(sp.began), *err
+		r.Duration, r.Err = time.Since(sp.began)-sp.away, *err
 		c.s.observer.End(c.ctx, c.Call, r)
 	}
 }

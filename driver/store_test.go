@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/memstore"
 )
 
 // backend is a Driver that has a journal, and a Bracketer.
@@ -308,6 +309,32 @@ func TestCount(t *testing.T) {
 	if want := (annals.Result{Requests: 1, Retries: 2, ReadUnits: 0.5, WriteUnits: 3}); o.result != want {
 		t.Errorf("got %+v, want %+v", o.result, want)
 	}
+}
+
+// The duration of a replay or recovery is without the caller's code.
+func TestDurationIsOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &observer{}
+		store, err := memstore.Open(memstore.Options{Observer: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := annals.NewEvent{Payload: annals.Payload{SerializerID: 1}}
+		if _, err := store.Journal().Append(t.Context(), annals.Commit{ID: "A|1", Events: []annals.NewEvent{event, event}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range store.Journal().Replay(t.Context(), "A|1", 1, 2) {
+			if time.Sleep(time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		replay := o.result
+		_, err = ability.Recover(t.Context(), store, "A|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { time.Sleep(time.Second); return nil })
+		if recovery := o.result; err != nil || replay.Duration != 0 || recovery.Duration != 0 || replay.Events != 2 || recovery.Events != 2 {
+			t.Errorf("%v: %+v, %+v", err, replay, recovery)
+		}
+	})
 }
 
 // observer keeps the last result.

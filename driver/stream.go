@@ -125,7 +125,8 @@ func loop[T any](c *call, fault error, size func(T) (events, bytes int), read fu
 		if c.spent != nil {
 			c.moved(size(v))
 		}
-		if !yield(v, nil) {
+		more := false
+		if c.caller(func() { more = yield(v, nil) }); !more {
 			return nil
 		}
 		if err := c.goesOn(); err != nil {

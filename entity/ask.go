@@ -22,20 +22,14 @@ import (
 // the outcome is not known to the caller: ErrUnknown with ctx's error. Either way c runs at most once. The error is ErrOverloaded, and c does
 // nothing, when Options.MaxPending commands wait.
 func (r *Runtime[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {
-	result, err := r.do(ctx, id, asking, host.AnyNumber, c, false)
-	return result.Reply, err
-}
-
-// Fresh is Ask as if Options.SingleOwner were not set: an answer that wrote nothing is confirmed by the store.
-func (r *Runtime[C, S, R]) Fresh(ctx context.Context, id string, c C) (R, error) {
-	result, err := r.do(ctx, id, asking, host.AnyNumber, c, true)
+	result, err := r.do(ctx, id, asking, host.AnyNumber, c)
 	return result.Reply, err
 }
 
 // Do is Ask with the entity's number after the command. No other state of the entity ever has this number. Commands to a
 // durable state that are written together share a revision, so a command of Do is the last one of its write.
 func (r *Runtime[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Result[R], error) {
-	return r.do(ctx, id, doing, host.AnyNumber, c, false)
+	return r.do(ctx, id, doing, host.AnyNumber, c)
 }
 
 // DoAt is Do for an entity that must be exactly at number at, as in If-Match; 0 is an entity that was never written. Otherwise a c that
@@ -46,12 +40,12 @@ func (r *Runtime[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr,
 	if err := host.CheckNumber(r.model, id, at, r.limits); err != nil {
 		return behavior.Result[R]{}, err
 	}
-	return r.do(ctx, id, doing, at, c, false)
+	return r.do(ctx, id, doing, at, c)
 }
 
-func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.SeqNr, value C, fresh bool) (result behavior.Result[R], err error) {
+func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.SeqNr, value C) (result behavior.Result[R], err error) {
 	c := r.newCommand(ctx, k)
-	c.value, c.at, c.fresh = value, at, c.fresh || fresh
+	c.value, c.at = value, at
 	if err := r.submit(id, c); err != nil {
 		return result, err
 	}

@@ -35,7 +35,7 @@ type command[C, S, R any] struct {
 type kind int8
 
 const (
-	asking   kind = iota // Ask and Fresh
+	asking   kind = iota // Ask
 	doing                // Do and DoAt: the number of the answer must be exact
 	viewing              // View
 	evicting             // Evict

@@ -143,7 +143,7 @@ func TestEvictDropsFromMemory(t *testing.T) {
 			}
 			gone("never loaded", rt.Evict(t.Context(), "a", nil), nil)
 			mustAsk(t, rt, 5, 5)
-			gone("loaded", rt.Ref("a").Evict(t.Context(), nil), nil)
+			gone("loaded", rt.Evict(t.Context(), "a", nil), nil)
 			mustAsk(t, rt, 5, 10)
 			own := errors.New("of the test")
 			gone("failed", rt.Evict(t.Context(), "a", func(context.Context) error { return own }), own)

@@ -31,7 +31,7 @@ func Example() {
 	}
 	total, err := counters.Ask(ctx, "c-1", 5)
 	fmt.Println(total, err)
-	total, err = counters.Ref("c-1").Ask(ctx, 2)
+	total, err = counters.Ask(ctx, "c-1", 2)
 	fmt.Println(total, err)
 	fmt.Println(counters.Shutdown(ctx))
 	// Output:
@@ -104,7 +104,7 @@ func Example_unknown() {
 }
 
 // Two runtimes have the same entity in memory, and one of them was told that it is alone.
-func ExampleRuntime_Fresh() {
+func ExampleOptions_singleOwner() {
 	ctx := context.Background()
 	store := memstore.New()
 	here, err := entity.New(store, account, entity.Options{SingleOwner: true})
@@ -121,14 +121,12 @@ func ExampleRuntime_Fresh() {
 	fmt.Println(here.Ask(ctx, "a-1", 5))
 	fmt.Println(there.Ask(ctx, "a-1", 10))
 
-	fmt.Println(here.Ask(ctx, "a-1", read))   // from memory, as a single owner may
-	fmt.Println(here.Fresh(ctx, "a-1", read)) // asks the store first
-	fmt.Println(there.Ask(ctx, "a-1", read))  // asks the store first
+	fmt.Println(here.Ask(ctx, "a-1", read))  // from memory, as a single owner may
+	fmt.Println(there.Ask(ctx, "a-1", read)) // asks the store first
 	// Output:
 	// 5 <nil>
 	// 15 <nil>
 	// 5 <nil>
-	// 15 <nil>
 	// 15 <nil>
 }
 

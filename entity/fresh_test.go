@@ -135,35 +135,23 @@ func TestOneLookForABatch(t *testing.T) {
 	}
 }
 
-// A single owner answers from memory, except where Fresh is used.
-func TestFreshSeesWhatOthersWrote(t *testing.T) {
+// A single owner answers from memory.
+func TestSingleOwnerAnswersFromMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		s := newHooked()
 		rt, other := start(s, entity.Options{SingleOwner: true}), start(s, entity.Options{})
 		mustAsk(t, rt, 5, 5)
 		mustAsk(t, other, 10, 15)
-		if got, err := rt.Ask(t.Context(), "a", 0); got != 5 || err != nil {
-			t.Errorf("Ask: %d, %v, want 5 from memory", got, err)
-		}
-		for range 2 {
-			if got, err := rt.Ref("a").Fresh(t.Context(), 0); got != 15 || err != nil {
-				t.Errorf("Fresh: %d, %v, want 15", got, err)
-			}
-		}
-		if _, err := other.Ask(t.Context(), "a", -15); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rt.Ask(t.Context(), "a", 0); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rt.Fresh(t.Context(), "a", -1); !errors.Is(err, errPoor) {
-			t.Errorf("Fresh: %v, want the rejection by the newest state", err)
+		s.looks.Store(0)
+		mustAsk(t, rt, 0, 5)
+		if n := s.looks.Load(); n != 0 {
+			t.Errorf("%d looks at the store", n)
 		}
 	})
 }
 
-// Fresh reads from the store once, and not at all when the command writes or the entity has just been loaded.
-func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
+// An answer that wrote nothing reads from the store once, and not at all when the command writes or the entity has just been loaded.
+func TestAsksTheStoreOnlyWhenItMust(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newHooked()
@@ -171,7 +159,7 @@ func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
 		fresh := func(amount, want int, looks int64) {
 			t.Helper()
 			s.looks.Store(0)
-			if got, err := rt.Fresh(t.Context(), "a", amount); got != want || err != nil || s.looks.Load() != looks {
+			if got, err := rt.Ask(t.Context(), "a", amount); got != want || err != nil || s.looks.Load() != looks {
 				t.Errorf("%d, %v after %d looks at the store, want %d after %d", got, err, s.looks.Load(), want, looks)
 			}
 		}
@@ -185,7 +173,7 @@ func TestFreshAsksTheStoreOnlyWhenItMust(t *testing.T) {
 }
 
 // When the confirming read fails, the command fails for certain: it would have written nothing.
-func TestFreshFailsWhenTheStoreCannotBeAsked(t *testing.T) {
+func TestFailsWhenTheStoreCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
 	rt, err := entity.NewState(s, accountState, entity.Options{})
@@ -195,7 +183,7 @@ func TestFreshFailsWhenTheStoreCannotBeAsked(t *testing.T) {
 	mustAsk(t, rt, 5, 5)
 	down := errors.New("connection refused")
 	s.read = func(context.Context, annals.PersistenceID) error { return down }
-	if _, err := rt.Fresh(t.Context(), "a", 0); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, down) {
+	if _, err := rt.Ask(t.Context(), "a", 0); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, down) {
 		t.Errorf("%v, want unavailable", err)
 	}
 	s.read = nil

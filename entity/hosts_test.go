@@ -162,7 +162,7 @@ func TestManyEntitiesInLittleMemory(t *testing.T) {
 		s.heal()
 		total := 0
 		for id := range ids {
-			n, err := rt.Fresh(t.Context(), strconv.Itoa(id), 0)
+			n, err := rt.Ask(t.Context(), strconv.Itoa(id), 0)
 			if err != nil {
 				t.Error(err)
 			}

@@ -160,7 +160,7 @@ func TestViewFails(t *testing.T) {
 					s := newHooked()
 					rt := start(s, entity.Options{})
 					mustAsk(t, rt, 5, 5)
-					if err := rt.Ref("a").View(t.Context(), c.fn); !errors.Is(err, c.want) {
+					if err := rt.View(t.Context(), "a", c.fn); !errors.Is(err, c.want) {
 						t.Errorf("%v, want %v", err, c.want)
 					}
 					g := gated(s)
@@ -311,8 +311,8 @@ func TestDoAt(t *testing.T) {
 		want(rt.DoAt(t.Context(), "a", -1, 5))(0, 0, annals.ErrInvalid)
 		want(other.Do(t.Context(), "a", 10))(15, 2, nil)
 		want(rt.DoAt(t.Context(), "a", 1, 5))(0, 0, annals.ErrConflict) // found out by its write
-		want(other.Ref("a").Do(t.Context(), 10))(25, 3, nil)
-		want(rt.Ref("a").DoAt(t.Context(), 3, 5))(30, 4, nil) // a conflict from memory alone would be wrong
+		want(other.Do(t.Context(), "a", 10))(25, 3, nil)
+		want(rt.DoAt(t.Context(), "a", 3, 5))(30, 4, nil) // a conflict from memory alone would be wrong
 		want(other.DoAt(t.Context(), "a", 4, 0))(30, 4, nil)
 	})
 }

@@ -48,8 +48,8 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 	return k
 }
 
-// At sets the time at which the events that follow are stored, for EvolveStored: the zero time before the first call of At.
-func (k *Case[C, E, S, R]) At(t time.Time) *Case[C, E, S, R] {
+// StoredAt sets the time at which the events that follow are stored, for EvolveStored: the zero time before the first call of StoredAt.
+func (k *Case[C, E, S, R]) StoredAt(t time.Time) *Case[C, E, S, R] {
 	k.info.Time = storedTime(t)
 	return k
 }

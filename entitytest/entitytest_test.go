@@ -125,11 +125,11 @@ func TestInfo(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	entitytest.New(t, audited, "1").
 		Given("a").
-		At(noon.In(time.FixedZone("", 3600)).Add(time.Nanosecond)).Metadata("ann").When("b").Reply(change{3, noon, "ann"}).
+		StoredAt(noon.In(time.FixedZone("", 3600)).Add(time.Nanosecond)).Metadata("ann").When("b").Reply(change{3, noon, "ann"}).
 		Metadata(nil).When("c").Reply(change{5, noon, ""})
 	entitytest.NewState(t, auditedState, "1").
 		Given(change{}).
-		At(noon).Metadata("ann").When("b").Reply(change{2, noon, "ann"}).
+		StoredAt(noon).Metadata("ann").When("b").Reply(change{2, noon, "ann"}).
 		When("delete").ThenDeleted().Reply(change{}).
 		When("c").Reply(change{4, noon, "ann"})
 }

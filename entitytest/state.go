@@ -36,8 +36,8 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 	return k
 }
 
-// At sets the time at which the states that follow are stored, for Stored: the zero time before the first call of At.
-func (k *StateCase[C, S, R]) At(t time.Time) *StateCase[C, S, R] {
+// StoredAt sets the time at which the states that follow are stored, for Stored: the zero time before the first call of StoredAt.
+func (k *StateCase[C, S, R]) StoredAt(t time.Time) *StateCase[C, S, R] {
 	k.info.Time = storedTime(t)
 	return k
 }

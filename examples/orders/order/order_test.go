@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	entitytest.New(t, Behavior, "o-1").
-		At(noon).Given(placed).
+		StoredAt(noon).Given(placed).
 		When(Cancel{Reason: "no", Now: noon.Add(31 * time.Minute)}).Rejected(ErrTooLate).
 		When(Cancel{Reason: "no", Now: noon.Add(30 * time.Minute)}).Then(Cancelled{"no"}).Reply(IsCancelled)
 }
@@ -37,8 +37,8 @@ func TestCancel(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	entitytest.New(t, Behavior, "o-1").
-		At(noon).Metadata(audit.Record{User: "ann"}).Given(placed).
-		At(noon.Add(time.Hour)).Metadata(audit.Record{User: "eve"}).When(Pay{}).
+		StoredAt(noon).Metadata(audit.Record{User: "ann"}).Given(placed).
+		StoredAt(noon.Add(time.Hour)).Metadata(audit.Record{User: "eve"}).When(Pay{}).
 		State(func(o Order) {
 			if want := []Change{{IsPlaced, noon, "ann"}, {IsPaid, noon.Add(time.Hour), "eve"}}; !slices.Equal(o.History, want) {
 				t.Errorf("the history is %v, want %v", o.History, want)
