@@ -98,7 +98,7 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 	kind := annals.ErrUnavailable
 	switch {
 	case c.leave():
-		r.abandon(c)
+		r.abandon(id, c)
 	case c.kind == evicting: // it is about to be answered
 		<-c.done
 		return nil

@@ -27,7 +27,7 @@ type command[C, S, R any] struct {
 	result  behavior.Result[R]
 	held    *entity[C, S, R] // of an Evict: the entity, which the caller has to release
 	err     error
-	pending *atomic.Int64 // of the Runtime, which counts the commands that it holds
+	pending *atomic.Int64 // of the Runtime, which counts the commands that wait
 	done    chan struct{} // holds one element once result, held and err are final; the runtime does not touch the command afterwards
 }
 
@@ -57,15 +57,19 @@ func (c *command[C, S, R]) take() bool {
 	if c.ctx.Err() == nil && c.stage.CompareAndSwap(waiting, taken) {
 		return true
 	}
-	c.stage.CompareAndSwap(waiting, left)
-	c.pending.Add(-1)
+	c.leave()
 	return false
 }
 
 // leave withdraws c for its caller. It reports false when c may have been decided.
 func (c *command[C, S, R]) leave() bool {
-	return c.stage.CompareAndSwap(waiting, left) || c.stage.Load() == left
+	if c.stage.CompareAndSwap(waiting, left) {
+		c.pending.Add(-1)
+	}
+	return c.hasLeft()
 }
+
+func (c *command[C, S, R]) hasLeft() bool { return c.stage.Load() == left }
 
 // wait makes c undecided again.
 func (c *command[C, S, R]) wait() {

@@ -24,6 +24,7 @@ type entity[C, S, R any] struct {
 
 	mu      sync.Mutex
 	mailbox mailbox[C, S, R]
+	left    int  // how many commands have left since the mailbox was searched for them
 	turn    bool // a goroutine works on the entity
 	writing bool // current is in flight: one write at a time
 	written bool // current has an outcome, which has not been handled
@@ -51,6 +52,16 @@ func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {
 	defer e.mu.Unlock()
 	e.mailbox.push(c)
 	return e.takeTurn()
+}
+
+// abandoned notes that a command has left. When most of the mailbox may have left, it is searched for them.
+func (e *entity[C, S, R]) abandoned() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left++; 2*e.left > e.mailbox.len() {
+		e.mailbox.drop((*command[C, S, R]).hasLeft)
+		e.left = 0
+	}
 }
 
 // takeTurn reports whether there is something to do and no goroutine doing it; then the turn is the caller's. e.mu is held.

@@ -54,6 +54,14 @@ func (m *mailbox[C, S, R]) move(to []*command[C, S, R]) {
 	m.commands, m.head = to[:n], 0
 }
 
+// drop removes the commands for which gone is true.
+func (m *mailbox[C, S, R]) drop(gone func(c *command[C, S, R]) bool) {
+	m.commands = m.commands[:m.head+len(slices.DeleteFunc(m.commands[m.head:], gone))]
+	if m.len() == 0 {
+		m.shrink()
+	}
+}
+
 // pushFront puts commands before all others.
 func (m *mailbox[C, S, R]) pushFront(commands ...*command[C, S, R]) {
 	m.commands, m.head = slices.Concat(commands, m.commands[m.head:]), 0

@@ -63,3 +63,23 @@ func TestMailboxKeepsItsMemory(t *testing.T) {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
+
+// Dropped commands take no memory, and the others keep their order.
+func TestMailboxDrop(t *testing.T) {
+	var m mailbox[int, int, int]
+	for range 10 {
+		for i := range 1000 {
+			m.push(&command[int, int, int]{value: i})
+		}
+		m.pop()
+		m.drop(func(c *command[int, int, int]) bool { return c.value%100 != 1 })
+		for i := range 10 {
+			if c := m.pop(); c.value != 100*i+1 {
+				t.Fatalf("command %d, want %d", c.value, 100*i+1)
+			}
+		}
+		if m.len() != 0 || cap(m.commands) > keptCapacity {
+			t.Errorf("%d commands, memory for %d", m.len(), cap(m.commands))
+		}
+	}
+}

@@ -111,3 +111,45 @@ func TestPendingReturnsToZero(t *testing.T) {
 		})
 	})
 }
+
+// Commands whose callers have given up are dropped at once, also while nothing is decided: here an Evict holds the entity.
+func TestPendingOfAHeldEntity(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := start(newHooked(), entity.Options{MaxPending: 100})
+			evicted := make(chan error, 1)
+			done := make(chan struct{})
+			go func() {
+				evicted <- rt.Evict(t.Context(), "a", func(context.Context) error { <-done; return nil })
+			}()
+			synctest.Wait()
+			var stay []<-chan answer
+			for range 10 {
+				ctx, cancel := context.WithCancel(t.Context())
+				var waiting []<-chan answer
+				for range 90 {
+					waiting = append(waiting, ask(ctx, rt, 1))
+				}
+				stay = append(stay, ask(t.Context(), rt, 0))
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+				for _, a := range waiting {
+					answered(t, a, 0, annals.ErrUnavailable)
+				}
+				if n := rt.Pending(); n < 1 || n > 10 {
+					t.Errorf("%d commands wait", n)
+				}
+			}
+			close(done)
+			if err := <-evicted; err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			for _, a := range stay {
+				answered(t, a, 0, nil)
+			}
+			mustAsk(t, rt, 5, 5)
+		})
+	})
+}

@@ -53,11 +53,7 @@ func (e *entity[C, S, R]) wanted() []*command[C, S, R] {
 	defer e.mu.Unlock()
 	commands := slices.DeleteFunc(e.mailbox.takeAll(), func(c *command[C, S, R]) bool {
 		c.fresh = false
-		gone := c.ctx.Err() != nil
-		if gone {
-			c.pending.Add(-1)
-		}
-		return gone
+		return c.ctx.Err() != nil && c.leave()
 	})
 	e.mailbox.pushFront(commands...)
 	return commands

@@ -54,13 +54,16 @@ func (r *Runtime[C, S, R]) admit() {
 	}
 }
 
-// abandon removes c from the queue, if it is there.
-func (r *Runtime[C, S, R]) abandon(c *command[C, S, R]) {
+// abandon removes c, which has left, from the queue or from the mailbox of the entity named id.
+func (r *Runtime[C, S, R]) abandon(id string, c *command[C, S, R]) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	e := r.live[id]
 	if c.place != nil {
 		r.queue.Remove(c.place)
-		c.place = nil
-		r.pending.Add(-1)
+		c.place, e = nil, nil
+	}
+	r.mu.Unlock()
+	if e != nil {
+		e.abandoned()
 	}
 }

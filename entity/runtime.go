@@ -24,7 +24,7 @@ type Runtime[C, S, R any] struct {
 	writes   deadlines
 	commands sync.Pool    // of *command
 	batches  sync.Pool    // of *batch
-	pending  atomic.Int64 // commands that were accepted and are neither answered nor dropped
+	pending  atomic.Int64 // commands that were accepted, and neither answered nor withdrawn
 
 	mu       sync.Mutex // locked before entity.mu where both are held
 	live     map[string]*entity[C, S, R]
@@ -72,7 +72,7 @@ func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Op
 	return r
 }
 
-// Pending is how many commands wait for an answer. Those whose callers have given up count until the runtime has dropped them.
+// Pending is how many commands wait for an answer.
 func (r *Runtime[C, S, R]) Pending() int { return int(r.pending.Load()) }
 
 // Len is the number of entities in memory.
