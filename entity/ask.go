@@ -131,7 +131,7 @@ func (r *Runtime[C, S, R]) deliver(id string, c *command[C, S, R]) error {
 			return closedError(c.kind.op(), pid)
 		}
 		if e = r.activate(id, pid); e == nil {
-			c.place = r.queue.PushBack(&arrival[C, S, R]{id, pid, c})
+			c.place = r.queue.PushBack(&waitingCommand[C, S, R]{id, pid, c})
 			r.mu.Unlock()
 			return nil
 		}

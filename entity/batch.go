@@ -106,16 +106,16 @@ func (b *batch[C, S, R]) show(state host.Entity[C, S, R]) {
 	}
 }
 
-// send sends the current batch. The turn is free meanwhile, so that other goroutines can decide commands. It reports whether this
-// goroutine has the turn again afterwards.
+// send sends the current batch. Meanwhile other goroutines can work on the entity and decide commands. It reports whether this goroutine works
+// on it again afterwards.
 func (e *entity[C, S, R]) send() bool {
 	b := e.current
 	if !b.write.Empty && !e.runtime.o.SingleOwner {
 		b.last = e.turns.Sent(time.Now())
 	}
 	e.mu.Lock()
-	e.writing, e.turn = true, false
-	if e.takeTurn() {
+	e.writing, e.working = true, false
+	if e.startWork() {
 		e.begin()
 	}
 	e.mu.Unlock()
@@ -123,12 +123,12 @@ func (e *entity[C, S, R]) send() bool {
 	return e.sent()
 }
 
-// sent records that the current batch has an outcome, and reports whether the caller now has the turn.
+// sent records that the current batch has an outcome, and reports whether the caller now works on the entity.
 func (e *entity[C, S, R]) sent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.writing, e.written = false, true
-	return e.takeTurn()
+	return e.startWork()
 }
 
 // answerStored answers the commands of a batch that writes nothing: everything that they were decided on is stored by now. Those whose

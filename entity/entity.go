@@ -12,27 +12,27 @@ import (
 	"github.com/annals-go/annals/internal/host"
 )
 
-// entity is one entity in memory. It has no goroutine of its own. A goroutine that finds something to do for the entity takes the
-// turn, of which there is one, and works until nothing is left. While a write is in flight the turn is free, so that the goroutine
-// that brings the next command can decide it.
+// entity is one entity in memory. It has no goroutine of its own. A goroutine that finds something to do for the entity, on which
+// no other one works, works on it until nothing is left. While a write is in flight no goroutine needs to, so that the one that brings the
+// next command can decide it.
 type entity[C, S, R any] struct {
 	runtime *Runtime[C, S, R]
 	id      string
 	pid     annals.PersistenceID
 
-	rest idler[C, S, R] // guarded by Runtime.mu
+	idle idleEntry[C, S, R] // guarded by Runtime.mu
 
 	mu      sync.Mutex
 	mailbox mailbox[C, S, R]
 	left    int  // how many commands have left since the mailbox was searched for them
-	turn    bool // a goroutine works on the entity
+	working bool // a goroutine works on the entity
 	writing bool // current is in flight: one write at a time
 	written bool // current has an outcome, which has not been handled
 	saving  bool // a snapshot is being saved: one at a time
 	held    bool // the caller of an Evict has the entity: no commands are decided
 	pausing bool // other owners have their turn: no commands are decided
 
-	// These belong to the turn, and are read under mu when no goroutine has it.
+	// These belong to the goroutine that works on the entity, and are read under mu when there is none.
 	state     host.Entity[C, S, R]
 	loaded    bool
 	current   *batch[C, S, R] // in flight, or with an outcome
@@ -51,7 +51,7 @@ func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mailbox.push(c)
-	return e.takeTurn()
+	return e.startWork()
 }
 
 // abandoned notes that a command has left. When most of the mailbox may have left, it is searched for them.
@@ -64,12 +64,12 @@ func (e *entity[C, S, R]) abandoned() {
 	}
 }
 
-// takeTurn reports whether there is something to do and no goroutine doing it; then the turn is the caller's. e.mu is held.
-func (e *entity[C, S, R]) takeTurn() bool {
-	if e.turn || e.upcoming() == nothing {
+// startWork reports whether there is something to do and no goroutine doing it; then the caller works on e. e.mu is held.
+func (e *entity[C, S, R]) startWork() bool {
+	if e.working || e.upcoming() == nothing {
 		return false
 	}
-	e.turn = true
+	e.working = true
 	return true
 }
 
@@ -116,7 +116,7 @@ func (e *entity[C, S, R]) unfinished() bool {
 	return e.next != nil && e.next.finish != nil || e.current != nil && (e.current.finish != nil || e.current.last)
 }
 
-// work has the turn and works until nothing is left to do. Before it gives the turn back it yields once: a caller that sends its next
+// work works on e until nothing is left to do. Before it ends it yields once: a caller that sends its next
 // command as soon as it has an answer then needs no new goroutine, whose start takes more time than most commands.
 func (e *entity[C, S, R]) work() {
 	at, c := nothing, (*command[C, S, R])(nil)
@@ -157,7 +157,7 @@ func (e *entity[C, S, R]) work() {
 			}
 		case nothing:
 			if e.writing || e.saving || e.held || e.waits() {
-				e.turn = false
+				e.working = false
 				e.mu.Unlock()
 				return
 			}

@@ -26,8 +26,8 @@ func (r *Runtime[C, S, R]) Evict(ctx context.Context, id string, while func(ctx 
 	return while(ctx)
 }
 
-// hold gives e to the caller of c, an Evict, until release. The turn and e.mu are held; hold gives both back. It reports false when the
-// caller of c has withdrawn it: then only e.mu is given back.
+// hold gives e to the caller of c, an Evict, until release. The caller of hold works on e and holds e.mu, and neither afterwards. When the caller
+// of c has withdrawn it, hold only gives back e.mu and reports false.
 func (e *entity[C, S, R]) hold(c *command[C, S, R]) bool {
 	if e.runtime.base.Err() != nil {
 		c.refuse(closedError(c.kind.op(), e.pid))
@@ -38,7 +38,7 @@ func (e *entity[C, S, R]) hold(c *command[C, S, R]) bool {
 		e.mu.Unlock()
 		return false
 	}
-	e.held, e.turn = true, false
+	e.held, e.working = true, false
 	e.mu.Unlock()
 	c.held = e
 	c.answer()
@@ -48,7 +48,7 @@ func (e *entity[C, S, R]) hold(c *command[C, S, R]) bool {
 // release drops the state of e, which was held, and has e work for the commands that arrived meanwhile.
 func (e *entity[C, S, R]) release() {
 	e.mu.Lock()
-	e.held, e.turn = false, true
+	e.held, e.working = false, true
 	e.mu.Unlock()
 	e.unload()
 	if !e.runtime.retire(e) {

@@ -2,7 +2,7 @@ package entity
 
 import "slices"
 
-// mailbox is the queue of the commands of one entity that have not been decided, in the order of their arrival. Its memory
+// mailbox is the queue of the commands of one entity that have not been decided, in the order of their waitingCommand. Its memory
 // stays within a few times what the waiting commands need.
 type mailbox[C, S, R any] struct {
 	commands []*command[C, S, R]

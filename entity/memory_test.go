@@ -32,7 +32,7 @@ func TestIdleEntityIsSmall(t *testing.T) {
 		wg.Wait()
 		synctest.Wait()
 		e := rt.live["a"]
-		if e == nil || !e.rest.idle || e.next != nil || e.current != nil || cap(e.mailbox.commands) > 4 {
+		if e == nil || !e.idle.listed || e.next != nil || e.current != nil || cap(e.mailbox.commands) > 4 {
 			t.Errorf("an idle entity keeps %+v", e)
 		}
 		_ = rt.Shutdown(t.Context())

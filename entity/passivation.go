@@ -4,41 +4,41 @@ import (
 	"time"
 )
 
-// idler is what the list of idle entities stores in an entity.
-type idler[C, S, R any] struct {
-	idle       bool
+// idleEntry is what the list of idle entities stores in an entity.
+type idleEntry[C, S, R any] struct {
+	listed     bool
 	since      time.Time
 	prev, next *entity[C, S, R]
 }
 
-// idlers is the list of the entities that have nothing to do, the longest idle first.
-type idlers[C, S, R any] struct{ first, last *entity[C, S, R] }
+// idleList is the list of the entities that have nothing to do, the longest idle first.
+type idleList[C, S, R any] struct{ first, last *entity[C, S, R] }
 
-func (l *idlers[C, S, R]) push(e *entity[C, S, R], since time.Time) {
-	e.rest = idler[C, S, R]{idle: true, since: since, prev: l.last}
+func (l *idleList[C, S, R]) push(e *entity[C, S, R], since time.Time) {
+	e.idle = idleEntry[C, S, R]{listed: true, since: since, prev: l.last}
 	if l.last == nil {
 		l.first = e
 	} else {
-		l.last.rest.next = e
+		l.last.idle.next = e
 	}
 	l.last = e
 }
 
-func (l *idlers[C, S, R]) remove(e *entity[C, S, R]) {
-	if e.rest.prev == nil {
-		l.first = e.rest.next
+func (l *idleList[C, S, R]) remove(e *entity[C, S, R]) {
+	if e.idle.prev == nil {
+		l.first = e.idle.next
 	} else {
-		e.rest.prev.rest.next = e.rest.next
+		e.idle.prev.idle.next = e.idle.next
 	}
-	if e.rest.next == nil {
-		l.last = e.rest.prev
+	if e.idle.next == nil {
+		l.last = e.idle.prev
 	} else {
-		e.rest.next.rest.prev = e.rest.prev
+		e.idle.next.idle.prev = e.idle.prev
 	}
-	e.rest = idler[C, S, R]{}
+	e.idle = idleEntry[C, S, R]{}
 }
 
-// retire makes e idle and gives its turn back, if e has nothing to do; else it returns false. An entity that is not loaded is dropped
+// retire makes e idle, so that the caller does not work on it any more, if e has nothing to do; else it returns false. An entity that is not loaded is dropped
 // from memory.
 func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	r.mu.Lock()
@@ -49,7 +49,7 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 		return false
 	}
 	e.shrink()
-	e.turn = false
+	e.working = false
 	e.mu.Unlock()
 
 	r.active--
@@ -64,7 +64,7 @@ func (r *Runtime[C, S, R]) retire(e *entity[C, S, R]) bool {
 	return true
 }
 
-// shrink frees what an idle entity does not need. The turn and e.mu are held.
+// shrink frees what an idle entity does not need. The caller works on e, and e.mu is held.
 func (e *entity[C, S, R]) shrink() {
 	if e.next != nil {
 		e.runtime.freeBatch(e.next)
@@ -86,7 +86,7 @@ func (r *Runtime[C, S, R]) sweepLater() {
 		return
 	}
 	r.sweeping = true
-	wait := time.Until(r.idle.first.rest.since.Add(r.o.IdleAfter))
+	wait := time.Until(r.idle.first.idle.since.Add(r.o.IdleAfter))
 	if r.sweeper == nil {
 		r.sweeper = time.AfterFunc(wait, r.sweep)
 	} else {
@@ -102,7 +102,7 @@ func (r *Runtime[C, S, R]) sweep() {
 	if r.base.Err() != nil {
 		return
 	}
-	for e := r.idle.first; e != nil && time.Since(e.rest.since) >= r.o.IdleAfter; e = r.idle.first {
+	for e := r.idle.first; e != nil && time.Since(e.idle.since) >= r.o.IdleAfter; e = r.idle.first {
 		r.evict(e)
 	}
 	r.sweepLater()

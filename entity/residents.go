@@ -4,8 +4,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// arrival is a command that waits because MaxEntities entities are in memory and all of them are busy.
-type arrival[C, S, R any] struct {
+// waitingCommand is a command that waits because MaxEntities entities are in memory and all of them are busy.
+type waitingCommand[C, S, R any] struct {
 	id      string
 	pid     annals.PersistenceID
 	command *command[C, S, R]
@@ -31,7 +31,7 @@ func (r *Runtime[C, S, R]) activate(id string, pid annals.PersistenceID) *entity
 
 // wake hands c to e and reports whether the caller must have e work. r.mu is held.
 func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, S, R]) bool {
-	if e.rest.idle {
+	if e.idle.listed {
 		r.idle.remove(e)
 		r.active++
 	}
@@ -41,7 +41,7 @@ func (r *Runtime[C, S, R]) wake(e *entity[C, S, R], c *command[C, S, R]) bool {
 // admit hands over the commands in the queue whose entities can be in memory now. r.mu is held.
 func (r *Runtime[C, S, R]) admit() {
 	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
-		a := front.Value.(*arrival[C, S, R])
+		a := front.Value.(*waitingCommand[C, S, R])
 		e := r.activate(a.id, a.pid)
 		if e == nil {
 			return

@@ -28,9 +28,9 @@ type Runtime[C, S, R any] struct {
 
 	mu       sync.Mutex // locked before entity.mu where both are held
 	live     map[string]*entity[C, S, R]
-	idle     idlers[C, S, R]
+	idle     idleList[C, S, R]
 	active   int       // live and not idle
-	queue    list.List // of *arrival: commands to entities that cannot be in memory yet; then no entity is idle
+	queue    list.List // of *waitingCommand: commands to entities that cannot be in memory yet; then no entity is idle
 	sweeper  *time.Timer
 	sweeping bool // sweeper is set
 	closed   bool

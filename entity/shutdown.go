@@ -34,7 +34,7 @@ func (r *Runtime[C, S, R]) checkDrained() {
 		return
 	}
 	r.stop()
-	r.live, r.idle = nil, idlers[C, S, R]{}
+	r.live, r.idle = nil, idleList[C, S, R]{}
 	if r.sweeper != nil {
 		r.sweeper.Stop()
 	}
@@ -50,7 +50,7 @@ func (r *Runtime[C, S, R]) halt() {
 		e.resume()
 	}
 	for front := r.queue.Front(); front != nil; front = r.queue.Front() {
-		a := r.queue.Remove(front).(*arrival[C, S, R])
+		a := r.queue.Remove(front).(*waitingCommand[C, S, R])
 		a.command.place = nil
 		a.command.refuse(closedError(a.command.kind.op(), a.pid))
 	}

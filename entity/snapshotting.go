@@ -23,10 +23,10 @@ func (e *entity[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 		}
 		e.mu.Lock()
 		e.saving = false
-		rest := !e.turn && !e.writing
-		e.turn = e.turn || rest
+		work := !e.working && !e.writing
+		e.working = e.working || work
 		e.mu.Unlock()
-		if rest {
+		if work {
 			e.work()
 		}
 	}()

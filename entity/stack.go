@@ -1,6 +1,6 @@
 package entity
 
-// begin has e work on a goroutine of its own. The turn is the goroutine's.
+// begin has e work on a goroutine of its own. That goroutine works on e.
 func (e *entity[C, S, R]) begin() {
 	go func() {
 		growStack(-1)

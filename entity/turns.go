@@ -30,7 +30,7 @@ func (e *entity[C, S, R]) pause(wait time.Duration) {
 func (e *entity[C, S, R]) resume() {
 	e.mu.Lock()
 	e.pausing = false
-	work := e.takeTurn()
+	work := e.startWork()
 	e.mu.Unlock()
 	if work {
 		e.begin()
