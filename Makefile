@@ -1,4 +1,4 @@
-# Targets with a ## comment are listed by `make help`. The module in outlet/ is tested and checked like the root module.
+# Targets with a ## comment are listed by `make help`. The other modules are tested and checked like the root module.
 
 GO    ?= go
 ONLY  ?= .
@@ -6,8 +6,10 @@ COUNT ?= 5
 ROUNDS ?= 5
 FUZZTIME ?= 10s
 
+others = outlet internal/figures
+
 # Tests sync their files often, which takes little in memory.
-in_memory = TMPDIR=$$(scripts/memory.sh)
+in_memory = export TMPDIR=$$(scripts/memory.sh);
 
 .PHONY: help run test servers check lint race soak fuzz vulncheck figures
 
@@ -25,7 +27,7 @@ test: export CGO_ENABLED = 0
 test: compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
 test: servers ## every test; go vet is part of make lint, and the longest packages begin first
 	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./pgstore ./dynamostore ./sqlitestore ./...
-	$(in_memory) $(GO) -C outlet test -vet=off -timeout 5m $(compiler) ./...
+	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m $(compiler) ./... || exit 1; done
 
 servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
 	@scripts/servers.sh
@@ -35,12 +37,12 @@ check: lint race ## the checks that a change must pass: linters, and the tests u
 lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet too
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
-	$(GO) -C outlet tool -modfile=../tools/go.mod golangci-lint run ./...
+	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
 
 # The inputs of fuzz functions, and the largest snapshot, run in one goroutine: make test has them.
 race: servers ## the tests under the race detector, with less data; needs a C compiler
 	$(in_memory) $(GO) test -vet=off -race -short -skip '^Fuzz|^TestDecompressedSize$$' -timeout 30m ./...
-	$(in_memory) $(GO) -C outlet test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./...
+	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./... || exit 1; done
 
 soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
@@ -63,4 +65,4 @@ vulncheck: ## look for known vulnerabilities in the code and its dependencies (g
 	@GO='$(GO)' scripts/vulncheck.sh
 
 figures: servers ## measure the figures in the documents; ONLY=regexp chooses, COUNT=n repeats (median)
-	$(GO) run ./internal/figures -only '$(ONLY)' -count $(COUNT)
+	$(GO) -C internal/figures run . -only '$(ONLY)' -count $(COUNT)

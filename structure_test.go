@@ -62,7 +62,6 @@ var rules = []struct {
 	{pkg: "internal/ddl"},
 	{pkg: "internal/liveness"},
 	{pkg: "internal/writes", may: "root driver"},
-	{pkg: "internal/figures", may: anything, libs: anything},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
@@ -93,7 +92,7 @@ var rules = []struct {
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/figures", module + "/internal/storeurl/urltest",
+	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
 	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/lost",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
