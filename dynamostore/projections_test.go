@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -31,11 +32,16 @@ func TestProjections(t *testing.T) {
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("stamp"), AttributeType: types.ScalarAttributeTypeN}}}); err != nil {
 			t.Fatal(err)
 		}
-		s, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "c" + rand.Text(), Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{CreateTables: true})
-		if err != nil {
-			t.Fatal(err)
+		layout := commit.Layout{Table: "c" + rand.Text(), Index: "slices", Lateness: 10 * time.Second}
+		open := func() *dynamostore.Store {
+			s, err := dynamostore.Open(t.Context(), client, layout, dynamostore.Options{CreateTables: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
 		}
-		t.Cleanup(func() { _ = s.Close() })
+		s := open()
 		number := func(n int64) types.AttributeValue {
 			return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 		}
@@ -70,6 +76,19 @@ func TestProjections(t *testing.T) {
 					}
 				}
 				return all, nil
+			},
+			Late: map[string]followtest.Late{
+				"a writer whose clock is behind": {Begin: func(context.Context) (followtest.Store, error) {
+					return func(ctx context.Context, passed time.Time, cs ...annals.Commit) (err error) {
+						writer := open()
+						dynamostore.SetBack(writer, time.Since(passed)+10*time.Millisecond)
+						for _, c := range cs {
+							_, failed := writer.Journal().Append(ctx, c)
+							err = errors.Join(err, failed)
+						}
+						return err
+					}, nil
+				}},
 			},
 		}
 	})

@@ -26,6 +26,9 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 // ReportTime is how much time Horizon leaves a session to report its transaction.
 const ReportTime = reportTime
 
+// BelieveAfter makes s believe the clock of its server so long after it has jumped forward.
+func BelieveAfter(s *Store, d time.Duration) { s.backend.clock.Hold = d }
+
 // AppendGroup writes commits in one statement, and returns the answer to the first one.
 func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {
 	group := make([]*commit, len(commits))

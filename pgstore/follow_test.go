@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/annals-go/annals/internal/followtest"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/projection"
 )
 
 // An open transaction holds Through back. Its event is delivered when it commits, also to a worker that started anew.
@@ -87,23 +89,29 @@ func TestFollowTransactions(t *testing.T) {
 	})
 }
 
-// A clock of the server that jumps an hour forward and back does not make a follower skip what is stored when it is right again.
-func TestFollowWhileTheClockJumps(t *testing.T) {
-	t.Parallel()
-	h := horizons{T: t, url: postgres.Database(t)}
+// clocked is a database whose clock is the server's and a time, which ahead changes.
+func clocked(t *testing.T) (h horizons, ahead func(by string)) {
+	h = horizons{T: t, url: postgres.Database(t)}
 	conn := h.session()
 	h.exec(conn, `CREATE SCHEMA clock; CREATE TABLE clock.ahead AS SELECT interval '0' AS by;
 		CREATE FUNCTION clock.transaction_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT pg_catalog.transaction_timestamp() + by FROM clock.ahead';
 		CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS 'SELECT pg_catalog.clock_timestamp() + by FROM clock.ahead'`)
-	s := openAt(t, with(t, h.url, "search_path=clock,pg_catalog,public"), pgstore.Options{CreateTables: true})
-	w := followtest.NewWorker(s)
+	h.s = openAt(t, with(t, h.url, "search_path=clock,pg_catalog,public"), pgstore.Options{CreateTables: true})
+	return h, func(by string) { h.exec(conn, "UPDATE clock.ahead SET by = '"+by+"'") }
+}
+
+// A clock of the server that jumps an hour forward and back does not make a follower skip what is stored when it is right again.
+func TestFollowWhileTheClockJumps(t *testing.T) {
+	t.Parallel()
+	h, ahead := clocked(t)
+	w := followtest.NewWorker(h.s)
 	w.Begin(t)
 	n := 0
 	for _, jump := range []string{"0", "1 hour", "0"} {
-		h.exec(conn, "UPDATE clock.ahead SET by = '"+jump+"'")
+		ahead(jump)
 		for range 100 {
 			n++
-			appendOne(t, s, annals.NewPersistenceID(followtest.Type, strconv.Itoa(n)), 0)
+			appendOne(t, h.s, annals.NewPersistenceID(followtest.Type, strconv.Itoa(n)), 0)
 		}
 		for until, through := h.clock(), (time.Time{}); len(w.Seen) < n || through.Before(until); {
 			if through = w.Next(t).Through.Time; through.After(h.clock()) {
@@ -111,4 +119,31 @@ func TestFollowWhileTheClockJumps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A clock that was an hour ahead for longer than it is not believed is set back. What is stored afterwards is handled late, and a warning says why.
+func TestFollowAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	h, ahead := clocked(t)
+	pgstore.BelieveAfter(h.s, time.Second)
+	f := newFollowing(t, h.s)
+	f.run()
+	appendOne(t, h.s, "T|1", 0)
+	f.wants("T|1", 1)
+	ahead("1 hour")
+	n := annals.SeqNr(0)
+	f.await("the clock is believed", func(s projection.Status) bool {
+		appendOne(t, h.s, "T|2", n)
+		n++
+		return s.Ranges[0].Through.Time.After(time.Now().Add(30 * time.Minute))
+	})
+	ahead("0")
+	f.await("the warning", func(s projection.Status) bool { return strings.Contains(s.Ranges[0].Warning, "went back by 1h0m") })
+	appendOne(t, h.s, "T|1", 1)
+	appendOne(t, h.s, "T|3", 0)
+	appendOne(t, h.s, "T|3", 1)
+	f.wants("T|3", 2)
+	f.wants("T|1", 2)
+	f.wants("T|2", n)
+	f.await("they were late", func(s projection.Status) bool { return s.Late == 3 && s.Parked == 0 })
 }

@@ -27,7 +27,8 @@ const reportTime = time.Second
 //
 // When the clock of the server jumps forward, the horizon does not for a while.
 //
-// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while a subscription writes the journal table.
+// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while the journal table has a subscription, also a
+// disabled one: it brings later what was written meanwhile.
 //
 // Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
 // the own transaction, which is the statement's elsewhere.
@@ -52,7 +53,7 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 				ELSE least(greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))), ` + writer + `) END,
 				least(min(xact_start), ` + prepared + `), clock_timestamp(),
 				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
-					WHERE subenabled AND (srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3)))))
+					WHERE srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3))))
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
@@ -68,8 +69,8 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	ahead, jumped := q.s.clock.Ahead("the clock of the server", now, asked)
 	driver.Count(ctx, annals.Result{Warning: errors.Join(q.s.warnOfAge(ctx, oldest, now), jumped)})
 	if subscription != nil {
-		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q writes them "+
-			"long after their time: follow them where they are written, or disable the subscription", q.s.journal.name, *subscription)}
+		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q stores them "+
+			"long after their time: follow them where they are written, or drop the subscription when they are written here", q.s.journal.name, *subscription)}
 	}
 	return at.Add(-ahead), nil
 }

@@ -2,16 +2,12 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -208,40 +204,12 @@ func TestHorizonIsOneRequest(t *testing.T) {
 	}
 }
 
-// A prepared transaction may write as long as Lateness allows. A standby shows nothing that was committed after what it has replayed, and a
-// subscription shows events at any time.
-func TestHorizonOnReplicas(t *testing.T) {
+// A prepared transaction may write as long as Lateness allows.
+func TestHorizonBesidePreparedTransactions(t *testing.T) {
 	t.Parallel()
 	const lateness = 1500 * time.Millisecond
-	primary := startServer(t, "max_prepared_transactions=5", "wal_level=logical")
-	standby, err := primary.Standby(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(standby.Stop)
-	config, err := pgxpool.ParseConfig(primary.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var server atomic.Pointer[string] // that new connections lead to
-	address := parsed(t, primary.URL).Host
-	server.Store(&address)
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, *server.Load())
-	}
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	s, err := pgstore.Open(t.Context(), p, pgstore.Options{CreateTables: true, WriteTimeout: lateness / 2, Lateness: lateness})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	h := horizons{t, s, primary.URL}
-	h.wantAge(time.Second, "on the primary")
-	writer := openAt(t, primary.URL, pgstore.Options{})
+	url := startServer(t, "max_prepared_transactions=5").URL
+	h := horizons{t, openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: lateness / 2, Lateness: lateness}), url}
 	conn := h.session()
 	began := h.begin(conn)
 	h.exec(conn, "CREATE TABLE written (); PREPARE TRANSACTION 'p'")
@@ -251,35 +219,6 @@ func TestHorizonOnReplicas(t *testing.T) {
 	}
 	h.exec(conn, "ROLLBACK PREPARED 'p'")
 	h.wantAge(time.Second, "after the prepared transaction")
-	address = parsed(t, standby.URL).Host
-	server.Store(&address)
-	p.Reset()
-	onStandby := session(t, standby.URL)
-	r := appendOne(t, writer, "T|1", 0)
-	for at := h.horizon(); at.Before(r.Time.Add(-lateness)); at = h.horizon() {
-		h.exec(onStandby, "SELECT pg_sleep(0.01)")
-	}
-	h.exec(onStandby, "SELECT pg_wal_replay_pause()")
-	h.exec(conn, "SELECT pg_sleep(0.1)")
-	later := appendOne(t, writer, "T|1", 1)
-	if at := h.horizon(); !at.Before(later.Time.Add(-lateness)) {
-		t.Errorf("on a standby that has not replayed an event of %v: the horizon is %v", later.Time, at)
-	}
-
-	replica := newHorizons(t, pgstore.Options{})
-	h.exec(conn, "CREATE PUBLICATION p FOR TABLE event_journal")
-	subscriber := replica.session()
-	replica.exec(subscriber, fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION p", t.Name(), primary.URL))
-	t.Cleanup(func() {
-		if _, err := subscriber.Exec(context.Background(), "DROP SUBSCRIPTION "+t.Name()); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := replica.s.Query().Horizon(t.Context()); !errors.Is(err, annals.ErrUnsupported) {
-		t.Errorf("beside a subscription: got error %v, want ErrUnsupported", err)
-	}
-	replica.exec(subscriber, fmt.Sprintf("ALTER SUBSCRIPTION %s DISABLE", t.Name()))
-	replica.horizon()
 }
 
 // A session takes the time of its transaction before it reports that time, and Horizon leaves time for the report. Many writers measure how

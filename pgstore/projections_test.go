@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/followtest"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
@@ -51,6 +53,39 @@ func TestProjections(t *testing.T) {
 					}
 				}
 			},
+			Late: map[string]followtest.Late{
+				"a transaction that is old": {Warning: "open for longer than Options.Lateness", Begin: func(ctx context.Context) (followtest.Store, error) {
+					conn := session(t, url)
+					_, err := conn.Exec(ctx, "BEGIN")
+					return func(ctx context.Context, _ time.Time, cs ...annals.Commit) error {
+						err := writeForeign(ctx, conn, 0, cs...)
+						if err == nil {
+							_, err = conn.Exec(ctx, "COMMIT")
+						}
+						return err
+					}, err
+				}},
+				"a writer whose clock is behind": {Begin: func(context.Context) (followtest.Store, error) {
+					return func(ctx context.Context, passed time.Time, cs ...annals.Commit) error {
+						return writeForeign(ctx, session(t, url), time.Since(passed)+10*time.Millisecond, cs...)
+					}, nil
+				}},
+			},
 		}
 	})
+}
+
+// writeForeign stores commits as a plugin does whose clock is behind by so much.
+func writeForeign(ctx context.Context, conn *pgx.Conn, behind time.Duration, cs ...annals.Commit) error {
+	for _, c := range cs {
+		for i, e := range c.Events {
+			_, err := conn.Exec(ctx, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, writer, db_timestamp, event_ser_id, event_ser_manifest, event_payload)
+				VALUES ($1, $2, $3, $4, 'plugin', CURRENT_TIMESTAMP - $5::bigint * interval '1 microsecond', $6, '', $7)`,
+				c.ID.Slice(), c.ID.Type(), string(c.ID), int64(c.After)+int64(i)+1, behind.Microseconds(), e.SerializerID, e.Data)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

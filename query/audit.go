@@ -12,17 +12,33 @@ func (f *follower[T]) auditIsDue() bool {
 	return f.options.Audit > 0 && f.caughtUp && !f.full && time.Since(f.audited) >= f.options.Audit
 }
 
-// beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. Of those at or before the
-// floor that the follower began with, the first audit notes which are there: they were handled before.
+// beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A horizon below the floor says
+// that more will. Of those at or before the floor that the follower began with, the first audit notes which are there: they were handled before.
 func (f *follower[T]) beginAudit() {
-	from := annals.Offset{Time: f.floor.Time.Add(-2 * f.options.Audit)}
-	if f.audited.IsZero() && f.known.since.Compare(f.begun) == 0 {
-		f.known.since = annals.Offset{}
+	after := annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
+	if f.audited.IsZero() && f.known.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
+		f.known.since = after
 	} else {
 		f.begun = annals.Offset{}
 	}
-	f.known.since = later(f.known.since, from)
-	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: f.known.since}
+	f.lowest = time.Time{}
+	f.noteHorizon()
+	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: later(f.known.since, after)}
+}
+
+// noteHorizon notes the horizon if it is below the floor.
+func (f *follower[T]) noteHorizon() {
+	if f.horizon.Before(f.floor.Time) {
+		f.lowest = earlier(f.horizon, f.lowest)
+	}
+}
+
+// earlier is a, or b if that is set and earlier.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // audit hands over at most max of what the look finds that was not handed over.

@@ -222,3 +222,123 @@ func TestAuditIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// moved is a store whose horizon is as far from its own as it is told.
+type moved struct {
+	*late.Store
+	by time.Duration
+}
+
+func (s *moved) Query() annals.Query { return movedQuery{s.Store.Query(), s} }
+
+type movedQuery struct {
+	annals.Query
+	s *moved
+}
+
+func (q movedQuery) Horizon(ctx context.Context) (time.Time, error) {
+	at, err := q.Query.Horizon(ctx)
+	return at.Add(q.s.by), err
+}
+
+// The horizon goes back below the floor, as after a clock was set back, or beside a transaction that is old and begins to write. What is stored after
+// it then is handed over, however far the floor is.
+func TestHorizonThatGoesBack(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{time.Minute, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &moved{tooLate(nil), ahead}
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+			write(t, s, "T|1", 2)
+			wantNumbers(t, "before", numbersIn(t, feed, 5*time.Minute), byEntity{"T|1": {1, 2}})
+			s.by = 0
+			numbersIn(t, feed, 10*time.Second)
+			write(t, s, "T|2", 3)
+			write(t, s, "T|1", 1)
+			wantNumbers(t, fmt.Sprintf("after it went back by %v", ahead), numbersIn(t, feed, 3*time.Minute), byEntity{"T|1": {3}, "T|2": {1, 2, 3}})
+		})
+	}
+}
+
+// A transaction holds the horizon back for an hour after followers have passed its time, and then commits.
+func TestHorizonThatIsHeldBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &moved{tooLate(map[int]time.Duration{2: time.Hour}), 0}
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		write(t, s, "T|1", 2)
+		wantNumbers(t, "before", numbersIn(t, feed, time.Minute), byEntity{"T|1": {1, 2}})
+		write(t, s, "T|2", 1)
+		began := time.Now()
+		wantNumbers(t, "while it is passed", numbersIn(t, feed, 10*time.Minute), byEntity{})
+		for time.Since(began) < time.Hour {
+			s.by = -time.Since(began)
+			numbersIn(t, feed, time.Second)
+		}
+		s.by = 0
+		wantNumbers(t, "after the commit", numbersIn(t, feed, 3*time.Minute), byEntity{"T|2": {1}})
+	})
+}
+
+// failsOver is a store of which the first read after a horizon fails. The store that answers then is behind: its horizon is, and it does not show
+// what is after it.
+type failsOver struct {
+	*late.Store
+	behind time.Time // zero: before
+	fails  bool
+}
+
+func (s *failsOver) Query() annals.Query { return overQuery{s.Store.Query(), s} }
+
+type overQuery struct {
+	annals.Query
+	s *failsOver
+}
+
+func (q overQuery) Horizon(ctx context.Context) (time.Time, error) {
+	if !q.s.behind.IsZero() {
+		return q.s.behind, nil
+	}
+	return q.Query.Horizon(ctx)
+}
+
+func (q overQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		if q.s.fails {
+			q.s.fails, q.s.behind = false, time.Now().Add(-15*time.Minute)
+			yield(annals.Event{}, late.ErrInjected)
+			return
+		}
+		for e, err := range q.Query.Events(ctx, f) {
+			if err == nil && !q.s.behind.IsZero() && e.Time.After(q.s.behind) || !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// A read fails, and another server answers the next one, which is behind. The horizon of the first one does not count for what the second one shows.
+func TestHorizonOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &failsOver{Store: tooLate(nil)}
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		write(t, s, "T|1", 1)
+		b, err := feed.Next(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		write(t, s, "T|2", 1)
+		time.Sleep(10 * time.Minute)
+		s.fails = true
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		for _, more := range follow(t, ctx, feed, 10) {
+			b = more
+		}
+		if b.Through.Time.After(s.behind) {
+			t.Errorf("Through is %v, and the server that was read shows everything before %v", b.Through, s.behind)
+		}
+	})
+}

@@ -58,6 +58,7 @@ type follower[T any] struct {
 
 	begun   annals.Offset // the floor of the position
 	audited time.Time     // when the last audit ended
+	lowest  time.Time     // of the horizons below the floor since the last audit began; zero: there was none
 }
 
 // look is one pass over what the store shows, from the floor or from the head to the end.
@@ -254,7 +255,11 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if l.limit > 0 && !l.after.Time.Before(f.horizon) {
+			horizon = earlier(horizon, f.horizon)
+		}
 		f.horizon, l.asked = horizon, time.Now()
+		f.noteHorizon()
 	}
 	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
@@ -270,6 +275,9 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	}
 	bytes := 0
 	for item, err := range f.read(ctx, filter) {
+		if err != nil {
+			l.asked = time.Time{} // the next read may be answered by another server, whose horizon is earlier
+		}
 		if err != nil && len(l.page) > 0 {
 			return nil // what was read is right, and the next read goes on after it
 		}

@@ -21,8 +21,8 @@ type Options struct {
 	// Audit is for how long a query finds events and states that become visible after it has passed their time, which the store has promised
 	// not to happen: so much later than Batch.Through has passed it, or less. They are handed over within another Audit. For this, a query that
 	// has caught up reads what is at most twice this time behind Through again, without payloads, once in this time. 0 is 2 minutes where
-	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. How far back a query can look is
-	// also bounded by Window: of so many entities it remembers what was handed over.
+	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. When the horizon has gone back behind
+	// Through, the query reads from there. How far back it can look is also bounded by Window: of so many entities it remembers what was handed over.
 	Audit time.Duration
 	// Current ends the query after everything that was visible when it began.
 	Current bool

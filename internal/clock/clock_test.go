@@ -29,7 +29,7 @@ func TestAhead(t *testing.T) {
 			}},
 		{"set forward", func(at time.Duration) time.Duration { return during(at, 10*time.Second, time.Hour, time.Hour) },
 			func(at time.Duration) (time.Duration, bool) {
-				d := during(at, 10*time.Second, 10*time.Second+Hold, time.Hour)
+				d := during(at, 10*time.Second, 10*time.Second+hold, time.Hour)
 				return d, d > 0
 			}},
 		{"behind from the start", func(time.Duration) time.Duration { return -time.Hour }, none},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/projection"
@@ -25,7 +26,20 @@ type Target[T any] struct {
 	Breaks map[string]func(ctx context.Context, tx T)
 	// Deny makes the server deny what Store asks for, and then not any more. nil: all that a runner asks of Store and Events is denied.
 	Deny func(ctx context.Context, denies bool) error
+	// Late are ways in which events appear after their time has been passed. nil: there is none.
+	Late map[string]Late
 }
+
+// Late is a way in which events appear late.
+type Late struct {
+	// Begin is called before the position has passed the time of the call. Store stores commits after that, with times before passed.
+	Begin func(ctx context.Context) (Store, error)
+	// Warning is in the warning that followers have of it before; "" where they cannot know.
+	Warning string
+}
+
+// Store stores commits, which become visible late.
+type Store func(ctx context.Context, passed time.Time, cs ...annals.Commit) error
 
 // Entry says that an event was handled.
 type Entry struct {
@@ -50,7 +64,11 @@ func Projections[T any](t *testing.T, open func(t *testing.T) Target[T]) {
 			t.Logf("%d events, %d runners were killed, skipped %d, doubled %d", w.written, w.kills, w.skipped, w.doubled)
 		})
 	}
-	for name, s := range schedules[T]() {
+	all := schedules[T]()
+	for name := range open(t).Late {
+		all[name] = func(w *world[T], ctx context.Context) error { return w.below(ctx, w.Late[name]) }
+	}
+	for name, s := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if err := s.in(t.Context(), open(t), lies{}); err != nil {

@@ -2,6 +2,7 @@ package followtest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -44,6 +45,18 @@ func on(store projection.TxStore[memstore.Tx]) Target[memstore.Tx] {
 func apart() Target[memstore.Tx] {
 	target := on(memstore.New())
 	target.Events = late.New(late.Options{Lateness: 400 * time.Millisecond, Skew: 20 * time.Millisecond, Grain: 2 * time.Millisecond, Fixed: true})
+	target.Late = map[string]Late{"events below the position": {Begin: func(context.Context) (Store, error) {
+		return func(ctx context.Context, passed time.Time, cs ...annals.Commit) (err error) {
+			for _, c := range cs {
+				for i := range c.Events {
+					c.Events[i].Time = passed.Add(-10 * time.Millisecond)
+				}
+				_, failed := target.Events.Journal().Append(ctx, c)
+				err = errors.Join(err, failed)
+			}
+			return err
+		}, nil
+	}}}
 	return target
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type world[T any] struct {
 	timeout   time.Duration // of a handler of one event; 0: the default
 	audit     time.Duration // as projection.Options.Audit
 
+	log     lines
 	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
 	asked   atomic.Int64                 // about events that failed
 	blamed  atomic.Pointer[annals.Event] // the last of them
@@ -52,6 +54,24 @@ type world[T any] struct {
 	handled []Entry                               // by handlers without a transaction
 
 	written, skipped, doubled int
+}
+
+// lines are what was logged.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }
 
 func newWorld[T any](target Target[T], g guarantee) *world[T] {
@@ -221,7 +241,7 @@ type envelope = projection.Envelope[[]byte]
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
-	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Audit: w.audit, Logger: slog.New(slog.DiscardHandler),
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
 			w.blamed.Store(&f.Event)
