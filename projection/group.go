@@ -102,7 +102,7 @@ func (m *member) loop(ctx context.Context) error {
 		default:
 			wait = backoff.Delay(failures)
 			if failures++; seldom(failures) && !errors.Is(err, annals.ErrConflict) {
-				m.log.WarnContext(ctx, "projection: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err, "try", failures)
+				m.log.WarnContext(ctx, "annals: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err, "try", failures)
 			}
 		}
 		next := time.NewTimer(wait)
@@ -186,7 +186,7 @@ func (m *member) look(ctx context.Context) error {
 			return err
 		}
 		if len(dead) > 0 {
-			m.log.WarnContext(ctx, "projection: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
+			m.log.WarnContext(ctx, "annals: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
 		}
 		unsaved = func() {}
 		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
@@ -241,7 +241,7 @@ func (m *member) report(ctx context.Context, r annals.SliceRange) {
 		if !m.health(r).say(t) {
 			continue
 		}
-		m.log.WarnContext(ctx, "projection: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
+		m.log.WarnContext(ctx, "annals: a range has not gone on", "projection", m.projection, "runner", m.id, "slices", r,
 			"since", t.Since, "the handler does not return", t.Hangs, "cause", t.Cause)
 		m.tell(ctx, annals.Call{Op: opStuck}, annals.Result{Duration: m.now().Sub(t.Since), Warning: fmt.Errorf("slices %s have not gone on; the handler does not return: %t", r, t.Hangs)})
 	}
@@ -291,12 +291,12 @@ func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 		m.wait.Go(func() { m.report(watching, r) })
 	}
 	m.running[r] = task{epoch, stop}
-	m.log.DebugContext(ctx, "projection: range taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+	m.log.DebugContext(ctx, "annals: a range is taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 	m.wait.Go(func() {
 		defer stop()
 		seen, err := m.hold(working, r, epoch)
 		end()
-		m.log.DebugContext(ctx, "projection: range given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+		m.log.DebugContext(ctx, "annals: a range is given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 		select {
 		case m.ended <- ending{r, seen, err}:
 		case <-ctx.Done(): // run ends
@@ -358,7 +358,7 @@ func (m *member) leave(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		m.log.WarnContext(ctx, "projection: others take the ranges only after the lease", "projection", m.projection, "runner", m.id, "error", err)
+		m.log.WarnContext(ctx, "annals: others take the ranges only after the lease", "projection", m.projection, "runner", m.id, "error", err)
 	}
 }
 
@@ -370,7 +370,7 @@ func (m *member) retried(ctx context.Context, r annals.SliceRange, fn func() err
 			return err
 		}
 		if seldom(try) {
-			m.log.WarnContext(ctx, "projection: a range cannot be taken", "projection", m.projection, "runner", m.id, "slices", r, "error", err, "try", try)
+			m.log.WarnContext(ctx, "annals: a range cannot be taken", "projection", m.projection, "runner", m.id, "slices", r, "error", err, "try", try)
 		}
 		if backoff.Wait(ctx, try) != nil {
 			return err

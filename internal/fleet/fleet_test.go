@@ -41,7 +41,7 @@ const (
 
 // Two processes serve the same customers. They are killed or stopped and started again, with the next release, while clients add keys and customers are
 // forgotten. Every key that was acknowledged is there once, whatever process answers, and nothing of a forgotten customer comes back. No request is
-// refused, other than by a process that ends.
+// refused, other than by a process that the test stops.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
@@ -61,11 +61,17 @@ func TestFleet(t *testing.T) {
 type fleet struct {
 	*testing.T
 	url, name string
-	addresses [members]atomic.Pointer[string]
+	members   [members]atomic.Pointer[member]
 	keys      [shared]struct {
 		sync.Mutex
 		acknowledged []string
 	}
+}
+
+// member is a process of the fleet.
+type member struct {
+	address string
+	stopped atomic.Bool // by the test
 }
 
 func (f *fleet) run() {
@@ -147,33 +153,50 @@ func (f *fleet) start(i, release int) (stop func()) {
 		p.Stop()
 		f.Fatalf("member %d, release %d: %v", i, release, err)
 	}
-	address := strings.TrimSpace(line)
-	f.addresses[i].Store(&address)
-	return sync.OnceFunc(p.Stop)
+	m := &member{address: strings.TrimSpace(line)}
+	f.members[i].Store(m)
+	return sync.OnceFunc(func() {
+		m.stopped.Store(true)
+		p.Stop()
+	})
 }
 
-// errEnding is the error of a request to a member that ends or has ended. The command may have been stored.
-var errEnding = errors.New("no answer")
+// errStopped is the error of a request to a member that the test has stopped. The command may have been stored.
+var errStopped = errors.New("the member was stopped")
 
 // ask sends a request to a member.
-func (f *fleet) ask(ctx context.Context, member int, method, path string) (t Total, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, *f.addresses[member].Load()+"/"+path, http.NoBody)
+func (f *fleet) ask(ctx context.Context, i int, method, path string) (Total, error) {
+	m := f.members[i].Load()
+	t, err := send(ctx, method, m.address+"/"+path)
+	if r := (*refusal)(nil); err != nil && m.stopped.Load() && (!errors.As(err, &r) || r.status == http.StatusServiceUnavailable) {
+		err = errStopped
+	}
+	return t, err
+}
+
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%d: %s", r.status, r.text) }
+
+func send(ctx context.Context, method, url string) (t Total, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {
 		return t, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return t, errEnding
+		return t, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return t, errEnding
-	case response.StatusCode == http.StatusServiceUnavailable:
-		return t, errEnding
-	case response.StatusCode != http.StatusOK:
-		return t, fmt.Errorf("%s: %s", response.Status, body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = &refusal{response.StatusCode, string(body)}
+	}
+	if err != nil {
+		return t, err
 	}
 	return t, json.Unmarshal(body, &t)
 }
@@ -185,8 +208,8 @@ func (f *fleet) must(ctx context.Context, method, path string) (t Total, ok bool
 		if err == nil {
 			return t, true
 		}
-		if !errors.Is(err, errEnding) && ctx.Err() == nil {
-			f.Errorf("%s %s: %v", method, path, err)
+		if !errors.Is(err, errStopped) && ctx.Err() == nil {
+			f.Errorf("refused: %s %s: %v", method, path, err)
 		}
 		f.pause(ctx, 10*time.Millisecond)
 	}
@@ -238,7 +261,10 @@ func (f *fleet) forget(ctx context.Context) {
 // all asks all members how many keys a customer has, and at which number.
 func (f *fleet) all(ctx context.Context, id string, keys, number int) {
 	for i := range members {
-		if t, err := f.ask(ctx, i, http.MethodGet, id); err == nil && (len(t.Keys) != keys || int(t.SeqNr) != number) {
+		switch t, err := f.ask(ctx, i, http.MethodGet, id); {
+		case err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil:
+			f.Errorf("refused: member %d, %s: %v", i, id, err)
+		case err == nil && (len(t.Keys) != keys || int(t.SeqNr) != number):
 			f.Errorf("member %d says %d keys of %s at number %d, want %d at %d", i, len(t.Keys), id, t.SeqNr, keys, number)
 		}
 	}
