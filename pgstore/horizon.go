@@ -23,7 +23,7 @@ const reportTime = time.Second
 //
 // A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
 // that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is,
-// and not after the standby's own time.
+// and not after the standby's own time. A standby that is more than Options.Lateness behind what it has received is Result.Warning.
 //
 // When the clock of the server jumps forward, the horizon does not for a while.
 //
@@ -42,7 +42,7 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
 			WHERE datname = current_database() AND relation = to_regclass($3) AND mode = 'RowExclusiveLock') END`
 	args := []any{q.s.options.Lateness.Microseconds()}
-	sql := `SELECT ` + earliest + `, NULL::timestamptz, clock_timestamp(), NULL`
+	sql := `SELECT ` + earliest + `, NULL::timestamptz, NULL::timestamptz, clock_timestamp(), NULL`
 	if !q.s.yugabyte {
 		args = append(args, reportTime.Microseconds(), q.s.journal.name)
 		sql = `
@@ -51,23 +51,28 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 				WHEN ` + prepared + ` IS NOT NULL OR bool_or(backend_start IS NULL OR state = 'disabled')
 				THEN least(` + earliest + `, ` + prepared + ` - $1::bigint * interval '1 microsecond', ` + writer + `)
 				ELSE least(greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))), ` + writer + `) END,
-				least(min(xact_start), ` + prepared + `), clock_timestamp(),
+				least(min(xact_start), ` + prepared + `),
+				CASE WHEN pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn() THEN pg_last_xact_replay_timestamp() END, clock_timestamp(),
 				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
 					WHERE srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3))))
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
-	var oldest *time.Time
+	var oldest, replayed *time.Time
 	var now time.Time
 	var subscription *string
 	asked := time.Now()
-	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &now, &subscription)
+	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &replayed, &now, &subscription)
 	driver.Count(ctx, annals.Result{Requests: 1})
 	if err != nil {
 		return time.Time{}, err
 	}
 	ahead, jumped := q.s.clock.Ahead("the clock of the server", now, asked)
-	driver.Count(ctx, annals.Result{Warning: errors.Join(q.s.warnOfAge(ctx, oldest, now), jumped)})
+	var behind error
+	if replayed != nil && now.Sub(*replayed) > q.s.options.Lateness {
+		behind = fmt.Errorf("the standby is behind the primary by %v: followers see what it has replayed", now.Sub(*replayed).Round(time.Second))
+	}
+	driver.Count(ctx, annals.Result{Warning: errors.Join(q.s.warnOfAge(ctx, oldest, now), behind, jumped)})
 	if subscription != nil {
 		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q stores them "+
 			"long after their time: follow them where they are written, or drop the subscription when they are written here", q.s.journal.name, *subscription)}

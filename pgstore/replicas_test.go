@@ -153,6 +153,7 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 	if at := h.horizon(); !at.Before(later.Time.Add(-lateness)) {
 		t.Errorf("on a standby that has not replayed an event of %v: the horizon is %v", later.Time, at)
 	}
+	f.await("a warning", func(s projection.Status) bool { return strings.Contains(s.Ranges[0].Warning, "the standby is behind") })
 	h.exec(onStandby, "SELECT pg_wal_replay_resume()")
 	for i := range 20 {
 		f.wants(annals.PersistenceID(fmt.Sprint("T|later-", i)), 1)
