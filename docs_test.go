@@ -35,22 +35,31 @@ func TestSliceVectors(t *testing.T) {
 	}
 }
 
-// Links between documents lead to files that exist.
+// Links between documents lead to files that exist, and to headings in them.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	link := regexp.MustCompile(`\]\(([^)#:]+)\)`) // without addresses and anchors
-	code := regexp.MustCompile("(?s)```.*?```")   // instances of generic functions look like links
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`) // without addresses
+	code := regexp.MustCompile("(?s)```.*?```")                // instances of generic functions look like links
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		return code.ReplaceAllString(string(text), "")
+	}
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) != ".md" {
 			return err
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+		for _, m := range link.FindAllStringSubmatch(read(name), -1) {
+			target := name
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(name), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", name, m[1], err)
+			} else if m[2] != "" && !strings.Contains(anchors(read(target)), " "+m[2]+" ") {
+				t.Errorf("%s links to %s, which has no heading %s", name, target, m[2])
 			}
 		}
 		return nil
@@ -58,6 +67,16 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// anchors are those of the headings in a document, as GitHub makes them, each between spaces.
+func anchors(document string) string {
+	all := " "
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(document, -1) {
+		heading := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all += strings.ReplaceAll(heading, " ", "-") + " "
+	}
+	return all
 }
 
 // Every decision has a number of its own and is listed by its title.
