@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/annals-go/annals/internal/valid"
 )
 
@@ -39,6 +42,9 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 		faults = append(faults, errors.New("Source.Store is nil"))
 	case !decodes:
 		faults = append(faults, errors.New("Source.Codec is nil"))
+	}
+	if progress.Internal(annals.PersistenceID(from.Type + "|")) {
+		faults = append(faults, fmt.Errorf("Source.Type is %s: \"annals.\" begins the types of the library, which are not handed over", quote.Text(from.Type)))
 	}
 	if name != "" { // what a store would refuse later
 		faults = append(faults, valid.ID("run projection", recordOf(name).id, offsets.Capabilities().Limits))

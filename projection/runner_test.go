@@ -192,9 +192,12 @@ func TestFaultsOfOptions(t *testing.T) {
 	handle := func(context.Context, envelope) error { return nil }
 	source := Source[int]{Store: s, Codec: numbers}
 	for name, make := range map[string]func() (*Runner, error){
-		"name":      func() (*Runner, error) { return AtLeastOnce("", source, s, handle, Options{}) },
-		"store":     func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Codec: numbers}, s, handle, Options{}) },
-		"codec":     func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Store: s}, s, handle, Options{}) },
+		"name":  func() (*Runner, error) { return AtLeastOnce("", source, s, handle, Options{}) },
+		"store": func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Codec: numbers}, s, handle, Options{}) },
+		"codec": func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Store: s}, s, handle, Options{}) },
+		"type": func() (*Runner, error) {
+			return AtLeastOnce("p", Source[int]{Store: s, Type: "annals.x", Codec: numbers}, s, handle, Options{})
+		},
 		"offsets":   func() (*Runner, error) { return AtLeastOnce("p", source, nil, handle, Options{}) },
 		"handler":   func() (*Runner, error) { return AtLeastOnce("p", source, s, nil, Options{}) },
 		"ranges":    func() (*Runner, error) { return AtLeastOnce("p", source, s, handle, Options{Ranges: 3}) },
