@@ -147,3 +147,26 @@ func TestFollowAClockThatIsSetBack(t *testing.T) {
 	f.wants("T|2", n)
 	f.await("they were late", func(s projection.Status) bool { return s.Late == 3 && s.Parked == 0 })
 }
+
+// A writer of another program has a clock that is an hour ahead, and then right. All its events are handled at once, and so are those of others.
+func TestFollowAWriterWhoseClockIsAhead(t *testing.T) {
+	t.Parallel()
+	h := newHorizons(t, pgstore.Options{})
+	f := newFollowing(t, h.s)
+	f.run()
+	conn := h.session()
+	write := func(id annals.PersistenceID, after annals.SeqNr, ahead time.Duration) {
+		if err := writeForeign(t.Context(), conn, -ahead, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("T|1", 0, time.Hour)
+	f.wants("T|1", 1)
+	appendOne(t, h.s, "T|2", 0)
+	write("T|1", 1, 0)
+	appendOne(t, h.s, "T|1", 2)
+	appendOne(t, h.s, "T|2", 1)
+	f.wants("T|1", 3)
+	f.wants("T|2", 2)
+	f.await("none was late", func(s projection.Status) bool { return s.Late == 0 && s.Lag == 0 })
+}
