@@ -41,7 +41,7 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
-	{pkg: "query", may: "root ability internal/backoff internal/claims internal/valid internal/warning"},
+	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
@@ -69,7 +69,7 @@ var rules = []struct {
 	{pkg: "internal/valid", may: "root ability"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
-	{pkg: "internal/progress", may: "root"}, // for hosts, projections and pgstore
+	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries and pgstore
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/warning"},
 	{pkg: "internal/storeurl/urltest"},

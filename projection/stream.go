@@ -33,9 +33,7 @@ func (s stream) feed(from annals.Position, o query.Options) (next func(ctx conte
 		b, err := feed.Next(ctx, max)
 		batch := query.Batch{Through: b.Through, CaughtUp: b.CaughtUp}
 		for _, state := range b.States {
-			if !progress.Internal(state.ID) {
-				batch.Events = append(batch.Events, eventOf(state))
-			}
+			batch.Events = append(batch.Events, eventOf(state))
 		}
 		return batch, err
 	}, nil

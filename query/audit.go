@@ -51,7 +51,7 @@ func (f *follower[T]) audit(ctx context.Context, max int) (items []T, err error)
 			break
 		}
 		switch {
-		case f.known.covers(o) || o.Compare(f.known.since) <= 0:
+		case f.covers(o) || o.Compare(f.known.since) <= 0:
 		case o.Compare(f.begun) <= 0:
 			f.known.add(o, f.floor)
 		default:

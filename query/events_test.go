@@ -182,6 +182,29 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// The states in which the library keeps its own data are handed over only to those who ask for their type.
+func TestStatesOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	for _, id := range []annals.PersistenceID{"annals.projection|p", "T|1"} {
+		if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: id, Payload: annals.Payload{SerializerID: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for entityType, want := range map[string]annals.PersistenceID{"": "T|1", "annals.projection": "annals.projection|p"} {
+		var got []annals.PersistenceID
+		for state, err := range query.States(t.Context(), s, annals.Filter{Type: entityType}, query.Options{Current: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, state.ID)
+		}
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("of type %q: got %v, want %v", entityType, got, want)
+		}
+	}
+}
+
 // Each entity's newest state comes, however late and out of order states become visible, and no state comes twice.
 func TestStates(t *testing.T) {
 	t.Parallel()

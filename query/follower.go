@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/internal/warning"
 )
@@ -208,7 +209,7 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 			l.cutOff()
 			break
 		}
-		if !f.known.covers(o) {
+		if !f.covers(o) {
 			if !f.fits(o) {
 				f.full = true
 				l.cutOff()
@@ -293,6 +294,11 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	}
 	l.last = len(l.page) < l.limit
 	return nil
+}
+
+// covers reports whether o has been handed over, as far as f knows, or is not to be: the states of the library are for those who ask for their type.
+func (f *follower[T]) covers(o annals.Offset) bool {
+	return f.filter.Type == "" && progress.Internal(o.ID) || f.known.covers(o)
 }
 
 // settled reports whether everything at or before o is visible.

@@ -22,7 +22,7 @@ type StateBatch struct {
 }
 
 // NewStateFeed returns a StateFeed of the states of f after the position from. Its parameters are those of NewFeed; a store without queries
-// of states is ErrUnsupported.
+// of states is ErrUnsupported. Without f.Type the states of the library are left out, as States does.
 func NewStateFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*StateFeed, error) {
 	const op = "follow states"
 	feed := &StateFeed{}
