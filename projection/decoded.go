@@ -77,7 +77,7 @@ func (s step) contain(op string, fn func(at *int) error) *failure {
 	if err == nil {
 		return nil
 	}
-	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" { //nolint:errorlint // of Contain
+	if p, ok := err.(*annals.Error); ok && p.Kind == annals.ErrPanic && p.Op == "" { // of Contain
 		p.Op, p.ID = op, s.events[max(at, 0)].ID
 	}
 	return &failure{at, err}
