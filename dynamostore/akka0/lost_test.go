@@ -25,15 +25,15 @@ func TestLoseAnyRow(t *testing.T) {
 							b.Append(after, "e", "e")
 						}
 						b.Delete(deleted)
-					}, func(_ string, it plan.Item) string {
+					}, func(_ string, it plan.Item) plantest.Unnoticed {
 						n, key := annals.SeqNr(0), plan.KeyText(it["key"])
 						if _, err := fmt.Sscanf(key, "journal-P-a-%d", &n); err == nil && n > deleted {
-							return "an event"
+							return plantest.Unnoticed{Why: "an event"}
 						}
 						if permanent && deleted == 12 && key == fmt.Sprint("journal-SH-a-", 12%shards) {
-							return "the counter of the last number, of which the event is removed"
+							return plantest.Unnoticed{Why: "the counter of the last number, of which the event is removed", Strict: true}
 						}
-						return ""
+						return plantest.Unnoticed{}
 					})
 				})
 			}

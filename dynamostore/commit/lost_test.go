@@ -52,16 +52,16 @@ func TestLostItems(t *testing.T) {
 					for _, step := range c.steps {
 						step(b)
 					}
-				}, func(_ string, it plan.Item) string {
+				}, func(_ string, it plan.Item) plantest.Unnoticed {
 					switch seq := plan.KeyText(it["seq"]); {
 					case seq == "7":
-						return "the newest commit"
+						return plantest.Unnoticed{Why: "the newest commit", Strict: true}
 					case slices.Contains(c.accepted, seq) && seq == "1":
-						return "the first commit"
+						return plantest.Unnoticed{Why: "the first commit"}
 					case slices.Contains(c.accepted, seq):
-						return "a snapshot whose events are deleted"
+						return plantest.Unnoticed{Why: "a snapshot whose events are deleted", Strict: true}
 					}
-					return ""
+					return plantest.Unnoticed{}
 				})
 			})
 		}

@@ -233,8 +233,9 @@ func (w *write) recount(ctx context.Context, h head) error {
 	return nil
 }
 
-// LastSeqNr is annals.Journal: the version of the head, or the number of a later event when a library has left numbers unused. Without Gaps that event
-// is found if there is none with the number of the version, or if a replay or an append has found it.
+// LastSeqNr is annals.Journal: the version of the head, or the number of a later event when a library has left numbers unused. With Gaps the number is
+// never lower than the version, because an event that is missing may have been stored. Without Gaps a later event is found if there is none with the
+// number of the version, or if a replay or an append has found it.
 func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	h, err := j.read(ctx, id)
 	if err != nil || h.item == nil {
@@ -256,7 +257,8 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, kno
 	case j.apart:
 		return last, nil
 	case j.gaps:
-		return j.lastInIndex(ctx, id, h)
+		found, err := j.lastInIndex(ctx, id, h)
+		return max(last, found), err
 	case known > last:
 		found, err := j.events.ByKey(ctx, j.x, id, known, known)
 		if err != nil || len(found) == 0 {

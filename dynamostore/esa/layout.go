@@ -39,9 +39,9 @@ type Journal struct {
 	// OccurredAt is the unit of the attribute occurred_at: a nanosecond, microsecond, millisecond or second; 0 is that of the Peer. Programs
 	// of the Go library choose the unit themselves. NewEvent.Time is kept in it.
 	OccurredAt time.Duration
-	// Gaps says that numbers without events between others are no error, and that numbers are looked for in the index. Without Gaps
-	// a hole is ErrCorrupt when there are fewer events than the head has counted. Set it for tables in which a program has left numbers
-	// unused, and for tables of Rust5 that were made from such tables.
+	// Gaps says that numbers without events are no error, and that numbers are looked for in the index. No number up to the version of the
+	// head is used again. Without Gaps a hole is ErrCorrupt when there are fewer events than the head has counted. Set it for tables in which
+	// a program has left numbers unused, and for tables of Rust5 that were made from such tables.
 	Gaps bool
 }
 

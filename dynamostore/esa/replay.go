@@ -82,7 +82,11 @@ func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driv
 				return // all that were stored before
 			}
 			now, err := r.j.read(ctx, r.id)
-			if !yield(driver.Part{Deleted: now.deleted}, err) || err != nil || p.From < 1 || now.deleted < p.From || now.deleted >= to {
+			tail := driver.Part{Deleted: now.deleted}
+			if r.j.gaps {
+				tail.Last = now.version
+			}
+			if !yield(tail, err) || err != nil || p.From < 1 || now.deleted < p.From || now.deleted >= to {
 				return
 			}
 			p.From = now.deleted + 1

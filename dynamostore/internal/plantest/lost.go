@@ -1,19 +1,28 @@
 package plantest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/lost"
 )
 
+// Unnoticed is why the loss of an item can change what is read without an error: the zero Unnoticed says that it cannot.
+type Unnoticed struct {
+	Why    string
+	Strict bool // in a strict store, too; without, such a store must return ErrCorrupt
+}
+
 // LoseAnyRow takes away one item after another of the tables that prepare has filled for b.ID. A replay, a recovery and the last number must
-// then be as before, or ErrCorrupt. accepted returns the reason why an item may have another effect; "" is none. A reason that is not
-// needed is an error. The reads must not depend on what the layout remembers of the writes.
-func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepare func(b *Bench), accepted func(table string, it plan.Item) string) {
+// then be as before, or ErrCorrupt, unless accepted says why not. What accepted says must be needed. The reads must not depend on what the
+// layout remembers of the writes.
+func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepare func(b *Bench), accepted func(table string, it plan.Item) Unnoticed) {
 	t.Helper()
 	offer, err := layout.Plan()
 	if err != nil {
@@ -21,40 +30,67 @@ func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepa
 	}
 	x := New(offer.Tables)
 	prepare(&Bench{t, x, offer.On(x), offer, id})
-	want, err := readAll(t, layout, x, id)
+	want, err := readAll(t, layout, x, id, false)
 	if err != nil {
 		t.Fatalf("with all rows: %v", err)
 	}
-	needed := map[string]bool{} // by reason
+	needed := map[Unnoticed]bool{}
 	for _, table := range offer.Tables {
 		for i, it := range x.Items(table.Name) {
 			less := x.Clone()
 			less.tables[table.Name].items = slices.Delete(less.tables[table.Name].items, i, i+1)
-			reason := accepted(table.Name, it)
-			got, err := readAll(t, layout, less, id)
-			wrong := err == nil && got != want || err != nil && !errors.Is(err, annals.ErrCorrupt)
-			if wrong && reason == "" {
-				t.Errorf("without item %s of table %q: %v, %v, want %v or ErrCorrupt", plan.QuoteKey(table.KeyOf(it)), table.Name, got, err, want)
-			}
-			if reason != "" {
-				needed[reason] = needed[reason] || wrong
+			why := accepted(table.Name, it)
+			for _, strict := range []bool{false, true} {
+				got, err := readAll(t, layout, less, id, strict)
+				wrong := err == nil && got != want || err != nil && !errors.Is(err, annals.ErrCorrupt)
+				switch {
+				case why.Why != "" && strict == why.Strict:
+					needed[why] = needed[why] || wrong
+				case wrong && (why.Why == "" || strict):
+					t.Errorf("without item %s of table %q, strict %t: %v, %v, want %v or ErrCorrupt", plan.QuoteKey(table.KeyOf(it)), table.Name, strict, got, err, want)
+				}
+				if !wrong {
+					break
+				}
 			}
 		}
 	}
 	for reason, ok := range needed {
 		if !ok {
-			t.Errorf("the reason %q is not needed", reason)
+			t.Errorf("%+v is not needed", reason)
 		}
 	}
 }
 
 // readAll reads an entity with a new Offer of layout, which remembers nothing.
-func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.PersistenceID) (string, error) {
+func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.PersistenceID, strict bool) (string, error) {
 	t.Helper()
 	offer, err := layout.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := offer.On(x)
-	return lost.Read(t.Context(), c.Journal, c, id)
+	if !strict {
+		return lost.Read(t.Context(), c.Journal, c, id)
+	}
+	s := strictStore{driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: true})}
+	return lost.Read(t.Context(), s.Journal(), s, id)
 }
+
+// strictStore is a strict store of events and snapshots in tables in memory.
+type strictStore struct{ *driver.Store }
+
+func (s strictStore) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return driver.Recover(ctx, s.Store, id, snapshot, event)
+}
+
+type opened struct {
+	driver.Unsupported
+	ability.Recoverer
+	events       plan.Contracts
+	capabilities annals.Capabilities
+}
+
+func (o opened) Capabilities() annals.Capabilities { return o.capabilities }
+func (o opened) Journal() annals.Journal           { return o.events.Journal }
+func (o opened) Fault(err error) error             { return err }
