@@ -45,9 +45,7 @@ func (r *replay) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 		p.Deleted = marked
 	case marked > 0:
 		p.Unused, p.Proven = marked, true
-	case state:
-		p.Unused, p.Proven = to, true
-	case r.s.options.Gaps || a.continued(b):
+	case state || r.s.options.Gaps || a.continued(b):
 		p.Unused = to
 	}
 	return p, err

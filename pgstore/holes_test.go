@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
+	"github.com/jackc/pgx/v5"
 )
 
 // A number may be missing where the plugin left it unused: between two writes of one writer. Elsewhere a missing number is an error.
@@ -63,37 +65,84 @@ func forID(sql string) string {
 	return strings.ReplaceAll(sql, "$id", "pid")
 }
 
-// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are the newest row, which has
-// the last number, and a snapshot whose events are deleted.
+// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are in docs/stores/postgres.md.
 func TestLostRows(t *testing.T) {
 	t.Parallel()
 	for _, pluginDeletes := range []bool{false, true} {
 		at := postgres.Schema(t)
 		s := openAt(t, at, pgstore.Options{CreateTables: true, PluginDeletes: pluginDeletes})
-		for _, saved := range []annals.SeqNr{0, 6} {
-			for _, deleted := range []annals.SeqNr{0, 4, 6, 9} {
-				for _, old := range []annals.SeqNr{0, 9} { // so many rows are old: a delete removes them
-					id := annals.NewPersistenceID("Lost", fmt.Sprintf("%d-%d-%d", saved, deleted, old))
-					for n := range annals.SeqNr(12) {
-						appendOne(t, s, id, n)
-					}
-					if saved > 0 {
-						if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: text("s")}); err != nil {
+		for _, size := range []int{1, 4} { // of a commit
+			for _, saved := range []annals.SeqNr{0, 6} {
+				for _, deleted := range []annals.SeqNr{0, 4, 9, 12} {
+					for _, old := range []annals.SeqNr{0, 8} { // so many rows are old: a delete removes them
+						id := annals.NewPersistenceID("Lost", fmt.Sprintf("%d-%d-%d-%d", size, saved, deleted, old))
+						for n := annals.SeqNr(0); n < 12; n += annals.SeqNr(size) {
+							c := annals.Commit{ID: id, After: n, Events: slices.Repeat([]annals.NewEvent{{Payload: text("e"), Tags: []string{"tag"}}}, size)}
+							if _, err := s.Journal().Append(t.Context(), c); err != nil {
+								t.Fatal(err)
+							}
+						}
+						unnoticed := map[string]string{"event_journal 12": "the newest row"}
+						if saved > 0 {
+							if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: text("s")}); err != nil {
+								t.Fatal(err)
+							}
+							if deleted > 0 {
+								unnoticed["snapshot 6"] = "a snapshot whose events are deleted"
+							}
+						}
+						run(t, at, fmt.Sprintf("UPDATE event_journal SET db_timestamp = db_timestamp - interval '1 day' WHERE persistence_id = '%s' AND seq_nr <= %d", id, old))
+						if err := s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
 							t.Fatal(err)
 						}
+						loseRows(t, s, at, id, unnoticed)
 					}
-					run(t, at, fmt.Sprintf("UPDATE event_journal SET db_timestamp = db_timestamp - interval '1 day' WHERE persistence_id = '%s' AND seq_nr <= %d", id, old))
-					if err := s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
-						t.Fatal(err)
-					}
-					lost.Rows(t, s, id, deleted, 12, func(n annals.SeqNr) {
-						row := fmt.Sprintf(" FROM event_journal WHERE persistence_id = '%s' AND seq_nr = %d", id, n)
-						run(t, at, "CREATE TABLE kept AS SELECT *"+row+"; DELETE"+row)
-					}, func() { run(t, at, "INSERT INTO event_journal SELECT * FROM kept; DROP TABLE kept") })
 				}
 			}
 		}
+		id := annals.NewPersistenceID("Lost", "state")
+		for n := range annals.SeqNr(6) {
+			if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: id, After: n, Payload: text("state"), Event: &annals.NewEvent{Payload: text("e")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		strict := openAt(t, at, pgstore.Options{PluginDeletes: pluginDeletes, Strict: true})
+		loseRows(t, strict, at, id, map[string]string{"event_journal 6": "the newest row", "durable_state 6": "a state"})
 	}
+}
+
+// loseRows loses one row of an entity after another.
+func loseRows(t *testing.T, s *pgstore.Store, at string, id annals.PersistenceID, unnoticed map[string]string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	exec := func(sql string) {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	numbers := map[string]string{"event_journal": "seq_nr", "snapshot": "seq_nr", "durable_state": "revision"}
+	var rows []string
+	for table, number := range numbers {
+		found, err := conn.Query(t.Context(), fmt.Sprintf("SELECT '%s ' || %s FROM %[1]s WHERE persistence_id = $1", table, number), string(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, of...)
+	}
+	var table string
+	lost.Rows(t, s, id, rows, func(row string) {
+		var n string
+		table, n, _ = strings.Cut(row, " ")
+		exec(fmt.Sprintf("CREATE TABLE kept AS SELECT * FROM %[1]s WHERE persistence_id = '%[2]s' AND %[3]s = %[4]s; DELETE FROM %[1]s WHERE persistence_id = '%[2]s' AND %[3]s = %[4]s", table, id, numbers[table], n))
+	}, func() { exec("INSERT INTO " + table + " SELECT * FROM kept; DROP TABLE kept") }, unnoticed)
 }
 
 // Rows at the beginning that no marker covers are lost, or were removed by deleteEventsBefore of the plugins, which the option Gaps accepts.

@@ -1,9 +1,11 @@
 package sqlitestore_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -86,38 +88,96 @@ func TestDeleteToInBatches(t *testing.T) {
 	}
 }
 
-// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are the newest row, which has
-// the last number, and a snapshot whose events are deleted.
+// Whatever row of an entity is lost, its events are read as before, or the read is ErrCorrupt. The exceptions are in docs/stores/sqlite.md.
 func TestLostRows(t *testing.T) {
 	t.Parallel()
-	for _, saved := range []annals.SeqNr{0, 6} {
-		for _, deleted := range []annals.SeqNr{0, 4, 6, 9} {
-			for _, old := range []annals.SeqNr{0, 3, 9} { // so many rows are old: a delete removes them
-				t.Run(fmt.Sprintf("snapshot %d, %d deleted, %d old", saved, deleted, old), func(t *testing.T) {
-					t.Parallel()
-					path := filepath.Join(t.TempDir(), "annals.db")
-					s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
-					const id annals.PersistenceID = "T|1"
-					for n := range annals.SeqNr(4) {
-						mustAppend(t, s, commit(id, 3*n, 3))
-					}
-					if saved > 0 {
-						if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: payload("s")}); err != nil {
+	for _, size := range []int{1, 4} { // of a commit
+		for _, saved := range []annals.SeqNr{0, 6} {
+			for _, deleted := range []annals.SeqNr{0, 4, 6, 9, 12} {
+				for _, old := range []annals.SeqNr{0, 3, 12} { // so many rows are old: a delete removes them
+					t.Run(fmt.Sprintf("commits of %d, snapshot %d, %d deleted, %d old", size, saved, deleted, old), func(t *testing.T) {
+						t.Parallel()
+						const id annals.PersistenceID = "T|1"
+						f := newLosing(t, id)
+						for n := annals.SeqNr(0); n < 12; n += annals.SeqNr(size) {
+							c := commit(id, n, size)
+							c.Events[0].Tags = []string{"tag"}
+							mustAppend(t, f.s, c)
+						}
+						unnoticed := map[string]string{"event_journal 12": "the newest row"}
+						if saved > 0 {
+							if err := f.s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: saved, Payload: payload("s")}); err != nil {
+								t.Fatal(err)
+							}
+							if deleted > 0 {
+								unnoticed["snapshot 6"] = "a snapshot whose events are deleted"
+							}
+						}
+						mustExec(t, f.db, `UPDATE event_journal SET db_timestamp = db_timestamp - ? WHERE seq_nr <= ?`, sqlitestore.KeepDeleted.Microseconds(), int64(old))
+						if err := f.s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
 							t.Fatal(err)
 						}
-					}
-					mustExec(t, db, `UPDATE event_journal SET db_timestamp = db_timestamp - ? WHERE seq_nr <= ?`, sqlitestore.KeepDeleted.Microseconds(), int64(old))
-					if err := s.Journal().DeleteTo(t.Context(), id, deleted); err != nil {
-						t.Fatal(err)
-					}
-					mustExec(t, db, `CREATE TABLE kept AS SELECT * FROM event_journal`)
-					lost.Rows(t, s, id, deleted, 12, func(n annals.SeqNr) {
-						mustExec(t, db, `DELETE FROM event_journal WHERE seq_nr = ?`, int64(n))
-					}, func() { mustExec(t, db, `INSERT OR IGNORE INTO event_journal SELECT * FROM kept`) })
-				})
+						f.loseRows(unnoticed)
+					})
+				}
 			}
 		}
 	}
+	t.Run("a state with events", func(t *testing.T) {
+		t.Parallel()
+		f := newLosing(t, "T|1")
+		for n := range annals.SeqNr(6) {
+			event := commit(f.id, n, 1).Events[0]
+			if _, err := f.s.States().Put(t.Context(), annals.StateWrite{ID: f.id, After: n, Payload: payload("state"), Event: &event}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.loseRows(map[string]string{"event_journal 6": "the newest row", "durable_state 6": "a state"})
+	})
+}
+
+// losing is a store that loses rows of an entity.
+type losing struct {
+	*testing.T
+	id annals.PersistenceID
+	s  *sqlitestore.Store
+	db *sql.DB
+}
+
+func newLosing(t *testing.T, id annals.PersistenceID) losing {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	return losing{t, id, openAt(t, path, sqlitestore.Options{}), raw(t, path)}
+}
+
+// loseRows loses one row after another.
+func (f losing) loseRows(unnoticed map[string]string) {
+	f.Helper()
+	var rows []string
+	numbers := map[string]string{"event_journal": "seq_nr", "snapshot": "seq_nr", "durable_state": "revision"}
+	for table, number := range numbers {
+		mustExec(f, f.db, `CREATE TABLE kept_`+table+` AS SELECT * FROM `+table)
+		found, err := f.db.QueryContext(f.Context(), `SELECT '`+table+` ' || `+number+` FROM `+table)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for found.Next() {
+			var row string
+			if err := found.Scan(&row); err != nil {
+				f.Fatal(err)
+			}
+			rows = append(rows, row)
+		}
+		if err := errors.Join(found.Err(), found.Close()); err != nil {
+			f.Fatal(err)
+		}
+	}
+	var table string
+	lost.Rows(f, f.s, f.id, rows, func(row string) {
+		name, n, _ := strings.Cut(row, " ")
+		table = name
+		mustExec(f, f.db, `DELETE FROM `+table+` WHERE `+numbers[table]+` = CAST(? AS INTEGER)`, n)
+	}, func() { mustExec(f, f.db, `INSERT OR IGNORE INTO `+table+` SELECT * FROM kept_`+table) }, unnoticed)
 }
 
 // A missing event that was not deleted is ErrCorrupt, wherever a page ends.

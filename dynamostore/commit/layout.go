@@ -54,7 +54,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	if t.name == "" {
 		t.name = defaultTable
 	}
-	t.types = &timeline.Types{Table: t.name, Key: settingsKey(), Attribute: attrTypes}
+	t.types = &timeline.Types{Table: t.name, Key: settingsKey(), Attribute: attrTypes, Always: attrFormat}
 	queries := t.timeline(cmp.Or(l.Lateness, lateness))
 	if l.FillIndex && l.Index == "" {
 		return plan.Offer{}, errors.New("FillIndex has no Index")

@@ -68,6 +68,66 @@ func TestLostItems(t *testing.T) {
 	}
 }
 
+// The events of a state are as complete as others. Nothing tells that there was a state.
+func TestLostItemsOfAState(t *testing.T) {
+	t.Parallel()
+	plantest.LoseAnyRow(t, commit.Layout{}, id, func(b *plantest.Bench) {
+		for n := range annals.SeqNr(4) {
+			event := plantest.Event("e")
+			b.Put(n, func(w *plan.StateWrite) { w.Event = &event })
+		}
+	}, func(_ string, it plan.Item) plantest.Unnoticed {
+		switch plan.KeyText(it["seq"]) {
+		case "0":
+			return plantest.Unnoticed{Why: "a state", Strict: true}
+		case "1":
+			return plantest.Unnoticed{Why: "the first commit"}
+		case "4":
+			return plantest.Unnoticed{Why: "the newest commit", Strict: true}
+		}
+		return plantest.Unnoticed{}
+	})
+}
+
+// Queries of all types need the item that lists them. A running store may write it again, without what it had.
+func TestLostSettings(t *testing.T) {
+	t.Parallel()
+	offer, err := commit.Layout{Index: "slices"}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := plantest.New(offer.Tables)
+	if err := offer.Check(t.Context(), x, true); err != nil {
+		t.Fatal(err)
+	}
+	c, settings := offer.On(x), x.Items("annals")
+	append := func(id annals.PersistenceID) {
+		if _, err := c.Journal.Append(t.Context(), annals.Commit{ID: id, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event("e")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query := func() (events int, failed error) {
+		for _, failed = range c.Queries.Events(t.Context(), annals.Filter{}) {
+			events++
+		}
+		return events, failed
+	}
+	append("A|1")
+	if n, err := query(); n != 1 || err != nil {
+		t.Errorf("%d events, %v", n, err)
+	}
+	table := offer.Tables[0]
+	if err := x.DeleteAll(t.Context(), table.Name, []plan.Item{table.KeyOf(settings[0])}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []annals.PersistenceID{"A|2", "B|1"} { // the second is of a new type
+		append(id)
+		if n, err := query(); !errors.Is(err, annals.ErrCorrupt) {
+			t.Errorf("without the settings: %d events, %v", n, err)
+		}
+	}
+}
+
 // A recovery that reads forwards, because it cannot keep everything, notices a lost commit, too.
 func TestLostCommitOfALongTail(t *testing.T) {
 	t.Parallel()

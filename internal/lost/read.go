@@ -9,9 +9,20 @@ import (
 	"github.com/annals-go/annals/ability"
 )
 
-// Read returns what a replay, LastSeqNr and a recovery tell of id, as a text to compare. The first error ends it. How far the newest
+// States is the Get of an annals.StateStore; nil where there are no states.
+type States func(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error)
+
+// Read returns what a replay, LastSeqNr, a recovery and the state tell of id, as a text to compare. The first error ends it. How far the newest
 // snapshot goes is not in the text.
-func Read(ctx context.Context, j annals.Journal, r ability.Recoverer, id annals.PersistenceID) (string, error) {
+func Read(ctx context.Context, j annals.Journal, states States, r ability.Recoverer, id annals.PersistenceID) (string, error) {
+	state := ""
+	if states != nil {
+		st, _, err := states(ctx, id)
+		if err != nil {
+			return "", fmt.Errorf("state: %w", err)
+		}
+		state = fmt.Sprintf(", revision %d, %q", st.Revision, st.Data)
+	}
 	var replayed, recovered numbers
 	for e, err := range j.Replay(ctx, id, 1, annals.MaxSeqNr) {
 		if err != nil {
@@ -36,7 +47,7 @@ func Read(ctx context.Context, j annals.Journal, r ability.Recoverer, id annals.
 	if err != nil {
 		return "", fmt.Errorf("recovery: %w", err)
 	}
-	return fmt.Sprintf("replay %d to %d%s, last number %d, recovery to %d%s, last number %d", replayed.first, replayed.last, replayed.gaps, last, recovered.last, recovered.gaps, end), nil
+	return fmt.Sprintf("replay %d to %d%s, last number %d, recovery to %d%s, last number %d%s", replayed.first, replayed.last, replayed.gaps, last, recovered.last, recovered.gaps, end, state), nil
 }
 
 // numbers are those of events, in order.

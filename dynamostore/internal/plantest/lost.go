@@ -70,11 +70,17 @@ func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.Persis
 		t.Fatal(err)
 	}
 	c := offer.On(x)
+	var states lost.States
+	if offer.States != nil {
+		states = func(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+			return offer.States.Get(ctx, x, id)
+		}
+	}
 	if !strict {
-		return lost.Read(t.Context(), c.Journal, c, id)
+		return lost.Read(t.Context(), c.Journal, states, c, id)
 	}
 	s := strictStore{driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: true})}
-	return lost.Read(t.Context(), s.Journal(), s, id)
+	return lost.Read(t.Context(), s.Journal(), states, s, id)
 }
 
 // strictStore is a strict store of events and snapshots in tables in memory.

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -124,6 +125,9 @@ func (q queries) names(ctx context.Context, entityType string) ([]string, error)
 		return []string{entityType}, nil
 	}
 	it, _, err := q.x.Get(ctx, plan.Get{Table: q.Types.Table, Key: q.Types.Key})
+	if err == nil && it[q.Types.Always] == nil { // it is lost, and Announce may have made another one
+		err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q has lost the item %s with its settings, which lists the entity types", q.Types.Table, plan.QuoteKey(q.Types.Key))}
+	}
 	if err != nil {
 		return nil, err
 	}

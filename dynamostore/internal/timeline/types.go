@@ -16,6 +16,7 @@ import (
 // Types are the entity types in an index. An item of the layout lists them, for queries of all types.
 type Types struct {
 	Table, Attribute string // where the item is, and its attribute, which is a set of strings
+	Always           string // an attribute that the item has from the beginning
 	Key              plan.Item
 	mu               sync.Mutex
 	known            map[string]bool // to be in the item
