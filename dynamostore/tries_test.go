@@ -156,36 +156,6 @@ func TestReplicatedWriteConflict(t *testing.T) {
 	})
 }
 
-// Where one item was not evaluated, the refusal of another one does not tell whether the transaction had been stored.
-func TestMixedReasons(t *testing.T) {
-	t.Parallel()
-	ours := func(old plan.Item) bool { w, _ := plan.Text(old, "w"); return w == "own" }
-	first, last := opOn("a"), opOn("b")
-	last.Ours = ours
-	failed := types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Item: plan.Item{"w": plan.S("later")}}
-	own := types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Item: plan.Item{"w": plan.S("own")}}
-	for _, code := range []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} {
-		other := types.CancellationReason{Code: &code}
-		for _, mixed := range [][]types.CancellationReason{{failed, other}, {other, own}} {
-			synctest.Test(t, func(t *testing.T) {
-				c := &scripted{answer: func(_ context.Context, n int) error {
-					reasons := [][]types.CancellationReason{nil, mixed, mixed, {failed, own}}[n]
-					if n == 0 {
-						return errors.New("no answer")
-					}
-					return &types.TransactionCanceledException{CancellationReasons: reasons}
-				}}
-				out, err := c.engine().Write(t.Context(), plan.Write{Ops: []plan.Op{first, last}, Refused: func(_ []plan.Item, open bool) error {
-					return fmt.Errorf("refused, open %v", open)
-				}})
-				if err != nil || !out.Repeated || out.Old[0] == nil || out.Old[1] == nil {
-					t.Errorf("%s: %+v, %v", code, out, err)
-				}
-			})
-		}
-	}
-}
-
 // What the reasons of a cancelled transaction say together.
 func TestClassOfReasons(t *testing.T) {
 	t.Parallel()

@@ -266,11 +266,24 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		}
 	}
 	defer e.meanwhile()
-	if len(w.Ops) > 1 || w.Token != "" {
+	old, stored := e.try(w.Ops, w.Token)
+	if !stored {
+		outcomes, err := plan.Judge([]plan.Write{w}, old, false, false, nil)
+		if err != nil {
+			return plan.Outcome{}, err
+		}
+		return outcomes[0], nil
+	}
+	return plan.Outcome{Old: old}, nil
+}
+
+// try executes ops together. When conditions fail, nothing is stored, and old has what plan.Judge is told of each op.
+func (e *Executor) try(ops []plan.Op, token string) (old []plan.Item, stored bool) {
+	if len(ops) > 1 || token != "" {
 		e.print("transaction\n")
 	}
-	old, failed := make([]plan.Item, len(w.Ops)), false
-	for i, op := range w.Ops {
+	old, failed := make([]plan.Item, len(ops)), false
+	for i, op := range ops {
 		t := e.tables[op.Table]
 		stands := t.find(t.KeyOf(op.Item()))
 		ok := holds(op.Condition, op.Names, op.Values, stands)
@@ -283,20 +296,16 @@ func (e *Executor) Write(_ context.Context, w plan.Write) (plan.Outcome, error) 
 		}
 	}
 	if failed {
-		outcomes, err := plan.Judge([]plan.Write{w}, old, false, false, nil)
-		if err != nil {
-			return plan.Outcome{}, err
-		}
-		return outcomes[0], nil
+		return old, false
 	}
-	for _, op := range w.Ops {
+	for _, op := range ops {
 		t := e.tables[op.Table]
 		stands := t.find(t.KeyOf(op.Item()))
 		if image := t.apply(op, stands); image != nil && e.Changed != nil {
 			e.Changed(op.Table, image, stands == nil)
 		}
 	}
-	return plan.Outcome{Old: old}, nil
+	return old, true
 }
 
 // DeleteAll is plan.Executor.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -24,6 +25,8 @@ type Orders struct {
 	Page int  // items in a page of a query, and keys in a request of GetEach; other requests may come between two. 0 is all items in one page, and 100 keys
 	Late bool // one write is executed a second time, at any later moment: a request that was sent twice because its answer was lost
 	Lag  bool // global indexes lag behind, in random schedules
+
+	Faults bool // in random schedules, writes have faults
 }
 
 // EveryOrder runs a scenario once for each order in which the requests of the processes can reach the tables, and stops at the first
@@ -55,8 +58,9 @@ type Run struct {
 
 	prepared uint64 // unique numbers given before the run
 
-	random  *rand.Rand // makes the choices; nil: choices has them
-	lagging *Executor  // what the indexes have, with Lag
+	random  *rand.Rand           // makes the choices; nil: choices has them
+	lagging *Executor            // what the indexes have, with Lag
+	tokens  map[string]time.Time // of transactions, with the time at which they were stored
 
 	choices []int // the first choices to make; later ones take the first possibility
 	chosen  []choice

@@ -29,6 +29,7 @@ type process struct {
 	heard   uint64 // a hash of its requests and their answers
 	numbers uint64
 	clock   time.Time
+	jammed  time.Time // until then its writes are throttled
 }
 
 // request waits until the request may be executed, and executes it. When it is one of several that are sent at the same time, one of them is

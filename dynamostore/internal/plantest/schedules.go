@@ -8,29 +8,32 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 var (
-	schedules = flag.Int("schedules", 60, "how many random schedules RandomSchedules runs for each setting of a layout")
+	schedules = flag.Int("schedules", 25, "how many random schedules RandomSchedules runs for each setting of a layout")
 	seed      = flag.Uint64("schedule.seed", 0, "the seed of the one schedule to run; 0 is random seeds")
 )
 
-// RandomSchedules runs owners that append, save snapshots and delete, and readers, in random orders of their requests: with small pages, with
-// indexes that lag behind, and with one write that is executed a second time. Reads must be complete. It does so for each layout, by name.
-func RandomSchedules(t *testing.T, layouts map[string]plan.Layout) {
+// RandomSchedules runs owners that append, save snapshots, delete, skip and forget, and write states, and readers, in random orders of their
+// requests: with small pages, with indexes that lag behind, with one write that is executed a second time, and with faults of writes, which tries
+// sends. Reads must be complete. It does so for each layout, by name.
+func RandomSchedules(t *testing.T, layouts map[string]plan.Layout, tries Tries) {
 	t.Helper()
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if *seed != 0 {
-				runSchedule(t, layout, *seed)
+				runSchedule(t, layout, *seed, tries)
 				return
 			}
 			for range *schedules {
-				if seed := rand.Uint64(); !runSchedule(t, layout, seed) {
+				if seed := rand.Uint64(); !runSchedule(t, layout, seed, tries) {
 					return
 				}
 			}
@@ -39,38 +42,48 @@ func RandomSchedules(t *testing.T, layouts map[string]plan.Layout) {
 }
 
 // runSchedule runs the schedule of a seed.
-func runSchedule(t *testing.T, layout plan.Layout, seed uint64) bool {
+func runSchedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) (ok bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { ok = schedule(t, layout, seed, tries) })
+	return ok
+}
+
+func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
 	offer, err := layout.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Run{random: r}
-	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1}
-	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0}
+	s := &Run{random: r, tokens: map[string]time.Time{}}
+	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1,
+		put: map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}}
+	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0}
 	p := Scenario{Tables: New(offer.Tables)}
 	if r.IntN(4) == 0 { // the numbers get a third digit soon
-		h.size = 95 + r.IntN(5)
+		h.size = min(95+r.IntN(5), cmp.Or(offer.Capabilities.Limits.MaxEvents, 100))
 	}
 	for range r.IntN(6) {
 		if err := h.step(p.Tables); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	owner := h.steps(1 + r.IntN(6))
-	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x)) }
+	through := func(do Process) Process {
+		return func(x plan.Executor) error { return do(tries(x, offer.Tables, x.(*process).try)) }
+	}
+	owner := through(h.steps(1 + r.IntN(6)))
+	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x), h.others(x)) }
 	p.Processes = []Process{owner, reader}
 	if offer.Capabilities.FenceAfterDelete && r.IntN(2) == 0 {
 		h.owners++
-		p.Processes = append(p.Processes, h.steps(1+r.IntN(3))) // another owner
+		p.Processes = append(p.Processes, through(h.steps(1+r.IntN(3)))) // another owner
 	}
 	if r.IntN(2) == 0 {
 		p.Processes = append(p.Processes, reader)
 	}
 	p.End = reader
 	if err := s.run(p); err != nil {
-		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, p.Tables.Log())
+		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, faults %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, s.Faults, p.Tables.Log())
 		return false
 	}
 	return true
@@ -87,6 +100,24 @@ type history struct {
 	saved     annals.SeqNr // the newest snapshot whose save was acknowledged
 	marked    annals.SeqNr // the number up to which a delete was begun
 	uncovered annals.SeqNr // that of a delete that no snapshot covers
+
+	revision annals.SeqNr              // the last one that was acknowledged
+	put      map[annals.SeqNr][]string // the data of the writes of a revision
+	skipped  annals.SeqNr              // the last number of the entity that skips
+	skips    map[annals.SeqNr]string   // what was acknowledged after a number of that entity
+}
+
+// call makes a call until it has an outcome, as hosts do. unknown says that it may have been stored before the last try.
+func call(do func() error) (unknown bool, err error) {
+	for range 30 {
+		switch err = do(); {
+		case errors.Is(err, annals.ErrUnknown):
+			unknown = true
+		case !errors.Is(err, annals.ErrUnavailable):
+			return unknown, err
+		}
+	}
+	return unknown, err
 }
 
 // steps are those of an owner.
@@ -98,8 +129,14 @@ func (h *history) steps(n int) Process {
 func (h *history) step(x plan.Executor) error {
 	c := h.Offer.On(x)
 	caps := h.Offer.Capabilities
-	switch what := h.random.IntN(8); {
-	case what < 4 || h.Acked == 0:
+	switch what := h.random.IntN(12); {
+	case what == 8:
+		return h.stepState(x)
+	case what == 9:
+		return h.stepSkip(x)
+	case what == 10:
+		return h.stepForget(x)
+	case what < 4 || what == 11 || h.Acked == 0:
 		h.writes++
 		after := h.Acked
 		commit := annals.Commit{ID: h.ID, After: after, WriteID: annals.WriteID{14: 1, 15: h.writes}}
@@ -112,10 +149,15 @@ func (h *history) step(x plan.Executor) error {
 		if caps.CommitSnapshot && (after == 0 && caps.Limits.FirstSnapshot || h.random.IntN(4) == 0) {
 			commit.Snapshot = &annals.Snapshot{ID: h.ID, SeqNr: last, Payload: Event("state").Payload}
 		}
-		r, err := c.Journal.Append(h.Ctx, commit)
+		var r annals.Receipt
+		unknown, err := call(func() (err error) { r, err = c.Journal.Append(h.Ctx, commit); return err })
 		switch {
 		case errors.Is(err, annals.ErrConflict) && h.owners > 1: // another owner was first
 			return nil
+		case errors.Is(err, annals.ErrConflict) && unknown && !caps.Repeatable:
+			last, err := c.Journal.LastSeqNr(h.Ctx, h.ID)
+			h.Acked = max(h.Acked, last)
+			return err
 		case err != nil:
 			return fmt.Errorf("append after %d: %w", after, err)
 		case r.SeqNr != last:
@@ -127,7 +169,9 @@ func (h *history) step(x plan.Executor) error {
 		}
 	case what < 6 && caps.Snapshots:
 		n := h.Acked - annals.SeqNr(h.random.IntN(int(min(h.Acked, 3))))
-		if err := c.Snapshots.Save(h.Ctx, annals.Snapshot{ID: h.ID, SeqNr: n, Payload: Event("state").Payload}); err != nil {
+		if _, err := call(func() error {
+			return c.Snapshots.Save(h.Ctx, annals.Snapshot{ID: h.ID, SeqNr: n, Payload: Event("state").Payload})
+		}); err != nil {
 			return fmt.Errorf("save %d: %w", n, err)
 		}
 		h.saved = max(h.saved, n)
@@ -139,11 +183,13 @@ func (h *history) step(x plan.Executor) error {
 		if h.marked = max(h.marked, to); to > h.saved {
 			h.uncovered = max(h.uncovered, to)
 		}
-		if err := c.Journal.DeleteTo(h.Ctx, h.ID, to); err != nil {
+		if _, err := call(func() error { return c.Journal.DeleteTo(h.Ctx, h.ID, to) }); err != nil {
 			return fmt.Errorf("delete to %d: %w", to, err)
 		}
 	case h.saved > 1:
-		if err := c.Snapshots.Delete(h.Ctx, h.ID, annals.SnapshotCriteria{MaxSeqNr: h.saved - 1}); err != nil {
+		if _, err := call(func() error {
+			return c.Snapshots.Delete(h.Ctx, h.ID, annals.SnapshotCriteria{MaxSeqNr: h.saved - 1})
+		}); err != nil {
 			return fmt.Errorf("delete snapshots below %d: %w", h.saved, err)
 		}
 	}

@@ -1,0 +1,156 @@
+package dynamostore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// Reads are complete in random schedules, with every option of every layout.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	layouts := map[string]plan.Layout{
+		"commit": commit.Layout{Table: "t"}, "commit, index": commit.Layout{Table: "t", Index: "slices"},
+		"akka":             akka.Layout{},
+		"akka, old format": akka.Layout{Journal: akka.Journal{Old: true}, Snapshot: akka.Snapshot{Old: true}},
+		"akka, gaps":       akka.Layout{Journal: akka.Journal{Gaps: true}},
+		"akka, few ahead":  akka.Layout{Journal: akka.Journal{ReplayAhead: 1, SequenceShards: 2}},
+		"akka0":            akka0.Layout{Table: "t", SequenceShards: 3}, "akka0, permanent": akka0.Layout{Table: "t", SequenceShards: 3, Permanent: true},
+	}
+	for peer, of := range map[string]esa.Layout{"esa": {}, "esa, js 3": {Peer: esa.JS3}, "esa, rust 5": {Peer: esa.Rust5}} {
+		for option, change := range map[string]func(l *esa.Layout){
+			"":                  func(*esa.Layout) {},
+			", write ids":       func(l *esa.Layout) { l.WriteIDs = true },
+			", copies":          func(l *esa.Layout) { l.Snapshot.Keep = 2 },
+			", expiring copies": func(l *esa.Layout) { l.Snapshot.Keep, l.Snapshot.Expire = 1, time.Hour },
+			", gaps":            func(l *esa.Layout) { l.Journal.Gaps = true },
+			", all":             func(l *esa.Layout) { l.WriteIDs, l.Journal.Gaps, l.Snapshot.Keep = true, true, 2 },
+		} {
+			l := of
+			if l.Peer != esa.Rust5 {
+				l.Shards, l.Format = 3, esa.Plain{}
+			}
+			change(&l)
+			layouts[peer+option] = l
+		}
+	}
+	number := j5ik2o.SequenceNumberBased
+	for option, j := range map[string]j5ik2o.Journal{
+		"":                    {},
+		", number":            {PartitionKey: number, ShardCount: 3},
+		", number and number": {PartitionKey: number, SortKey: j5ik2o.ByNumber, ShardCount: 3},
+		", number and plain":  {PartitionKey: number, SortKey: j5ik2o.BySeqNr, ShardCount: 3},
+		", plain":             {SortKey: j5ik2o.BySeqNr},
+	} {
+		for _, hard := range []bool{false, true} {
+			if j.HardDelete = hard; hard {
+				option += ", hard delete"
+			}
+			l := j5ik2o.Layout{ShardCount: 1 << 20, Journal: j, Snapshot: j5ik2o.Snapshot{PartitionKey: j.PartitionKey, SortKey: j.SortKey, ShardCount: j.ShardCount}}
+			layouts["j5ik2o"+option] = l
+			l.ReadThrough, l.State.Tombstones = j5ik2o.Index, true
+			layouts["j5ik2o, index"+option] = l
+			l.ReadThrough, l.Snapshot = j5ik2o.Keys, j5ik2o.Snapshot{Legacy: true}
+			layouts["j5ik2o, legacy"+option] = l
+			if l.NoIndex = true; j.SortKey.Key == nil || j.SortKey.Ordered {
+				layouts["j5ik2o, no index"+option] = l
+			}
+		}
+	}
+	plantest.RandomSchedules(t, layouts, func(x plan.Executor, tables []plan.Table, send plantest.Send) plan.Executor {
+		e := &engine{client: service{send: send}, tables: map[string]plan.Table{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		for _, table := range tables {
+			e.tables[table.Name] = table
+		}
+		return retrying{x, e}
+	})
+}
+
+// retrying is an Executor whose writes the engine sends.
+type retrying struct {
+	plan.Executor
+	engine *engine
+}
+
+func (x retrying) Now() time.Time { return x.engine.Now() }
+
+func (x retrying) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	return x.engine.Write(ctx, w)
+}
+
+func (x retrying) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
+	do(ctx, x)
+}
+
+// service is a Client that only writes.
+type service struct {
+	Client
+	send plantest.Send
+}
+
+func (s service) write(ctx context.Context, op plan.Op) error {
+	switch a := s.send(ctx, []plan.Op{op}, ""); {
+	case a.Err != nil:
+		return a.Err
+	case a.Code != "":
+		return &smithy.GenericAPIError{Code: a.Code}
+	case a.Reasons != nil:
+		return &types.ConditionalCheckFailedException{Item: a.Old[0]}
+	}
+	return nil
+}
+
+func (s service) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return &dynamodb.PutItemOutput{}, s.write(ctx, plan.Op{Table: *in.TableName, Put: in.Item, Condition: aws.ToString(in.ConditionExpression), Names: in.ExpressionAttributeNames, Values: in.ExpressionAttributeValues})
+}
+
+func (s service) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return &dynamodb.UpdateItemOutput{}, s.write(ctx, plan.Op{Table: *in.TableName, Key: in.Key, Update: *in.UpdateExpression, Condition: aws.ToString(in.ConditionExpression), Names: in.ExpressionAttributeNames, Values: in.ExpressionAttributeValues})
+}
+
+func (s service) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	return &dynamodb.DeleteItemOutput{}, s.write(ctx, plan.Op{Table: *in.TableName, Key: in.Key, Delete: true, Condition: aws.ToString(in.ConditionExpression), Names: in.ExpressionAttributeNames, Values: in.ExpressionAttributeValues})
+}
+
+func (s service) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	ops := make([]plan.Op, len(in.TransactItems))
+	for i, item := range in.TransactItems {
+		switch {
+		case item.Put != nil:
+			ops[i] = plan.Op{Table: *item.Put.TableName, Put: item.Put.Item, Condition: aws.ToString(item.Put.ConditionExpression), Names: item.Put.ExpressionAttributeNames, Values: item.Put.ExpressionAttributeValues}
+		case item.Update != nil:
+			ops[i] = plan.Op{Table: *item.Update.TableName, Key: item.Update.Key, Update: *item.Update.UpdateExpression, Condition: aws.ToString(item.Update.ConditionExpression), Names: item.Update.ExpressionAttributeNames, Values: item.Update.ExpressionAttributeValues}
+		case item.Delete != nil:
+			ops[i] = plan.Op{Table: *item.Delete.TableName, Key: item.Delete.Key, Delete: true, Condition: aws.ToString(item.Delete.ConditionExpression), Names: item.Delete.ExpressionAttributeNames, Values: item.Delete.ExpressionAttributeValues}
+		default:
+			c := item.ConditionCheck
+			ops[i] = plan.Op{Table: *c.TableName, Key: c.Key, Condition: aws.ToString(c.ConditionExpression), Names: c.ExpressionAttributeNames, Values: c.ExpressionAttributeValues}
+		}
+	}
+	a := s.send(ctx, ops, *in.ClientRequestToken)
+	switch {
+	case a.Err != nil:
+		return nil, a.Err
+	case a.Code != "":
+		return nil, &smithy.GenericAPIError{Code: a.Code}
+	case a.Reasons == nil:
+		return &dynamodb.TransactWriteItemsOutput{}, nil
+	}
+	canceled := &types.TransactionCanceledException{}
+	for i, code := range a.Reasons {
+		canceled.CancellationReasons = append(canceled.CancellationReasons, types.CancellationReason{Code: &code, Item: a.Old[i]})
+	}
+	return nil, canceled
+}
