@@ -278,8 +278,8 @@ func TestJ5ik2oNewEntity(t *testing.T) {
 		"few requests": {byNumber, 1 + 2, 2, 1 + 1 + shards},
 		"hard deletes": {func(l *j5ik2o.Layout) {
 			byNumber(l)
-			l.Journal.HardDelete = true // row 1 may have been removed
-		}, 1 + shards + 1 + shards + 1, shards + 1, 1 + shards + 1},
+			l.Journal.HardDelete = true
+		}, 1 + 2 + 2, 2, 1 + 1 + shards + 1},
 		"no index": {func(l *j5ik2o.Layout) {
 			byNumber(l)
 			l.NoIndex = true

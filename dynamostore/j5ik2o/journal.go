@@ -72,7 +72,8 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 }
 
 // DeleteTo is annals.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
-// because it has the entity's last number; so is the newest row that the index shows, because the rows behind it are looked for by key.
+// because it has the entity's last number; so is the newest row that the index shows, because the rows behind it are looked for by key. Row 1 of
+// several partitions is emptied, because it tells that the entity is not new.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	last, shown, err := j.rows.newest(ctx, id)
 	if err != nil {
@@ -87,6 +88,17 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 			return err
 		}
 		remove := j.hard && j.rows.NumberOf(it) < shown
+		if remove && j.rows.NumberOf(it) == 1 && j.rows.scattered(id) {
+			if it, err = j.row(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: 1, ID: id}, true, j.rows.x.Now()); err != nil {
+				return err
+			}
+			op := j.deletion(id, it, true)
+			op.Put, op.Key, op.Delete = it, nil, false
+			if _, err := plan.Try(ctx, j.rows.x, op); err != nil {
+				return err
+			}
+			continue
+		}
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}

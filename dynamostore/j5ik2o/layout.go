@@ -52,7 +52,9 @@ type Journal struct {
 	SortKey      SortKey
 	Separator    string // between the parts of a persistence id, a Java regular expression as in the plugin; "-"
 	TagSeparator string // ","
-	HardDelete   bool   // rows are removed instead of flagged; FenceAfterDelete is then not claimed
+	// HardDelete removes rows instead of flagging them. The newest is kept, and the first, emptied, of an entity in several partitions.
+	// FenceAfterDelete is then not claimed.
+	HardDelete bool
 }
 
 // JournalColumns are names of attributes; "" is the plugin's.
@@ -222,7 +224,7 @@ func (l Layout) journal() (*journal, error) {
 		r.sort = j.columns.SequenceNr
 	}
 	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
-	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first = j.columns.Deleted, true, l.ReadThrough == Index, !c.HardDelete
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first = j.columns.Deleted, true, l.ReadThrough == Index, true
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 

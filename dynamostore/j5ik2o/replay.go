@@ -141,14 +141,14 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 			return p, err
 		}
 		if ok {
-			r.before.Item = it
+			r.before = row{it, !plan.Flag(it, r.columns.Deleted)}
 			r.judge(it, r.at.Item)
 		}
 	}
 	switch exists, err := r.exists(ctx, r.before); {
 	case err != nil:
 		return p, err
-	case !exists:
+	case !exists, r.hard && !r.before.live:
 		p.Deleted = to
 	case !r.lost:
 		p.Unused, p.Proven = to, !r.unproven
