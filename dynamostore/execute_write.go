@@ -28,7 +28,7 @@ const (
 	keepsToken = 9 * time.Minute
 	// stampedFor is the longest time of a try of a transaction, or of another write with a stamp, with the waits for credentials and a connection.
 	// So a write ends that long after its last try began, before the service forgets its token and its time is too old.
-	stampedFor = 10 * time.Second
+	stampedFor = plan.StampedFor
 )
 
 // Write is plan.Executor.

@@ -18,7 +18,9 @@ func TestLateness(t *testing.T) {
 		{layout: commit.Layout{}},
 		{layout: commit.Layout{Index: "slices"}, want: 30 * time.Second},
 		{layout: commit.Layout{Index: "slices", Lateness: time.Minute}, want: time.Minute},
-		{layout: commit.Layout{Index: "slices", Lateness: -1}, fault: "Lateness is -1ns"},
+		{layout: commit.Layout{Index: "slices", Lateness: -1}, fault: "Lateness is -1ns: it must be at least 10s"},
+		{layout: commit.Layout{Index: "slices", Lateness: 10*time.Second - 1}, fault: "Lateness is 9.999999999s: it must be at least 10s"},
+		{layout: commit.Layout{Index: "slices", Lateness: 10 * time.Second}, want: 10 * time.Second},
 		{layout: commit.Layout{Lateness: time.Minute}, fault: "Lateness has no Index"},
 	} {
 		offer, err := c.layout.Plan()

@@ -29,7 +29,7 @@ type Layout struct {
 	FillIndex bool
 	// Lateness becomes the claim Capabilities.Lateness of a table with an index: it is the sum of how far the clocks of writers and
 	// readers differ, of how far the index may lag, and of how long a write keeps its time: 10 seconds, and 25 seconds for a transaction
-	// whose answer was lost. 0 is 30 seconds. Without an Index it must be 0.
+	// whose answer was lost. 0 is 30 seconds. Less than 10 seconds is ErrInvalid. Without an Index it must be 0.
 	Lateness time.Duration
 }
 
@@ -59,8 +59,8 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	if l.FillIndex && l.Index == "" {
 		return plan.Offer{}, errors.New("FillIndex has no Index")
 	}
-	if l.Lateness < 0 {
-		return plan.Offer{}, fmt.Errorf("Lateness is %v", l.Lateness)
+	if l.Lateness < 0 || l.Lateness > 0 && l.Lateness < plan.StampedFor {
+		return plan.Offer{}, fmt.Errorf("Lateness is %v: it must be at least %v, for which a write keeps its time", l.Lateness, plan.StampedFor)
 	}
 	if l.Lateness > 0 && l.Index == "" {
 		return plan.Offer{}, errors.New("Lateness has no Index")

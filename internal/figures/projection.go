@@ -75,7 +75,7 @@ func fill(ctx context.Context, s annals.Store, count int) error {
 
 // catchup alternates between a projection that handles all events of store and a loop that does so by hand; both write batches.
 func catchup[T any](ctx context.Context, store projection.TxStore[T], count, batch int, handle func(ctx context.Context, tx T, es []envelope) error, byHand func(ctx context.Context, es []envelope) error) (float64, error) {
-	if err := fill(ctx, store, count); err != nil {
+	if err := errors.Join(fill(ctx, store, count), settle(ctx, store)); err != nil {
 		return 0, err
 	}
 	var ours, theirs []float64
@@ -208,13 +208,26 @@ func insertPostgres(table string) func(ctx context.Context, tx pgx.Tx, es []enve
 	}
 }
 
+// settle waits until no event can appear any more before one that is stored.
+func settle(ctx context.Context, store annals.Store) error {
+	newest, err := store.Query().Newest(ctx, annals.Filter{})
+	for err == nil {
+		var horizon time.Time
+		if horizon, err = store.Query().Horizon(ctx); err == nil && horizon.After(newest.Time) {
+			return nil
+		}
+		err = errors.Join(err, backoff.Sleep(ctx, 100*time.Millisecond))
+	}
+	return err
+}
+
 func catchupDynamoDB(ctx context.Context) (float64, error) {
 	b, err := openDynamo(ctx, false)
 	if err != nil {
 		return 0, err
 	}
 	defer b.close()
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: time.Second}, // all but the newest events are settled
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second},
 		dynamostore.Options{CreateTables: true})
 	if err != nil {
 		return 0, err

@@ -146,7 +146,7 @@ func (o *requests) take() int64 { return o.sent.Swap(0) }
 
 // idling returns how many requests a second and range a projection without new events sends. o is the Observer of store.
 func idling(ctx context.Context, store annals.Store, o *requests) (float64, error) {
-	if err := fill(ctx, store, 200); err != nil {
+	if err := errors.Join(fill(ctx, store, 200), settle(ctx, store)); err != nil {
 		return 0, err
 	}
 	r, err := projection.AtLeastOnce("idle", sourceOf(store), store, func(context.Context, envelope) error { return nil }, projection.Options{Ranges: 4, Logger: quiet})
@@ -202,7 +202,7 @@ func idleDynamoDB(ctx context.Context) (float64, error) {
 	}
 	defer b.close()
 	o := &requests{}
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: time.Second}, dynamostore.Options{CreateTables: true, Observer: o})
+	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{CreateTables: true, Observer: o})
 	if err != nil {
 		return 0, err
 	}

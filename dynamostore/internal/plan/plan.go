@@ -11,6 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
+// StampedFor is for how long a try of a write keeps the time that Op.Stamp was given.
+const StampedFor = 10 * time.Second
+
 // Item is a stored item, or its key.
 type Item = map[string]types.AttributeValue
 
