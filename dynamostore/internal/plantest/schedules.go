@@ -57,7 +57,7 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 	}
 	s := &Run{random: r, tokens: map[string]time.Time{}}
 	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1,
-		put: map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}}
+		put: map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}, targets: map[annals.SeqNr][]annals.SeqNr{}}
 	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0}
 	p := Scenario{Tables: New(offer.Tables)}
 	if r.IntN(4) == 0 { // the numbers get a third digit soon
@@ -101,10 +101,11 @@ type history struct {
 	marked    annals.SeqNr // the number up to which a delete was begun
 	uncovered annals.SeqNr // that of a delete that no snapshot covers
 
-	revision annals.SeqNr              // the last one that was acknowledged
-	put      map[annals.SeqNr][]string // the data of the writes of a revision
-	skipped  annals.SeqNr              // the last number of the entity that skips
-	skips    map[annals.SeqNr]string   // what was acknowledged after a number of that entity
+	revision annals.SeqNr                    // the last one that was acknowledged
+	put      map[annals.SeqNr][]string       // the data of the writes of a revision
+	skipped  annals.SeqNr                    // the last number of the entity that skips
+	skips    map[annals.SeqNr]string         // what was acknowledged after a number of that entity
+	targets  map[annals.SeqNr][]annals.SeqNr // from which numbers it was tried to skip to a number
 }
 
 // call makes a call until it has an outcome, as hosts do. unknown says that it may have been stored before the last try.
@@ -129,10 +130,10 @@ func (h *history) steps(n int) Process {
 func (h *history) step(x plan.Executor) error {
 	c := h.Offer.On(x)
 	caps := h.Offer.Capabilities
-	switch what := h.random.IntN(12); {
+	switch what := h.random.IntN(14); {
 	case what == 8:
 		return h.stepState(x)
-	case what == 9:
+	case what == 9, what > 11:
 		return h.stepSkip(x)
 	case what == 10:
 		return h.stepForget(x)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -64,6 +65,9 @@ func (h *history) stepSkip(x plan.Executor) error {
 		n, what, repeatable = after+1, fmt.Sprintf("append by %d", h.writes), h.Offer.Capabilities.Repeatable
 		do = func() error { _, err := c.Journal.Append(h.Ctx, commit); return err }
 	}
+	if strings.HasPrefix(what, "skip") {
+		h.targets[n] = append(h.targets[n], after)
+	}
 	unknown, err := call(do)
 	switch {
 	case h.conflicts(err, unknown, repeatable):
@@ -72,6 +76,7 @@ func (h *history) stepSkip(x plan.Executor) error {
 		return err
 	case err != nil:
 		return fmt.Errorf("%s after %d: %w", what, after, err)
+	case slices.ContainsFunc(h.targets[n], func(from annals.SeqNr) bool { return from != after }): // a skip to the same number succeeds
 	case h.skips[after] != "" && h.skips[after] != what:
 		return fmt.Errorf("after %d both are stored: %s, and %s", after, h.skips[after], what)
 	}

@@ -68,7 +68,7 @@ func (a *process) try(ctx context.Context, ops []plan.Op, token string) (answer 
 			answer = Answer{Err: errLostAnswer}
 			if fault == 4 {
 				a.print("# throttled for longer than tokens are known\n")
-				a.jammed = time.Now().Add(remembered + time.Minute)
+				a.jammed = time.Now().Add(remembered + time.Duration(a.s.random.IntN(60))*time.Second)
 			}
 		case answer.Reasons != nil && transaction && a.s.Faults && a.s.random.IntN(2) == 0:
 			i := a.s.random.IntN(len(ops))
