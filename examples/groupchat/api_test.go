@@ -261,7 +261,7 @@ func TestAPIExplainsFailures(t *testing.T) {
 		status int
 		code   string
 	}{
-		{&annals.Error{Op: "append", Kind: annals.ErrConflict}, 409, "conflict"},
+		{&annals.Error{Op: "append", Kind: annals.ErrConflict}, 503, "unavailable"},
 		{&annals.Error{Op: "append", Kind: annals.ErrUnknown, Err: driver}, 503, "unknown"},
 		{&annals.Error{Op: "append", Kind: annals.ErrUnavailable, Err: driver}, 503, "unavailable"},
 		{&annals.Error{Op: "ask", Kind: annals.ErrClosed}, 503, "unavailable"},

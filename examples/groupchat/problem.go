@@ -73,11 +73,9 @@ func explain(err error) (status int, p problem) {
 		return http.StatusNotImplemented, problem{"no-read-model", errNoReads.Error()}
 	case errors.Is(err, annals.ErrConstraint):
 		return http.StatusConflict, problem{"name-taken", "another user has that name"}
-	case errors.Is(err, annals.ErrConflict):
-		return http.StatusConflict, problem{"conflict", "another request wrote first"}
 	case errors.Is(err, annals.ErrUnknown):
 		return http.StatusServiceUnavailable, problem{"unknown", "it may have been stored: look, or repeat it with the same id"}
-	case errors.Is(err, annals.ErrUnavailable), errors.Is(err, annals.ErrClosed), errors.Is(err, annals.ErrOverloaded):
+	case errors.Is(err, annals.ErrUnavailable), errors.Is(err, annals.ErrClosed), errors.Is(err, annals.ErrOverloaded), errors.Is(err, annals.ErrConflict):
 		return http.StatusServiceUnavailable, problem{"unavailable", "nothing was stored: try again"}
 	}
 	return http.StatusInternalServerError, problem{"internal", "the server's log says more"}
