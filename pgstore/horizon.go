@@ -18,8 +18,8 @@ const reportTime = time.Second
 // Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
 // of the oldest transaction in the database. A session that cannot be seen may have any transaction within Options.Lateness: one of
 // another role, without the rights of pg_read_all_stats; one that does not track activities; a prepared transaction; one of another node of
-// YugabyteDB. Only a transaction that has written to the journal table holds the horizon back further than Options.Lateness, not a long
-// query; a prepared one counts as begun Options.Lateness before it was prepared.
+// YugabyteDB. Only a transaction that has written to the journal or a table of states holds the horizon back further than Options.Lateness, not a
+// long query; a prepared one counts as begun Options.Lateness before it was prepared.
 //
 // A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
 // that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is,
@@ -27,8 +27,8 @@ const reportTime = time.Second
 //
 // When the clock of the server jumps forward, the horizon does not for a while.
 //
-// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while the journal table has a subscription, also a
-// disabled one: it brings later what was written meanwhile.
+// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while the journal or a table of states has a subscription,
+// also a disabled one: it brings later what was written meanwhile.
 //
 // Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
 // the own transaction, which is the statement's elsewhere.
@@ -38,13 +38,18 @@ const reportTime = time.Second
 func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
 	const prepared = `(SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())`
+	const followed = `(SELECT to_regclass(name) FROM unnest($3::text[]) name)`
 	const writer = `CASE WHEN min(xact_start) < ` + earliest + ` THEN
 		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
-			WHERE datname = current_database() AND relation = to_regclass($3) AND mode = 'RowExclusiveLock') END`
+			WHERE datname = current_database() AND relation IN ` + followed + ` AND mode = 'RowExclusiveLock') END`
 	args := []any{q.s.options.Lateness.Microseconds()}
 	sql := `SELECT ` + earliest + `, NULL::timestamptz, NULL::timestamptz, clock_timestamp(), NULL`
 	if !q.s.yugabyte {
-		args = append(args, reportTime.Microseconds(), q.s.journal.name)
+		names := []string{q.s.journal.name}
+		for _, t := range q.s.stateTables("") {
+			names = append(names, t.name)
+		}
+		args = append(args, reportTime.Microseconds(), names)
 		sql = `
 			SELECT CASE WHEN pg_is_in_recovery()
 				THEN least(clock_timestamp(), greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint()))) - $1::bigint * interval '1 microsecond'
@@ -54,7 +59,7 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 				least(min(xact_start), ` + prepared + `),
 				CASE WHEN pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn() THEN pg_last_xact_replay_timestamp() END, clock_timestamp(),
 				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
-					WHERE srrelid = to_regclass($3) OR srrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($3))))
+					WHERE srrelid IN ` + followed + ` OR srrelid IN (SELECT relid FROM unnest($3::text[]) name, pg_partition_tree(to_regclass(name))))
 			FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 	}
@@ -74,8 +79,8 @@ func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
 	}
 	driver.Count(ctx, annals.Result{Warning: errors.Join(q.s.warnOfAge(ctx, oldest, now), behind, jumped)})
 	if subscription != nil {
-		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events in %s cannot be followed, because the subscription %q stores them "+
-			"long after their time: follow them where they are written, or drop the subscription when they are written here", q.s.journal.name, *subscription)}
+		return time.Time{}, &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("events and states cannot be followed, because the subscription %q stores them "+
+			"long after their time: follow them where they are written, or drop the subscription when they are written here", *subscription)}
 	}
 	return at.Add(-ahead), nil
 }

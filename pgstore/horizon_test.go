@@ -120,7 +120,7 @@ func TestHorizonWaitsForWriters(t *testing.T) {
 	h.wantAge(time.Second, "after the writer has committed")
 }
 
-func TestHorizonWaitsOnlyForWritersOfTheJournal(t *testing.T) {
+func TestHorizonWaitsOnlyForWritersOfItsTables(t *testing.T) {
 	t.Parallel()
 	const lateness = 1500 * time.Millisecond
 	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
@@ -132,13 +132,15 @@ func TestHorizonWaitsOnlyForWritersOfTheJournal(t *testing.T) {
 	h.wantAge(time.Second, "after the read")
 	other := h.session()
 	h.exec(other, "BEGIN; CREATE TABLE other ()")
-	began := h.begin(conn)
-	h.exec(conn, "DELETE FROM event_journal")
-	h.exec(conn, "SELECT pg_sleep(1.7)")
-	if at := h.horizon(); !at.Equal(began) {
-		t.Errorf("beside a writer that began at %v: got %v, want the begin", began, at)
+	for _, table := range []string{"event_journal", "durable_state"} {
+		began := h.begin(conn)
+		h.exec(conn, "DELETE FROM "+table)
+		h.exec(conn, "SELECT pg_sleep(1.7)")
+		if at := h.horizon(); !at.Equal(began) {
+			t.Errorf("beside a writer of %s that began at %v: got %v, want the begin", table, began, at)
+		}
+		h.exec(conn, "COMMIT")
 	}
-	h.exec(conn, "COMMIT")
 	h.wantAge(lateness, "beside a writer of another table")
 }
 

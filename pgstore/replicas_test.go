@@ -217,4 +217,7 @@ func TestFollowALogicalReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wants("T|1", 1)
+	h.exec(h.session(), "CREATE PUBLICATION states FOR TABLE durable_state")
+	replica.exec(subscriber, fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION states", subscription, primary.URL))
+	refused("a subscription writes the table of states")
 }
