@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,7 +127,7 @@ func TestFollowAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	h, ahead := clocked(t)
 	pgstore.BelieveAfter(h.s, time.Second)
-	f := newFollowing(t, h.s)
+	f := newFollowing(t, h.s, false)
 	f.run()
 	appendOne(t, h.s, "T|1", 0)
 	f.wants("T|1", 1)
@@ -152,7 +153,7 @@ func TestFollowAClockThatIsSetBack(t *testing.T) {
 func TestFollowAWriterWhoseClockIsAhead(t *testing.T) {
 	t.Parallel()
 	h := newHorizons(t, pgstore.Options{})
-	f := newFollowing(t, h.s)
+	f := newFollowing(t, h.s, false)
 	f.run()
 	conn := h.session()
 	write := func(id annals.PersistenceID, after annals.SeqNr, ahead time.Duration) {
@@ -169,4 +170,28 @@ func TestFollowAWriterWhoseClockIsAhead(t *testing.T) {
 	f.wants("T|1", 3)
 	f.wants("T|2", 2)
 	f.await("none was late", func(s projection.Status) bool { return s.Late == 0 && s.Lag == 0 })
+}
+
+// A state that a transaction stores which is older than Lateness is handled late, and so is the next one of its entity in its turn.
+func TestFollowStatesOfAnOldTransaction(t *testing.T) {
+	t.Parallel()
+	const lateness = time.Second
+	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
+	f := newFollowing(t, h.s, true)
+	f.run()
+	conn := h.session()
+	began := h.begin(conn)
+	n := annals.SeqNr(0)
+	f.await("the position has passed the begin of a transaction", func(s projection.Status) bool {
+		mustPut(t, h.s, "T|1", n, text("x"))
+		n++
+		return len(s.Ranges) > 0 && s.Ranges[0].Through.Time.After(began)
+	})
+	h.exec(conn, fmt.Sprintf(`INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload)
+		VALUES (%d, 'T', 'T|2', 1, CURRENT_TIMESTAMP, 20, '', 'x')`, annals.PersistenceID("T|2").Slice()))
+	h.exec(conn, "COMMIT")
+	f.wants("T|2", 1)
+	mustPut(t, h.s, "T|2", 1, text("y"))
+	f.wants("T|2", 2)
+	f.await("one was late", func(s projection.Status) bool { return s.Late == 1 && s.Parked == 0 && s.Lag == 0 })
 }

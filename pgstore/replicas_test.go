@@ -21,7 +21,7 @@ import (
 	"github.com/annals-go/annals/projection"
 )
 
-// following is a projection of the events of type T in s.
+// following is a projection of the events of type T in s, or of the states.
 type following struct {
 	*testing.T
 	s      *pgstore.Store
@@ -31,7 +31,7 @@ type following struct {
 	handled map[annals.PersistenceID][]annals.SeqNr
 }
 
-func newFollowing(t *testing.T, s *pgstore.Store) *following {
+func newFollowing(t *testing.T, s *pgstore.Store, states bool) *following {
 	t.Helper()
 	f := &following{T: t, s: s, handled: map[annals.PersistenceID][]annals.SeqNr{}}
 	bytes := func(b []byte) ([]byte, error) { return b, nil }
@@ -43,7 +43,7 @@ func newFollowing(t *testing.T, s *pgstore.Store) *following {
 		return nil
 	}
 	var err error
-	f.runner, err = projection.ExactlyOnce("p", projection.Source[[]byte]{Store: s, Type: "T", Codec: plain}, memstore.New(), handle,
+	f.runner, err = projection.ExactlyOnce("p", projection.Source[[]byte]{Store: s, Type: "T", Codec: plain, States: states}, memstore.New(), handle,
 		projection.Options{Ranges: 1, Poll: 100 * time.Millisecond, Audit: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	h, f := horizons{t, s, primary.URL}, newFollowing(t, s)
+	h, f := horizons{t, s, primary.URL}, newFollowing(t, s, false)
 	f.run()
 	writer := openAt(t, primary.URL, pgstore.Options{})
 	appendOne(t, writer, "T|1", 0)
@@ -195,7 +195,7 @@ func TestFollowALogicalReplica(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f := newFollowing(t, replica.s)
+	f := newFollowing(t, replica.s, false)
 	refused := func(while string) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
