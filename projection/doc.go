@@ -12,8 +12,9 @@
 // saved. Both have a grouped variant, which hands over several events at a time.
 //
 // No event is left out, in whatever order the events become visible, and the events of one entity are handled in the order of their
-// numbers. Between entities there is no order. Package query does this part. Events that were deleted before they were handled are
-// logged.
+// numbers. Between entities there is no order. Package query does this part. On PostgreSQL and DynamoDB it rests on clocks and on
+// Capabilities.Lateness, within bounds: what becomes visible later is handled late, counted and logged. docs/how-nothing-is-skipped.md has the
+// bounds. Events that were deleted before they were handled are logged.
 //
 // # Runners
 //
