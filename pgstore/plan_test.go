@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -112,4 +113,66 @@ func TestPlansOfATypeQuery(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A server keeps the plan of a statement that it made while the tables were empty. The statements of an entity read few rows with it, also once
+// the entity has many.
+func TestPlansOfEmptyTables(t *testing.T) {
+	t.Parallel()
+	const long = 100_000
+	s := openAt(t, with(t, postgres.Database(t), "plan_cache_mode=force_generic_plan"), pgstore.Options{CreateTables: true})
+	err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
+		use := func(id annals.PersistenceID, last annals.SeqNr) {
+			t.Helper()
+			for _, c := range []struct {
+				about string
+				call  func() error
+			}{
+				{"last", func() error { _, err := in.Journal().LastSeqNr(ctx, id); return err }},
+				{"append one", func() error {
+					_, err := in.Journal().Append(ctx, annals.Commit{ID: id, After: last, Events: []annals.NewEvent{e}})
+					return err
+				}},
+				{"append two", func() error {
+					_, err := in.Journal().Append(ctx, annals.Commit{ID: id, After: last + 1, Events: []annals.NewEvent{e, e}})
+					return err
+				}},
+				{"snapshot", func() error {
+					return in.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: last + 2, Payload: e.Payload})
+				}},
+				{"recover", func() error {
+					_, err := ability.Recover(ctx, in, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+					return err
+				}},
+			} {
+				before := fetched(t, tx)
+				if err := c.call(); err != nil {
+					t.Fatalf("%s: %v", c.about, err)
+				}
+				if n := fetched(t, tx) - before; n > 100 {
+					t.Errorf("%s: reads %d rows of %d", c.about, n, last)
+				}
+			}
+		}
+		use("T|1", 0)
+		if _, err := tx.Exec(ctx, `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
+			SELECT 1, 'T', 'T|1', n, now(), 20, '', 'x', '' FROM generate_series(4, $1::int) n`, long); err != nil {
+			return err
+		}
+		use("T|1", long)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fetched is how many rows the transaction has read so far.
+func fetched(t *testing.T, tx pgx.Tx) (n int) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::int FROM pg_stat_xact_user_tables").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -26,8 +26,7 @@ var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventF
 func (s *backend) prepareRecover() {
 	s.sql.recover = s.fill(`
 		WITH snap AS MATERIALIZED (SELECT * FROM {snapshot} WHERE persistence_id = $1)
-		(SELECT {last row}, coalesce(max(seq_nr), 0), 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea
-			FROM {journal} WHERE persistence_id = $1)
+		(SELECT {last row}, `+lastNumber("$1")+`, 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea)
 		UNION ALL (SELECT {snapshot row}, {snapshot columns} FROM snap)
 		UNION ALL (SELECT {event row}, {events} FROM {journal} WHERE persistence_id = $1 AND NOT deleted
 			AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT {page})

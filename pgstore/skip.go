@@ -15,7 +15,7 @@ import (
 // a marker, and their entities continue after the snapshot.
 func (s *backend) prepareSkip() {
 	s.sql.skip = s.fill(`
-		WITH last AS (SELECT coalesce(max(seq_nr), 0) AS seq_nr FROM {journal} WHERE persistence_id = $3::text),
+		WITH last AS (SELECT ` + lastNumber("$3::text") + ` AS seq_nr),
 		first AS (
 			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
 			SELECT $1::int, $2::text, $3::text, last.seq_nr + 1, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM last

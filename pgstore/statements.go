@@ -40,6 +40,12 @@ func (s *backend) prepare() {
 	}
 }
 
+// lastNumber is an expression for the last number of the entity id. Of max, the server would read all rows of the entity if it made its plan when there
+// were few.
+func lastNumber(id string) string {
+	return "coalesce((SELECT seq_nr FROM {journal} WHERE persistence_id = " + id + " ORDER BY seq_nr DESC LIMIT 1), 0)"
+}
+
 // fill replaces the placeholders of a statement: names of tables, the columns of a new row, the event columns, the empty payload of an
 // event, and further ones, as pairs.
 func (s *backend) fill(sql string, further ...string) string {
@@ -152,7 +158,7 @@ func (s *backend) prepareAppend() {
 						AND NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = m.id AND seq_nr > m.after)
 					FOR KEY SHARE OF newest`, "{writable}", "last.deleted"))
 
-	s.sql.last = s.fill(`SELECT coalesce(max(seq_nr), 0) FROM {journal} WHERE persistence_id = $1`)
+	s.sql.last = s.fill("SELECT " + lastNumber("$1"))
 
 	// Is the commit of $4 events after $2 one of the writer $3, and where does it end? Events of one commit share time and writer,
 	// and the next commit is later: so the row before tells a commit's first event from one in its middle. Where events have times of
