@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/memstore"
 )
 
 // waiting begins a runtime whose entity waits for the turn of another owner, and has a command that is not decided.
@@ -130,8 +131,8 @@ func TestOneOwnerPaysNothing(t *testing.T) {
 					}
 				}
 				took := time.Since(began)
-				if s.writes.Load() != commands || reads != 1 {
-					t.Errorf("%d writes and %d reads for %d commands", s.writes.Load(), reads, commands)
+				if s.writes.Load() != commands || reads != 1 || s.looks.Load() > 1 { // the load of a durable state is a look
+					t.Errorf("%d writes, %d reads and %d looks for %d commands", s.writes.Load(), reads, s.looks.Load(), commands)
 				}
 				if lost := took - commands*10*time.Millisecond; lost > took/100 || single && lost > 0 {
 					t.Errorf("%v of %v were lost", lost, took)
@@ -139,6 +140,30 @@ func TestOneOwnerPaysNothing(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Turns cost an entity with one owner no allocation.
+func TestOneOwnerAllocatesNothingMore(t *testing.T) {
+	for name, open := range kinds {
+		allocations := map[bool]float64{}
+		for _, single := range []bool{false, true} {
+			rt, err := open(memstore.New(), entity.Options{SingleOwner: single})
+			if err != nil {
+				t.Fatal(err)
+			}
+			allocations[single] = testing.AllocsPerRun(2000, func() {
+				if _, err := rt.Ask(t.Context(), "a", 1); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := rt.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if allocations[false] > allocations[true] {
+			t.Errorf("%s: %v allocations for a command, %v without turns", name, allocations[false], allocations[true])
+		}
+	}
 }
 
 // An owner that has gaps between its writes anyway does not wait.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,8 @@ import (
 )
 
 // Turns has hosts on here and on there, two stores that are open on the same data, write to one entity without a pause. Each must get its
-// share, and no command may be refused. It checks two entity.Runtimes, two aggregate.Repositories, and one of each.
+// share, and no command may be refused. It checks two entity.Runtimes, two aggregate.Repositories, and one of each, and, if the store has
+// durable states, those too.
 func Turns(t *testing.T, here, there annals.Store) {
 	t.Helper()
 	for _, c := range []struct {
@@ -26,7 +28,11 @@ func Turns(t *testing.T, here, there annals.Store) {
 	}{
 		{"EE", 4, 3}, {"EE", 16, 3}, {"EE", 64, 3}, {"AA", 16, 3},
 		{"EA", 16, 8}, // writes: those of a repository wait for a read each
+		{"ee", 16, 3}, {"aa", 16, 3},
 	} {
+		if strings.ToLower(c.hosts) == c.hosts && !here.Capabilities().States {
+			continue
+		}
 		t.Run(fmt.Sprint(c.hosts, c.callers), func(t *testing.T) {
 			owners, err := NewOwners(c.hosts, here, there)
 			if err != nil {
@@ -72,27 +78,38 @@ func (o *owner) String() string {
 	return fmt.Sprintf("%d commands in %d writes", o.commands.Load(), o.writes.Load())
 }
 
-// NewOwners starts a host for each letter of hosts, E for an entity.Runtime and A for an aggregate.Repository, on stores in turn.
+// NewOwners starts a host for each letter of hosts, E for an entity.Runtime and A for an aggregate.Repository, e and a for those of durable states,
+// on stores in turn.
 func NewOwners(hosts string, stores ...annals.Store) (Owners, error) {
 	var owners Owners
 	for i, h := range hosts {
-		s, o, b := stores[i%len(stores)], &owner{host: h}, account
+		s, o, events, states := stores[i%len(stores)], &owner{host: h}, account, accountState
 		if s.Capabilities().Snapshots {
-			b.SnapshotEvery = 100
+			events.SnapshotEvery = 100
 		}
-		b.Type = "Turns" + hosts
-		if h == 'A' {
-			r, err := aggregate.New(s, b, aggregate.Options{Observer: o})
-			if err != nil {
-				return nil, err
-			}
+		events.Type, states.Type = "Turns"+hosts, "Turns"+hosts
+		var (
+			rt  *entity.Runtime[int, int, int]
+			r   *aggregate.Repository[int, int, int]
+			err error
+		)
+		switch h {
+		case 'E':
+			rt, err = entity.New(s, events, entity.Options{Observer: o})
+		case 'e':
+			rt, err = entity.NewState(s, states, entity.Options{Observer: o})
+		case 'A':
+			r, err = aggregate.New(s, events, aggregate.Options{Observer: o})
+		case 'a':
+			r, err = aggregate.NewState(s, states, aggregate.Options{Observer: o})
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case rt != nil:
+			o.ask, o.close = rt.Ask, rt.Shutdown
+		default:
 			o.ask, o.close = r.Ask, r.Wait
-		} else {
-			r, err := entity.New(s, b, entity.Options{Observer: o})
-			if err != nil {
-				return nil, err
-			}
-			o.ask, o.close = r.Ask, r.Shutdown
 		}
 		owners = append(owners, o)
 	}

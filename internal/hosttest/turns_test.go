@@ -30,6 +30,7 @@ func TestShares(t *testing.T) {
 		most  float64
 	}{
 		{"EE", 2 * ms, 2}, {"EE", 15 * ms, 2}, {"AA", 2 * ms, 2}, {"EA", 2 * ms, 6}, {"EEA", 4 * ms, 10}, {"EEEEEEEE", 2 * ms, 5},
+		{"ee", 2 * ms, 2}, {"ee", 15 * ms, 2}, {"aa", 2 * ms, 2}, {"eeeeeeee", 2 * ms, 5},
 	} {
 		for _, callers := range callers {
 			t.Run(fmt.Sprint(c.hosts, callers, c.times), func(t *testing.T) {
