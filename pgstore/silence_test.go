@@ -122,7 +122,13 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 		_, err := s.Journal().LastSeqNr(context.Background(), "T|1")
 		read <- err
 	}()
-	<-reading
+	select {
+	case <-reading:
+	case err := <-read:
+		t.Fatalf("the read ended: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the read has not begun")
+	}
 	began := time.Now()
 	ends(t, "Close", func() { wantKind(t, s.Close(), annals.ErrUnavailable) })
 	if took := time.Since(began); took > silentAfter/2 {
@@ -138,7 +144,7 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 type signal chan struct{}
 
 func (s signal) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(data.SQL, "SELECT coalesce(max(seq_nr)") {
+	if strings.HasPrefix(data.SQL, "SELECT coalesce((SELECT seq_nr") {
 		select {
 		case s <- struct{}{}:
 		default: // sent before
