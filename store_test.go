@@ -28,9 +28,28 @@ func TestOpeners(t *testing.T) {
 	}
 }
 
+// nils is a Driver that claims nothing and has no contract.
+type nils struct{ driver.Unsupported }
+
+func (nils) Journal() annals.Journal         { return nil }
+func (nils) Snapshots() annals.SnapshotStore { return nil }
+func (nils) States() annals.StateStore       { return nil }
+func (nils) Query() annals.Query             { return nil }
+func (nils) Offsets() annals.OffsetStore     { return nil }
+func (nils) Fault(err error) error           { return err }
+
 func TestUnsupportedRefusesEverything(t *testing.T) {
 	t.Parallel()
-	ctx, s := t.Context(), driver.Unsupported{}
+	refusesEverything(t, driver.Unsupported{})
+	refusesEverything(t, driver.New(nils{}, driver.Options{}))
+	in, end := driver.InTx(driver.New(nils{}, driver.Options{}), nils{})
+	defer end()
+	refusesEverything(t, in)
+}
+
+func refusesEverything(t *testing.T, s annals.Store) {
+	t.Helper()
+	ctx := t.Context()
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
 	_, err := s.Journal().Append(ctx, annals.Commit{ID: "a"})
@@ -57,10 +76,15 @@ func TestUnsupportedRefusesEverything(t *testing.T) {
 	for _, err := range s.Query().States(ctx, annals.Filter{}) {
 		add(err)
 	}
+	for _, err := range s.Query().Snapshots(ctx, annals.Filter{}) {
+		add(err)
+	}
 	for _, err := range s.Query().IDs(ctx, "", "") {
 		add(err)
 	}
 	_, err = s.Query().Newest(ctx, annals.Filter{})
+	add(err)
+	_, err = s.Query().Horizon(ctx)
 	add(err)
 	_, err = s.Offsets().Load(ctx, "p", annals.SliceRange{})
 	add(err)
@@ -68,16 +92,17 @@ func TestUnsupportedRefusesEverything(t *testing.T) {
 	add(err)
 	add(s.Offsets().Save(ctx, annals.Progress{}))
 	add(s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}))
-	if len(errs) != 18 {
-		t.Fatalf("%d answers, want 18", len(errs))
+	add(s.Offsets().Forget(ctx, "p", "a"))
+	if len(errs) != 21 {
+		t.Fatalf("%d answers, want 21", len(errs))
 	}
 	for i, err := range errs {
 		if !errors.Is(err, annals.ErrUnsupported) {
-			t.Errorf("answer %d is %v", i, err)
+			t.Errorf("%T: answer %d is %v", s, i, err)
 		}
 	}
 	if s.Capabilities() != (annals.Capabilities{}) || s.Close() != nil {
-		t.Error("Unsupported claims something")
+		t.Errorf("%T claims something", s)
 	}
 }
 

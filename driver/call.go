@@ -56,6 +56,14 @@ func Count(ctx context.Context, r annals.Result) {
 	}
 }
 
+// claimed is fault, or ErrUnsupported for what the store does not claim: its Driver need not have it.
+func claimed(claims bool, fault error) error {
+	if !claims {
+		return unclaimed("")
+	}
+	return fault
+}
+
 // start tells the Observer of a call.
 func (s *Store) start(ctx context.Context, c annals.Call) call {
 	k := call{Call: c, s: s, ctx: ctx}

@@ -7,7 +7,8 @@ import (
 )
 
 // Driver is a backend, or a backend within one transaction. Its methods, and those of the contracts that it returns, may be called
-// from many goroutines at once. Arguments are valid, and only what the Capabilities claim is called.
+// from many goroutines at once. Arguments are valid, and only what the Capabilities claim is called:
+// a contract that they do not claim may be nil.
 //
 // A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker, and a
 // Bracketer.

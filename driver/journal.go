@@ -11,22 +11,23 @@ import (
 
 // Journal is annals.Store.
 func (s *Store) Journal() annals.Journal {
-	if !s.caps.Events {
-		return Unsupported{}.Journal()
-	}
 	return journal{s, s.driver.Journal()}
 }
 
 type journal struct {
 	s *Store
-	d annals.Journal
+	d annals.Journal // nil where Events is not claimed
+}
+
+func (j journal) fault(op string, id annals.PersistenceID) error {
+	return claimed(j.s.caps.Events, valid.ID(op, id, j.s.caps.Limits))
 }
 
 // Append is annals.Journal. A Commit without a WriteID gets one. A Receipt has no Time where Times is not claimed.
 func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
 	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)})
 	defer k.end(&err)
-	fault := valid.Commit(c, j.s.caps.Limits)
+	fault := claimed(j.s.caps.Events, valid.Commit(c, j.s.caps.Limits))
 	if fault == nil && c.Snapshot != nil && !j.s.caps.CommitSnapshot {
 		fault = unclaimed("a commit with a snapshot")
 	}
@@ -57,7 +58,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	const op = "replay"
 	from = max(from, 1)
-	return each(ctx, j.s, annals.Call{Op: op, ID: id}, valid.ID(op, id, j.s.caps.Limits), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return each(ctx, j.s, annals.Call{Op: op, ID: id}, j.fault(op, id), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		if from > to {
 			return func(func(annals.Event, error) bool) {}
 		}
@@ -68,13 +69,13 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 // LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	const op = "last number"
-	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, valid.ID(op, id, j.s.caps.Limits), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
+	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, j.fault(op, id), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
 }
 
 // DeleteTo is annals.Journal.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	const op = "delete events"
-	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, valid.ID(op, id, j.s.caps.Limits), func(ctx context.Context) error {
+	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, j.fault(op, id), func(ctx context.Context) error {
 		if to < 1 {
 			return nil
 		}

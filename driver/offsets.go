@@ -11,21 +11,22 @@ import (
 
 // Offsets is annals.Store.
 func (s *Store) Offsets() annals.OffsetStore {
-	if !s.caps.Offsets {
-		return Unsupported{}.Offsets()
-	}
 	return offsets{s, s.driver.Offsets()}
 }
 
 type offsets struct {
 	s *Store
-	d annals.OffsetStore
+	d annals.OffsetStore // nil where Offsets is not claimed
+}
+
+func (o offsets) fault(op string, p annals.Progress, limits annals.Limits) error {
+	return claimed(o.s.caps.Offsets, valid.Progress(op, p, limits))
 }
 
 // Load is annals.OffsetStore.
 func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
 	const op = "load positions"
-	fault := valid.Progress(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
+	fault := o.fault(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
 	return ask(ctx, o.s, annals.Call{Op: op}, false, fault, func(ctx context.Context) ([]annals.Position, error) { return o.d.Load(ctx, projection, r) })
 }
 
@@ -43,7 +44,7 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 // Save is annals.OffsetStore. Times are stored in microseconds.
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 	const op = "save offsets"
-	return do(ctx, o.s, annals.Call{Op: op}, true, valid.Progress(op, p, o.s.caps.Limits), func(ctx context.Context) error {
+	return do(ctx, o.s, annals.Call{Op: op}, true, o.fault(op, p, o.s.caps.Limits), func(ctx context.Context) error {
 		p.Through = micros(p.Through)
 		p.Offsets = slices.Clone(p.Offsets)
 		for i, each := range p.Offsets {
@@ -56,7 +57,7 @@ func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 // Reset is annals.OffsetStore.
 func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	const op = "reset offsets"
-	fault := valid.Progress(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
+	fault := o.fault(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
 	return do(ctx, o.s, annals.Call{Op: op}, true, fault, func(ctx context.Context) error { return o.d.Reset(ctx, projection, r, micros(to)) })
 }
 
@@ -88,7 +89,7 @@ func (o offsets) faultOf(op, projection string, ids []annals.PersistenceID) erro
 	}
 	limits := o.s.caps.Limits
 	limits.MaxOffsets = 0
-	return valid.Progress(op, asked, limits)
+	return o.fault(op, asked, limits)
 }
 
 // micros returns o with its time in microseconds, rounded down.

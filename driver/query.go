@@ -12,28 +12,21 @@ import (
 
 // Query is annals.Store.
 func (s *Store) Query() annals.Query {
-	if c := s.caps; !c.EventQueries && !c.StateQueries && !c.SnapshotQueries && !c.IDQueries {
-		return Unsupported{}.Query()
-	}
 	return query{s, s.driver.Query()}
 }
 
 type query struct {
 	s *Store
-	d annals.Query
+	d annals.Query // nil where nothing of it is claimed
 }
 
 // filterFault is what is wrong with f for op.
-func (q query) filterFault(op string, f annals.Filter, claimed bool) error {
-	switch err := valid.Filter(op, f); {
-	case !claimed:
-		return unclaimed("")
-	case err != nil:
-		return err
-	case f.Tag != "" && !q.s.caps.TagQueries:
+func (q query) filterFault(op string, f annals.Filter, claims bool) error {
+	err := claimed(claims, valid.Filter(op, f))
+	if err == nil && f.Tag != "" && !q.s.caps.TagQueries {
 		return unclaimed("a query by tag")
 	}
-	return nil
+	return err
 }
 
 // Events is annals.Query.
@@ -86,10 +79,9 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, erro
 
 // Horizon is annals.Query.
 func (q query) Horizon(ctx context.Context) (time.Time, error) {
-	const op = "query horizon"
-	at, err := ask(ctx, q.s, annals.Call{Op: op}, false, q.filterFault(op, annals.Filter{}, q.s.caps.EventQueries || q.s.caps.StateQueries), q.d.Horizon)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return at.UTC().Truncate(time.Microsecond), nil
+	fault := claimed(q.s.caps.EventQueries || q.s.caps.StateQueries, nil)
+	return ask(ctx, q.s, annals.Call{Op: "query horizon"}, false, fault, func(ctx context.Context) (time.Time, error) {
+		at, err := q.d.Horizon(ctx)
+		return at.UTC().Truncate(time.Microsecond), err
+	})
 }

@@ -9,22 +9,19 @@ import (
 
 // Snapshots is annals.Store.
 func (s *Store) Snapshots() annals.SnapshotStore {
-	if !s.caps.Snapshots {
-		return Unsupported{}.Snapshots()
-	}
 	return snapshots{s, s.driver.Snapshots()}
 }
 
 type snapshots struct {
 	s *Store
-	d annals.SnapshotStore
+	d annals.SnapshotStore // nil where Snapshots is not claimed
 }
 
 // Latest is annals.SnapshotStore.
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id})
 	defer k.end(&err)
-	if err := k.use(valid.ID(k.Op, id, s.s.caps.Limits), false); err != nil {
+	if err := k.use(claimed(s.s.caps.Snapshots, valid.ID(k.Op, id, s.s.caps.Limits)), false); err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	newest, ok, err = s.d.Latest(k.in, id, c)
@@ -36,7 +33,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err error) {
 	k := s.s.start(ctx, annals.Call{Op: "save snapshot", ID: snapshot.ID})
 	defer k.end(&err)
-	if err := k.use(valid.Snapshot(snapshot, s.s.caps.Limits), true); err != nil {
+	if err := k.use(claimed(s.s.caps.Snapshots, valid.Snapshot(snapshot, s.s.caps.Limits)), true); err != nil {
 		return err
 	}
 	if err = s.d.Save(k.in, snapshot); err == nil {
@@ -47,5 +44,6 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err erro
 
 // Delete is annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, valid.SnapshotDelete(id, c, s.s.caps.Limits), func(ctx context.Context) error { return s.d.Delete(ctx, id, c) })
+	fault := claimed(s.s.caps.Snapshots, valid.SnapshotDelete(id, c, s.s.caps.Limits))
+	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, fault, func(ctx context.Context) error { return s.d.Delete(ctx, id, c) })
 }

@@ -10,22 +10,19 @@ import (
 
 // States is annals.Store.
 func (s *Store) States() annals.StateStore {
-	if !s.caps.States {
-		return Unsupported{}.States()
-	}
 	return states{s, s.driver.States()}
 }
 
 type states struct {
 	s *Store
-	d annals.StateStore
+	d annals.StateStore // nil where States is not claimed
 }
 
 // Get is annals.StateStore.
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
 	defer k.end(&err)
-	if err := k.use(valid.ID(k.Op, id, s.s.caps.Limits), false); err != nil {
+	if err := k.use(claimed(s.s.caps.States, valid.ID(k.Op, id, s.s.caps.Limits)), false); err != nil {
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
@@ -35,28 +32,24 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 
 // Put is annals.StateStore. A StateWrite without a WriteID gets one.
 func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return s.write(ctx, "put state", w, s.d.Put)
+	return s.write(ctx, "put state", w, false)
 }
 
 // Delete is annals.StateStore.
 func (s states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
 	w.Payload = annals.Payload{}
-	if !s.s.caps.DeletesStates {
-		return s.write(ctx, "delete state", w, nil)
-	}
-	return s.write(ctx, "delete state", w, s.d.Delete)
+	return s.write(ctx, "delete state", w, true)
 }
 
-// write calls write, or is ErrUnsupported when that is nil.
-func (s states) write(ctx context.Context, op string, w annals.StateWrite, write func(context.Context, annals.StateWrite) (annals.Receipt, error)) (r annals.Receipt, err error) {
+func (s states) write(ctx context.Context, op string, w annals.StateWrite, deletes bool) (r annals.Receipt, err error) {
 	events := 0
 	if w.Event != nil {
 		events = 1
 	}
 	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events})
 	defer k.end(&err)
-	fault := valid.StateWrite(op, w, s.s.caps.Limits)
-	if write == nil {
+	fault := claimed(s.s.caps.States, valid.StateWrite(op, w, s.s.caps.Limits))
+	if deletes && !s.s.caps.DeletesStates {
 		fault = unclaimed("a delete of a state")
 	}
 	if fault == nil && w.Event != nil && !s.s.caps.StateEvents {
@@ -70,6 +63,10 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, write
 	}
 	if !s.s.caps.StateMetadata {
 		w.Metadata = annals.Payload{}
+	}
+	write := s.d.Put
+	if deletes {
+		write = s.d.Delete
 	}
 	if r, err = write(k.in, w); err == nil {
 		bytes := len(w.Data) + len(w.Metadata.Data)

@@ -14,7 +14,7 @@ import (
 
 // ids is the annals.Query of a journal with an index of keys by number. It has IDs and nothing else.
 type ids struct {
-	annals.Query
+	annals.Query // nil: nothing else is claimed
 	*journal
 }
 

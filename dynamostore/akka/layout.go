@@ -99,7 +99,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		if !l.Snapshot.Off {
 			j.snapshots = &s
 		}
-		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{driver.Unsupported{}.Query(), &j}, Recoverer: &j}
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{journal: &j}, Recoverer: &j}
 		if l.Journal.Off {
 			c.Journal = nil // functions of the layout are unsupported
 		}

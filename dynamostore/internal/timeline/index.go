@@ -38,7 +38,7 @@ type Index struct {
 }
 
 // On returns the queries that x runs.
-func (i *Index) On(x plan.Executor) annals.Query { return queries{i, x} }
+func (i *Index) On(x plan.Executor) annals.Query { return queries{Index: i, x: x} }
 
 // Shape describes the index.
 func (i *Index) Shape() plan.Index {

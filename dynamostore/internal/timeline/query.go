@@ -16,6 +16,7 @@ import (
 
 // queries are annals.Query over the index.
 type queries struct {
+	annals.Query // nil: the index does not have snapshots, which are not claimed
 	*Index
 	x plan.Executor
 }
@@ -38,11 +39,6 @@ func (q queries) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.S
 		k.fields = q.StateFields
 	}
 	return k.read(ctx, q, f)
-}
-
-// Snapshots is annals.Query. The index does not have snapshots.
-func (q queries) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return driver.Unsupported{}.Query().Snapshots(ctx, f)
 }
 
 // Newest is annals.Query.
