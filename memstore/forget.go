@@ -9,29 +9,23 @@ import (
 )
 
 // Forget is ability.Forgetter.
-func (v view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	st, state := d.streams.get(f.ID), d.states.get(f.ID)
-	last, live := max(st.last, state.Revision), state.Revision > 0 && !state.Deleted
-	if err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots.get(f.ID)) > 0, live); err != nil {
-		return false, err
-	}
-	deleted := st.deleted
-	if state.Time.After(deleted) {
-		deleted = state.Time
-	}
-	if f.Age > 0 && time.Since(deleted) < f.Age { // since the zero time it is longer than any age
-		return false, nil
-	}
-	if !f.DryRun {
-		d.streams.delete(f.ID)
-		d.snapshots.delete(f.ID)
-		d.states.delete(f.ID)
-		v.subscriptions.forget(f.ID)
-	}
-	return true, nil
+func (v view) Forget(ctx context.Context, f ability.Forgetting) (done bool, err error) {
+	err = v.write(ctx, func(d *data) error {
+		st, state := d.streams.get(f.ID), d.states.get(f.ID)
+		last, live := max(st.last, state.Revision), state.Revision > 0 && !state.Deleted
+		deleted := st.deleted
+		if state.Time.After(deleted) {
+			deleted = state.Time
+		}
+		err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots.get(f.ID)) > 0, live)
+		done = err == nil && (f.Age <= 0 || time.Since(deleted) >= f.Age) // since the zero time it is longer than any age
+		if done && !f.DryRun {
+			d.streams.delete(f.ID)
+			d.snapshots.delete(f.ID)
+			d.states.delete(f.ID)
+			v.forget(f.ID)
+		}
+		return err
+	})
+	return done, err
 }

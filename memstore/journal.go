@@ -26,25 +26,26 @@ type commit struct {
 }
 
 // Append is annals.Journal.
-func (v view) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	defer unlock()
-	st := d.streams.get(c.ID)
-	if st.last != c.After {
-		if old, ok := st.find(c.After, c.WriteID); ok {
-			return annals.Receipt{SeqNr: old.last, Time: old.time, Repeated: true}, nil
+func (v view) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
+	err = v.write(ctx, func(d *data) error {
+		st := d.streams.get(c.ID)
+		if st.last != c.After {
+			old, ok := st.find(c.After, c.WriteID)
+			if !ok {
+				return &annals.Error{After: c.After, Last: st.last, Kind: annals.ErrConflict}
+			}
+			r = annals.Receipt{SeqNr: old.last, Time: old.time, Repeated: true}
+			return nil
 		}
-		return annals.Receipt{}, &annals.Error{After: c.After, Last: st.last, Kind: annals.ErrConflict}
-	}
-	now := d.now()
-	stored := d.append(c.ID, c.Events, c.WriteID, now)
-	if c.Snapshot != nil {
-		d.save(*c.Snapshot, now)
-	}
-	return annals.Receipt{SeqNr: stored.last, Time: stored.time}, nil
+		now := d.now()
+		stored := d.append(c.ID, c.Events, c.WriteID, now)
+		if c.Snapshot != nil {
+			d.save(*c.Snapshot, now)
+		}
+		r = annals.Receipt{SeqNr: stored.last, Time: stored.time}
+		return nil
+	})
+	return r, err
 }
 
 // find is the commit of a write that comes again.
@@ -95,20 +96,17 @@ func (v view) LastSeqNr(_ context.Context, id annals.PersistenceID) (annals.SeqN
 
 // DeleteTo is annals.Journal.
 func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if st, ok := d.streams.find(id); ok {
-		i := index(st.events, min(to, st.last)+1)
-		if i > 0 {
-			st.deleted = d.now()
+	return v.write(ctx, func(d *data) error {
+		if st, ok := d.streams.find(id); ok {
+			i := index(st.events, min(to, st.last)+1)
+			if i > 0 {
+				st.deleted = d.now()
+			}
+			st.events = slices.Clone(st.events[i:])
+			d.streams.set(id, st)
 		}
-		st.events = slices.Clone(st.events[i:])
-		d.streams.set(id, st)
-	}
-	return nil
+		return nil
+	})
 }
 
 // index is that of the first event whose number is n or more.

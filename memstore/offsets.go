@@ -25,34 +25,25 @@ func (v offsets) Handled(_ context.Context, projection string, ids ...annals.Per
 }
 
 func (v offsets) Save(ctx context.Context, p annals.Progress) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
+	return v.write(ctx, func(d *data) error {
+		saved, err := d.offsets.get(p.Projection).Save(p)
+		if err == nil {
+			d.offsets.set(p.Projection, saved)
+		}
 		return err
-	}
-	defer unlock()
-	saved, err := d.offsets.get(p.Projection).Save(p)
-	if err == nil {
-		d.offsets.set(p.Projection, saved)
-	}
-	return err
+	})
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	d.offsets.set(projection, d.offsets.get(projection).Reset(r, to))
-	return nil
+	return v.write(ctx, func(d *data) error {
+		d.offsets.set(projection, d.offsets.get(projection).Reset(r, to))
+		return nil
+	})
 }
 
 func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	d.offsets.set(projection, d.offsets.get(projection).Forget(ids...))
-	return nil
+	return v.write(ctx, func(d *data) error {
+		d.offsets.set(projection, d.offsets.get(projection).Forget(ids...))
+		return nil
+	})
 }

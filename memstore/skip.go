@@ -8,32 +8,26 @@ import (
 
 // SkipTo is ability.Skipper.
 func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	s := d.streams.get(id)
-	switch {
-	case s.last == n && len(s.events) == 0:
+	return v.write(ctx, func(d *data) error {
+		s := d.streams.get(id)
+		switch {
+		case s.last == n && len(s.events) == 0:
+			return nil
+		case s.last != after:
+			return &annals.Error{After: after, Last: s.last, Kind: annals.ErrConflict}
+		}
+		d.streams.set(id, stream{last: n, commits: s.commits, deleted: d.now()})
 		return nil
-	case s.last != after:
-		return &annals.Error{After: after, Last: s.last, Kind: annals.ErrConflict}
-	}
-	d.streams.set(id, stream{last: n, commits: s.commits, deleted: d.now()})
-	return nil
+	})
 }
 
 // SkipStateTo is ability.StateSkipper.
 func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if last := d.states.get(id).Revision; last > 0 {
-		return &annals.Error{Last: last, Kind: annals.ErrConflict}
-	}
-	d.states.set(id, stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
-	return nil
+	return v.write(ctx, func(d *data) error {
+		if last := d.states.get(id).Revision; last > 0 {
+			return &annals.Error{Last: last, Kind: annals.ErrConflict}
+		}
+		d.states.set(id, stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
+		return nil
+	})
 }

@@ -30,25 +30,19 @@ func newest(all []annals.Snapshot, c annals.SnapshotCriteria) (best annals.Snaps
 }
 
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	d.save(s, d.now())
-	return nil
+	return v.write(ctx, func(d *data) error {
+		d.save(s, d.now())
+		return nil
+	})
 }
 
 func (v snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if all := d.snapshots.get(id); all != nil {
-		d.snapshots.set(id, slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) }))
-	}
-	return nil
+	return v.write(ctx, func(d *data) error {
+		if all := d.snapshots.get(id); all != nil {
+			d.snapshots.set(id, slices.DeleteFunc(slices.Clone(all), func(s annals.Snapshot) bool { return fits(s, c) }))
+		}
+		return nil
+	})
 }
 
 func (d *data) save(s annals.Snapshot, now time.Time) {

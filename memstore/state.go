@@ -41,30 +41,30 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 		})
 		return r, err
 	}
-	d, unlock, err := v.write(ctx)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	defer unlock()
-	old := d.states.get(w.ID)
-	switch earlier, err := old.writes.Check(w, old.Revision); {
-	case err != nil:
-		return annals.Receipt{}, err
-	case earlier != nil:
-		return annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}, nil
-	}
-	s := annals.State{ID: w.ID, Revision: w.After + 1, Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
-	if last := d.streams.get(w.ID).last; w.Event != nil && last != w.After {
-		return annals.Receipt{}, driver.EventMisfit(w.After, last)
-	}
-	s.Time = d.now()
-	columns, err := v.handle(ctx, old, s)
-	if err != nil {
-		return annals.Receipt{}, err
-	}
-	if w.Event != nil {
-		d.append(w.ID, []annals.NewEvent{*w.Event}, w.WriteID, s.Time)
-	}
-	d.states.set(s.ID, stateRow{s, columns, old.writes.With(writes.Write{Revision: s.Revision, Time: s.Time, WriteID: w.WriteID})})
-	return annals.Receipt{SeqNr: s.Revision, Time: s.Time}, nil
+	err = v.write(ctx, func(d *data) error {
+		old := d.states.get(w.ID)
+		earlier, err := old.writes.Check(w, old.Revision)
+		if err != nil {
+			return err
+		}
+		if earlier != nil {
+			r = annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}
+			return nil
+		}
+		if last := d.streams.get(w.ID).last; w.Event != nil && last != w.After {
+			return driver.EventMisfit(w.After, last)
+		}
+		s := annals.State{ID: w.ID, Revision: w.After + 1, Time: d.now(), Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
+		columns, err := v.handle(ctx, old, s)
+		if err != nil {
+			return err
+		}
+		if w.Event != nil {
+			d.append(w.ID, []annals.NewEvent{*w.Event}, w.WriteID, s.Time)
+		}
+		d.states.set(s.ID, stateRow{s, columns, old.writes.With(writes.Write{Revision: s.Revision, Time: s.Time, WriteID: w.WriteID})})
+		r = annals.Receipt{SeqNr: s.Revision, Time: s.Time}
+		return nil
+	})
+	return r, err
 }

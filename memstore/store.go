@@ -47,7 +47,7 @@ func Open(o Options) (*Store, error) {
 	if err := driver.TypeFaults(o.StateTypes, own, name, nil); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	s := &Store{backend: &backend{types: o.StateTypes, data: newData(), writing: make(chan struct{}, 1)}}
+	s := &Store{backend: &backend{types: o.StateTypes, data: newData(), writing: make(chan struct{}, 1), subscriptions: map[string]*subscription{}}}
 	s.backend.self = s
 	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
 	return s, nil
@@ -72,7 +72,7 @@ type backend struct {
 	data     data
 	watchers driver.Watchers
 
-	subscriptions subscriptions
+	subscriptions map[string]*subscription // by name; mu guards them
 }
 
 // data is all that is stored. Its slices are replaced or appended to, never written in place: readers and transactions keep what they
@@ -176,28 +176,28 @@ func (v view) read() (d *data, unlock func()) {
 	return &v.data, v.mu.Unlock
 }
 
-// write is read for an operation that writes. It waits for the write or the transaction that is under way, until ctx ends.
-func (v view) write(ctx context.Context) (d *data, unlock func(), err error) {
+// write runs fn, which writes, with the lock. It waits for the write or the transaction that is under way, until ctx ends.
+func (v view) write(ctx context.Context, fn func(d *data) error) error {
+	if v.tx == nil {
+		if err := v.begin(ctx); err != nil {
+			return err
+		}
+		defer v.end()
+	}
+	d, unlock := v.read()
+	defer unlock()
 	if v.tx != nil {
-		d, unlock = v.read()
 		if v.tx.ended != nil {
-			unlock()
+			return v.tx.ended
 		}
-		return d, unlock, v.tx.ended
+		return fn(d)
 	}
-	if err := v.begin(ctx); err != nil {
-		return nil, nil, err
-	}
-	d, release := v.read()
 	before := d.clock
-	return d, func() {
-		dated := d.clock != before // an event or a state was stored
-		release()
-		v.end()
-		if dated {
-			v.watchers.Wake()
-		}
-	}, nil
+	err := fn(d)
+	if d.clock != before { // an event or a state was stored
+		v.watchers.Wake()
+	}
+	return err
 }
 
 func (b *backend) begin(ctx context.Context) error {

@@ -6,247 +6,159 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
-const (
-	shards         = 4   // of a subscription: ranges of slices
-	deliveryEvents = 100 // at most in a delivery
-)
+const deliveryEvents = 100 // at most in a delivery
 
-// subscriptions are those of a backend, by name. Its lock is taken after that of the data.
-type subscriptions struct {
-	mu     sync.Mutex
-	byName map[string]*subscription
-}
-
-// subscription is what the consumers of one name share.
+// subscription is what the loops of one name share. Each entity is a shard: it has one loop as long as a delivery of it is open.
 type subscription struct {
-	filter    annals.Filter
-	consumers []*consumer
-	shards    [shards]shard
-}
-
-// consumer is one loop.
-type consumer struct{ turn int } // the shard that is looked at first
-
-// shard is a range of slices. It has one consumer at a time.
-type shard struct {
-	slices annals.SliceRange
-	owner  *consumer // nil is none
-	acked  progress  // up to the first delivery that is not acknowledged
-	sent   progress  // up to the newest delivery
-	open   []*delivery
-	parked bool // the owner has more than its share, and gets no more until open is empty
+	filter annals.Filter
+	acked  progress
+	open   []*delivery // in their order
 }
 
 // progress is the number up to which each entity has come.
 type progress map[annals.PersistenceID]annals.SeqNr
 
-// delivery is one that is not acknowledged, or follows one that is not.
+// delivery is one that is not acknowledged, or that follows one of the same entity that is not.
 type delivery struct {
-	upTo  progress // of its entities
+	loop  <-chan struct{} // the signals of its loop
+	upTo  progress        // of entities that have not come so far
 	acked bool
 }
 
-// Subscribe is ability.Subscriber. The shards of a loop are free when the loop ends.
+// Subscribe is ability.Subscriber. The entities of a loop are free when the loop ends.
 func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
-		c, err := v.subscriptions.join(name, f)
-		if err != nil {
-			yield(ability.Delivery{}, err)
-			return
-		}
-		defer v.watchers.Wake() // others can take its shards
-		defer v.subscriptions.leave(name, c)
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
-		signals := v.watchers.Watch(waiting)
-		v.watchers.Wake() // others can give it shards
+		loop := v.watchers.Watch(waiting)
+		defer v.watchers.Wake() // others can take its entities
+		defer v.leave(name, loop)
 		for {
 			var next ability.Delivery
-			err := driver.Fetch(ctx, func(ctx context.Context) error {
-				next = v.deliver(name, c, f)
-				return nil
+			err := driver.Fetch(ctx, func(context.Context) (err error) {
+				next, err = v.deliver(name, f, loop)
+				return err
 			})
-			switch {
-			case err != nil:
-				yield(ability.Delivery{}, err)
-				return
-			case next.Events != nil:
-				if !yield(next, nil) {
-					return
-				}
-				continue
-			}
-			if _, open := <-signals; !open {
-				err := &annals.Error{Kind: annals.ErrClosed}
-				if ctx.Err() != nil {
-					err = &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
-				}
-				yield(ability.Delivery{}, err)
+			if err == nil && next.Events == nil {
+				<-loop // when it is closed, Fetch says why
+			} else if !yield(next, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// deliver is the next delivery to c, without events when there is none.
-func (v view) deliver(name string, c *consumer, f annals.Filter) ability.Delivery {
-	d, unlock := v.read()
+// deliver is the next delivery to loop, without events when there is none.
+func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (ability.Delivery, error) {
+	data, unlock := v.read()
 	defer unlock()
-	v.subscriptions.mu.Lock()
-	defer v.subscriptions.mu.Unlock()
-	s := v.subscriptions.byName[name]
-	if s.balance(c) {
-		defer v.watchers.Wake()
+	s := v.subscriptions[name]
+	if s == nil {
+		s = &subscription{filter: f, acked: progress{}}
+		v.subscriptions[name] = s
 	}
-	for range shards {
-		sh := &s.shards[c.turn]
-		c.turn = (c.turn + 1) % shards
-		if sh.owner != c || sh.parked {
-			continue
-		}
-		if events, upTo := d.undelivered(sh, f); len(events) > 0 {
-			maps.Copy(sh.sent, upTo)
-			open := &delivery{upTo: upTo}
-			sh.open = append(sh.open, open)
-			return ability.Delivery{Events: events, Ack: func(context.Context) error {
-				defer v.watchers.Wake() // c may give up the shard now
-				return v.subscriptions.ack(sh, c, open)
-			}}
-		}
+	if s.filter != f {
+		return ability.Delivery{}, errFilter
 	}
-	return ability.Delivery{}
+	events := s.undelivered(data, loop)
+	if len(events) == 0 {
+		return ability.Delivery{}, nil
+	}
+	d := &delivery{loop: loop, upTo: progress{}}
+	for _, e := range events {
+		d.upTo[e.ID] = e.SeqNr
+	}
+	s.open = append(s.open, d)
+	return ability.Delivery{Events: events, Ack: func(context.Context) error {
+		defer v.watchers.Wake() // others can take its entities
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return s.ack(d)
+	}}, nil
 }
 
-// undelivered are the next events of sh that fit f, and the numbers up to which they are complete.
-func (d *data) undelivered(sh *shard, f annals.Filter) (events []annals.Event, upTo progress) {
-	var firsts []annals.Event // of each entity
-	next := map[annals.PersistenceID][]annals.Event{}
-	for id, st := range d.streams.all() {
-		if !sh.slices.Contains(id.Slice()) {
-			continue
-		}
-		for _, e := range st.events[index(st.events, sh.sent[id]+1):] {
-			if matches(f, e.Offset(), e.Tags) {
-				next[id] = append(next[id], e)
-			}
-		}
-		if len(next[id]) > 0 {
-			firsts = append(firsts, next[id][0])
+// undelivered are the next events for loop, from the entity on that waits longest.
+func (s *subscription) undelivered(data *data, loop <-chan struct{}) (events []annals.Event) {
+	sent, taken := maps.Clone(s.acked), progress{}
+	for _, d := range s.open {
+		maps.Copy(sent, d.upTo)
+		if d.loop != loop {
+			maps.Copy(taken, d.upTo)
 		}
 	}
-	slices.SortFunc(firsts, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
-	upTo = progress{}
-	for _, first := range firsts {
-		of := next[first.ID]
-		of = of[:min(len(of), deliveryEvents-len(events))]
-		if len(of) == 0 {
+	var next [][]annals.Event // of each entity
+	for id, st := range data.streams.all() {
+		var fit []annals.Event
+		for _, e := range st.events[index(st.events, sent[id]+1):] {
+			if taken[id] == 0 && len(fit) < deliveryEvents && matches(s.filter, e.Offset(), e.Tags) {
+				fit = append(fit, e)
+			}
+		}
+		if fit != nil {
+			next = append(next, fit)
+		}
+	}
+	slices.SortFunc(next, func(a, b []annals.Event) int { return a[0].Offset().Compare(b[0].Offset()) })
+	for _, fit := range next {
+		events = append(events, limited(fit, deliveryEvents-len(events))...)
+		if len(events) == deliveryEvents {
 			break
 		}
-		events = append(events, of...)
-		upTo[first.ID] = of[len(of)-1].SeqNr
 	}
-	return events, upTo
+	return events
 }
 
-func (s *subscriptions) join(name string, f annals.Filter) (*consumer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byName == nil {
-		s.byName = map[string]*subscription{}
-	}
-	of := s.byName[name]
-	if of == nil {
-		of = &subscription{filter: f}
-		for i, r := range annals.SliceRanges(shards) {
-			of.shards[i] = shard{slices: r, acked: progress{}, sent: progress{}}
-		}
-		s.byName[name] = of
-	}
-	if of.filter != f {
-		return nil, errFilter
-	}
-	c := &consumer{}
-	of.consumers = append(of.consumers, c)
-	return c, nil
-}
+var (
+	errFilter = &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the subscription has another filter")}
+	errEnded  = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended")}
+)
 
-func (s *subscriptions) leave(name string, c *consumer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.byName[name]
-	of.consumers = slices.DeleteFunc(of.consumers, func(o *consumer) bool { return o == c })
-	for i := range of.shards {
-		if sh := &of.shards[i]; sh.owner == c {
-			sh.owner, sh.open, sh.sent, sh.parked = nil, nil, maps.Clone(sh.acked), false
-		}
-	}
-}
-
-// balance takes free shards for c, up to its share, and gives up those beyond its share, each when all of its deliveries are acknowledged.
-// It reports whether it has given up one.
-func (s *subscription) balance(c *consumer) (freed bool) {
-	share, own := (shards+len(s.consumers)-1)/len(s.consumers), 0
-	for i := range s.shards {
-		sh := &s.shards[i]
-		if sh.owner != c {
-			continue
-		}
-		sh.parked = own >= share
-		if sh.parked && len(sh.open) == 0 {
-			sh.owner, sh.parked, freed = nil, false, true
-			continue
-		}
-		own++
-	}
-	for i := range s.shards {
-		if sh := &s.shards[i]; sh.owner == nil && own < share {
-			sh.owner = c
-			own++
-		}
-	}
-	return freed
-}
-
-// forget forgets how far id has come.
-func (s *subscriptions) forget(id annals.PersistenceID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, of := range s.byName {
-		for i := range of.shards {
-			delete(of.shards[i].acked, id)
-			delete(of.shards[i].sent, id)
-			for _, d := range of.shards[i].open {
-				delete(d.upTo, id)
-			}
-		}
-	}
-}
-
-var errFilter = &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the subscription has another filter")}
-
-var errEnded = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended")}
-
-// ack acknowledges d, which c got from sh.
-func (s *subscriptions) ack(sh *shard, c *consumer, d *delivery) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// ack acknowledges d. An entity comes as far as its deliveries are acknowledged without a gap.
+func (s *subscription) ack(d *delivery) error {
 	switch {
 	case d.acked:
 		return nil
-	case sh.owner != c || !slices.Contains(sh.open, d):
+	case !slices.Contains(s.open, d):
 		return errEnded
 	}
 	d.acked = true
-	for len(sh.open) > 0 && sh.open[0].acked {
-		maps.Copy(sh.acked, sh.open[0].upTo)
-		sh.open = sh.open[1:]
+	for id := range d.upTo {
+		for _, o := range s.open {
+			n, has := o.upTo[id]
+			if has && !o.acked {
+				break
+			}
+			if has {
+				s.acked[id] = n
+				delete(o.upTo, id)
+			}
+		}
 	}
+	s.open = slices.DeleteFunc(s.open, func(o *delivery) bool { return o.acked && len(o.upTo) == 0 })
 	return nil
+}
+
+// leave frees the entities of loop.
+func (v view) leave(name string, loop <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s := v.subscriptions[name]; s != nil {
+		s.open = slices.DeleteFunc(s.open, func(d *delivery) bool { return d.loop == loop })
+	}
+}
+
+// forget forgets how far id has come. The lock is held.
+func (v view) forget(id annals.PersistenceID) {
+	for _, s := range v.subscriptions {
+		delete(s.acked, id)
+		for _, d := range s.open {
+			delete(d.upTo, id)
+		}
+	}
 }
