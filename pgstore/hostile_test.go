@@ -225,7 +225,7 @@ func (h *hostile) Query(_ context.Context, sql string, args ...any) (pgx.Rows, e
 	switch {
 	case strings.Contains(sql, "SELECT EXISTS (SELECT FROM"): // is there a reason for a missing number?
 		types = boolTypes
-	case strings.Contains(sql, "coalesce(max(seq_nr), 0) FROM") && strings.Count(sql, "SELECT") == 1: // the last number
+	case strings.HasPrefix(sql, "SELECT coalesce((SELECT seq_nr FROM"): // the last number
 		types = numberTypes
 	case len(h.next) > 1:
 		h.next = h.next[1:]
