@@ -50,7 +50,7 @@ soak: servers ## repeat the random histories, races and kills under the race det
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'SubscribersUnderKill' ./dynamostore -restarts 20
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -run 'TestModel' ./dynamostore/internal/subscription -worlds 25
-	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'TestSchedules$$' ./dynamostore -schedules 1000
+	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'TestSchedules$$' ./dynamostore -schedules 400
 	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
