@@ -184,8 +184,8 @@ type turns struct {
 }
 
 const (
-	shortTurns, longTurns = time.Second, time.Minute
-	longestWait           = 5 * time.Second // for a turn: a step that hangs must not stop the other ranges
+	shortTurns, longTurns = 10 * time.Second, 2 * time.Minute // PostgreSQL notices a deadlock after a second
+	longestWait           = 5 * time.Second                   // for a turn: a step that hangs must not stop the other ranges
 )
 
 func newTurns() *turns { return &turns{token: make(chan struct{}, 1)} }

@@ -39,6 +39,8 @@ func projectionFigures() []Figure {
 			About: "requests a second and range of a projection of one entity type with 4 ranges and without new events, on PostgreSQL or on DynamoDB, whichever is more"},
 		{Name: "projection-scale-4", Goal: AtLeast(2.5), Run: scale,
 			About: "events a second of a projection with 4 ranges, divided by those with 1 range, with a handler that waits 2 ms for each event"},
+		{Name: "projection-shared-rows", Goal: AtLeast(0.8), Run: onPostgres(sharedRows),
+			About: "events a second of a projection with 4 ranges, divided by those with 1 range, with a handler that adds each event to one of 50 rows of PostgreSQL"},
 	}
 }
 
@@ -190,6 +192,42 @@ func catchupPostgres(ctx context.Context, b *postgresBench) (float64, error) {
 	return catchup(ctx, b.store, 20_000, 100, insertPostgres("ours"), func(ctx context.Context, es []envelope) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertPostgres("hand")(ctx, tx, es) })
 	})
+}
+
+// sharedRows has a projection with four ranges and one with one range change the same rows.
+func sharedRows(ctx context.Context, b *postgresBench) (float64, error) {
+	const count = 100_000
+	pool, err := b.bare(ctx, 2)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, "CREATE TABLE annals_figures.totals AS SELECT customer, 0 AS events FROM generate_series(0, 49) customer; ALTER TABLE annals_figures.totals ADD PRIMARY KEY (customer)"); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(fill(ctx, b.store, count), settle(ctx, b.store)); err != nil {
+		return 0, err
+	}
+	took := map[int]time.Duration{}
+	for _, ranges := range []int{1, 4} {
+		r, err := projection.ExactlyOnce(fmt.Sprint("ranges ", ranges), sourceOf(b.store), b.store, func(ctx context.Context, tx pgx.Tx, e envelope) error {
+			_, err := tx.Exec(ctx, "UPDATE annals_figures.totals SET events = events + 1 WHERE customer = $1", (int(e.SeqNr)+len(e.ID)+int(e.ID[len(e.ID)-1]))%50)
+			return err
+		}, projection.Options{Ranges: ranges, Logger: quiet})
+		if err != nil {
+			return 0, err
+		}
+		begun := time.Now()
+		if err := r.CatchUp(ctx); err != nil {
+			return 0, err
+		}
+		took[ranges] = time.Since(begun)
+	}
+	var sum int
+	if err := pool.QueryRow(ctx, "SELECT sum(events)::int FROM annals_figures.totals").Scan(&sum); err != nil || sum != 2*count {
+		return 0, errors.Join(err, fmt.Errorf("the totals are %d for %d events", sum, 2*count))
+	}
+	return took[1].Seconds() / took[4].Seconds(), nil
 }
 
 func postgresTable(ctx context.Context, pool *pgxpool.Pool, name string) error {
