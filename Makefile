@@ -39,10 +39,12 @@ lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet to
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
 
-# The inputs of fuzz functions, and the largest snapshot, run in one goroutine: make test has them.
+# What runs in one goroutine at a time is left out, and make test has it: fuzz inputs, the largest snapshot, and requests in every order.
+one_at_a_time = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$
+
 race: servers ## the tests under the race detector, with less data; needs a C compiler
-	$(in_memory) $(GO) test -vet=off -race -short -skip '^Fuzz|^TestDecompressedSize$$' -timeout 30m ./...
-	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -race -short -skip '^Fuzz' -timeout 5m ./... || exit 1; done
+	$(in_memory) $(GO) test -vet=off -race -short -skip '$(one_at_a_time)' -timeout 30m ./...
+	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -race -short -skip '$(one_at_a_time)' -timeout 5m ./... || exit 1; done
 
 soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
 	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
