@@ -36,6 +36,9 @@ func TestLinearizableUnderFaults(t *testing.T) {
 		"esa, rust 5":          {newRust5(0, true), []string{"GetItem", "Query", "BatchGetItem", "TransactWriteItems"}},
 		"j5ik2o by id":         {newJ5ik2o(j5ik2o.Journal{}, false), []string{"PutItem", "UpdateItem", "GetItem", "Query", "TransactWriteItems"}},
 	} {
+		if testing.Short() && name != "commit" && name != "esa" {
+			continue // make soak has all of them under the race detector
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: c.layout}

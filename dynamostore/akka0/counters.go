@@ -70,18 +70,10 @@ func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.S
 // SkipTo is ability.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
 // marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	last, err := j.LastSeqNr(ctx, id)
-	if err != nil {
-		return err
-	}
-	var newest plan.Item
-	if last == n || last == after && after > 0 {
-		if newest, _, err = j.x.Get(ctx, plan.Get{Table: j.Table, Key: j.event(id, last)}); err != nil {
-			return err
-		}
-	}
-	event := newest[payloadName] != nil && !marked(newest)
+	last, event, err := j.newest(ctx, id, after, n)
 	switch {
+	case err != nil:
+		return err
 	case last == n && !event:
 		return nil
 	case last != after:
@@ -109,13 +101,25 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
 	out, err := j.x.Write(ctx, w)
-	if err == nil && out.Repeated && n == after+1 { // a skip to a later number may have written this counter too
-		if last, err = j.LastSeqNr(ctx, id); err == nil && last != n {
-			err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+	if err == nil && out.Repeated { // an append, or a skip to a later number, may have written this counter too
+		if last, stands, err := j.newest(ctx, id, n); err != nil || last != n || stands {
+			if err == nil {
+				err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+			}
+			return err
 		}
 	}
 	if err == nil && event {
 		err = d.lower(ctx, []annals.SeqNr{after})
 	}
 	return err
+}
+
+// newest returns the last number of id, and, if that is one of asked, whether its event is there and not deleted.
+func (j *journal) newest(ctx context.Context, id annals.PersistenceID, asked ...annals.SeqNr) (last annals.SeqNr, event bool, err error) {
+	if last, err = j.LastSeqNr(ctx, id); err != nil || last == 0 || !slices.Contains(asked, last) {
+		return last, false, err
+	}
+	it, _, err := j.x.Get(ctx, plan.Get{Table: j.Table, Key: j.event(id, last)})
+	return last, it[payloadName] != nil && !marked(it), err
 }

@@ -183,8 +183,17 @@ func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.S
 const together = 100
 
 // newest returns the highest number that has a row, and the highest that a read without computed keys found; 0 when there is no row. They differ
-// where the index lags behind, or where rows are written while the shards are read.
+// where the index lags behind. When rows were written while the shards were read, the shards are read again: of the two rows that a skip writes, which
+// are apart, only the first would be found by its key.
 func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found annals.SeqNr, err error) {
+	for before := annals.SeqNr(-1); ; before = found {
+		if last, found, err = r.newestOnce(ctx, id); err != nil || last == found || found == before || !r.keyed() {
+			return last, found, err
+		}
+	}
+}
+
+func (r rows) newestOnce(ctx context.Context, id annals.PersistenceID) (last, found annals.SeqNr, err error) {
 	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
 		return 0, 0, err
 	}
