@@ -43,7 +43,7 @@ type Capabilities struct {
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
 
 	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible
-	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Horizon. Events with a
+	// in the order of Offset. Others can appear before an Offset that a reader has seen already: see Query.Watermark. Events with a
 	// NewEvent.Time are not meant.
 	Lateness time.Duration
 

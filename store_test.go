@@ -84,7 +84,7 @@ func refusesEverything(t *testing.T, s annals.Store) {
 	}
 	_, err = s.Query().Newest(ctx, annals.Filter{})
 	add(err)
-	_, err = s.Query().Horizon(ctx)
+	_, err = s.Query().Watermark(ctx)
 	add(err)
 	_, err = s.Offsets().Load(ctx, "p", annals.SliceRange{})
 	add(err)

@@ -77,11 +77,11 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, erro
 	return ask(ctx, q.s, annals.Call{Op: op}, false, q.filterFault(op, f, q.s.caps.EventQueries), func(ctx context.Context) (annals.Offset, error) { return q.d.Newest(ctx, f) })
 }
 
-// Horizon is annals.Query.
-func (q query) Horizon(ctx context.Context) (time.Time, error) {
+// Watermark is annals.Query.
+func (q query) Watermark(ctx context.Context) (time.Time, error) {
 	fault := claimed(q.s.caps.EventQueries || q.s.caps.StateQueries, nil)
-	return ask(ctx, q.s, annals.Call{Op: "query horizon"}, false, fault, func(ctx context.Context) (time.Time, error) {
-		at, err := q.d.Horizon(ctx)
+	return ask(ctx, q.s, annals.Call{Op: "query watermark"}, false, fault, func(ctx context.Context) (time.Time, error) {
+		at, err := q.d.Watermark(ctx)
 		return at.UTC().Truncate(time.Microsecond), err
 	})
 }

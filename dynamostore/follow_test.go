@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/internal/followtest"
 )
 
-// Beside writers, workers that begin anew get every event once, in order, also those that the horizon has not passed.
+// Beside writers, workers that begin anew get every event once, in order, also those that the watermark has not passed.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	s, _ := openIndexed(t, client(t), dynamostore.Options{})
@@ -24,16 +24,16 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// When the clock of a follower jumps forward, its horizon does not.
-func TestHorizonWhileTheClockJumps(t *testing.T) {
+// When the clock of a follower jumps forward, its watermark does not.
+func TestWatermarkWhileTheClockJumps(t *testing.T) {
 	t.Parallel()
 	s, _ := openIndexed(t, client(t), dynamostore.Options{})
 	for _, back := range []time.Duration{0, -time.Hour, 0} {
 		dynamostore.SetBack(s, back)
-		at, err := s.Query().Horizon(t.Context())
+		at, err := s.Query().Watermark(t.Context())
 		want := time.Now().Add(-s.Capabilities().Lateness)
 		if d := at.Sub(want); err != nil || d > clock.Step || d < -time.Minute {
-			t.Errorf("the clock is %v ahead: the horizon is %v, want %v; %v", -back, at, want, err)
+			t.Errorf("the clock is %v ahead: the watermark is %v, want %v; %v", -back, at, want, err)
 		}
 	}
 }

@@ -78,8 +78,8 @@ func (v query) Newest(_ context.Context, f annals.Filter) (annals.Offset, error)
 	return found[len(found)-1].Offset(), nil
 }
 
-// Horizon is just after the newest time that the store has given.
-func (v query) Horizon(_ context.Context) (time.Time, error) {
+// Watermark is just after the newest time that the store has given.
+func (v query) Watermark(_ context.Context) (time.Time, error) {
 	d, unlock := v.read()
 	defer unlock()
 	return d.clock.Add(time.Microsecond), nil

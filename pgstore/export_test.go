@@ -23,7 +23,7 @@ func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	return o.receipt.SeqNr, o.err
 }
 
-// ReportTime is how much time Horizon leaves a session to report its transaction.
+// ReportTime is how much time Watermark leaves a session to report its transaction.
 const ReportTime = reportTime
 
 // BelieveAfter makes s believe the clock of its server so long after it has jumped forward.

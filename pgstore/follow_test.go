@@ -91,8 +91,8 @@ func TestFollowTransactions(t *testing.T) {
 }
 
 // clocked is a database whose clock is the server's and a time, which ahead changes.
-func clocked(t *testing.T) (h horizons, ahead func(by string)) {
-	h = horizons{T: t, url: postgres.Database(t)}
+func clocked(t *testing.T) (h watermarks, ahead func(by string)) {
+	h = watermarks{T: t, url: postgres.Database(t)}
 	conn := h.session()
 	h.exec(conn, `CREATE SCHEMA clock; CREATE TABLE clock.ahead AS SELECT interval '0' AS by;
 		CREATE FUNCTION clock.transaction_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT pg_catalog.transaction_timestamp() + by FROM clock.ahead';
@@ -152,7 +152,7 @@ func TestFollowAClockThatIsSetBack(t *testing.T) {
 // A writer of another program has a clock that is an hour ahead, and then right. All its events are handled at once, and so are those of others.
 func TestFollowAWriterWhoseClockIsAhead(t *testing.T) {
 	t.Parallel()
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	f := newFollowing(t, h.s, false)
 	f.run()
 	conn := h.session()
@@ -176,7 +176,7 @@ func TestFollowAWriterWhoseClockIsAhead(t *testing.T) {
 func TestFollowStatesOfAnOldTransaction(t *testing.T) {
 	t.Parallel()
 	const lateness = time.Second
-	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
+	h := newWatermarks(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
 	f := newFollowing(t, h.s, true)
 	f.run()
 	conn := h.session()

@@ -24,12 +24,12 @@ func (w *warnings) Start(ctx context.Context, _ annals.Call) context.Context { r
 func (w *warnings) End(_ context.Context, c annals.Call, r annals.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.Warning != nil && c.Op == "query horizon" {
+	if r.Warning != nil && c.Op == "query watermark" {
 		w.n++
 	}
 }
 
-// While a transaction is older than Lateness, each horizon warns the Observer. The log has one line for the first, and one more when it
+// While a transaction is older than Lateness, each watermark warns the Observer. The log has one line for the first, and one more when it
 // happens again. Not parallel: the log is that of the program.
 func TestTransactionsOlderThanLateness(t *testing.T) {
 	var out bytes.Buffer
@@ -38,7 +38,7 @@ func TestTransactionsOlderThanLateness(t *testing.T) {
 
 	const lateness = 200 * time.Millisecond
 	seen := &warnings{}
-	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness, Observer: seen})
+	h := newWatermarks(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness, Observer: seen})
 	conn, other := h.session(), h.session()
 	wantWarnings := func(when string, observed, logged int) {
 		t.Helper()
@@ -48,19 +48,19 @@ func TestTransactionsOlderThanLateness(t *testing.T) {
 			t.Errorf("%s: %d warnings to the Observer and %d in the log, want %d and %d", when, seen.n, lines, observed, logged)
 		}
 	}
-	horizon := func() {
+	watermark := func() {
 		t.Helper()
-		if _, err := h.s.Query().Horizon(t.Context()); err != nil {
+		if _, err := h.s.Query().Watermark(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for round := range 2 {
-		horizon()
+		watermark()
 		wantWarnings("without a transaction", 3*round, round)
 		h.exec(conn, "BEGIN")
 		h.exec(other, "SELECT pg_sleep(0.3)")
 		for i := range 3 {
-			horizon()
+			watermark()
 			wantWarnings("with an old transaction", 3*round+i+1, round+1)
 		}
 		h.exec(conn, "ROLLBACK")

@@ -16,10 +16,10 @@ import (
 // connection released, before the body sees any of it.
 //
 // The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining
-// rows, for every page. So a query has an upper bound in time: horizon for the first page, and for each further one twice the time span
+// rows, for every page. So a query has an upper bound in time: estimate for the first page, and for each further one twice the time span
 // of the full page before. A bounded page that is not full is followed by an unbounded one.
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
-	horizon func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
+	estimate func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
 	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
 	var until time.Time
 	bounded, left := false, f.Limit // bounded: the page before was bounded, and not full
@@ -29,7 +29,7 @@ func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Of
 			limit = min(left, queryPage)
 		}
 		if until.IsZero() && !bounded {
-			if until, err = horizon(ctx, f, limit); err != nil {
+			if until, err = estimate(ctx, f, limit); err != nil {
 				return nil, false, err
 			}
 		}
@@ -55,10 +55,10 @@ func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Of
 // recent is how old an offset may be for a query without a bound: little follows it.
 const recent = time.Minute
 
-// horizon is a time up to which a query over a type finds limit events, and not many more. It is zero where there are fewer events, or
+// estimate is a time up to which a query over a type finds limit events, and not many more. It is zero where there are fewer events, or
 // where a bound would not help. It merges the first events of every slice: event number limit of those is not earlier than
 // event number limit of all.
-func (q query) horizon(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
+func (q query) estimate(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
 	from, to := f.Slices.Bounds()
 	if f.Type == "" || f.Tag != "" || q.s.yugabyte || time.Since(f.After.Time) < recent {
 		return time.Time{}, nil

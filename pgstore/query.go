@@ -84,7 +84,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	if f.KeysOnly {
 		columns = q.s.sql.eventKeys
 	}
-	return pages(ctx, f, annals.Event.Offset, q.horizon, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
+	return pages(ctx, f, annals.Event.Offset, q.estimate, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
 		m := q.matching(f, until, "seq_nr")
 		sql := q.s.fill(`SELECT persistence_id, {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
 			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))

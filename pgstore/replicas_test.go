@@ -129,7 +129,7 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	h, f := horizons{t, s, primary.URL}, newFollowing(t, s, false)
+	h, f := watermarks{t, s, primary.URL}, newFollowing(t, s, false)
 	f.run()
 	writer := openAt(t, primary.URL, pgstore.Options{})
 	appendOne(t, writer, "T|1", 0)
@@ -140,7 +140,7 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 	server.Store(&address)
 	p.Reset()
 	r := appendOne(t, writer, "T|1", 1)
-	for at := h.horizon(); at.Before(r.Time.Add(-lateness)); at = h.horizon() {
+	for at := h.watermark(); at.Before(r.Time.Add(-lateness)); at = h.watermark() {
 		h.exec(onStandby, "SELECT pg_sleep(0.01)")
 	}
 	h.exec(onStandby, "SELECT pg_wal_replay_pause()")
@@ -150,8 +150,8 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 		appendOne(t, writer, annals.PersistenceID(fmt.Sprint("T|later-", i)), 0)
 		h.exec(onStandby, "SELECT pg_sleep(0.2)")
 	}
-	if at := h.horizon(); !at.Before(later.Time.Add(-lateness)) {
-		t.Errorf("on a standby that has not replayed an event of %v: the horizon is %v", later.Time, at)
+	if at := h.watermark(); !at.Before(later.Time.Add(-lateness)) {
+		t.Errorf("on a standby that has not replayed an event of %v: the watermark is %v", later.Time, at)
 	}
 	f.await("a warning", func(s projection.Status) bool { return strings.Contains(s.Ranges[0].Warning, "the standby is behind") })
 	h.exec(onStandby, "SELECT pg_wal_replay_resume()")
@@ -184,9 +184,9 @@ func TestFollowALogicalReplica(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, "wal_level=logical")
 	writer := openAt(t, primary.URL, pgstore.Options{CreateTables: true})
-	h := horizons{t, writer, primary.URL}
+	h := watermarks{t, writer, primary.URL}
 	h.exec(h.session(), "CREATE PUBLICATION p FOR TABLE event_journal")
-	replica := newHorizons(t, pgstore.Options{})
+	replica := newWatermarks(t, pgstore.Options{})
 	subscriber := replica.session()
 	subscription := strings.ToLower(t.Name())
 	replica.exec(subscriber, fmt.Sprintf("CREATE SUBSCRIPTION %s CONNECTION '%s' PUBLICATION p", subscription, primary.URL))

@@ -159,7 +159,7 @@ type backend struct {
 	groups     groups
 	background sync.WaitGroup // appends whose calls may have returned
 	clock      clock.Guard    // of the server
-	late       atomic.Bool    // the last horizon found a transaction older than Lateness
+	late       atomic.Bool    // the last watermark found a transaction older than Lateness
 	notifier   notifier
 	watchers   driver.Watchers
 }

@@ -25,7 +25,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 			t.Run(fmt.Sprintf("stopped %t, parked %t", stopped, broken), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					// The horizon is far behind, so that there is an offset beyond it.
+					// The watermark is far behind, so that there is an offset beyond it.
 					events, model := late.New(late.Options{Lateness: 24 * time.Hour, Fixed: true}), memstore.New()
 					var fails atomic.Bool
 					fails.Store(broken)

@@ -194,7 +194,7 @@ func TestManyEventsBelowThePosition(t *testing.T) {
 	}
 }
 
-// warns is a store whose horizon comes with a warning.
+// warns is a store whose watermark comes with a warning.
 type warns struct {
 	annals.Store
 	told func(ctx context.Context)
@@ -207,9 +207,9 @@ type warningQuery struct {
 	s warns
 }
 
-func (q warningQuery) Horizon(ctx context.Context) (time.Time, error) {
+func (q warningQuery) Watermark(ctx context.Context) (time.Time, error) {
 	q.s.told(ctx)
-	return q.Query.Horizon(ctx)
+	return q.Query.Watermark(ctx)
 }
 
 // What the store warns of reaches the log and the Observer once a minute, and the Status as long as it lasts.

@@ -50,7 +50,7 @@ type Options struct {
 	// handles a batch and saves, with Result.Events and Result.Lag; "retry", "skip", "park" and "stop" are what OnError says of an event
 	// of the entity Call.ID, with Result.Err; "late" comes at most once a minute for a range when events have become visible too late, with
 	// Call.Events and the entity of the last of them; "warning" comes at most once a minute with a Result.Warning of the store of the events, on
-	// whose horizon the projection relies; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
+	// whose watermark the projection relies; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
 	// on, with that time and a Result.Warning. A handler that does not return is a Start of "handle" without an End. May be nil.
 	Observer annals.Observer
 	Logger   *slog.Logger // for failures and how they were decided; nil: slog.Default()

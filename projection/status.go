@@ -50,7 +50,7 @@ type RangeStatus struct {
 	Hangs      bool      `json:"hangs,omitempty"`   // the handler does not return, and the range is free for other runners
 	Repeats    int64     `json:"repeats,omitempty"` // steps that the runner has done again, because a store or a database did not take them
 	Cause      string    `json:"cause,omitempty"`   // of the last of them: an SQLSTATE, or what Options.ErrorText makes of the error
-	// Warning is what the store of the events has warned of in the last minute (annals.Result.Warning of Query.Horizon): a bound on which the
+	// Warning is what the store of the events has warned of in the last minute (annals.Result.Warning of Query.Watermark): a bound on which the
 	// projection relies is near or does not hold. "": nothing.
 	Warning string `json:"warning,omitempty"`
 

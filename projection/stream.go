@@ -72,9 +72,9 @@ func (s stream) end(ctx context.Context) (annals.Offset, error) {
 	if !s.States {
 		return s.store.Query().Newest(ctx, s.filter())
 	}
-	// Now is at most the lateness after the horizon, and so much is a time at most after now where clocks differ.
-	horizon, err := s.store.Query().Horizon(ctx)
-	return annals.Offset{Time: horizon.Add(2 * s.store.Capabilities().Lateness)}, err
+	// Now is at most the lateness after the watermark, and so much is a time at most after now where clocks differ.
+	watermark, err := s.store.Query().Watermark(ctx)
+	return annals.Offset{Time: watermark.Add(2 * s.store.Capabilities().Lateness)}, err
 }
 
 func eventOf(s annals.State) annals.Event {

@@ -164,9 +164,9 @@ func TestIdleWorkerSendsFewRequests(t *testing.T) {
 	}{
 		"signals, 4 ranges": {events: func(s *memstore.Store) annals.Store { return s }, ranges: 4},
 		"signals, 1 range":  {events: func(s *memstore.Store) annals.Store { return s }, ranges: 1},
-		// Of the stores, only DynamoDB has no signals, and there the horizon is computed.
-		"no signals, 4 ranges": {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 4, free: "query horizon"},
-		"no signals, 1 range":  {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 1, free: "query horizon"},
+		// Of the stores, only DynamoDB has no signals, and there the watermark is computed.
+		"no signals, 4 ranges": {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 4, free: "query watermark"},
+		"no signals, 1 range":  {events: func(s *memstore.Store) annals.Store { return struct{ annals.Store }{s} }, ranges: 1, free: "query watermark"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ func (f *follower[T]) auditIsDue() bool {
 	return f.options.Audit > 0 && f.caughtUp && !f.full && time.Since(f.audited) >= f.options.Audit
 }
 
-// beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A horizon below the floor says
+// beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A watermark below the floor says
 // that more will. Of those at or before the floor that the follower began with, the first audit notes which are there: they were handled before.
 func (f *follower[T]) beginAudit() {
 	after := annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
@@ -22,14 +22,14 @@ func (f *follower[T]) beginAudit() {
 		f.begun = annals.Offset{}
 	}
 	f.lowest = time.Time{}
-	f.noteHorizon()
+	f.noteWatermark()
 	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: later(f.known.since, after)}
 }
 
-// noteHorizon notes the horizon if it is below the floor.
-func (f *follower[T]) noteHorizon() {
-	if f.horizon.Before(f.floor.Time) {
-		f.lowest = earlier(f.horizon, f.lowest)
+// noteWatermark notes the watermark if it is below the floor.
+func (f *follower[T]) noteWatermark() {
+	if f.watermark.Before(f.floor.Time) {
+		f.lowest = earlier(f.watermark, f.lowest)
 	}
 }
 

@@ -223,7 +223,7 @@ func TestAuditIsBounded(t *testing.T) {
 	})
 }
 
-// moved is a store whose horizon is as far from its own as it is told.
+// moved is a store whose watermark is as far from its own as it is told.
 type moved struct {
 	*late.Store
 	by time.Duration
@@ -236,14 +236,14 @@ type movedQuery struct {
 	s *moved
 }
 
-func (q movedQuery) Horizon(ctx context.Context) (time.Time, error) {
-	at, err := q.Query.Horizon(ctx)
+func (q movedQuery) Watermark(ctx context.Context) (time.Time, error) {
+	at, err := q.Query.Watermark(ctx)
 	return at.Add(q.s.by), err
 }
 
-// The horizon goes back below the floor, as after a clock was set back, or beside a transaction that is old and begins to write. What is stored after
+// The watermark goes back below the floor, as after a clock was set back, or beside a transaction that is old and begins to write. What is stored after
 // it then is handed over, however far the floor is.
-func TestHorizonThatGoesBack(t *testing.T) {
+func TestWatermarkThatGoesBack(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestHorizonThatGoesBack(t *testing.T) {
 	}
 }
 
-// A transaction holds the horizon back for an hour after followers have passed its time, and then commits.
-func TestHorizonThatIsHeldBack(t *testing.T) {
+// A transaction holds the watermark back for an hour after followers have passed its time, and then commits.
+func TestWatermarkThatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &moved{tooLate(map[int]time.Duration{2: time.Hour}), 0}
@@ -280,7 +280,7 @@ func TestHorizonThatIsHeldBack(t *testing.T) {
 	})
 }
 
-// failsOver is a store of which the first read after a horizon fails. The store that answers then is behind: its horizon is, and it does not show
+// failsOver is a store of which the first read after a watermark fails. The store that answers then is behind: its watermark is, and it does not show
 // what is after it.
 type failsOver struct {
 	*late.Store
@@ -295,11 +295,11 @@ type overQuery struct {
 	s *failsOver
 }
 
-func (q overQuery) Horizon(ctx context.Context) (time.Time, error) {
+func (q overQuery) Watermark(ctx context.Context) (time.Time, error) {
 	if !q.s.behind.IsZero() {
 		return q.s.behind, nil
 	}
-	return q.Query.Horizon(ctx)
+	return q.Query.Watermark(ctx)
 }
 
 func (q overQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
@@ -317,8 +317,8 @@ func (q overQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals
 	}
 }
 
-// A read fails, and another server answers the next one, which is behind. The horizon of the first one does not count for what the second one shows.
-func TestHorizonOfAnotherServer(t *testing.T) {
+// A read fails, and another server answers the next one, which is behind. The watermark of the first one does not count for what the second one shows.
+func TestWatermarkOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &failsOver{Store: tooLate(nil)}

@@ -37,7 +37,7 @@ func events(batches []query.Batch) (all []annals.Event) {
 	return all
 }
 
-// A feed that has caught up asks for the horizon and reads once for each poll, where the store wakes it; its Through goes on.
+// A feed that has caught up asks for the watermark and reads once for each poll, where the store wakes it; its Through goes on.
 func TestIdleFeed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestCatchUpCosts(t *testing.T) {
 			for b, err := feed.Next(t.Context(), 100); err == nil; b, err = feed.Next(t.Context(), 100) {
 				n += len(b.Events)
 			}
-			if r := s.Reads(); n != want || r["replay"] != 0 || r["query events"] > 6 || r["query horizon"] != 1 {
+			if r := s.Reads(); n != want || r["replay"] != 0 || r["query events"] > 6 || r["query watermark"] != 1 {
 				t.Errorf("%d events with %v", n, r)
 			}
 		}

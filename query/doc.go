@@ -11,8 +11,8 @@
 //
 // # How a Feed skips nothing and hands over nothing twice
 //
-// A store can show an event after one with a later Offset: see annals.Capabilities.Lateness. So a Feed asks for the horizon of the
-// store, reads, and then everything before the horizon has been handed over: its floor. What is beyond the floor is read again at the
+// A store can show an event after one with a later Offset: see annals.Capabilities.Lateness. So a Feed asks for the watermark of the
+// store, reads, and then everything before the watermark has been handed over: its floor. What is beyond the floor is read again at the
 // next look, and the Feed remembers, for each entity there, what it has handed over. When the number of an event is not the one that
 // follows, the Feed reads the missing events in the journal and hands them over before it.
 //

@@ -22,7 +22,7 @@ type Batch struct {
 	// another order than that of their Offset.
 	Events []annals.Event
 	// Through says that every event of the filter at or before it is in this Batch or an earlier one, or was handled before the position.
-	// It never goes back. Only an event that becomes visible later than the horizon of the store promises can come in a later Batch, at or before
+	// It never goes back. Only an event that becomes visible later than the watermark of the store promises can come in a later Batch, at or before
 	// the Through of an earlier one: see Options.Audit.
 	Through annals.Offset
 	// CaughtUp says that nothing more was visible when the store was read.

@@ -255,11 +255,11 @@ func TestTimesThatGoBack(t *testing.T) {
 	})
 }
 
-// A commit between the horizon and the read, in a store that had no horizon yet, does not hold Through back.
+// A commit between the watermark and the read, in a store that had no watermark yet, does not hold Through back.
 func TestFirstCommitWhileReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &writesAtHorizon{Store: memstore.New(), write: func(s annals.Store) { write(t, s, "T|1", 1) }}
+		s := &writesAtWatermark{Store: memstore.New(), write: func(s annals.Store) { write(t, s, "T|1", 1) }}
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -274,20 +274,20 @@ func TestFirstCommitWhileReading(t *testing.T) {
 	})
 }
 
-type writesAtHorizon struct {
+type writesAtWatermark struct {
 	*memstore.Store
 	write func(annals.Store)
 }
 
-func (s *writesAtHorizon) Query() annals.Query { return horizonThatWrites{s.Store.Query(), s} }
+func (s *writesAtWatermark) Query() annals.Query { return watermarkThatWrites{s.Store.Query(), s} }
 
-type horizonThatWrites struct {
+type watermarkThatWrites struct {
 	annals.Query
-	s *writesAtHorizon
+	s *writesAtWatermark
 }
 
-func (q horizonThatWrites) Horizon(ctx context.Context) (time.Time, error) {
-	at, err := q.Query.Horizon(ctx)
+func (q watermarkThatWrites) Watermark(ctx context.Context) (time.Time, error) {
+	at, err := q.Query.Watermark(ctx)
 	if q.s.write != nil {
 		q.s.write(q.s.Store)
 		q.s.write = nil

@@ -23,7 +23,7 @@ const (
 	pageBytes = 8 << 20
 	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late.
 	overlap = 100 * time.Millisecond
-	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a horizon is used while
+	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a watermark is used while
 	// the follower catches up.
 	lookBack = time.Second
 )
@@ -42,12 +42,12 @@ type follower[T any] struct {
 	// missing returns what must be handed over before item, max at most, and whether that is all. It is nil where nothing can be missing.
 	missing func(ctx context.Context, item T, max int) (items []T, all bool, err error)
 
-	floor   annals.Offset // everything at or before it has been handed over
-	head    annals.Offset // the newest that has been handed over
-	horizon time.Time     // of the last look from the floor
-	known   known
-	waker   waker
-	look    look[T]
+	floor     annals.Offset // everything at or before it has been handed over
+	head      annals.Offset // the newest that has been handed over
+	watermark time.Time     // of the last look from the floor
+	known     known
+	waker     waker
+	look      look[T]
 
 	full     bool           // the last look ended because of Options.Window
 	lookedAt time.Time      // when the last look from the floor ended
@@ -59,14 +59,14 @@ type follower[T any] struct {
 
 	begun   annals.Offset // the floor of the position
 	audited time.Time     // when the last audit ended
-	lowest  time.Time     // of the horizons below the floor since the last audit began; zero: there was none
+	lowest  time.Time     // of the watermarks below the floor since the last audit began; zero: there was none
 }
 
 // look is one pass over what the store shows, from the floor or from the head to the end.
 type look[T any] struct {
 	open      bool
 	fromFloor bool      // of an audit: that of the look before it
-	asked     time.Time // when the horizon was asked for; zero before the first page
+	asked     time.Time // when the watermark was asked for; zero before the first page
 	after     annals.Offset
 	limit     int  // of the page; 0 before the first page
 	page      []T  // read, and not handed over
@@ -250,17 +250,17 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 		}
 		f.end = &end
 	}
-	// A later horizon is right for a look that has not come to the one before: what it has read so far cannot change.
-	if l.fromFloor && !l.audit && (l.asked.IsZero() || l.after.Time.Before(f.horizon) && time.Since(l.asked) > lookBack) {
-		horizon, err := f.store.Query().Horizon(warning.Context(ctx, f.options.OnWarning))
+	// A later watermark is right for a look that has not come to the one before: what it has read so far cannot change.
+	if l.fromFloor && !l.audit && (l.asked.IsZero() || l.after.Time.Before(f.watermark) && time.Since(l.asked) > lookBack) {
+		watermark, err := f.store.Query().Watermark(warning.Context(ctx, f.options.OnWarning))
 		if err != nil {
 			return err
 		}
-		if l.limit > 0 && !l.after.Time.Before(f.horizon) {
-			horizon = earlier(horizon, f.horizon)
+		if l.limit > 0 && !l.after.Time.Before(f.watermark) {
+			watermark = earlier(watermark, f.watermark)
 		}
-		f.horizon, l.asked = horizon, time.Now()
-		f.noteHorizon()
+		f.watermark, l.asked = watermark, time.Now()
+		f.noteWatermark()
 	}
 	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
@@ -277,7 +277,7 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 	bytes := 0
 	for item, err := range f.read(ctx, filter) {
 		if err != nil {
-			l.asked = time.Time{} // the next read may be answered by another server, whose horizon is earlier
+			l.asked = time.Time{} // the next read may be answered by another server, whose watermark is earlier
 		}
 		if err != nil && len(l.page) > 0 {
 			return nil // what was read is right, and the next read goes on after it
@@ -303,13 +303,13 @@ func (f *follower[T]) covers(o annals.Offset) bool {
 
 // settled reports whether everything at or before o is visible.
 func (f *follower[T]) settled(o annals.Offset) bool {
-	return f.lateness == 0 || o.Time.Before(f.horizon)
+	return f.lateness == 0 || o.Time.Before(f.watermark)
 }
 
 // fits reports whether the entity of o can be remembered.
 func (f *follower[T]) fits(o annals.Offset) bool {
 	_, there := f.known.beyond[o.ID]
-	return there || o.Time.Before(f.horizon) || len(f.known.beyond) < f.options.Window
+	return there || o.Time.Before(f.watermark) || len(f.known.beyond) < f.options.Window
 }
 
 // pass notes that the look has come to o.
@@ -320,9 +320,9 @@ func (f *follower[T]) pass(o annals.Offset) {
 	f.raise(o)
 }
 
-// raise raises the floor to o, but not beyond the horizon.
+// raise raises the floor to o, but not beyond the watermark.
 func (f *follower[T]) raise(o annals.Offset) {
-	if limit := (annals.Offset{Time: f.horizon}); o.Compare(limit) > 0 {
+	if limit := (annals.Offset{Time: f.watermark}); o.Compare(limit) > 0 {
 		o = limit
 	}
 	if o.Compare(f.floor) > 0 {
@@ -335,7 +335,7 @@ func (f *follower[T]) finish() {
 	f.look.open, f.look.buffer = false, nil
 	if f.look.fromFloor {
 		if !f.look.cut {
-			f.raise(annals.Offset{Time: f.horizon})
+			f.raise(annals.Offset{Time: f.watermark})
 		}
 		f.lookedAt = time.Now()
 		f.known.settle(f.floor)

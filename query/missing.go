@@ -11,7 +11,7 @@ import (
 // before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
 // journal has them, because an entity's events are stored in order. At most max are returned, and false when there are more.
 //
-// Everything before the horizon has been visible when the feed has read there, so nothing is missing before an event that is found there in
+// Everything before the watermark has been visible when the feed has read there, so nothing is missing before an event that is found there in
 // the order of offsets. An event at or before the floor was not found there in time, and neither may those before a new one be of an entity
 // of which nothing is known.
 //
@@ -21,7 +21,7 @@ func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []ann
 	same := known && e.Time.Sub(entity.covered.Time) < ability.ForgetAge
 	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
 	hole := known && e.SeqNr > entity.last+1
-	late := e.Offset().Compare(f.floor) <= 0 || !known && f.horizon.Sub(e.Time) < f.options.Audit
+	late := e.Offset().Compare(f.floor) <= 0 || !known && f.watermark.Sub(e.Time) < f.options.Audit
 	if follows || f.settled(e.Offset()) && !late && (!hole || f.filter.Tag != "") {
 		return nil, true, nil
 	}

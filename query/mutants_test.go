@@ -13,7 +13,7 @@ import (
 // A store that lies to a feed makes it a feed that does not do one part of its work.
 type (
 	inOrder  struct{ annals.Store } // claims that everything is visible in order
-	tooFar   struct{ annals.Store } // has a horizon that is now
+	tooFar   struct{ annals.Store } // has a watermark that is now
 	noEvents struct{ annals.Store } // has a journal that finds nothing
 )
 
@@ -21,13 +21,13 @@ func (inOrder) Capabilities() annals.Capabilities {
 	return annals.Capabilities{Events: true, EventQueries: true, TagQueries: true, Times: true}
 }
 
-func (s inOrder) Query() annals.Query { return horizonNow{s.Store.Query()} }
+func (s inOrder) Query() annals.Query { return watermarkNow{s.Store.Query()} }
 
-func (s tooFar) Query() annals.Query { return horizonNow{s.Store.Query()} }
+func (s tooFar) Query() annals.Query { return watermarkNow{s.Store.Query()} }
 
-type horizonNow struct{ annals.Query }
+type watermarkNow struct{ annals.Query }
 
-func (horizonNow) Horizon(context.Context) (time.Time, error) { return time.Now().UTC(), nil }
+func (watermarkNow) Watermark(context.Context) (time.Time, error) { return time.Now().UTC(), nil }
 
 func (s noEvents) Journal() annals.Journal { return emptyJournal{s.Store.Journal()} }
 

@@ -15,13 +15,13 @@ type Options struct {
 	// ability.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks at least every
 	// second until it has found nothing new for 30 seconds.
 	Poll time.Duration
-	// Window is the most entities that a query remembers because they have events or states after the horizon of the store. 0 is 100,000. A
-	// query that remembers so many reads on when the horizon has moved.
+	// Window is the most entities that a query remembers because they have events or states after the watermark of the store. 0 is 100,000. A
+	// query that remembers so many reads on when the watermark has moved.
 	Window int
 	// Audit is for how long a query finds events and states that become visible after it has passed their time, which the store has promised
 	// not to happen: so much later than Batch.Through has passed it, or less. They are handed over within another Audit. For this, a query that
 	// has caught up reads what is at most twice this time behind Through again, without payloads, once in this time. 0 is 2 minutes where
-	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. When the horizon has gone back behind
+	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. When the watermark has gone back behind
 	// Through, the query reads from there. How far back it can look is also bounded by Window: of so many entities it remembers what was handed over.
 	Audit time.Duration
 	// Current ends the query after everything that was visible when it began.
@@ -30,7 +30,7 @@ type Options struct {
 	Reuse bool
 	// OnRetry is told of each read that failed and is repeated, after a time that grows to half a second. try counts from 0. It may be nil.
 	OnRetry func(err error, try int)
-	// OnWarning is told of each annals.Result.Warning with which the store has answered the question for its horizon: what the query relies on
+	// OnWarning is told of each annals.Result.Warning with which the store has answered the question for its watermark: what the query relies on
 	// may not hold. It may be nil.
 	OnWarning func(err error)
 	// OnSkip is told of numbers of an entity, from ≤ n ≤ to, that the query did not find: they were deleted before it could read them, or

@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/internal/late"
 )
 
-// A full window stops the feed at the horizon, and as the horizon moves everything comes.
+// A full window stops the feed at the watermark, and as the watermark moves everything comes.
 func TestWindowIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, watched := range []bool{true, false} {
@@ -61,13 +61,13 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Errorf("the feed says that it has caught up, with %d of %d events", n, visible)
 				}
 			}
-			for began := time.Now(); time.Since(began) < time.Minute; { // until the horizon has passed
+			for began := time.Now(); time.Since(began) < time.Minute; { // until the watermark has passed
 				if _, err := feed.Next(t.Context(), 7); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if n := len(feed.known.beyond); n > 0 {
-				t.Errorf("%d entities are remembered as beyond the horizon, want none", n)
+				t.Errorf("%d entities are remembered as beyond the watermark, want none", n)
 			}
 		})
 	}

@@ -139,8 +139,8 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	return newest, err
 }
 
-// Horizon is just after the newest time in the file.
-func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
+// Watermark is just after the newest time in the file.
+func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 	err = q.read(ctx, func(ctx context.Context, s *statements) error {
 		_, err := s.row(ctx, newestTime(q.b.types.tables("")), nil, func(v *values) { at = fromMicros(v.micros("db_timestamp") + 1) })
 		return err

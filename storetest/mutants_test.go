@@ -135,18 +135,18 @@ func TestMutants(t *testing.T) {
 			}}
 		},
 			[]string{"FILTER-4"}},
-		{"has the horizon at its clock, though events appear late", func() annals.Store {
-			return late{Store: memstore.New(), horizon: func(now time.Time) time.Time { return now }}
+		{"has the watermark at its clock, though events appear late", func() annals.Store {
+			return late{Store: memstore.New(), watermark: func(now time.Time) time.Time { return now }}
 		},
-			[]string{"HORIZON-3", "HORIZON-4"}},
+			[]string{"WATERMARK-3", "WATERMARK-4"}},
 		{"claims an order in which events do not appear", func() annals.Store { return disordered{late{Store: memstore.New()}} },
-			[]string{"HORIZON-3", "HORIZON-4", "FOLLOW-1"}},
-		{"has the horizon further back than it claims", func() annals.Store {
-			return late{Store: memstore.New(), horizon: func(now time.Time) time.Time { return now.Add(-2 * lateness) }}
+			[]string{"WATERMARK-3", "WATERMARK-4", "FOLLOW-1"}},
+		{"has the watermark further back than it claims", func() annals.Store {
+			return late{Store: memstore.New(), watermark: func(now time.Time) time.Time { return now.Add(-2 * lateness) }}
 		},
-			[]string{"HORIZON-2"}},
-		{"has the horizon at its newest event", func() annals.Store { return stopsShort{memstore.New()} },
-			[]string{"HORIZON-1"}},
+			[]string{"WATERMARK-2"}},
+		{"has the watermark at its newest event", func() annals.Store { return stopsShort{memstore.New()} },
+			[]string{"WATERMARK-1"}},
 		{"puts snapshots where they were taken", func() annals.Store { return takenOrder{memstore.New()} },
 			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
 		{"keeps imported times in seconds", func() annals.Store { return coarseTimes{memstore.New()} },

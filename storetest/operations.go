@@ -94,8 +94,8 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 			_, err := s.Query().Newest(ctx, annals.Filter{})
 			return err
 		}},
-		{name: "query horizon", claimed: c.EventQueries || c.StateQueries, run: func(ctx context.Context, s annals.Store) error {
-			_, err := s.Query().Horizon(ctx)
+		{name: "query watermark", claimed: c.EventQueries || c.StateQueries, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.Query().Watermark(ctx)
 			return err
 		}},
 		{name: "load positions", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {

@@ -87,6 +87,6 @@ func Run(t *testing.T, c Config) {
 func cases() []testCase {
 	all := sharing(journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases, recoveryCases,
 		concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, contextCases, forgetCases, historyCases, linearizableCases)
-	return slices.Concat(all, acknowledgementCases, queryCases, snapshotQueryCases, horizonCases, followCases, offsetCases, idCases, timeCases,
+	return slices.Concat(all, acknowledgementCases, queryCases, snapshotQueryCases, watermarkCases, followCases, offsetCases, idCases, timeCases,
 		closeCases, operationCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, lossCases)
 }

@@ -250,8 +250,8 @@ func insertPostgres(table string) func(ctx context.Context, tx pgx.Tx, es []enve
 func settle(ctx context.Context, store annals.Store) error {
 	newest, err := store.Query().Newest(ctx, annals.Filter{})
 	for err == nil {
-		var horizon time.Time
-		if horizon, err = store.Query().Horizon(ctx); err == nil && horizon.After(newest.Time) {
+		var watermark time.Time
+		if watermark, err = store.Query().Watermark(ctx); err == nil && watermark.After(newest.Time) {
 			return nil
 		}
 		err = errors.Join(err, backoff.Sleep(ctx, 100*time.Millisecond))

@@ -190,7 +190,7 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 		if err != nil {
 			return err
 		}
-		began, err := w.Events.Query().Horizon(ctx)
+		began, err := w.Events.Query().Watermark(ctx)
 		if err != nil {
 			return err
 		}

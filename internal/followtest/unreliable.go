@@ -17,8 +17,8 @@ import (
 
 // lies are what a store does wrong, so that a runner on it does not do one part of its work.
 type lies struct {
-	inOrder  bool // it claims that events become visible in order, and its horizon is now
-	now      bool // its horizon is now
+	inOrder  bool // it claims that events become visible in order, and its watermark is now
+	now      bool // its watermark is now
 	noHoles  bool // its journal finds nothing
 	newest   bool // the position is at the newest event that was handled
 	once     bool // Save drops Once
@@ -281,8 +281,8 @@ func (q queries[T]) Newest(ctx context.Context, f annals.Filter) (newest annals.
 	return newest, err
 }
 
-func (q queries[T]) Horizon(ctx context.Context) (at time.Time, err error) {
-	err = q.s.read(func() (err error) { at, err = q.Query.Horizon(ctx); return err })
+func (q queries[T]) Watermark(ctx context.Context) (at time.Time, err error) {
+	err = q.s.read(func() (err error) { at, err = q.Query.Watermark(ctx); return err })
 	if err == nil && (q.s.lies.now || q.s.lies.inOrder) {
 		at = time.Now().UTC()
 	}

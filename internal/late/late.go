@@ -24,7 +24,7 @@ type Options struct {
 	Lateness time.Duration // is claimed; 0 = 2 s
 	Skew     time.Duration // clocks of writers are at most so much before or after the store's, and step back; at most half of Lateness
 	Grain    time.Duration // times are multiples of it, so that many are equal; 0 = 1 µs; at most a quarter of Lateness
-	// Fixed makes the horizon as old as Lateness allows, as DynamoDB's is. Otherwise it is that of the oldest event that is not visible
+	// Fixed makes the watermark as old as Lateness allows, as DynamoDB's is. Otherwise it is that of the oldest event that is not visible
 	// yet, as PostgreSQL's is, and steps back now and then.
 	Fixed bool
 	// Delay returns how long after its write event n, counted from 0 in the order of the writes, becomes visible to queries. It is at most
@@ -299,9 +299,9 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	return newest, nil
 }
 
-// Horizon is annals.Query.
-func (q query) Horizon(context.Context) (time.Time, error) {
-	if err := q.s.read("query horizon"); err != nil {
+// Watermark is annals.Query.
+func (q query) Watermark(context.Context) (time.Time, error) {
+	if err := q.s.read("query watermark"); err != nil {
 		return time.Time{}, err
 	}
 	q.s.mu.Lock()

@@ -242,7 +242,7 @@ func TestReaderOfTrimmedRecords(t *testing.T) {
 }
 
 // The oldest record can be removed between the two requests that ask for it.
-func TestReaderFromTheHorizon(t *testing.T) {
+func TestReaderFromTheWatermark(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{records: 9}

@@ -33,7 +33,7 @@ type Index struct {
 	EventsIn    func(id annals.PersistenceID, it plan.Item, add func(annals.Event)) error
 	StateIn     func(it plan.Item) (annals.State, error)
 	Types       *Types
-	Lateness    time.Duration // how far the horizon is behind the clock
+	Lateness    time.Duration // how far the watermark is behind the clock
 	Clock       *clock.Guard
 }
 

@@ -53,8 +53,8 @@ func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, er
 	return e.Offset(), nil
 }
 
-// Horizon is annals.Query. It sends no request. When the clock of this machine jumps forward, the horizon does not for a while.
-func (q queries) Horizon(ctx context.Context) (time.Time, error) {
+// Watermark is annals.Query. It sends no request. When the clock of this machine jumps forward, the watermark does not for a while.
+func (q queries) Watermark(ctx context.Context) (time.Time, error) {
 	asked, now := time.Now(), q.x.Now()
 	ahead, warning := q.Clock.Ahead("the clock of this machine", now, asked)
 	driver.Count(ctx, annals.Result{Warning: warning})

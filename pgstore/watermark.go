@@ -15,27 +15,27 @@ import (
 // statement has arrived, and reports that time a few instructions later, without waiting for anything.
 const reportTime = time.Second
 
-// Horizon is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
+// Watermark is annals.Query. An event has the time at which its transaction began, or a later one, so nothing more appears before the start
 // of the oldest transaction in the database. A session that cannot be seen may have any transaction within Options.Lateness: one of
 // another role, without the rights of pg_read_all_stats; one that does not track activities; a prepared transaction; one of another node of
-// YugabyteDB. Only a transaction that has written to the journal or a table of states holds the horizon back further than Options.Lateness, not a
+// YugabyteDB. Only a transaction that has written to the journal or a table of states holds the watermark back further than Options.Lateness, not a
 // long query; a prepared one counts as begun Options.Lateness before it was prepared.
 //
 // A standby shows what the primary had committed when it committed the transaction that was replayed last, and when it began the last checkpoint
-// that the standby knows. So there the horizon is Options.Lateness before both, by the clock of the primary, however late the standby is,
+// that the standby knows. So there the watermark is Options.Lateness before both, by the clock of the primary, however late the standby is,
 // and not after the standby's own time. A standby that is more than Options.Lateness behind what it has received is Result.Warning.
 //
-// When the clock of the server jumps forward, the horizon does not for a while.
+// When the clock of the server jumps forward, the watermark does not for a while.
 //
-// Logical replication stores events any time after their own, so Horizon returns ErrUnsupported while the journal or a table of states has a subscription,
+// Logical replication stores events any time after their own, so Watermark returns ErrUnsupported while the journal or a table of states has a subscription,
 // also a disabled one: it brings later what was written meanwhile.
 //
-// Within a transaction the server shows the sessions as they were when the transaction asked first. So the horizon is before the start of
+// Within a transaction the server shows the sessions as they were when the transaction asked first. So the watermark is before the start of
 // the own transaction, which is the statement's elsewhere.
 //
 // A transaction that has been open for longer is Result.Warning, and is logged when the first is found and when one is found after there
 // were none.
-func (q query) Horizon(ctx context.Context) (at time.Time, err error) {
+func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
 	const prepared = `(SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())`
 	const followed = `(SELECT to_regclass(name) FROM unnest($3::text[]) name)`

@@ -16,7 +16,7 @@ const lateness = 20 * time.Millisecond
 // late is a store in which events and states of half of the slices become visible later than those of the others.
 type late struct {
 	*memstore.Store
-	horizon func(now time.Time) time.Time // nil is right
+	watermark func(now time.Time) time.Time // nil is right
 }
 
 func (s late) Capabilities() annals.Capabilities {
@@ -25,11 +25,11 @@ func (s late) Capabilities() annals.Capabilities {
 	return c
 }
 
-func (s late) Query() annals.Query { return lateQuery{s.Store.Query(), s.horizon} }
+func (s late) Query() annals.Query { return lateQuery{s.Store.Query(), s.watermark} }
 
 type lateQuery struct {
 	annals.Query
-	horizon func(now time.Time) time.Time
+	watermark func(now time.Time) time.Time
 }
 
 // visible are the values of seq that can be seen already, at most limit.
@@ -60,13 +60,13 @@ func (q lateQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals
 	return visible(q.Query.States(ctx, f), limit, annals.State.Offset)
 }
 
-func (q lateQuery) Horizon(ctx context.Context) (time.Time, error) {
-	if _, err := q.Query.Horizon(ctx); err != nil {
+func (q lateQuery) Watermark(ctx context.Context) (time.Time, error) {
+	if _, err := q.Query.Watermark(ctx); err != nil {
 		return time.Time{}, err
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if q.horizon != nil {
-		return q.horizon(now), nil
+	if q.watermark != nil {
+		return q.watermark(now), nil
 	}
 	return now.Add(-lateness), nil
 }
@@ -88,18 +88,18 @@ type disorderedQuery struct {
 	ordered annals.Query
 }
 
-func (q disorderedQuery) Horizon(ctx context.Context) (time.Time, error) {
-	return q.ordered.Horizon(ctx)
+func (q disorderedQuery) Watermark(ctx context.Context) (time.Time, error) {
+	return q.ordered.Watermark(ctx)
 }
 
-// stopsShort has its horizon at the newest event, not after it.
+// stopsShort has its watermark at the newest event, not after it.
 type stopsShort struct{ *memstore.Store }
 
 func (s stopsShort) Query() annals.Query { return stopsShortQuery{s.Store.Query()} }
 
 type stopsShortQuery struct{ annals.Query }
 
-func (q stopsShortQuery) Horizon(ctx context.Context) (time.Time, error) {
-	at, err := q.Query.Horizon(ctx)
+func (q stopsShortQuery) Watermark(ctx context.Context) (time.Time, error) {
+	at, err := q.Query.Watermark(ctx)
 	return at.Add(-time.Microsecond), err
 }

@@ -12,69 +12,69 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// horizonCases are about Query.Horizon and Capabilities.Lateness.
-var horizonCases = []testCase{
-	{id: "HORIZON-1", about: "the horizon is after all events and states, where these become visible in order", needs: needs(orderedFeed), run: horizonAfterAll},
-	{id: "HORIZON-2", about: "the horizon is at most Lateness before now, and not after", needs: needs(events, eventQueries), run: horizonNearNow},
-	{id: "HORIZON-3", about: "no event appears before a horizon beside concurrent writers", needs: needs(events, eventQueries), run: eventsBeforeHorizons},
-	{id: "HORIZON-4", about: "no state appears before a horizon beside concurrent writers", needs: needs(states, stateQueries), run: statesBeforeHorizons},
+// watermarkCases are about Query.Watermark and Capabilities.Lateness.
+var watermarkCases = []testCase{
+	{id: "WATERMARK-1", about: "the watermark is after all events and states, where these become visible in order", needs: needs(orderedFeed), run: watermarkAfterAll},
+	{id: "WATERMARK-2", about: "the watermark is at most Lateness before now, and not after", needs: needs(events, eventQueries), run: watermarkNearNow},
+	{id: "WATERMARK-3", about: "no event appears before a watermark beside concurrent writers", needs: needs(events, eventQueries), run: eventsBeforeWatermarks},
+	{id: "WATERMARK-4", about: "no state appears before a watermark beside concurrent writers", needs: needs(states, stateQueries), run: statesBeforeWatermarks},
 }
 
-// horizon asks for the horizon. The case ends when that fails.
-func (h *harness) horizon() time.Time {
+// watermark asks for the watermark. The case ends when that fails.
+func (h *harness) watermark() time.Time {
 	h.Helper()
-	at, err := h.store.Query().Horizon(h.ctx)
+	at, err := h.store.Query().Watermark(h.ctx)
 	if err != nil {
-		h.Fatalf("query horizon: got error %v, want none", err)
+		h.Fatalf("query watermark: got error %v, want none", err)
 	}
 	if at.Location() != time.UTC || at != at.Truncate(time.Microsecond) {
-		h.Errorf("query horizon: got %v, want microseconds in UTC", at)
+		h.Errorf("query watermark: got %v, want microseconds in UTC", at)
 	}
 	return at
 }
 
-func horizonAfterAll(h *harness) {
+func watermarkAfterAll(h *harness) {
 	if !h.caps.EventQueries && !h.caps.StateQueries {
 		return
 	}
-	h.horizon() // of an empty store
+	h.watermark() // of an empty store
 	for range 3 {
 		id := h.id()
 		if h.caps.EventQueries {
 			r := h.append(h.commit(id, 0, 1))
-			if at := h.horizon(); !at.After(r.Time) {
-				h.Errorf("query horizon after an event at %v: got %v, want a later time", r.Time, at)
+			if at := h.watermark(); !at.After(r.Time) {
+				h.Errorf("query watermark after an event at %v: got %v, want a later time", r.Time, at)
 			}
 		}
 		if h.caps.StateQueries {
 			r := h.put(id, 0)
-			if at := h.horizon(); !at.After(r.Time) {
-				h.Errorf("query horizon after a state at %v: got %v, want a later time", r.Time, at)
+			if at := h.watermark(); !at.After(r.Time) {
+				h.Errorf("query watermark after a state at %v: got %v, want a later time", r.Time, at)
 			}
 		}
 	}
 }
 
-// horizonNearNow compares the horizon with the times of events before and after, which are those of the store's clock.
-func horizonNearNow(h *harness) {
+// watermarkNearNow compares the watermark with the times of events before and after, which are those of the store's clock.
+func watermarkNearNow(h *harness) {
 	id := h.id()
 	before := h.append(h.commit(id, 0, 1)).Time
-	at := h.horizon()
+	at := h.watermark()
 	after := h.append(h.commit(id, 1, 1)).Time
 	if least := before.Add(-h.caps.Lateness); at.Before(least) || at.After(after) {
-		h.Errorf("query horizon between an event at %v and one at %v, with Lateness %v: got %v", before, after, h.caps.Lateness, at)
+		h.Errorf("query watermark between an event at %v and one at %v, with Lateness %v: got %v", before, after, h.caps.Lateness, at)
 	}
 }
 
-// sighting is what a query found that began after Horizon had returned.
+// sighting is what a query found that began after Watermark had returned.
 type sighting struct {
-	horizon time.Time
-	found   map[annals.Offset]bool
+	watermark time.Time
+	found     map[annals.Offset]bool
 }
 
-// watchHorizons runs writers, each write of which writes several items, and queries meanwhile until several queries have found something before their horizons, at most for two
-// seconds. Then no later query may find anything before a horizon that the query after that horizon did not find.
-func (h *harness) watchHorizons(items int, write func(writer, round int) error, read func() ([]annals.Offset, error)) {
+// watchWatermarks runs writers, each write of which writes several items, and queries meanwhile until several queries have found something before their watermarks, at most for two
+// seconds. Then no later query may find anything before a watermark that the query after that watermark did not find.
+func (h *harness) watchWatermarks(items int, write func(writer, round int) error, read func() ([]annals.Offset, error)) {
 	const writers = 6
 	rounds := make(chan int, h.volume(5, 2)*writers) // of writes, for any writer; the follower adds some before each query
 	errs := make([]error, writers+1)
@@ -103,15 +103,15 @@ func (h *harness) watchHorizons(items int, write func(writer, round int) error, 
 	}
 	for i, s := range seen {
 		for _, o := range all {
-			if o.Time.Before(s.horizon) && !s.found[o] {
-				h.Errorf("query %d, which began after the horizon %v: %+v was not found, and appeared later", i+1, s.horizon, o)
+			if o.Time.Before(s.watermark) && !s.found[o] {
+				h.Errorf("query %d, which began after the watermark %v: %+v was not found, and appeared later", i+1, s.watermark, o)
 				return
 			}
 		}
 	}
 }
 
-// sightings queries until ten queries, or fewer with Config.Short, have found something before their horizons.
+// sightings queries until ten queries, or fewer with Config.Short, have found something before their watermarks.
 func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, error)) (seen []sighting, err error) {
 	limit, cancel := context.WithTimeout(h.ctx, 2*time.Second)
 	defer cancel()
@@ -121,7 +121,7 @@ func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, err
 			rounds <- round
 			round++
 		}
-		at, err := h.store.Query().Horizon(h.ctx)
+		at, err := h.store.Query().Watermark(h.ctx)
 		if err != nil {
 			return seen, err
 		}
@@ -129,7 +129,7 @@ func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, err
 		if err != nil {
 			return seen, err
 		}
-		s := sighting{horizon: at, found: map[annals.Offset]bool{}}
+		s := sighting{watermark: at, found: map[annals.Offset]bool{}}
 		before := 0
 		for _, o := range offsets {
 			if s.found[o] = true; o.Time.Before(at) {
@@ -139,7 +139,7 @@ func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, err
 		if before > 0 {
 			told++
 		} else {
-			_ = backoff.Wait(h.ctx, 5) // the horizon is still before the first write
+			_ = backoff.Wait(h.ctx, 5) // the watermark is still before the first write
 		}
 		seen = append(seen, s)
 	}
@@ -155,9 +155,9 @@ func offsetsOf[T any](all []T, err error, offset func(T) annals.Offset) (offsets
 	return offsets, err
 }
 
-func eventsBeforeHorizons(h *harness) {
+func eventsBeforeWatermarks(h *harness) {
 	items := h.batch(2)
-	h.watchHorizons(items, func(writer, round int) error {
+	h.watchWatermarks(items, func(writer, round int) error {
 		_, err := h.send(h.ctx, h.store, h.commit(annals.NewPersistenceID("Thing", fmt.Sprintf("%d-%d", writer, round)), 0, items))
 		return err
 	}, func() ([]annals.Offset, error) {
@@ -166,8 +166,8 @@ func eventsBeforeHorizons(h *harness) {
 	})
 }
 
-func statesBeforeHorizons(h *harness) {
-	h.watchHorizons(1, func(writer, round int) error {
+func statesBeforeWatermarks(h *harness) {
+	h.watchWatermarks(1, func(writer, round int) error {
 		w := stateWrite(annals.NewPersistenceID("Thing", fmt.Sprintf("%d-%d", writer, round)), 0)
 		return h.retried(func() error {
 			_, err := h.store.States().Put(h.ctx, w)

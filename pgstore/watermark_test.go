@@ -14,22 +14,22 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// horizons asks a store in a database of its own for horizons, because transactions of other tests would hold them back.
-type horizons struct {
+// watermarks asks a store in a database of its own for watermarks, because transactions of other tests would hold them back.
+type watermarks struct {
 	*testing.T
 	s   *pgstore.Store
 	url string // of a superuser
 }
 
-func newHorizons(t *testing.T, o pgstore.Options) horizons {
+func newWatermarks(t *testing.T, o pgstore.Options) watermarks {
 	t.Helper()
 	url := postgres.Database(t)
 	o.CreateTables = true
-	return horizons{t, openAt(t, url, o), url}
+	return watermarks{t, openAt(t, url, o), url}
 }
 
 // session is a session of a superuser, which ends with the test.
-func (h horizons) session() *pgx.Conn {
+func (h watermarks) session() *pgx.Conn {
 	h.Helper()
 	return session(h.T, h.url)
 }
@@ -44,7 +44,7 @@ func session(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func (h horizons) exec(conn *pgx.Conn, sql string) {
+func (h watermarks) exec(conn *pgx.Conn, sql string) {
 	h.Helper()
 	if _, err := conn.Exec(h.Context(), sql); err != nil {
 		h.Fatal(err)
@@ -52,7 +52,7 @@ func (h horizons) exec(conn *pgx.Conn, sql string) {
 }
 
 // begin begins a transaction and returns its time.
-func (h horizons) begin(conn *pgx.Conn) (at time.Time) {
+func (h watermarks) begin(conn *pgx.Conn) (at time.Time) {
 	h.Helper()
 	h.exec(conn, "BEGIN")
 	if err := conn.QueryRow(h.Context(), "SELECT transaction_timestamp()").Scan(&at); err != nil {
@@ -61,9 +61,9 @@ func (h horizons) begin(conn *pgx.Conn) (at time.Time) {
 	return at
 }
 
-func (h horizons) horizon() time.Time {
+func (h watermarks) watermark() time.Time {
 	h.Helper()
-	at, err := h.s.Query().Horizon(h.Context())
+	at, err := h.s.Query().Watermark(h.Context())
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (h horizons) horizon() time.Time {
 }
 
 // clock is the server's.
-func (h horizons) clock() (now time.Time) {
+func (h watermarks) clock() (now time.Time) {
 	h.Helper()
 	if err := h.session().QueryRow(h.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
 		h.Fatal(err)
@@ -79,23 +79,23 @@ func (h horizons) clock() (now time.Time) {
 	return now
 }
 
-// wantAge checks that the horizon is that much before now.
-func (h horizons) wantAge(want time.Duration, when string) {
+// wantAge checks that the watermark is that much before now.
+func (h watermarks) wantAge(want time.Duration, when string) {
 	h.Helper()
 	before := h.clock()
-	at := h.horizon()
+	at := h.watermark()
 	after := h.clock()
 	if at.Before(before.Add(-want)) || at.After(after.Add(-want)) {
-		h.Errorf("%s: the horizon is %v to %v ago, want %v", when, before.Sub(at), after.Sub(at), want)
+		h.Errorf("%s: the watermark is %v to %v ago, want %v", when, before.Sub(at), after.Sub(at), want)
 	}
 }
 
 // lateness is the default of Options.Lateness.
 const lateness = 10 * time.Second
 
-func TestHorizonWaitsForWriters(t *testing.T) {
+func TestWatermarkWaitsForWriters(t *testing.T) {
 	t.Parallel()
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	h.wantAge(time.Second, "without transactions")
 	err := h.s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
 		r, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
@@ -109,7 +109,7 @@ func TestHorizonWaitsForWriters(t *testing.T) {
 		if err := tx.QueryRow(ctx, "SELECT transaction_timestamp()").Scan(&began); err != nil {
 			return err
 		}
-		if at := h.horizon(); !at.Equal(began) || at.After(r.Time) {
+		if at := h.watermark(); !at.Equal(began) || at.After(r.Time) {
 			t.Errorf("beside a writer that began at %v, with an event of %v: got %v, want the begin", began, r.Time, at)
 		}
 		return nil
@@ -120,10 +120,10 @@ func TestHorizonWaitsForWriters(t *testing.T) {
 	h.wantAge(time.Second, "after the writer has committed")
 }
 
-func TestHorizonWaitsOnlyForWritersOfItsTables(t *testing.T) {
+func TestWatermarkWaitsOnlyForWritersOfItsTables(t *testing.T) {
 	t.Parallel()
 	const lateness = 1500 * time.Millisecond
-	h := newHorizons(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
+	h := newWatermarks(t, pgstore.Options{WriteTimeout: lateness / 2, Lateness: lateness})
 	conn := h.session()
 	h.exec(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	h.exec(conn, "SELECT pg_sleep(1.7)")
@@ -136,7 +136,7 @@ func TestHorizonWaitsOnlyForWritersOfItsTables(t *testing.T) {
 		began := h.begin(conn)
 		h.exec(conn, "DELETE FROM "+table)
 		h.exec(conn, "SELECT pg_sleep(1.7)")
-		if at := h.horizon(); !at.Equal(began) {
+		if at := h.watermark(); !at.Equal(began) {
 			t.Errorf("beside a writer of %s that began at %v: got %v, want the begin", table, began, at)
 		}
 		h.exec(conn, "COMMIT")
@@ -145,18 +145,18 @@ func TestHorizonWaitsOnlyForWritersOfItsTables(t *testing.T) {
 }
 
 // Within a transaction the server shows the sessions as they were at first. A session that has begun to write since then must count too.
-func TestHorizonWithinTransaction(t *testing.T) {
+func TestWatermarkWithinTransaction(t *testing.T) {
 	t.Parallel()
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	err := h.s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
-		if _, err := in.Query().Horizon(ctx); err != nil {
+		if _, err := in.Query().Watermark(ctx); err != nil {
 			return err
 		}
 		began := h.begin(h.session())
 		if _, err := tx.Exec(ctx, "SELECT pg_sleep(1.1)"); err != nil {
 			return err
 		}
-		if at, err := in.Query().Horizon(ctx); err != nil || at.After(began) {
+		if at, err := in.Query().Watermark(ctx); err != nil || at.After(began) {
 			t.Errorf("beside a writer that began at %v: got %v, error %v", began, at, err)
 		}
 		return nil
@@ -166,9 +166,9 @@ func TestHorizonWithinTransaction(t *testing.T) {
 	}
 }
 
-func TestHorizonBesideUnknownSessions(t *testing.T) {
+func TestWatermarkBesideUnknownSessions(t *testing.T) {
 	t.Parallel()
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	role, url := asRole(t, with(t, h.url, "search_path=public"))
 	h.exec(h.session(), "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+role)
 	limited := h
@@ -184,21 +184,21 @@ func TestHorizonBesideUnknownSessions(t *testing.T) {
 	h.wantAge(time.Second, "beside a session that reports again")
 }
 
-func TestHorizonIgnoresOtherDatabases(t *testing.T) {
+func TestWatermarkIgnoresOtherDatabases(t *testing.T) {
 	t.Parallel()
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	other := session(t, postgres.Database(t))
 	h.begin(other)
 	h.exec(other, "SELECT pg_sleep(1.1)")
 	h.wantAge(time.Second, "beside a transaction in another database")
 }
 
-func TestHorizonIsOneRequest(t *testing.T) {
+func TestWatermarkIsOneRequest(t *testing.T) {
 	t.Parallel()
 	seen := &queries{}
 	s := openTraced(t, postgres.Database(t), seen, pgstore.Options{CreateTables: true})
 	seen.take()
-	if _, err := s.Query().Horizon(t.Context()); err != nil {
+	if _, err := s.Query().Watermark(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(seen.take()); n != 1 {
@@ -207,31 +207,31 @@ func TestHorizonIsOneRequest(t *testing.T) {
 }
 
 // A prepared transaction may write as long as Lateness allows.
-func TestHorizonBesidePreparedTransactions(t *testing.T) {
+func TestWatermarkBesidePreparedTransactions(t *testing.T) {
 	t.Parallel()
 	const lateness = 1500 * time.Millisecond
 	url := startServer(t, "max_prepared_transactions=5").URL
-	h := horizons{t, openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: lateness / 2, Lateness: lateness}), url}
+	h := watermarks{t, openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: lateness / 2, Lateness: lateness}), url}
 	conn := h.session()
 	began := h.begin(conn)
 	h.exec(conn, "CREATE TABLE written (); PREPARE TRANSACTION 'p'")
 	h.exec(conn, "SELECT pg_sleep(1.7)")
-	if at := h.horizon(); at.After(began) || at.Before(began.Add(-lateness)) {
+	if at := h.watermark(); at.After(began) || at.Before(began.Add(-lateness)) {
 		t.Errorf("beside a prepared transaction of %v: got %v", began, at)
 	}
 	h.exec(conn, "ROLLBACK PREPARED 'p'")
 	h.wantAge(time.Second, "after the prepared transaction")
 }
 
-// A session takes the time of its transaction before it reports that time, and Horizon leaves time for the report. Many writers measure how
+// A session takes the time of its transaction before it reports that time, and Watermark leaves time for the report. Many writers measure how
 // much is needed: no event may be missing that is older than a fraction of that time.
 func TestSessionsReportTheirTransactionsInTime(t *testing.T) {
 	t.Parallel()
 	const writers, rounds, eventsEach = 12, 150, 200 // a look reads all events before, so their number is bounded on a slow machine, too
-	h := newHorizons(t, pgstore.Options{})
+	h := newWatermarks(t, pgstore.Options{})
 	reader := h.session()
 	type look struct {
-		at    time.Time // the horizon without the time to report
+		at    time.Time // the watermark without the time to report
 		found map[string]bool
 	}
 	var looks []look
