@@ -10,7 +10,7 @@ type Journal interface {
 	// Append stores c whole or not at all. It is ErrConflict when the entity's last number is not c.After, unless an earlier try with
 	// the same WriteID and After was stored: then Append succeeds, with Receipt.Repeated. A commit that is wrong in itself is
 	// ErrInvalid or ErrTooLarge before anything is written. ErrUnknown means that the commit may have been stored: send the identical
-	// commit again.
+	// commit again. The types of ids that begin with "annals." are those of the library, and have no events: ErrInvalid.
 	//
 	// c.After is a number that the writer got from the store, by a receipt, a recovery or LastSeqNr. A number above the entity's last is
 	// ErrConflict on memory, SQLite and PostgreSQL, and in the layout esa of dynamostore. The other layouts on DynamoDB

@@ -66,10 +66,10 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
 	{pkg: "internal/quote"},
-	{pkg: "internal/valid", may: "root ability"}, // for package driver and hosts
+	{pkg: "internal/valid", may: "root ability internal/progress"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
-	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries and pgstore
+	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries, pgstore, driver and valid
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/warning"},
 	{pkg: "internal/storeurl/urltest"},

@@ -75,3 +75,42 @@ func TestConflictsEndAtConflictTimeout(t *testing.T) {
 		})
 	})
 }
+
+// A Repository that is the only owner of an entity reads it once for each command, writes once, and never waits.
+func TestOneOwnerPaysNothing(t *testing.T) {
+	eachKind(t, func(t *testing.T, open opener) {
+		synctest.Test(t, func(t *testing.T) {
+			s, seen := newFlaky(), &calls{}
+			writes := 0
+			s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				writes++
+				time.Sleep(10 * time.Millisecond)
+				return next()
+			}
+			r := open(s, aggregate.Options{Observer: seen})
+			const commands = 1000
+			began := time.Now()
+			for range commands {
+				if _, err := r.Ask(t.Context(), "a", 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := seen.of["load"]; writes != commands || n != commands || seen.of["write"] != commands || time.Since(began) != commands*10*time.Millisecond {
+				t.Errorf("%d commands: %d writes of the store, %v of the repository, after %v", commands, writes, seen.of, time.Since(began))
+			}
+		})
+	})
+}
+
+// calls is an Observer that counts operations. It is for one goroutine.
+type calls struct{ of map[string]int }
+
+func (c *calls) Start(ctx context.Context, call annals.Call) context.Context {
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[call.Op]++
+	return ctx
+}
+
+func (*calls) End(context.Context, annals.Call, annals.Result) {}

@@ -131,12 +131,18 @@ func illegalIDs(h *harness) {
 			h.wantKind(err, annals.ErrInvalid, "recovery of %s", what)
 		}
 	}
+	_, err := h.journal().Append(h.ctx, h.commit(reserved, 0, 1))
+	h.wantKind(err, annals.ErrInvalid, "append to an entity of the library")
 	if h.caps.IDQueries {
 		h.wantIDs("", nil)
 	}
 }
 
+// reserved is the id of an entity of the library, which has no events.
+const reserved annals.PersistenceID = "annals.storetest|1"
+
 func illegalSnapshotIDs(h *harness) {
+	h.wantKind(h.store.Snapshots().Save(h.ctx, snapshotOf(reserved, 1)), annals.ErrInvalid, "save a snapshot of an entity of the library")
 	for what, id := range h.illegal() {
 		h.wantKind(h.store.Snapshots().Save(h.ctx, snapshotOf(id, 1)), annals.ErrInvalid, "save a snapshot of %s", what)
 		_, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})

@@ -183,11 +183,10 @@ func idsOfDeleted(h *harness) {
 }
 
 func idsOfTheLibrary(h *harness) {
-	const own = "annals.storetest|1"
 	id := h.id()
 	h.writeSizes(id, 0, 1)
-	h.put(own, 0)
-	h.wantIDs("annals.storetest", []annals.PersistenceID{own})
+	h.put(reserved, 0)
+	h.wantIDs("annals.storetest", []annals.PersistenceID{reserved})
 	h.wantIDs("", []annals.PersistenceID{id})
 }
 

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/internal/servers/process"
@@ -64,7 +66,7 @@ type fleet struct {
 	members   [members]atomic.Pointer[member]
 	keys      [shared]struct {
 		sync.Mutex
-		acknowledged []string
+		acknowledged map[string]annals.SeqNr // by key, with the number of the answer
 	}
 }
 
@@ -82,6 +84,9 @@ func (f *fleet) run() {
 	}
 	ctx, stop := context.WithCancel(f.Context())
 	defer stop()
+	for n := range shared {
+		f.keys[n].acknowledged = map[string]annals.SeqNr{}
+	}
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() { f.add(ctx) })
@@ -102,7 +107,6 @@ func (f *fleet) run() {
 	total := 0
 	for n := range shared {
 		want := f.keys[n].acknowledged
-		slices.Sort(want)
 		total += len(want)
 		for i := range members {
 			t, err := f.ask(f.Context(), i, http.MethodGet, f.customer(n))
@@ -115,11 +119,10 @@ func (f *fleet) run() {
 	f.Logf("%d keys", total)
 }
 
-func missingOf(want, got []string) (missing []string) {
-	for _, key := range want {
-		if !slices.Contains(got, key) {
-			missing = append(missing, key)
-		}
+func missingOf(want map[string]annals.SeqNr, got []string) map[string]annals.SeqNr {
+	missing := maps.Clone(want)
+	for _, key := range got {
+		delete(missing, key)
 	}
 	return missing
 }
@@ -168,7 +171,7 @@ var errStopped = errors.New("the member was stopped")
 func (f *fleet) ask(ctx context.Context, i int, method, path string) (Total, error) {
 	m := f.members[i].Load()
 	t, err := send(ctx, method, m.address+"/"+path)
-	if r := (*refusal)(nil); err != nil && m.stopped.Load() && (!errors.As(err, &r) || r.status == http.StatusServiceUnavailable) {
+	if r := (*refusal)(nil); err != nil && m.stopped.Load() && (!errors.As(err, &r) || r.status == http.StatusServiceUnavailable || r.status == http.StatusNotFound) {
 		err = errStopped
 	}
 	return t, err
@@ -228,7 +231,7 @@ func (f *fleet) add(ctx context.Context) {
 			f.Errorf("the answer has %d keys at number %d, and %s is there: %t", len(t.Keys), t.SeqNr, key, slices.Contains(t.Keys, key))
 		}
 		f.keys[n].Lock()
-		f.keys[n].acknowledged = append(f.keys[n].acknowledged, key)
+		f.keys[n].acknowledged[key] = t.SeqNr
 		f.keys[n].Unlock()
 	}
 }

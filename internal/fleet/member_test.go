@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,16 +128,18 @@ func serve(ctx context.Context, url, release string, out io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	routes := http.NewServeMux()
-	routes.HandleFunc("POST /{id}/{key}", func(w http.ResponseWriter, r *http.Request) {
+	// The path begins with a text that no other process has. A request that comes after the member has stopped may reach another one, of
+	// another store, that listens at the same address.
+	routes, own := http.NewServeMux(), rand.Text()
+	routes.HandleFunc("POST /"+own+"/{id}/{key}", func(w http.ResponseWriter, r *http.Request) {
 		done, err := customers.Do(r.Context(), r.PathValue("id"), r.PathValue("key"))
 		answer(w, Total{done.Reply, done.SeqNr}, err)
 	})
-	routes.HandleFunc("GET /{id}", func(w http.ResponseWriter, r *http.Request) {
+	routes.HandleFunc("GET /"+own+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 		keys, n, err := customers.Load(r.Context(), r.PathValue("id"))
 		answer(w, Total{keys, n}, err)
 	})
-	routes.HandleFunc("DELETE /{id}", func(w http.ResponseWriter, r *http.Request) {
+	routes.HandleFunc("DELETE /"+own+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 		_, err := cleaner.ForgetEntities(r.Context(), cleanup.IDs(annals.NewPersistenceID("Customer", r.PathValue("id"))))
 		answer(w, Total{}, err)
 	})
@@ -147,7 +150,7 @@ func serve(ctx context.Context, url, release string, out io.Writer) (err error) 
 	server := &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	fmt.Fprintf(out, "http://%s\n", listener.Addr())
+	fmt.Fprintf(out, "http://%s/%s\n", listener.Addr(), own)
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

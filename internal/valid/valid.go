@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -21,6 +22,9 @@ const maxFaults = 10
 func Commit(c annals.Commit, l annals.Limits) error {
 	var faults []error // stays nil for a valid Commit, so that nothing is allocated
 	if fault := idFault(c.ID, l); fault != nil {
+		faults = append(faults, fault)
+	}
+	if fault := reservedFault(c.ID); fault != nil {
 		faults = append(faults, fault)
 	}
 	size := 0
@@ -72,6 +76,7 @@ func StateWrite(op string, w annals.StateWrite, l annals.Limits) error {
 	}
 	if w.Event != nil {
 		events = 1
+		faults = append(faults, reservedFault(w.ID))
 		size += EventSize(w.Event)
 		faults = append(faults, eventFault(w.Event))
 	}
@@ -83,7 +88,7 @@ func StateWrite(op string, w annals.StateWrite, l annals.Limits) error {
 
 // Snapshot says what is wrong with s for a store with limits l.
 func Snapshot(s annals.Snapshot, l annals.Limits) error {
-	faults := []error{idFault(s.ID, l), snapshotFault(&s)}
+	faults := []error{idFault(s.ID, l), reservedFault(s.ID), snapshotFault(&s)}
 	if s.SeqNr < 1 {
 		faults = append(faults, fmt.Errorf("SeqNr is %d", s.SeqNr))
 	}
@@ -187,6 +192,14 @@ func Forgetting(f ability.Forgetting, l annals.Limits) error {
 	}
 	if err := errors.Join(idFault(f.ID, l), age); err != nil {
 		return &annals.Error{Op: "forget", ID: f.ID, Kind: annals.ErrInvalid, Err: err}
+	}
+	return nil
+}
+
+// reservedFault is for ids of the library, which has durable states and no events.
+func reservedFault(id annals.PersistenceID) error {
+	if progress.Internal(id) {
+		return errors.New(`types that begin with "annals." are those of the library, whose entities have no events`)
 	}
 	return nil
 }
