@@ -24,7 +24,7 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 # Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
 test: export GOGC = 400
 test: export CGO_ENABLED = 0
-test: compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
+compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
 test: servers ## every test; go vet is part of make lint, and the longest packages begin first
 	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./pgstore ./dynamostore ./sqlitestore ./...
 	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m $(compiler) ./... || exit 1; done
@@ -46,19 +46,24 @@ race: servers ## the tests under the race detector, with less data; needs a C co
 	$(in_memory) $(GO) test -vet=off -race -short -skip '$(one_at_a_time)' -timeout 30m ./...
 	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -race -short -skip '$(one_at_a_time)' -timeout 5m ./... || exit 1; done
 
-soak: servers ## repeat the random histories, races and kills under the race detector; ROUNDS=n
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=250
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=100
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
-	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'SubscribersUnderKill' ./dynamostore -restarts 20
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -run 'TestModel' ./dynamostore/internal/subscription -worlds 25
-	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'TestSchedules$$' ./dynamostore -schedules 400
-	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'ChangesAreCounted' ./dynamostore -changes 10000
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes 6
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'ProcessesShare' ./projection -rounds 20
-	$(in_memory) $(GO) test -vet=off -timeout 60m -count $(ROUNDS) -run 'TestFleet' ./internal/fleet -rollouts 5
-	$(in_memory) $(GO) test -vet=off -timeout 60m -run 'ManyParked' ./projection -parked 100000
-	$(in_memory) $(GO) test -vet=off -race -timeout 60m -count $(ROUNDS) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills 40
+# The tests without the race detector are compiled as for make test, so that .ci/run compiles them once.
+soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how often
+	$(in_memory) $(raced) -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore -rapid.checks=100
+	$(in_memory) $(raced) -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore -rapid.checks=40
+	$(in_memory) $(raced) -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
+	$(in_memory) $(raced) -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes $(call times,2)
+	$(in_memory) $(raced) -run 'ProcessesShare' ./projection -rounds $(call times,3)
+	$(in_memory) $(raced) -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills $(call times,8)
+	$(in_memory) $(raced) -run 'TestModel' ./dynamostore/internal/subscription -worlds $(call times,5)
+	$(in_memory) $(plain) -run 'SubscribersUnderKill' ./dynamostore -restarts $(call times,4)
+	$(in_memory) $(plain) -run 'TestSchedules$$' ./dynamostore -schedules $(call times,100)
+	$(in_memory) $(plain) -run 'ChangesAreCounted' ./dynamostore -changes $(call times,2000)
+	$(in_memory) $(plain) -run 'TestFleet' ./internal/fleet -rollouts $(ROUNDS)
+	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,20000)
+
+raced = $(GO) test -vet=off -race -timeout 60m
+plain = CGO_ENABLED=0 $(GO) test -vet=off -timeout 60m $(compiler)
+times = $$(($(1) * $(ROUNDS)))
 
 fuzz: servers ## every fuzz function, four at a time; FUZZTIME=1m for each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh
