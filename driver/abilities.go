@@ -92,11 +92,11 @@ func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot fu
 	}
 	k.streams()
 	return d.Recover(k.in, id, func(s annals.Snapshot) error {
-		k.moved(0, snapshotSize(s))
+		k.transferred(0, snapshotSize(s))
 		k.caller(func() { k.own = snapshot(s) })
 		return k.own
 	}, func(e annals.Event) error {
-		k.moved(eventSize(e))
+		k.transferred(eventSize(e))
 		k.caller(func() { k.own = event(e) })
 		return k.own
 	})
@@ -199,7 +199,7 @@ func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []
 		if err != nil {
 			return nil, err
 		}
-		k.moved(eventSize(e))
+		k.transferred(eventSize(e))
 	}
 	if r, ok := a.driver.(ability.Recoverer); ok {
 		k.holes = new([]ability.Hole) // Replay has found them

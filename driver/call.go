@@ -78,8 +78,8 @@ func (s *Store) start(ctx context.Context, c annals.Call) call {
 	return k
 }
 
-// moved counts what was read or written.
-func (c *call) moved(events, bytes int) {
+// transferred counts what was read or written.
+func (c *call) transferred(events, bytes int) {
 	if c.spent != nil {
 		c.spent.mu.Lock()
 		defer c.spent.mu.Unlock()
@@ -137,8 +137,8 @@ var (
 	errClosed  = &annals.Error{Kind: annals.ErrClosed}
 )
 
-// over is the error of a call whose context or transaction has ended; nil when neither has.
-func (s *Store) over(ctx context.Context) error {
+// ended is the error of a call whose context or transaction has ended; nil when neither has.
+func (s *Store) ended(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
@@ -150,7 +150,7 @@ func (s *Store) over(ctx context.Context) error {
 
 // begin opens a use of the backend; finish closes it.
 func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.Context, error) {
-	if err := s.over(ctx); err != nil {
+	if err := s.ended(ctx); err != nil {
 		return ctx, err
 	}
 	switch {
@@ -159,10 +159,10 @@ func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.C
 	case s.tx == nil && !s.gate.enter(write):
 		return ctx, errClosed
 	}
-	if s.bracket == nil {
+	if s.savepoint == nil {
 		return ctx, nil
 	}
-	within, err := s.bracket.Begin(ctx, c)
+	within, err := s.savepoint.Begin(ctx, c)
 	if err != nil {
 		s.leave(write)
 		return ctx, err
@@ -171,8 +171,8 @@ func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.C
 }
 
 func (s *Store) finish(ctx context.Context, c annals.Call, err error) error {
-	if s.bracket != nil {
-		return s.bracket.End(ctx, c, err)
+	if s.savepoint != nil {
+		return s.savepoint.End(ctx, c, err)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 // a contract that they do not claim may be nil.
 //
 // A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker, and a
-// Bracketer.
+// Savepointer.
 //
 // Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or
 // connection while it yields. With Count a Driver may report what any call has cost.
@@ -33,9 +33,9 @@ type Driver interface {
 	Close() error
 }
 
-// Bracketer is an optional ability of a Driver: it is told before and after the backend is used, for example to set savepoints within
+// Savepointer is an optional ability of a Driver: it is told before and after the backend is used, for example to set savepoints within
 // a transaction. A call is one use; in loops and in Recover each Fetch is one.
-type Bracketer interface {
+type Savepointer interface {
 	// Begin returns the context for the use. An error refuses the use; End is not called then.
 	Begin(ctx context.Context, c annals.Call) (context.Context, error)
 	// End is given the error of the use, nil for none, and returns the error that counts.

@@ -49,7 +49,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		if c.Snapshot != nil {
 			bytes += snapshotSize(*c.Snapshot)
 		}
-		k.moved(len(c.Events), bytes)
+		k.transferred(len(c.Events), bytes)
 	}
 	return r, err
 }

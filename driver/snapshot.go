@@ -25,7 +25,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 		return annals.Snapshot{}, false, err
 	}
 	newest, ok, err = s.d.Latest(k.in, id, c)
-	k.moved(0, snapshotSize(newest))
+	k.transferred(0, snapshotSize(newest))
 	return newest, ok, err
 }
 
@@ -37,7 +37,7 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err erro
 		return err
 	}
 	if err = s.d.Save(k.in, snapshot); err == nil {
-		k.moved(0, snapshotSize(snapshot))
+		k.transferred(0, snapshotSize(snapshot))
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
-	k.moved(stateSize(state))
+	k.transferred(stateSize(state))
 	return state, ok, err
 }
 
@@ -73,7 +73,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 		if w.Event != nil {
 			bytes += len(w.Event.Data) + len(w.Event.Metadata.Data)
 		}
-		k.moved(events, bytes)
+		k.transferred(events, bytes)
 	}
 	return r, err
 }

@@ -12,14 +12,14 @@ import (
 
 // Store is an annals.Store in front of a Driver.
 type Store struct {
-	name     string
-	driver   Driver
-	bracket  Bracketer // the driver, or nil
-	caps     annals.Capabilities
-	observer annals.Observer
-	readWait time.Duration
-	strict   bool
-	unused   *sync.Once // the first unused numbers are logged
+	name      string
+	driver    Driver
+	savepoint Savepointer // the driver, or nil
+	caps      annals.Capabilities
+	observer  annals.Observer
+	readWait  time.Duration
+	strict    bool
+	unused    *sync.Once // the first unused numbers are logged
 
 	self annals.Store // what users hold
 	gate *gate
@@ -43,7 +43,7 @@ type Options struct {
 // New returns a Store in front of d.
 func New(d Driver, o Options) *Store {
 	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
-	s.bracket, _ = d.(Bracketer)
+	s.savepoint, _ = d.(Savepointer)
 	if s.self == nil {
 		s.self = s
 	}
@@ -56,7 +56,7 @@ type transaction struct{ ended atomic.Bool }
 // InTx returns s within a transaction, which d reads and writes in. Its Capabilities are those of d. After end every call of it is ErrClosed.
 func InTx(s *Store, d Driver) (in *Store, end func()) {
 	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{}}
-	in.bracket, _ = d.(Bracketer)
+	in.savepoint, _ = d.(Savepointer)
 	return in, func() { in.tx.ended.Store(true) }
 }
 

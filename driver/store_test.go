@@ -17,7 +17,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// backend is a Driver that has a journal, and a Bracketer.
+// backend is a Driver that has a journal, and a Savepointer.
 type backend struct {
 	driver.Unsupported
 	journal journal

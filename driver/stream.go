@@ -86,7 +86,7 @@ func (c *call) streams() {
 
 // goesOn reports why the body of a loop is not to run again; nil when it is.
 func (c *call) goesOn() error {
-	if err := c.s.over(c.ctx); err != nil {
+	if err := c.s.ended(c.ctx); err != nil {
 		return err
 	}
 	if c.s.tx == nil && c.s.gate.shut.Load() {
@@ -123,7 +123,7 @@ func loop[T any](c *call, fault error, size func(T) (events, bytes int), read fu
 			return err
 		}
 		if c.spent != nil {
-			c.moved(size(v))
+			c.transferred(size(v))
 		}
 		more := false
 		if c.caller(func() { more = yield(v, nil) }); !more {

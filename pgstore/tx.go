@@ -33,7 +33,7 @@ const (
 	release   = "RELEASE SAVEPOINT annals"
 )
 
-// Begin implements driver.Bracketer. Within InTx it sets a savepoint.
+// Begin implements driver.Savepointer. Within InTx it sets a savepoint.
 func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error) {
 	if v.tx == nil {
 		return ctx, nil
@@ -43,7 +43,7 @@ func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error
 	return ctx, err
 }
 
-// End implements driver.Bracketer. Within InTx it rolls a failed use back to the savepoint.
+// End implements driver.Savepointer. Within InTx it rolls a failed use back to the savepoint.
 func (v *view) End(ctx context.Context, _ annals.Call, err error) error {
 	if v.tx == nil {
 		return err
