@@ -20,7 +20,7 @@ type reading func(ctx context.Context) iter.Seq[page]
 
 // readers run readings in goroutines. Each holds at most one page that the consumer has not received.
 type readers struct {
-	ctx     context.Context
+	ctx     context.Context // of the replay
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	done    chan struct{} // closed when the consumer has stopped. ctx does not serve for this: its end is an error that the consumer must get

@@ -14,7 +14,7 @@ import (
 // command is one call of a method of the Runtime that concerns one entity. Commands are reused, so that a call allocates none.
 type command[C, S, R any] struct {
 	kind  kind
-	ctx   context.Context
+	ctx   context.Context // of the call
 	value C
 	at    annals.SeqNr                         // the number that a DoAt demands, else host.AnyNumber
 	view  func(s S, number annals.SeqNr) error // of a View

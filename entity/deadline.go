@@ -9,7 +9,7 @@ import (
 // deadlines makes the contexts of writes. All writes that begin within an eighth of timeout share one context, because setting and
 // stopping a timer for each write would cost more than everything else that the runtime does for a command.
 type deadlines struct {
-	base    context.Context
+	base    context.Context // of the runtime
 	timeout time.Duration
 
 	mu  sync.Mutex
