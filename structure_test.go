@@ -43,7 +43,7 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/claims internal/panics internal/progress"},
-	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/liveness internal/panics internal/progress internal/valid"},
+	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
@@ -51,7 +51,7 @@ var rules = []struct {
 	{pkg: "sqltx", may: "root ability"},
 	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/liveness internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -60,7 +60,7 @@ var rules = []struct {
 	{pkg: "internal/clock"},
 	{pkg: "internal/contexts"}, // for hosts and package driver
 	{pkg: "internal/ddl"},
-	{pkg: "internal/liveness"},
+	{pkg: "internal/leases"},
 	{pkg: "internal/writes", may: "root driver"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	random "math/rand/v2"
 	"reflect"
 	"slices"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/leases"
 )
 
 // group shares the slices of a projection among the runners that take part in it, in any number of processes: each range of slices is
@@ -91,7 +91,7 @@ type ending struct {
 func (m *member) loop(ctx context.Context) error {
 	for failures := 0; ; {
 		err := m.look(ctx)
-		wait := m.pace()
+		wait := leases.Pace(m.lease, m.record.waits(m.id))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -134,24 +134,10 @@ func (m *member) end(e ending) error {
 	}
 }
 
-// pace is the time between two looks, and so at most that between two signs of life. It is random by a tenth, so that runners do not
-// write at the same time.
-func (m *member) pace() time.Duration {
-	wait := m.lease / 3
-	if m.record.waits(m.id) {
-		wait = m.lease / 10
-	}
-	return wait*9/10 + random.N(wait/5+1)
-}
-
-// lookTime is the least time after which a look gives up. It may be longer than the lease: a sign of life that takes long is better than
-// none.
-const lookTime = 20 * time.Second
-
 // look reads the record, decides, writes what it decided, and then starts and stops works as the record says. A member that is alone does
 // not read: its write fails if another one has joined.
 func (m *member) look(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, max(m.lease, lookTime))
+	within, cancel := context.WithTimeout(ctx, max(m.lease, leases.LookTime))
 	defer cancel()
 	document, now := recordOf(m.projection), m.now()
 	if !m.newest {

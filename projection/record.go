@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/leases"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -151,60 +151,20 @@ func (r record) without(ids ...string) record {
 	return r
 }
 
-// assign gives each range an owner. The shares of two runners differ by one range at most, and no more ranges than needed change their
-// owner. A range whose holder is not a runner any more is free, and a runner that hangs in it owns it only if all do. Without runners no range
-// has an owner.
+// assign gives each range an owner. A range whose holder is not a runner any more is free, and a runner that hangs in it owns it only if all
+// do. Without runners no range has an owner.
 func (r *record) assign() {
-	shares := map[string]int{}
-	for id := range r.Runners {
-		shares[id] = 0
-	}
+	parts := make([]leases.Part, len(r.Ranges))
 	for i := range r.Ranges {
 		l := &r.Ranges[i]
-		if _, ok := shares[l.Runner]; !ok {
+		if _, ok := r.Runners[l.Runner]; !ok {
 			l.Runner = ""
 		}
-		if _, ok := shares[l.Owner]; !ok || r.hangs(l.Owner, *l) {
-			l.Owner = ""
-		} else {
-			shares[l.Owner]++
-		}
+		parts[i] = leases.Part{Owner: l.Owner, Holder: l.Runner}
 	}
-	if len(shares) == 0 {
-		return
-	}
-	ids := slices.Sorted(maps.Keys(shares)) // so that the choice among equals is always the same
-	able := func(l lease) []string {
-		if some := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return r.hangs(id, l) }); len(some) > 0 {
-			return some
-		}
-		return ids
-	}
-	byShare := func(a, b string) int { return cmp.Compare(shares[a], shares[b]) }
-	give := func(l *lease, to string) {
-		shares[l.Owner]--
-		l.Owner = to
-		shares[to]++
-	}
-	for i := range r.Ranges {
-		if l := &r.Ranges[i]; l.Owner == "" {
-			give(l, slices.MinFunc(able(*l), byShare))
-		}
-	}
-	for {
-		most, fewest := slices.MaxFunc(ids, byShare), slices.MinFunc(ids, byShare)
-		if shares[most] <= shares[fewest]+1 {
-			return
-		}
-		movable := func(l lease) bool { return l.Owner == most && !r.hangs(fewest, l) }
-		i := slices.IndexFunc(r.Ranges, func(l lease) bool { return movable(l) && l.Runner != most }) // need not be handed over
-		if i < 0 {
-			i = slices.IndexFunc(r.Ranges, movable)
-		}
-		if i < 0 {
-			return
-		}
-		give(&r.Ranges[i], fewest)
+	runners := slices.Collect(maps.Keys(r.Runners))
+	for i, owner := range leases.Share(parts, runners, func(i int, runner string) bool { return !r.hangs(runner, r.Ranges[i]) }) {
+		r.Ranges[i].Owner = owner
 	}
 }
 

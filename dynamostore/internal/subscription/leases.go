@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/leases"
 )
 
 // hold takes and frees shards so that this loop gets its share.
@@ -30,10 +31,14 @@ func (l *loop) hold(ctx context.Context, v view) error {
 		}
 	}
 	open := v.open()
-	owners := share(open, alive)
+	parts := make([]leases.Part, len(open))
+	for i, s := range open {
+		parts[i] = leases.Part{Owner: s.owner, Holder: s.owner}
+	}
+	owners := leases.Share(parts, alive, nil)
 	l.waits = false
-	for _, s := range open {
-		h, mine := l.holder(s), owners[s.id] == l.id
+	for i, s := range open {
+		h, mine := l.holder(s), owners[i] == l.id
 		switch {
 		case h != nil:
 			l.park(h, !mine)

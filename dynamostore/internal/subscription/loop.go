@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	random "math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/liveness"
+	"github.com/annals-go/annals/internal/leases"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -30,7 +29,7 @@ type loop struct {
 	look   chan struct{} // has a value when the table is to be looked at now
 
 	// These are of the goroutine that holds the shards.
-	watch  liveness.Watch[string]
+	watch  leases.Watch[string]
 	round  int64 // that is held; 0 is none
 	waits  bool  // for shards that others hand over
 	list   bool  // a shard has ended, so others may follow
@@ -128,7 +127,7 @@ func (l *loop) run(ctx context.Context) {
 	var failed failures
 	for {
 		err := l.lookAt(ctx)
-		wait, again := l.pace(), true
+		wait, again := leases.Pace(l.Lease, l.waits), true
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -154,22 +153,9 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// pace is the time between two looks. It is random by a tenth, so that loops do not look at the same time.
-func (l *loop) pace() time.Duration {
-	wait := l.Lease / 3
-	if l.waits {
-		wait = l.Lease / 10
-	}
-	return wait*9/10 + random.N(wait/5+1)
-}
-
-// lookTime is the least time after which a look gives up. It may be longer than the lease: a sign of life that takes long is better than
-// none.
-const lookTime = 20 * time.Second
-
 // lookAt shows a sign of life, reads the view, and then takes and frees shards as the view says.
 func (l *loop) lookAt(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, lookTime))
+	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, leases.LookTime))
 	defer cancel()
 	if l.round != 0 {
 		beat := member{lease: l.Lease, round: l.round, write: newWrite()}

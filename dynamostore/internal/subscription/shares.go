@@ -1,13 +1,12 @@
 package subscription
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/annals-go/annals/internal/liveness"
+	"github.com/annals-go/annals/internal/leases"
 )
 
 // open are the shards of v that a loop can hold: those that have not ended, and that follow no shard that has not.
@@ -39,46 +38,11 @@ func (v view) settled(dead []string) bool {
 	return len(v.void) == 0
 }
 
-// share says which of loops, of which there is at least one, should hold each shard, by its id. The shares of two loops differ by one shard at
-// most, and no more shards than needed move. Every loop comes to the same result.
-func share(open []shard, loops []string) map[string]string {
-	loops = slices.Sorted(slices.Values(loops))
-	owners, shares := map[string]string{}, map[string]int{}
-	for _, s := range open {
-		if slices.Contains(loops, s.owner) {
-			owners[s.id] = s.owner
-			shares[s.owner]++
-		}
-	}
-	byShare := func(a, b string) int { return cmp.Compare(shares[a], shares[b]) }
-	for _, s := range open {
-		if owners[s.id] == "" {
-			fewest := slices.MinFunc(loops, byShare)
-			owners[s.id] = fewest
-			shares[fewest]++
-		}
-	}
-	for {
-		most, fewest := slices.MaxFunc(loops, byShare), slices.MinFunc(loops, byShare)
-		if shares[most] <= shares[fewest]+1 {
-			return owners
-		}
-		free := func(s shard) bool { return owners[s.id] == most && s.owner != most } // need not be handed over
-		i := slices.IndexFunc(open, free)
-		if i < 0 {
-			i = slices.IndexFunc(open, func(s shard) bool { return owners[s.id] == most })
-		}
-		owners[open[i].id] = fewest
-		shares[most]--
-		shares[fewest]++
-	}
-}
-
 // signs are the signs of life of the loops.
-func (v view) signs() map[string]liveness.Sign[string] {
-	all := make(map[string]liveness.Sign[string], len(v.loops))
+func (v view) signs() map[string]leases.Sign[string] {
+	all := make(map[string]leases.Sign[string], len(v.loops))
 	for id, m := range v.loops {
-		all[id] = liveness.Sign[string]{Beat: m.write, Lease: m.lease}
+		all[id] = leases.Sign[string]{Beat: m.write, Lease: m.lease}
 	}
 	return all
 }

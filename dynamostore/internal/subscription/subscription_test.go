@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/leases"
 )
 
 // consumer is a loop that is asked for each delivery.
@@ -100,11 +101,11 @@ func TestLongList(t *testing.T) {
 		}
 		begun := time.Now()
 		p, other := w.process(), w.process()
-		p.slow(lookTime / 10)
+		p.slow(leases.LookTime / 10)
 		p.append("A|1", 0, 3)
 		c := p.subscribe(t.Context(), "s", annals.Filter{})
 		open := c.deliveries(3)
-		if time.Since(begun) < lookTime {
+		if time.Since(begun) < leases.LookTime {
 			t.Errorf("the first list took %v", time.Since(begun))
 		}
 		time.Sleep(2 * lease) // p makes the next list
@@ -133,7 +134,7 @@ func TestListsOfTwo(t *testing.T) {
 		p.append("A|1", 0, 3)
 		c, d := p.subscribe(ctx, "s", annals.Filter{}), other.subscribe(ctx, "s", annals.Filter{})
 		c.ack(c.deliveries(3))
-		p.slow(lookTime / 10)
+		p.slow(leases.LookTime / 10)
 		var waits sync.WaitGroup
 		for _, idle := range []*consumer{c, d} {
 			waits.Go(func() { _, _, _ = idle.next() })

@@ -1,11 +1,26 @@
-// Package liveness finds out which of the processes that share work by leases are dead. It compares the times of one clock only, that of the
-// process which watches.
-package liveness
+// Package leases is what processes that share work by leases have in common: which of them are dead, who should do which part, and how often
+// they look. Times are those of one clock only, that of the process which watches.
+package leases
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 )
+
+// LookTime is the least time after which a look at what is stored gives up. It may be longer than a lease: a sign of life that takes long is
+// better than none.
+const LookTime = 20 * time.Second
+
+// Pace is the time between two looks of a member, and so at most that between two signs of life: a third of its lease, or a tenth while it
+// waits for a part that another one hands over. Pace is random by a tenth, so that members do not look at the same time.
+func Pace(lease time.Duration, waits bool) time.Duration {
+	wait := lease / 3
+	if waits {
+		wait = lease / 10
+	}
+	return wait*9/10 + rand.N(wait/5+1)
+}
 
 // Sign is the sign of life of one member: a Beat that changes at least once in Lease while the member is alive.
 type Sign[B comparable] struct {
