@@ -25,7 +25,7 @@ type engine struct {
 	attempts  int                                // how often a request is sent when its answers are lost
 	observed  bool
 	pace      pacer
-	behind    time.Duration // subtracted from the time of the machine; set by tests
+	clock     func() time.Time // time.Now, but in tests
 }
 
 // The wait before the n-th repetition of a request is random, below backoffFirst·2ⁿ and below backoffMost.
@@ -38,7 +38,7 @@ const (
 const conflictsLast = time.Minute
 
 // Now is plan.Executor.
-func (e *engine) Now() time.Time { return time.Now().Add(-e.behind).UTC().Truncate(time.Microsecond) }
+func (e *engine) Now() time.Time { return e.clock().UTC().Truncate(time.Microsecond) }
 
 // request is sent to the service until it is answered.
 type request struct {

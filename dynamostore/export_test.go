@@ -20,7 +20,9 @@ func FromURL(o Options, u *url.URL) (any, error) { return o.fromURL(u) }
 func OptionsOf(s any) Options { return s.(settings).store }
 
 // SetBack sets the clock of s back.
-func SetBack(s *Store, by time.Duration) { s.engine.behind = by }
+func SetBack(s *Store, by time.Duration) {
+	s.engine.clock = func() time.Time { return time.Now().Add(-by) }
+}
 
 // Streams returns the client with which s reads streams.
 func (s *Store) Streams(c StreamsClient) stream.Client { return streams{s.engine, c} }

@@ -69,8 +69,8 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
-	plantest.RandomSchedules(t, layouts, func(x plan.Executor, tables []plan.Table, send plantest.Send) plan.Executor {
-		e := &engine{client: service{send: send}, tables: map[string]plan.Table{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+	plantest.RandomSchedules(t, layouts, func(x plan.Executor, tables []plan.Table, s plantest.Service) plan.Executor {
+		e := &engine{client: service{service: s}, clock: s.Clock, tables: map[string]plan.Table{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		for _, table := range tables {
 			e.tables[table.Name] = table
 		}
@@ -97,11 +97,11 @@ func (x retrying) Then(ctx context.Context, do func(ctx context.Context, x plan.
 // service is a Client that only writes.
 type service struct {
 	Client
-	send plantest.Send
+	service plantest.Service
 }
 
 func (s service) write(ctx context.Context, op plan.Op) error {
-	switch a := s.send(ctx, []plan.Op{op}, ""); {
+	switch a := s.service.Send(ctx, []plan.Op{op}, ""); {
 	case a.Err != nil:
 		return a.Err
 	case a.Code != "":
@@ -139,7 +139,7 @@ func (s service) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 			ops[i] = plan.Op{Table: *c.TableName, Key: c.Key, Condition: aws.ToString(c.ConditionExpression), Names: c.ExpressionAttributeNames, Values: c.ExpressionAttributeValues}
 		}
 	}
-	a := s.send(ctx, ops, *in.ClientRequestToken)
+	a := s.service.Send(ctx, ops, *in.ClientRequestToken)
 	switch {
 	case a.Err != nil:
 		return nil, a.Err

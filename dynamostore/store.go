@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -171,6 +172,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 			slots:     make(chan struct{}, most),
 			attempts:  cmp.Or(max(o.Attempts, 0), defaultAttempts),
 			observed:  o.Observer != nil,
+			clock:     time.Now,
 		},
 	}
 	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + layout.Name(), Self: s, Observer: o.Observer, Strict: o.Strict})

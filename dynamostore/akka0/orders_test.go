@@ -158,6 +158,32 @@ func TestAppendsInEveryOrder(t *testing.T) {
 	})
 }
 
+// A skip is not taken for stored because an append wrote the counter of its number.
+func TestSkipBesideAppendInEveryOrder(t *testing.T) {
+	everyOrder(t, 0, plantest.Orders{}, func(b bench) []func(plan.Executor) error {
+		appended, skipped := false, false
+		either := func(stored *bool, err error) error {
+			if errors.Is(err, annals.ErrConflict) {
+				return nil
+			}
+			if *stored = err == nil; appended && skipped {
+				return errors.New("event 3 is stored, and so is a skip to 3")
+			}
+			return err
+		}
+		return []func(plan.Executor) error{
+			func(x plan.Executor) error { return either(&skipped, b.offer.On(x).SkipTo(b.Context(), "a", 0, 3)) },
+			func(x plan.Executor) error {
+				err := b.offer.On(x).SkipTo(b.Context(), "a", 0, 2)
+				if err == nil {
+					err = b.appends(x, 2)
+				}
+				return either(&appended, err)
+			},
+		}
+	}, func(bench) error { return nil })
+}
+
 // The last number does not go down beside a delete of everything and an append.
 func TestLastInEveryOrder(t *testing.T) {
 	everyOrder(t, 2, plantest.Orders{}, func(b bench) []func(plan.Executor) error {

@@ -232,6 +232,29 @@ func TestRecoverBesideAnOwner(t *testing.T) {
 	}
 }
 
+// A skip writes two rows. A last number read beside a skip is that before or after the skip, not that of the first row.
+func TestLastBesideSkip(t *testing.T) {
+	t.Parallel()
+	for name, l := range byNumber() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			interleave(t, 13, func() (owner, []func()) {
+				o := newOwner(t, l)
+				o.append(1, 4)
+				return o, []func(){func() {
+					if err := o.offer.On(o.x).SkipTo(t.Context(), o.id, 4, 9); err != nil {
+						t.Error(err)
+					}
+				}}
+			}, func(o owner, x plan.Executor) {
+				if last, err := o.offer.On(x).Journal.LastSeqNr(t.Context(), o.id); last != 4 && last != 9 || err != nil {
+					t.Errorf("the last number is %d, %v; want 4 or 9", last, err)
+				}
+			})
+		})
+	}
+}
+
 // recoverWhole returns the last number, -1 for a recovery that a delete has overtaken.
 func recoverWhole(o owner, x plan.Executor) annals.SeqNr {
 	var state []annals.SeqNr // the numbers that it has seen

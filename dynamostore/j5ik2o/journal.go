@@ -126,16 +126,12 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	if err != nil {
 		return err
 	}
-	skipped := func(old plan.Item) bool {
-		owner, _ := plan.Text(old, j.columns.PersistenceID)
-		return owner == string(id) && plan.Flag(old, j.columns.Deleted) && j.writer(old) == ""
-	}
 	var event plan.Op // flags the last event
 	conflict := &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	switch {
 	case last == n || last == after && after > 0:
 		old, err := j.rows.ByKey(ctx, j.rows.x, id, last, last)
-		if err != nil || last == n && len(old) == 1 && skipped(old[0]) {
+		if err != nil || last == n && len(old) == 1 && j.skipped(old[0]) {
 			return err
 		}
 		if last == n || len(old) == 0 {
@@ -156,7 +152,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		}
 		w.Ops = append(w.Ops, plan.Create(j.rows.Name, it, j.columns.PartitionKey))
 	}
-	w.Ops[len(w.Ops)-1].Ours = skipped
+	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return j.rows.OwnerOf(old) == id && j.skipped(old) }
 	if after > 0 {
 		w.Ops = slices.Insert(w.Ops, 0, event)
 	}
@@ -167,6 +163,11 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		}
 	}
 	return err
+}
+
+// skipped reports whether a skip wrote a row.
+func (j *journal) skipped(it plan.Item) bool {
+	return plan.Flag(it, j.columns.Deleted) && j.writer(it) == ""
 }
 
 // bytesSerializer is the id of Akka's serializer for bytes.

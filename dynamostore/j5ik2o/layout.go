@@ -224,7 +224,7 @@ func (l Layout) journal() (*journal, error) {
 		r.sort = j.columns.SequenceNr
 	}
 	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
-	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first = j.columns.Deleted, true, l.ReadThrough == Index, true
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first, j.rows.skipped = j.columns.Deleted, true, l.ReadThrough == Index, true, j.skipped
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 

@@ -15,10 +15,11 @@ import (
 type rows struct {
 	numbered.Table
 	resolver resolver
-	dense    bool          // numbers are consecutive, so that rows that are not in an index yet can be read by key
-	byIndex  bool          // read through the index, even if reads by key are possible
-	first    bool          // row 1 exists as long as there are rows
-	x        plan.Executor // runs the requests; set by plan.Offer.On
+	dense    bool                     // numbers are consecutive, so that rows that are not in an index yet can be read by key
+	byIndex  bool                     // read through the index, even if reads by key are possible
+	first    bool                     // row 1 exists as long as there are rows
+	skipped  func(row plan.Item) bool // a skip wrote it
+	x        plan.Executor            // runs the requests; set by plan.Offer.On
 }
 
 // advice ends the error about a row whose key does not fit the settings.
@@ -183,35 +184,43 @@ func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.S
 const together = 100
 
 // newest returns the highest number that has a row, and the highest that a read without computed keys found; 0 when there is no row. They differ
-// where the index lags behind. When rows were written while the shards were read, the shards are read again: of the two rows that a skip writes, which
-// are apart, only the first would be found by its key.
+// where the index lags behind. Rows in several partitions are read again when a skip may have written its two rows meanwhile: when the first one was
+// found, by the read or by its key, and the second one not yet.
 func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found annals.SeqNr, err error) {
+	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
+		return 0, 0, err
+	}
+	step, shards := annals.SeqNr(numbered.Lag), []string(nil)
+	if r.keyed() {
+		step = 1
+		shards, _ = r.resolver.partitionKey.Keys(id, r.resolver.sharding)
+	}
 	for before := annals.SeqNr(-1); ; before = found {
-		if last, found, err = r.newestOnce(ctx, id); err != nil || last == found || found == before || !r.keyed() {
+		it, _, err := plan.First(r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{r.Deleted}}))
+		if err != nil {
+			return 0, 0, err
+		}
+		last, found = r.NumberOf(it), r.NumberOf(it)
+		if len(shards) != 1 {
+			last, err = r.Newest(ctx, r.x, id, found, step)
+		}
+		if len(shards) < 2 || found == before || err != nil {
 			return last, found, err
+		}
+		if last == found {
+			if skipped, err := r.skippedTo(ctx, id, it); !skipped || err != nil {
+				return last, found, err
+			}
 		}
 	}
 }
 
-func (r rows) newestOnce(ctx context.Context, id annals.PersistenceID) (last, found annals.SeqNr, err error) {
-	if unwritten, err := r.unwritten(ctx, id); unwritten || err != nil {
-		return 0, 0, err
+// skippedTo reports whether a row is one that a skip wrote. It has the attribute Deleted.
+func (r rows) skippedTo(ctx context.Context, id annals.PersistenceID, it plan.Item) (bool, error) {
+	if !plan.Flag(it, r.Deleted) {
+		return false, nil
 	}
-	it, _, err := plan.First(r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}))
-	if err != nil {
-		return 0, 0, err
-	}
-	found = r.NumberOf(it)
-	step := annals.SeqNr(numbered.Lag)
-	if r.keyed() {
-		if shards, err := r.resolver.partitionKey.Keys(id, r.resolver.sharding); err == nil && len(shards) == 1 {
-			return found, found, nil
-		}
-		step = 1
-	}
-	if !r.dense {
-		return found, found, nil
-	}
-	last, err = r.Newest(ctx, r.x, id, found, step)
-	return last, found, err
+	n := r.NumberOf(it)
+	whole, err := r.ByKey(ctx, r.x, id, n, n)
+	return slices.ContainsFunc(whole, r.skipped), err
 }

@@ -27,6 +27,7 @@ type Orders struct {
 	Lag  bool // global indexes lag behind, in random schedules
 
 	Faults bool // in random schedules, writes have faults
+	Clocks bool // in random schedules, processes have clocks that differ and jump
 }
 
 // EveryOrder runs a scenario once for each order in which the requests of the processes can reach the tables, and stops at the first

@@ -29,7 +29,8 @@ type process struct {
 	heard   uint64 // a hash of its requests and their answers
 	numbers uint64
 	clock   time.Time
-	jammed  time.Time // until then its writes are throttled
+	ahead   time.Duration // of the clock, with Clocks
+	jammed  time.Time     // until then its writes are throttled
 }
 
 // request waits until the request may be executed, and executes it. When it is one of several that are sent at the same time, one of them is
@@ -43,9 +44,10 @@ func (a *process) request(do ...func()) {
 	}
 	fmt.Fprintf(&a.log, "# process %d\n", a.place+1)
 	begin := a.log.Len()
-	a.Time = a.clock
+	a.Time = a.clock.Add(a.ahead)
 	do[i]()
-	a.clock = a.Time
+	a.clock = a.Time.Add(-a.ahead)
+	a.jump()
 	a.hear(a.log.String()[begin:])
 }
 
@@ -58,7 +60,19 @@ func (a *process) hear(text string) {
 // Now is plan.Executor. Each process has its own clock, so that times do not depend on the order of requests.
 func (a *process) Now() time.Time {
 	a.clock = a.clock.Add(time.Second)
-	return a.clock
+	return a.clock.Add(a.ahead)
+}
+
+// Clock is Service.
+func (a *process) Clock() time.Time { return time.Now().Add(a.ahead) }
+
+// jump sets the clock of a forward or back, at some requests.
+func (a *process) jump() {
+	if a.s.Clocks && a.s.random.IntN(4) == 0 {
+		unit := []time.Duration{time.Millisecond, time.Second, time.Minute, 24 * time.Hour}[a.s.random.IntN(4)]
+		a.ahead = time.Duration(a.s.random.IntN(200)-100) * unit
+		a.print("# the clock of process %d is %v ahead\n", a.place+1, a.ahead)
+	}
 }
 
 // Get is plan.Executor.

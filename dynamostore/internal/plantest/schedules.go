@@ -21,8 +21,8 @@ var (
 )
 
 // RandomSchedules runs owners that append, save snapshots, delete, skip and forget, and write states, and readers, in random orders of their
-// requests: with small pages, with indexes that lag behind, with one write that is executed a second time, and with faults of writes, which tries
-// sends. Reads must be complete. It does so for each layout, by name.
+// requests: with small pages, with indexes that lag behind, with one write that is executed a second time, with clocks that differ and jump, and with
+// faults of writes, which tries sends. Reads must be complete. It does so for each layout, by name.
 func RandomSchedules(t *testing.T, layouts map[string]plan.Layout, tries Tries) {
 	t.Helper()
 	for name, layout := range layouts {
@@ -56,9 +56,9 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 		t.Fatal(err)
 	}
 	s := &Run{random: r, tokens: map[string]time.Time{}}
-	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1,
+	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1, times: map[annals.SeqNr]time.Time{},
 		put: map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}, targets: map[annals.SeqNr][]annals.SeqNr{}}
-	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0}
+	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0, Clocks: r.IntN(2) == 0}
 	p := Scenario{Tables: New(offer.Tables)}
 	if r.IntN(4) == 0 { // the numbers get a third digit soon
 		h.size = min(95+r.IntN(5), cmp.Or(offer.Capabilities.Limits.MaxEvents, 100))
@@ -69,7 +69,7 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 		}
 	}
 	through := func(do Process) Process {
-		return func(x plan.Executor) error { return do(tries(x, offer.Tables, x.(*process).try)) }
+		return func(x plan.Executor) error { return do(tries(x, offer.Tables, x.(*process))) }
 	}
 	owner := through(h.steps(1 + r.IntN(6)))
 	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x), h.others(x)) }
@@ -83,7 +83,7 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 	}
 	p.End = reader
 	if err := s.run(p); err != nil {
-		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, faults %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, s.Faults, p.Tables.Log())
+		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, faults %t, clocks %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, s.Faults, s.Clocks, p.Tables.Log())
 		return false
 	}
 	return true
@@ -97,9 +97,10 @@ type history struct {
 	owners    int
 	size      int // of the next commit; 0 is a small one
 	writes    byte
-	saved     annals.SeqNr // the newest snapshot whose save was acknowledged
-	marked    annals.SeqNr // the number up to which a delete was begun
-	uncovered annals.SeqNr // that of a delete that no snapshot covers
+	saved     annals.SeqNr               // the newest snapshot whose save was acknowledged
+	marked    annals.SeqNr               // the number up to which a delete was begun
+	uncovered annals.SeqNr               // that of a delete that no snapshot covers
+	times     map[annals.SeqNr]time.Time // of events, as receipts have them
 
 	revision annals.SeqNr                    // the last one that was acknowledged
 	put      map[annals.SeqNr][]string       // the data of the writes of a revision
@@ -163,6 +164,9 @@ func (h *history) step(x plan.Executor) error {
 			return fmt.Errorf("append after %d: %w", after, err)
 		case r.SeqNr != last:
 			return fmt.Errorf("append after %d: the last number is %d, want %d", after, r.SeqNr, last)
+		}
+		for n := after + 1; n <= last; n++ {
+			h.times[n] = r.Time
 		}
 		h.Acked = max(h.Acked, last)
 		if commit.Snapshot != nil {
@@ -251,6 +255,8 @@ func (h *history) replay(x plan.Executor) error {
 			return fmt.Errorf("replay: %w", err)
 		case e.SeqNr != before+1 && (before > 0 || e.SeqNr > h.marked+1):
 			return fmt.Errorf("replay: event %d after %d, %d deleted", e.SeqNr, before, h.marked)
+		case !h.times[e.SeqNr].IsZero() && !h.times[e.SeqNr].Equal(e.Time):
+			return fmt.Errorf("replay: event %d has the time %v, its receipt %v", e.SeqNr, e.Time, h.times[e.SeqNr])
 		default:
 			before = e.SeqNr
 		}

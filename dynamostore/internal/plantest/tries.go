@@ -9,11 +9,15 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Tries returns an executor that sends the writes of x as a store does, which tries them again. send sends them once.
-type Tries func(x plan.Executor, tables []plan.Table, send Send) plan.Executor
+// Tries returns an executor that sends the writes of x as a store does, which tries them again. s sends them once.
+type Tries func(x plan.Executor, tables []plan.Table, s Service) plan.Executor
 
-// Send sends ops once: several, or those with a token, as a transaction.
-type Send func(ctx context.Context, ops []plan.Op, token string) Answer
+// Service is what a store has of the service, and of its machine.
+type Service interface {
+	// Send sends ops once: several, or those with a token, as a transaction.
+	Send(ctx context.Context, ops []plan.Op, token string) Answer
+	Clock() time.Time
+}
 
 // Answer is what the service says of a write.
 type Answer struct {
@@ -33,9 +37,9 @@ const (
 // remembered is for how long the service knows a token.
 const remembered = 10 * time.Minute
 
-// try is a Send. Answers are lost, and what was throttled once can be for longer than the service knows a token. A cancelled transaction has a
+// Send is Service. Answers are lost, and what was throttled once can be for longer than the service knows a token. A cancelled transaction has a
 // reason for each op, and an op with a reason that may pass was not evaluated.
-func (a *process) try(ctx context.Context, ops []plan.Op, token string) (answer Answer) {
+func (a *process) Send(ctx context.Context, ops []plan.Op, token string) (answer Answer) {
 	if time.Now().Before(a.jammed) {
 		time.Sleep(9 * time.Second)
 		return Answer{Code: "ThrottlingException"}
