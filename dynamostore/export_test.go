@@ -29,7 +29,7 @@ func (s *Store) Streams(c StreamsClient) stream.Client { return streams{s.engine
 
 // NewStreams returns a client that reads streams through c as a store does.
 func NewStreams(c StreamsClient) stream.Client {
-	return streams{&engine{slots: make(chan struct{}, 1), attempts: defaultAttempts}, c}
+	return streams{&engine{clock: time.Now, slots: make(chan struct{}, 1), attempts: defaultAttempts}, c}
 }
 
 // StreamOf is the engine's.

@@ -34,7 +34,7 @@ func TestTransactionIsNotSentLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &silent{}
-		e := &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		e := &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		var stamped time.Time
 		op := plan.Op{Table: "t", Put: plan.Item{"pid": plan.S("x")}, Stamp: func(now time.Time) { stamped = now }}
 		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{op}, Token: plan.NewToken()})
@@ -68,7 +68,7 @@ func TestReusedTokenAfterLostAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &reusing{}
-		e := &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		e := &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{{Table: "t", Put: plan.Item{"pid": plan.S("x")}}}, Token: plan.TokenOf("x")})
 		if !errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || len(c.tokens) != 2 || c.tokens[0] != plan.TokenOf("x") || c.tokens[1] != c.tokens[0] {
 			t.Errorf("%v after the tokens %q, want ErrConflict after one token twice", err, c.tokens)

@@ -193,7 +193,7 @@ func (c *throttledTable) since() (n int) {
 }
 
 func (c *throttledTable) engine() *engine {
-	return &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts}
+	return &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts}
 }
 
 // A table that accepts nothing does not get repeated requests from each of its keys. When it accepts requests again, it is used again soon.
@@ -289,7 +289,7 @@ func TestTableThatIsBeingCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &newTable{}
-		e := &engine{client: c, tables: map[string]plan.Table{}, described: map[string]*types.TableDescription{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+		e := &engine{clock: time.Now, client: c, tables: map[string]plan.Table{}, described: map[string]*types.TableDescription{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err := (&Store{engine: e}).prepareTables(ctx, []plan.Table{{Name: "t", Hash: plan.Key{Name: "pid"}}}, Options{CreateTables: true})

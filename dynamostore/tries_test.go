@@ -37,7 +37,7 @@ func (c *scripted) TransactWriteItems(ctx context.Context, _ *dynamodb.TransactW
 }
 
 func (c *scripted) engine() *engine {
-	return &engine{client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
+	return &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 }
 
 func opOn(key string) plan.Op { return plan.Op{Table: "t", Put: plan.Item{"pid": plan.S(key)}} }
