@@ -51,33 +51,6 @@ func (a *attempts) kind() error {
 	return annals.ErrUnavailable
 }
 
-// step is what follows an attempt to write a commit.
-type step int
-
-const (
-	stored  step = iota // nothing: the server has confirmed to the end of its answer that it stored the commit
-	lookUp              // a look-up: the number is taken, perhaps by an earlier attempt of the same commit
-	again               // another attempt: this one did nothing, or its outcome is unknown
-	refused             // nothing: the attempt did nothing, and another one would do no more
-)
-
-// next classifies an attempt to write m that ended with won and err. together is true where the attempt was made for a group, or on a
-// connection that does not wait long for locks: then an error may be due to that.
-func (m *commit) next(won bool, err error, together bool) step {
-	switch {
-	case err == nil && won:
-		return stored
-	case err == nil:
-		return lookUp
-	case m.attempts.again(err):
-		return again
-	case together && !undone(err):
-		m.attempts.unsettled++
-		return again
-	}
-	return refused
-}
-
 // resolve makes attempts for m alone until its outcome is known, or for resolveFor, and answers.
 func (s *backend) resolve(m *commit, next step) {
 	for {

@@ -37,9 +37,9 @@ func (g *groups) busy() bool {
 	return g.running == maxGroups || g.running >= usualGroups && time.Since(g.started) < blockedAfter
 }
 
-// lead reports whether a commit may be sent at once, by its caller: that saves two switches between goroutines. If it may,
-// the caller calls follow when the statement is done.
-func (g *groups) lead() bool {
+// serveOwn reports whether a commit may be sent at once, by its caller: that saves two switches between goroutines. If it may,
+// the caller calls startNext when the statement is done.
+func (g *groups) serveOwn() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.busy() || len(g.waiting) > 0 {
@@ -50,8 +50,8 @@ func (g *groups) lead() bool {
 	return true
 }
 
-// follow has the commits written that arrived during the caller's statement.
-func (g *groups) follow() {
+// startNext has the commits written that arrived during the caller's statement.
+func (g *groups) startNext() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) > 0 {

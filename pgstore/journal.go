@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,7 +35,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 		return o.receipt, o.err
 	}
 	o, ok := outcome{}, false
-	if j.s.groups.lead() {
+	if j.s.groups.serveOwn() {
 		o, ok = j.s.writeFirst(ctx, m)
 	} else {
 		m.keep()
@@ -46,6 +48,120 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 	return o.receipt, o.err
 }
 
+// commit is an annals.Commit that is being written.
+type commit struct {
+	id       annals.PersistenceID
+	after    annals.SeqNr
+	writer   string
+	events   []annals.NewEvent
+	latest   time.Time // the latest of the events' own times, zero without any
+	tags     []*string // of each event, as the text of an array; nil is NULL. Only of a commit that is kept
+	snapshot *annals.Snapshot
+	size     int // bytes of payload
+
+	attempts attempts
+	done     chan outcome // buffered: the caller may not wait any more
+}
+
+type outcome struct {
+	receipt annals.Receipt
+	err     error
+}
+
+// newCommit is c for as long as its caller waits.
+func newCommit(c annals.Commit) *commit {
+	m := &commit{id: c.ID, after: c.After, writer: c.WriteID.String(), events: c.Events, snapshot: c.Snapshot}
+	for i := range m.events {
+		e := &m.events[i]
+		m.size += len(e.Data) + len(e.Metadata.Data)
+		if e.Time.After(m.latest) {
+			m.latest = e.Time
+		}
+	}
+	if c.Snapshot != nil {
+		m.size += len(c.Snapshot.Data)
+	}
+	return m
+}
+
+// keep copies what the caller may change once its call has returned, so that others can go on writing m.
+func (m *commit) keep() {
+	m.events = slices.Clone(m.events)
+	m.tags = make([]*string, len(m.events))
+	for i := range m.events {
+		m.tags[i] = wire.TextArray(m.events[i].Tags)
+	}
+	if m.snapshot != nil {
+		s := *m.snapshot
+		s.Tags = slices.Clone(s.Tags)
+		m.snapshot = &s
+	}
+	m.done = make(chan outcome, 1)
+}
+
+// tagsOf are the tags of event i as the text of an array.
+func (m *commit) tagsOf(i int) *string {
+	if m.tags != nil {
+		return m.tags[i]
+	}
+	return wire.TextArray(m.events[i].Tags)
+}
+
+// timed reports whether events have times of their own.
+func (m *commit) timed() bool { return !m.latest.IsZero() }
+
+// single reports whether m is one event whose time is the store's.
+func (m *commit) single() bool { return len(m.events) == 1 && !m.timed() }
+
+// last is the number of the commit's last event.
+func (m *commit) last() annals.SeqNr { return m.after + annals.SeqNr(len(m.events)) }
+
+// won is the outcome of m when it was stored at that time.
+func (m *commit) won(at time.Time) outcome {
+	if own := m.events[len(m.events)-1].Time; !own.IsZero() {
+		at = own.Truncate(time.Microsecond)
+	}
+	return outcome{receipt: annals.Receipt{SeqNr: m.last(), Time: at.UTC()}}
+}
+
+// ahead is why a commit is not written whose latest event has a time in the future.
+func (m *commit) ahead() error {
+	return fmt.Errorf("the time of an event is %v, more than %v ahead of the server's clock", m.latest, maxAhead)
+}
+
+// free reports whether o, of a look-up, says that m's number is not taken.
+func (m *commit) free(o outcome) bool {
+	e := (*annals.Error)(nil)
+	return errors.As(o.err, &e) && e.Last == m.after
+}
+
+// step is what follows an attempt to write a commit.
+type step int
+
+const (
+	stored  step = iota // nothing: the server has confirmed to the end of its answer that it stored the commit
+	lookUp              // a look-up: the number is taken, perhaps by an earlier attempt of the same commit
+	again               // another attempt: this one did nothing, or its outcome is unknown
+	refused             // nothing: the attempt did nothing, and another one would do no more
+)
+
+// next classifies an attempt to write m that ended with won and err. together is true where the attempt was made for a group, or on a
+// connection that does not wait long for locks: then an error may be due to that.
+func (m *commit) next(won bool, err error, together bool) step {
+	switch {
+	case err == nil && won:
+		return stored
+	case err == nil:
+		return lookUp
+	case m.attempts.again(err):
+		return again
+	case together && !undone(err):
+		m.attempts.unsettled++
+		return again
+	}
+	return refused
+}
+
 // writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
 // settle the commit it returns false: another goroutine makes further attempts and answers.
 func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
@@ -53,7 +169,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	next := again
 	if m.snapshot == nil {
 		at, won, err := s.insertFirst(ctx, m)
-		s.groups.follow()
+		s.groups.startNext()
 		switch next = m.next(won, err, true); {
 		case next == stored:
 			s.wrote()
@@ -64,7 +180,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 			return outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
 		}
 	} else {
-		s.groups.follow()
+		s.groups.startNext()
 	}
 	m.keep()
 	s.background.Add(1)

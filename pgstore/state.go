@@ -138,7 +138,7 @@ func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outco
 			if at, ok, err = p.write(ctx, tx); err != nil || !ok {
 				return err // a write that lost stores no event and calls no handler
 			}
-			return s.follow(ctx, tx, p, at)
+			return s.complete(ctx, tx, p, at)
 		})
 	} else {
 		at, ok, err = p.write(ctx, q)
@@ -163,8 +163,8 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 	return at, ok, err
 }
 
-// follow completes a write whose row was stored in tx: it stores the event, then calls the change handler.
-func (s *backend) follow(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
+// complete completes a write whose row was stored in tx: it stores the event, then calls the change handler.
+func (s *backend) complete(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
 		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
 		times, err := s.insert(ctx, tx, []*commit{m})

@@ -178,7 +178,7 @@ func (m *member) look(ctx context.Context) error {
 		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
 	}
 	m.watch = watch
-	m.follow(ctx)
+	m.apply(ctx)
 	return nil
 }
 
@@ -251,8 +251,8 @@ func (m *member) begun(r record) (record, error) {
 	return r, nil
 }
 
-// follow starts and stops works, so that those are running that the record says.
-func (m *member) follow(ctx context.Context) {
+// apply starts and stops works, so that those are running that the record says.
+func (m *member) apply(ctx context.Context) {
 	if m.orders != nil {
 		m.orders.Store(m.record.Orders)
 	}

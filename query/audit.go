@@ -16,14 +16,14 @@ func (f *follower[T]) auditIsDue() bool {
 // that more will. Of those at or before the floor that the follower began with, the first audit notes which are there: they were handled before.
 func (f *follower[T]) beginAudit() {
 	after := annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
-	if f.audited.IsZero() && f.known.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
-		f.known.since = after
+	if f.audited.IsZero() && f.handedOver.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
+		f.handedOver.since = after
 	} else {
 		f.begun = annals.Offset{}
 	}
 	f.lowest = time.Time{}
 	f.noteWatermark()
-	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: later(f.known.since, after)}
+	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: later(f.handedOver.since, after)}
 }
 
 // noteWatermark notes the watermark if it is below the floor.
@@ -51,9 +51,9 @@ func (f *follower[T]) audit(ctx context.Context, max int) (items []T, err error)
 			break
 		}
 		switch {
-		case f.covers(o) || o.Compare(f.known.since) <= 0:
+		case f.covers(o) || o.Compare(f.handedOver.since) <= 0:
 		case o.Compare(f.begun) <= 0:
-			f.known.add(o, f.floor)
+			f.handedOver.add(o, f.floor)
 		default:
 			late, all, err := f.late(ctx, o, max-len(items))
 			items = append(items, late...)
@@ -89,7 +89,7 @@ func (f *follower[T]) late(ctx context.Context, o annals.Offset, max int) (items
 				return items, false, err
 			}
 		}
-		f.known.add(o, f.floor)
+		f.handedOver.add(o, f.floor)
 		return append(items, item), true, nil
 	}
 	return nil, true, nil

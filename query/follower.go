@@ -42,12 +42,12 @@ type follower[T any] struct {
 	// missing returns what must be handed over before item, max at most, and whether that is all. It is nil where nothing can be missing.
 	missing func(ctx context.Context, item T, max int) (items []T, all bool, err error)
 
-	floor     annals.Offset // everything at or before it has been handed over
-	head      annals.Offset // the newest that has been handed over
-	watermark time.Time     // of the last look from the floor
-	known     known
-	waker     waker
-	look      look[T]
+	floor      annals.Offset // everything at or before it has been handed over
+	head       annals.Offset // the newest that has been handed over
+	watermark  time.Time     // of the last look from the floor
+	handedOver handedOver
+	waker      waker
+	look       look[T]
 
 	full     bool           // the last look ended because of Options.Window
 	lookedAt time.Time      // when the last look from the floor ended
@@ -104,7 +104,7 @@ func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from
 	}
 	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
 	f.floor, f.head, f.through = from.Through, from.Through, from.Through
-	f.known = newKnown(from, 2*max(o.Audit, 0), o.Window)
+	f.handedOver = newHandedOver(from, 2*max(o.Audit, 0), o.Window)
 	f.begun = from.Through
 	f.waker = newWaker(s, filter, o)
 	return nil
@@ -152,11 +152,11 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 		}
 		f.waker.succeeded() // an error after items comes again
 		caughtUp := !f.look.open && !f.full
-		beat := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
+		emptyDue := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
 		if len(items) > 0 {
 			f.waker.found = time.Now()
 		}
-		if len(items) > 0 || beat {
+		if len(items) > 0 || emptyDue {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
 			return batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
 		}
@@ -226,7 +226,7 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 			}
 			items = append(items, item)
 			f.pass(o)
-			f.known.add(o, f.floor)
+			f.handedOver.add(o, f.floor)
 		} else {
 			f.pass(o)
 		}
@@ -298,7 +298,7 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 
 // covers reports whether o has been handed over, as far as f knows, or is not to be: the states of the library are for those who ask for their type.
 func (f *follower[T]) covers(o annals.Offset) bool {
-	return f.filter.Type == "" && progress.Internal(o.ID) || f.known.covers(o)
+	return f.filter.Type == "" && progress.Internal(o.ID) || f.handedOver.covers(o)
 }
 
 // settled reports whether everything at or before o is visible.
@@ -308,8 +308,8 @@ func (f *follower[T]) settled(o annals.Offset) bool {
 
 // fits reports whether the entity of o can be remembered.
 func (f *follower[T]) fits(o annals.Offset) bool {
-	_, there := f.known.beyond[o.ID]
-	return there || o.Time.Before(f.watermark) || len(f.known.beyond) < f.options.Window
+	_, there := f.handedOver.beyond[o.ID]
+	return there || o.Time.Before(f.watermark) || len(f.handedOver.beyond) < f.options.Window
 }
 
 // pass notes that the look has come to o.
@@ -338,7 +338,7 @@ func (f *follower[T]) finish() {
 			f.raise(annals.Offset{Time: f.watermark})
 		}
 		f.lookedAt = time.Now()
-		f.known.settle(f.floor)
+		f.handedOver.settle(f.floor)
 	}
 	f.waker.done()
 	f.ended = f.options.Current && !f.full

@@ -17,7 +17,7 @@ import (
 //
 // An entity may have been forgotten since the event that was handed over last, and have begun again. Its numbers then say nothing.
 func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
-	entity, known := f.known.entity(e.ID)
+	entity, known := f.handedOver.entity(e.ID)
 	same := known && e.Time.Sub(entity.covered.Time) < ability.ForgetAge
 	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
 	hole := known && e.SeqNr > entity.last+1
@@ -55,7 +55,7 @@ func (f *Feed) missingBefore(ctx context.Context, e annals.Event, next annals.Se
 			if fits {
 				found = append(found, x)
 			}
-			f.known.add(x.Offset(), f.floor)
+			f.handedOver.add(x.Offset(), f.floor)
 		}
 	}
 	skipped(e.SeqNr - 1)
@@ -73,7 +73,7 @@ func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, 
 			if err != nil {
 				return 0, err
 			}
-			if f.handedOver(x.Offset()) {
+			if f.handedOverBefore(x.Offset()) {
 				first = x.SeqNr + 1
 			}
 		}
@@ -84,8 +84,8 @@ func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, 
 	return 1, nil
 }
 
-// handedOver reports whether o was handed over, or was handled before the position of the feed. What is before the floor was, unless it has
+// handedOverBefore reports whether o was handed over, or was handled before the position of the feed. What is before the floor was, unless it has
 // become visible too late.
-func (f *Feed) handedOver(o annals.Offset) bool {
-	return f.known.covers(o) || o.Compare(f.floor) <= 0 && o.Compare(f.known.since) <= 0
+func (f *Feed) handedOverBefore(o annals.Offset) bool {
+	return f.handedOver.covers(o) || o.Compare(f.floor) <= 0 && o.Compare(f.handedOver.since) <= 0
 }

@@ -46,8 +46,8 @@ func newWaker(s annals.Store, f annals.Filter, o Options) waker {
 func (w *waker) done() { w.ended = time.Now() }
 
 // wait returns when it is time for the next look: at once the first time, then after a signal, at the next poll, or at latest if that is not
-// zero and earlier. A deaf waker ignores signals. After an error, the next call waits for the rest of the time only.
-func (w *waker) wait(ctx context.Context, latest time.Time, deaf bool) error {
+// zero and earlier. With ignoring it takes no notice of signals. After an error, the next call waits for the rest of the time only.
+func (w *waker) wait(ctx context.Context, latest time.Time, ignoring bool) error {
 	w.watch(ctx)
 	if w.ended.IsZero() {
 		return ctx.Err()
@@ -63,7 +63,7 @@ func (w *waker) wait(ctx context.Context, latest time.Time, deaf bool) error {
 	timer := time.NewTimer(max(time.Until(at), between-time.Since(w.ended)))
 	defer timer.Stop()
 	signals := w.signals
-	if deaf {
+	if ignoring {
 		signals = nil
 	}
 	select {

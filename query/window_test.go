@@ -47,8 +47,8 @@ func TestWindowIsBounded(t *testing.T) {
 					}
 					last[e.ID] = e.SeqNr
 				}
-				if len(feed.known.beyond) > most {
-					t.Errorf("%d entities are remembered, want at most %d", len(feed.known.beyond), most)
+				if len(feed.handedOver.beyond) > most {
+					t.Errorf("%d entities are remembered, want at most %d", len(feed.handedOver.beyond), most)
 				}
 				visible := 0
 				for _, err := range s.Query().Events(t.Context(), annals.Filter{}) {
@@ -66,7 +66,7 @@ func TestWindowIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := len(feed.known.beyond); n > 0 {
+			if n := len(feed.handedOver.beyond); n > 0 {
 				t.Errorf("%d entities are remembered as beyond the watermark, want none", n)
 			}
 		})
@@ -76,7 +76,7 @@ func TestWindowIsBounded(t *testing.T) {
 // Of entities that are not beyond the floor, a bounded number is remembered, among them the last ones.
 func TestRecentEntitiesAreBounded(t *testing.T) {
 	t.Parallel()
-	k := newKnown(annals.Position{}, 0, window)
+	k := newHandedOver(annals.Position{}, 0, window)
 	floor := annals.Offset{Time: time.Unix(1e9, 0)}
 	for i := range 10 * generation {
 		id := annals.PersistenceID(strconv.Itoa(i))
@@ -101,7 +101,7 @@ func TestKnown(t *testing.T) {
 	at := func(s int64, n annals.SeqNr) annals.Offset {
 		return annals.Offset{Time: time.Unix(s, 0), ID: "T|1", SeqNr: n}
 	}
-	k := newKnown(annals.Position{Offsets: []annals.Offset{at(20, 4)}}, 0, window)
+	k := newHandedOver(annals.Position{Offsets: []annals.Offset{at(20, 4)}}, 0, window)
 	floor := annals.Offset{Time: time.Unix(10, 0)}
 	for i, c := range []struct {
 		add, floor annals.Offset

@@ -6,9 +6,9 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// known is what a follower knows of entities: what has been handed over of each. Entities beyond the floor are all there. Of the others
+// handedOver is what a follower knows of entities: what has been handed over of each. Entities beyond the floor are all there. Of the others
 // the ones of late are there, so that the journal need not be asked for them.
-type known struct {
+type handedOver struct {
 	beyond        map[annals.PersistenceID]entity
 	recent, older map[annals.PersistenceID]entity // when recent is full, it becomes older
 	// since says of which time on all entities are there: what was handed over after it is known.
@@ -29,18 +29,18 @@ type entity struct {
 // generation is how many entities recent has at least when it becomes older.
 const generation = 5000
 
-// newKnown returns what is known at the position from. Of what is handed over later, all is known for span, if that is no more than most
+// newHandedOver returns what is known at the position from. Of what is handed over later, all is known for span, if that is no more than most
 // entities.
-func newKnown(from annals.Position, span time.Duration, most int) known {
-	k := known{beyond: map[annals.PersistenceID]entity{}, recent: map[annals.PersistenceID]entity{}, since: from.Through, span: span, most: most}
+func newHandedOver(from annals.Position, span time.Duration, most int) handedOver {
+	h := handedOver{beyond: map[annals.PersistenceID]entity{}, recent: map[annals.PersistenceID]entity{}, since: from.Through, span: span, most: most}
 	for _, o := range from.Offsets {
-		k.beyond[o.ID] = entity{covered: o, last: o.SeqNr}
+		h.beyond[o.ID] = entity{covered: o, last: o.SeqNr}
 	}
-	return k
+	return h
 }
 
-func (k *known) entity(id annals.PersistenceID) (entity, bool) {
-	for _, m := range []map[annals.PersistenceID]entity{k.beyond, k.recent, k.older} {
+func (h *handedOver) entity(id annals.PersistenceID) (entity, bool) {
+	for _, m := range []map[annals.PersistenceID]entity{h.beyond, h.recent, h.older} {
 		if e, ok := m[id]; ok {
 			return e, true
 		}
@@ -48,15 +48,15 @@ func (k *known) entity(id annals.PersistenceID) (entity, bool) {
 	return entity{}, false
 }
 
-// covers reports whether o has been handed over, as far as k knows.
-func (k *known) covers(o annals.Offset) bool {
-	e, ok := k.entity(o.ID)
+// covers reports whether o has been handed over, as far as h knows.
+func (h *handedOver) covers(o annals.Offset) bool {
+	e, ok := h.entity(o.ID)
 	return ok && (e.covered.Covers(o) || e.before.ID == o.ID && e.before.Covers(o))
 }
 
 // add notes that o has been handed over.
-func (k *known) add(o, floor annals.Offset) {
-	e, ok := k.entity(o.ID)
+func (h *handedOver) add(o, floor annals.Offset) {
+	e, ok := h.entity(o.ID)
 	e.last = o.SeqNr
 	switch {
 	case ok && o.SeqNr <= e.covered.SeqNr && o.Time.After(e.covered.Time):
@@ -67,11 +67,11 @@ func (k *known) add(o, floor annals.Offset) {
 		e.covered = o
 	}
 	if e.covered.Compare(floor) > 0 {
-		k.beyond[o.ID] = e
+		h.beyond[o.ID] = e
 		return
 	}
-	delete(k.beyond, o.ID)
-	k.keep(e)
+	delete(h.beyond, o.ID)
+	h.keep(e)
 }
 
 // union covers what a covers and what b, an offset of the same entity, covers.
@@ -84,26 +84,26 @@ func union(a, b annals.Offset) annals.Offset {
 }
 
 // settle moves the entities that are no longer beyond the floor.
-func (k *known) settle(floor annals.Offset) {
-	for id, e := range k.beyond {
+func (h *handedOver) settle(floor annals.Offset) {
+	for id, e := range h.beyond {
 		if e.covered.Compare(floor) <= 0 {
-			delete(k.beyond, id)
-			k.keep(e)
+			delete(h.beyond, id)
+			h.keep(e)
 		}
 	}
 }
 
-func (k *known) keep(e entity) {
+func (h *handedOver) keep(e entity) {
 	o := e.covered
-	if n := len(k.recent); n >= generation && (n >= k.most/2 || o.Time.Sub(k.recentFrom.Time) >= k.span) {
-		k.recent, k.older = make(map[annals.PersistenceID]entity, generation), k.recent
-		k.since, k.olderTo = later(k.since, k.olderTo), k.recentTo
+	if n := len(h.recent); n >= generation && (n >= h.most/2 || o.Time.Sub(h.recentFrom.Time) >= h.span) {
+		h.recent, h.older = make(map[annals.PersistenceID]entity, generation), h.recent
+		h.since, h.olderTo = later(h.since, h.olderTo), h.recentTo
 	}
-	if len(k.recent) == 0 {
-		k.recentFrom, k.recentTo = o, o
+	if len(h.recent) == 0 {
+		h.recentFrom, h.recentTo = o, o
 	}
-	k.recentTo = later(k.recentTo, o)
-	k.recent[o.ID] = e
+	h.recentTo = later(h.recentTo, o)
+	h.recent[o.ID] = e
 }
 
 func later(a, b annals.Offset) annals.Offset {

@@ -1,0 +1,58 @@
+package pgstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/annals-go/annals"
+)
+
+// storableCommit says what the columns would refuse of c.
+func (s *backend) storableCommit(c annals.Commit) error {
+	for i := range c.Events {
+		if err := s.storableEvent(&c.Events[i]); err != nil {
+			return invalid(fmt.Errorf("event %d: %w", i+1, err))
+		}
+	}
+	if c.Snapshot != nil {
+		if err := storable(s.snapshot, "snapshot", c.Snapshot.Payload, c.Snapshot.Metadata); err != nil {
+			return invalid(fmt.Errorf("snapshot: %w", err))
+		}
+	}
+	return nil
+}
+
+// maxChars is how many characters the plugins' text columns hold.
+const maxChars = 255
+
+func (s *backend) storableEvent(e *annals.NewEvent) error {
+	switch y := e.Time.Year(); {
+	case utf8.RuneCountInString(e.Adapter) > maxChars:
+		return fmt.Errorf("the adapter's manifest has more than %d characters", maxChars)
+	case y < 1 || y > 9999:
+		return fmt.Errorf("its time is in the year %d", y)
+	}
+	return storable(s.journal, "event_payload", e.Payload, e.Metadata)
+}
+
+// storable says what the columns of t would refuse.
+func storable(t *table, column string, p, metadata annals.Payload) error {
+	if err := manifestsFit(p, metadata); err != nil {
+		return err
+	}
+	if t.json(column) && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
+		return errors.New("the payload is not JSON, but its column is")
+	}
+	return nil
+}
+
+func manifestsFit(payloads ...annals.Payload) error {
+	for _, p := range payloads {
+		if utf8.RuneCountInString(p.Manifest) > maxChars {
+			return fmt.Errorf("a manifest has more than %d characters", maxChars)
+		}
+	}
+	return nil
+}
