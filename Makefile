@@ -39,16 +39,17 @@ lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet to
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
 
-# What runs in one goroutine at a time is left out, and make test has it: fuzz inputs, the largest snapshot, and requests in every order.
-one_at_a_time = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$
+# Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order), what counts requests, what kills
+# processes, and long tests whose code shorter ones run.
+unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|Costs$$|UnderKill$$|^TestEventStoreAdapterConformance$$|^TestForgetManyTombstones$$|^TestLongReplay$$|^TestControlUnderFaults$$|^TestGroup(Clocks|WithFaults|SlowWrites)$$
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
 raced = $(GO) test -vet=off -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 race: servers ## the tests under the race detector, with less data; needs a C compiler
-	$(in_memory) $(raced) -short -skip '$(one_at_a_time)' -timeout 30m ./...
-	$(in_memory) for m in $(others); do $(subst test,-C $$m test,$(raced)) -short -skip '$(one_at_a_time)' -timeout 5m ./... || exit 1; done
+	$(in_memory) $(raced) -short -skip '$(unraced)' -timeout 30m ./...
+	$(in_memory) for m in $(others); do $(subst test,-C $$m test,$(raced)) -short -skip '$(unraced)' -timeout 5m ./... || exit 1; done
 
 # The tests without the race detector are compiled as for make test, so that .ci/run compiles them once.
 soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how often
