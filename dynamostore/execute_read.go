@@ -385,8 +385,8 @@ func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item
 }
 
 // ScanAll is plan.Executor.
-func (e *engine) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
-	return func(yield func([]plan.Item, error) bool) {
+func (e *engine) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
 		names := map[string]string{}
 		in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity(),
 			ProjectionExpression: aws.String(projection(fields, names)), ExpressionAttributeNames: names}
@@ -399,7 +399,7 @@ func (e *engine) ScanAll(ctx context.Context, table string, fields []string, p p
 				yield(nil, err)
 				return
 			}
-			if !yield(out.Items, nil) || len(out.LastEvaluatedKey) == 0 {
+			if !give(out.Items, yield) || len(out.LastEvaluatedKey) == 0 {
 				return
 			}
 			in.ExclusiveStartKey = out.LastEvaluatedKey

@@ -27,9 +27,8 @@ var errEmpty = errors.New("a marker has a number far above that of the events be
 
 // page is a part of the rows of a group.
 type page struct {
-	group int64
-	rows  []row
-	last  bool // no page of the group follows
+	rows []row
+	last bool // no page of the group follows
 }
 
 // read yields the rows of a span in ascending order, with at least one page for each group. The groups up to the one behind that of s.high
@@ -61,7 +60,7 @@ func (j *journal) read(ctx context.Context, id annals.PersistenceID, s span) ite
 				if err == nil && empty > s.most && group < groupOf(s.high) {
 					err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, events of the numbers %d to %d: %w", j.Table, (group-int64(empty)+1)*perGroup, group*perGroup+perGroup-1, errEmpty)}
 				}
-				if !yield(page{group, rows, p.Last}, err) || err != nil {
+				if !yield(page{rows, p.Last}, err) || err != nil {
 					return false
 				}
 			}

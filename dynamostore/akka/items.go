@@ -125,9 +125,7 @@ func (j *journal) event(id annals.PersistenceID, r row) (e annals.Event, live bo
 	if record.Timestamp > 0 {
 		e.Time = time.UnixMilli(record.Timestamp).UTC()
 	}
-	if w, err := driver.ParseWriteID(record.Writer); err == nil {
-		e.WriteID = w
-	}
+	e.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
 	return e, !record.Deleted, nil
 }
 

@@ -65,9 +65,7 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		return m, j.Corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
-	if w, err := driver.ParseWriteID(record.Writer); err == nil {
-		m.WriteID = w
-	}
+	m.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
 	return m, nil
 }
 

@@ -235,13 +235,9 @@ func (j *journal) firstOf(ctx context.Context, id annals.PersistenceID, from, to
 
 // at yields the items of those of the numbers that have an event.
 func (j *journal) at(ctx context.Context, id annals.PersistenceID, numbers []annals.SeqNr) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
-		i := 0
-		for it, err := range j.x.GetEach(ctx, j.Table, j.events(id, slices.Values(numbers)), 1) {
-			if (err != nil || it[payloadName] != nil) && !yield(stored{numbers[i], it}, err) {
-				return
-			}
-			i++
-		}
-	}
+	i := -1
+	return plan.Picked(j.x.GetEach(ctx, j.Table, j.events(id, slices.Values(numbers)), 1), func(it plan.Item) (stored, bool, error) {
+		i++
+		return stored{numbers[i], it}, it[payloadName] != nil, nil
+	})
 }

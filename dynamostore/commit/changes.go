@@ -25,13 +25,10 @@ func changed(image plan.Item, created bool) (all []annals.Event, err error) {
 		return nil, err
 	}
 	r, err := read(id, image)
-	if err == nil {
-		_, err = r.events(r.seq, r.last(), func(e annals.Event) bool {
-			all = append(all, e)
-			return true
-		})
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	return r.events(nil, r.seq, r.last())
 }
 
 // owner is plan.Feed.Owner.
@@ -44,27 +41,24 @@ func owner(image plan.Item) annals.PersistenceID {
 func (t *table) scan(ctx context.Context, x plan.Executor, p plan.Part) iter.Seq2[plan.Found, error] {
 	return func(yield func(plan.Found, error) bool) {
 		var last plan.Found
-		for page, err := range x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrCount, attrTime}, p) {
+		for it, err := range x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrCount, attrTime}, p) {
 			if err != nil {
 				yield(plan.Found{}, err)
 				return
 			}
-			for _, it := range page {
-				if !isCommit(it) {
-					continue
+			if !isCommit(it) {
+				continue
+			}
+			if id := owner(it); id != last.ID {
+				if last.ID != "" && !yield(last, nil) {
+					return
 				}
-				if id := owner(it); id != last.ID {
-					if last.ID != "" && !yield(last, nil) {
-						return
-					}
-					last = plan.Found{ID: id}
-				}
-				first, _ := plan.Number(it, attrSeq)
-				count, _ := plan.Number(it, attrCount)
-				if n := annals.SeqNr(first + count - 1); n > last.Last {
-					d := decode(it)
-					last.Last, last.Time = n, d.Time(attrTime)
-				}
+				last = plan.Found{ID: id}
+			}
+			first, _ := plan.Number(it, attrSeq)
+			count, _ := plan.Number(it, attrCount)
+			if n := annals.SeqNr(first + count - 1); n > last.Last {
+				last.Last, last.Time = n, plan.Time(it, attrTime)
 			}
 		}
 		if last.ID != "" {

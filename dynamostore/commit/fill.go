@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// fillers is how many items are put into an index at a time.
-const fillers = 32
+// fillers is how many items are put into an index at a time, of the 100 that are read together.
+const fillers = 34
 
 // fillIndex puts the items of a table that was created without an index into the index. From the first step on the table can only be
 // opened with that index, and until the last step only with FillIndex.
@@ -25,13 +25,9 @@ func (t *table) fillIndex(ctx context.Context) error {
 		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
 		return err
 	}
-	for page, err := range t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}, plan.Part{}) {
-		if err == nil {
-			err = t.fillPage(ctx, page)
-		}
-		if err != nil {
-			return err
-		}
+	all := t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}, plan.Part{})
+	if err := plan.Batches(all, func(items []plan.Item) error { return t.fillItems(ctx, items) }); err != nil {
+		return err
 	}
 	return t.settle(ctx, plan.Op{Update: "SET #index = :index REMOVE #filling", Condition: "#index = :index",
 		Names: map[string]string{"#index": attrIndex, "#filling": attrFilling}, Values: plan.Item{":index": plan.S(t.index)}})
@@ -45,13 +41,13 @@ func (t *table) settle(ctx context.Context, op plan.Op) error {
 			if index, _ := plan.Text(old[0], attrIndex); index == t.index {
 				return nil // another process has filled the index; this late request must not mark it as unfilled
 			}
-			return fault("table %q has another index", t.name)
+			return plan.Misfit("table %q has another index", t.name)
 		}})
 	return err
 }
 
-func (t *table) fillPage(ctx context.Context, page []plan.Item) error {
-	for chunk := range slices.Chunk(page, fillers) {
+func (t *table) fillItems(ctx context.Context, items []plan.Item) error {
+	for chunk := range slices.Chunk(items, fillers) {
 		var wg sync.WaitGroup
 		errs := make([]error, len(chunk))
 		for i, it := range chunk {

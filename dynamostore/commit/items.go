@@ -84,16 +84,16 @@ func (r record) list() ([]types.AttributeValue, error) {
 	return list.Value, nil
 }
 
-// events calls yield for the events from … to that are not deleted, until it returns false.
-func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (more bool, err error) {
+// events appends the events from … to that are not deleted.
+func (r record) events(all []annals.Event, from, to annals.SeqNr) ([]annals.Event, error) {
 	list, err := r.list()
 	if err != nil {
-		return false, err
+		return all, err
 	}
 	for n := max(from, r.from); n <= min(to, r.last()); n++ {
 		m, ok := list[n-r.from].(*types.AttributeValueMemberM)
 		if !ok {
-			return false, corrupt(n, errors.New("the event is not a map"))
+			return all, corrupt(n, errors.New("the event is not a map"))
 		}
 		d := decode(m.Value)
 		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: d.payload(), Tags: d.Texts(attrTags), Metadata: d.meta(), Adapter: d.Text(attrAdapter), WriteID: r.write}
@@ -101,13 +101,11 @@ func (r record) events(from, to annals.SeqNr, yield func(annals.Event) bool) (mo
 			e.Time = at
 		}
 		if d.Fault != nil {
-			return false, corrupt(n, d.Fault)
+			return all, corrupt(n, d.Fault)
 		}
-		if !yield(e) {
-			return false, nil
-		}
+		all = append(all, e)
 	}
-	return true, nil
+	return all, nil
 }
 
 // wrote reports whether w has written an item.

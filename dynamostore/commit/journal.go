@@ -18,7 +18,7 @@ func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, er
 		return annals.Receipt{}, err
 	}
 	if c.After > lastNumber-annals.SeqNr(len(c.Events)) {
-		return annals.Receipt{}, fault("the number of the last event would be above %d", lastNumber)
+		return annals.Receipt{}, plan.Misfit("the number of the last event would be above %d", lastNumber)
 	}
 	if t.index != "" && !t.times.Knows(c.ID, c.After) {
 		if _, err := t.LastSeqNr(ctx, c.ID); err != nil {
@@ -63,7 +63,10 @@ func repeatedReceipt(id annals.PersistenceID, it plan.Item) (annals.Receipt, err
 		return annals.Receipt{}, err
 	}
 	r := annals.Receipt{SeqNr: rec.last(), Time: rec.at, Repeated: true}
-	_, err = rec.events(r.SeqNr, r.SeqNr, func(e annals.Event) bool { r.Time = e.Time; return true })
+	last, err := rec.events(nil, r.SeqNr, r.SeqNr)
+	for _, e := range last {
+		r.Time = e.Time
+	}
 	return r, err
 }
 

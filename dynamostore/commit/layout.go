@@ -133,11 +133,11 @@ func eventsIn(id annals.PersistenceID, it plan.Item, add func(annals.Event)) err
 	if err != nil {
 		return err
 	}
-	_, err = rec.events(1, annals.MaxSeqNr, func(e annals.Event) bool {
+	all, err := rec.events(nil, 1, annals.MaxSeqNr)
+	for _, e := range all {
 		e.Time = rec.at
 		add(e)
-		return true
-	})
+	}
 	return err
 }
 
@@ -173,7 +173,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 			if rows, err := t.x.Scan(ctx, t.name, 1); err != nil {
 				return err
 			} else if len(rows) > 0 {
-				return fault("table %q holds items, but no settings of this layout", t.name)
+				return plan.Misfit("table %q holds items, but no settings of this layout", t.name)
 			}
 		}
 		it = settingsKey()
@@ -189,10 +189,10 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 
 func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 	if name, _ := plan.Text(it, attrLayout); name != (Layout{}).Name() {
-		return fault("table %q is of layout %q", t.name, name)
+		return plan.Misfit("table %q is of layout %q", t.name, name)
 	}
 	if n, _ := plan.Number(it, attrFormat); n != format {
-		return fault("table %q has format %d, this version reads %d", t.name, n, format)
+		return plan.Misfit("table %q has format %d, this version reads %d", t.name, n, format)
 	}
 	index, _ := plan.Text(it, attrIndex)
 	missing := index == "" && t.index != "" || plan.Flag(it, attrFilling)
@@ -203,16 +203,12 @@ func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 		}
 		return t.check(ctx, t.x, false)
 	case index != t.index:
-		return fault("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
+		return plan.Misfit("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
 	case missing:
-		return fault("the index %q of table %q is not yet filled", index, t.name)
+		return plan.Misfit("the index %q of table %q is not yet filled", index, t.name)
 	}
 	if t.name == t.types.Table {
 		t.types.Learn(it)
 	}
 	return nil
-}
-
-func fault(text string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

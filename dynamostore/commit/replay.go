@@ -177,11 +177,7 @@ func (r *reader) part(ctx context.Context, rec record, from, to annals.SeqNr) (p
 	if rec.deleted() {
 		p.Deleted = rec.from - 1
 	}
-	r.events = r.events[:0]
-	_, err = rec.events(from, to, func(e annals.Event) bool {
-		r.events = append(r.events, e)
-		return true
-	})
+	r.events, err = rec.events(r.events[:0], from, to)
 	p.Events = r.events
 	return p, err
 }

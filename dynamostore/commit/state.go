@@ -136,7 +136,7 @@ func (s states) eventMisfit(ctx context.Context, x plan.Executor, w plan.StateWr
 	if revision(it) != w.After {
 		return annals.Receipt{}, refusal(w, it, false)
 	}
-	return annals.Receipt{}, fault("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", w.After+1, last)
+	return annals.Receipt{}, plan.Misfit("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", w.After+1, last)
 }
 
 // op returns the update that stores w, and sets w.Time to the time stored. It does not change attributes that w does not name.

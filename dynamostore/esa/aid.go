@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/quote"
 )
 
@@ -36,7 +37,7 @@ func (a aids) split(id annals.PersistenceID) (entityType, value string, err erro
 		return entityType, value, nil // the first "-" of the aggregate id is the one after the type
 	}
 	if text := typeValue(entityType, value); a.id(text) != id {
-		return "", "", invalid("the ids %s and %s have the same aggregate id %s, which is the second one's: the entity types whose names contain \"-\" are %q",
+		return "", "", plan.Misfit("the ids %s and %s have the same aggregate id %s, which is the second one's: the entity types whose names contain \"-\" are %q",
 			quote.Text(string(id)), quote.Text(string(a.id(text))), quote.Text(text), a.types)
 	}
 	return entityType, value, nil

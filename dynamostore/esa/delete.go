@@ -58,18 +58,13 @@ func (j *journal) remove(ctx context.Context, x plan.Executor, p numbered.Part, 
 	on.x = x
 	found := on.found(ctx, p)
 	p.From = from
-	keys := func(yield func(plan.Item, error) bool) {
-		for it, err := range on.complete(ctx, p, found) {
-			if err == nil && it[attrWriteID] != nil && !j.apart {
-				if _, err = x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}}); err == nil {
-					continue
-				}
-			}
-			if !yield(j.events.KeyOf(it), err) {
-				return
-			}
+	keys := plan.Picked(on.complete(ctx, p, found), func(it plan.Item) (plan.Item, bool, error) {
+		if it[attrWriteID] == nil || j.apart {
+			return j.events.KeyOf(it), true, nil
 		}
-	}
+		_, err := x.Write(ctx, plan.Write{Ops: []plan.Op{{Table: j.events.Name, Put: tombstone(it)}}})
+		return nil, false, err
+	})
 	return plan.Batches(keys, func(keys []plan.Item) error { return x.DeleteAll(ctx, j.events.Name, keys) })
 }
 
@@ -86,7 +81,7 @@ func tombstone(it plan.Item) plan.Item {
 // take other heads for damaged, because they need a state.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if n >= maxNumber {
-		return invalid("the number to skip to is %d, the highest is %d", n, maxNumber-1)
+		return plan.Misfit("the number to skip to is %d, the highest is %d", n, maxNumber-1)
 	}
 	it, err := j.headItem(id, n, plan.Item{attrEvents: plan.L(), attrDeleted: plan.N(n)})
 	if err != nil {

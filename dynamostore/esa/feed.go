@@ -50,18 +50,9 @@ func (j *journal) scan(ctx context.Context, x plan.Executor, p plan.Part) iter.S
 	if !j.apart {
 		fields = append(fields, attrPartition, attrSort)
 	}
-	return func(yield func(plan.Found, error) bool) {
-		for page, err := range x.ScanAll(ctx, j.heads, fields, p) {
-			if err != nil {
-				yield(plan.Found{}, err)
-				return
-			}
-			for _, it := range page {
-				version, _ := plan.Number(it, j.peer.attrCount())
-				if id, ok := j.ofHead(it); ok && !yield(plan.Found{ID: id, Last: annals.SeqNr(version)}, nil) {
-					return
-				}
-			}
-		}
-	}
+	return plan.Picked(x.ScanAll(ctx, j.heads, fields, p), func(it plan.Item) (plan.Found, bool, error) {
+		version, _ := plan.Number(it, j.peer.attrCount())
+		id, ok := j.ofHead(it)
+		return plan.Found{ID: id, Last: annals.SeqNr(version)}, ok, nil
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
 // Format makes the stored payloads of events and states from those of annals, and back. JSON and Plain are Formats. Its methods are called
@@ -54,5 +55,5 @@ func unfit(what string, n annals.SeqNr, err error) error {
 	if _, ok := errors.AsType[*annals.Error](err); ok {
 		return err
 	}
-	return invalid("%s %d: %w", what, n, err)
+	return plan.Misfit("%s %d: %w", what, n, err)
 }

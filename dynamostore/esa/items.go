@@ -163,7 +163,7 @@ func (r rows) timeFault(n annals.SeqNr, at time.Time) error {
 		end = time.UnixMilli(mostMillis + 1).Add(-1)
 	}
 	if at.Before(first) || at.After(end) {
-		return invalid("event %d has the time %v, which is not between %v and %v", n, at, first.UTC(), end.UTC())
+		return plan.Misfit("event %d has the time %v, which is not between %v and %v", n, at, first.UTC(), end.UTC())
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (w *write) request() (plan.Write, error) {
 	}
 	count := len(w.Events)
 	if w.apart && w.After > maxNumber-annals.SeqNr(count) {
-		return plan.Write{}, invalid("the number of the last event would be above %d", maxNumber)
+		return plan.Write{}, plan.Misfit("the number of the last event would be above %d", maxNumber)
 	}
 	for i := range w.Events {
 		it, err := w.eventItem(w.Commit, w.After+1+annals.SeqNr(i), &w.Events[i], w.timeOf(i))

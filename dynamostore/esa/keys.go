@@ -1,7 +1,6 @@
 package esa
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -77,7 +76,7 @@ func (k keys) made(id annals.PersistenceID, number string, n annals.SeqNr) (plan
 	if k.apart {
 		aid := typeValue(entityType, value)
 		if len(aid) > maxAID {
-			return nil, invalid("the aggregate id has %d bytes, the tables take %d", len(aid), maxAID)
+			return nil, plan.Misfit("the aggregate id has %d bytes, the tables take %d", len(aid), maxAID)
 		}
 		key := plan.Item{attrAID: plan.S(aid)}
 		if number != "" {
@@ -87,7 +86,7 @@ func (k keys) made(id annals.PersistenceID, number string, n annals.SeqNr) (plan
 	}
 	partition, sort := k.resolver.PartitionKey(entityType, value, k.shards), k.resolver.SortKey(entityType, value, n)
 	if len(partition) == 0 || len(partition) > maxPartitionKey || len(sort) == 0 || len(sort) > maxSortKey {
-		return nil, invalid("the keys of the id have %d and %d bytes; the service takes 1 to %d and 1 to %d", len(partition), len(sort), maxPartitionKey, maxSortKey)
+		return nil, plan.Misfit("the keys of the id have %d and %d bytes; the service takes 1 to %d and 1 to %d", len(partition), len(sort), maxPartitionKey, maxSortKey)
 	}
 	return plan.Item{attrPartition: plan.S(partition), attrSort: plan.S(sort)}, nil
 }
@@ -105,9 +104,4 @@ func (k keys) owner(it plan.Item, n annals.SeqNr) annals.PersistenceID {
 	text, _ := plan.Text(it, attrSort)
 	text, _ = strings.CutSuffix(text, "-"+strconv.FormatInt(int64(n), 10))
 	return k.id(text)
-}
-
-// invalid returns the error of a call that the tables have no place for.
-func invalid(text string, args ...any) error {
-	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

@@ -56,7 +56,7 @@ func (s *apartSnapshots) with(sn *annals.Snapshot, _, _ annals.SeqNr, at time.Ti
 		return nil, nil, nil
 	}
 	if sn.SeqNr > maxNumber {
-		return nil, nil, invalid("the number of the snapshot is %d, the highest is %d", sn.SeqNr, maxNumber)
+		return nil, nil, plan.Misfit("the number of the snapshot is %d, the highest is %d", sn.SeqNr, maxNumber)
 	}
 	taken := sn.Time
 	if taken.IsZero() {

@@ -64,9 +64,7 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	}
 	e = annals.Event{ID: record.ID, SeqNr: n, Time: at, Payload: record.Payload, Metadata: record.Metadata,
 		Adapter: record.Adapter, Tags: tags}
-	if w, err := driver.ParseWriteID(record.Writer); err == nil {
-		e.WriteID = w
-	}
+	e.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
 	return e, true, nil
 }
 

@@ -40,7 +40,7 @@ func Corrupt(table string, key Item, err error) error {
 	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, item %s: %w", table, QuoteKey(key), err)}
 }
 
-// Misfit returns ErrInvalid for what is stored in a table and does not fit the layout's settings.
+// Misfit returns ErrInvalid for what does not fit the layout or its settings: what is to be stored, or what is stored in a table.
 func Misfit(text string, args ...any) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf(text, args...)}
 }

@@ -50,8 +50,8 @@ type Executor interface {
 	Merge(ctx context.Context, queries []Query, order string) iter.Seq2[Item, error]
 	// Scan returns some items of a table, eventually consistent and in no order. It is for checks, not for reading data.
 	Scan(ctx context.Context, table string, limit int) ([]Item, error)
-	// ScanAll yields all items of a part of a table in pages, strongly consistent and in no order. fields are the attributes to return.
-	ScanAll(ctx context.Context, table string, fields []string, p Part) iter.Seq2[[]Item, error]
+	// ScanAll yields all items of a part of a table, strongly consistent and in no order. fields are the attributes to return.
+	ScanAll(ctx context.Context, table string, fields []string, p Part) iter.Seq2[Item, error]
 	// Write stores all of w, or nothing.
 	Write(ctx context.Context, w Write) (Outcome, error)
 	// DeleteAll removes the items of keys, without conditions and not atomically.

@@ -236,21 +236,25 @@ func (e *Executor) Scan(_ context.Context, table string, limit int) ([]plan.Item
 }
 
 // ScanAll is plan.Executor. An item is in the part that the checksum of its hash key names.
-func (e *Executor) ScanAll(_ context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
-	return func(yield func([]plan.Item, error) bool) {
+func (e *Executor) ScanAll(_ context.Context, table string, fields []string, p plan.Part) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
 		defer e.meanwhile()
-		var page []plan.Item
+		var found []plan.Item
 		t, part := e.tables[table], ""
 		if p.Of > 1 {
 			part = fmt.Sprintf(" part %d of %d", p.N, p.Of)
 		}
 		for _, it := range t.items {
 			if p.Of <= 1 || crc32.ChecksumIEEE([]byte(plan.KeyText(it[t.Hash.Name])))%uint32(p.Of) == uint32(p.N) {
-				page = append(page, projected(it, fields))
+				found = append(found, projected(it, fields))
 			}
 		}
-		e.print("scan all %s%s\n    fields %s\n    = %d\n", table, part, strings.Join(fields, ", "), len(page))
-		yield(page, nil)
+		e.print("scan all %s%s\n    fields %s\n    = %d\n", table, part, strings.Join(fields, ", "), len(found))
+		for _, it := range found {
+			if !yield(it, nil) {
+				return
+			}
+		}
 	}
 }
 

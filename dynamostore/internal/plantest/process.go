@@ -276,11 +276,16 @@ func (p *pages) next(e *Executor, size int) ([]plan.Item, error) {
 
 // Merge is plan.Executor: one request.
 func (a *process) Merge(ctx context.Context, queries []plan.Query, order string) iter.Seq2[plan.Item, error] {
+	return a.whole(a.Executor.Merge(ctx, queries, order))
+}
+
+// whole reads all by one request.
+func (a *process) whole(all iter.Seq2[plan.Item, error]) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		var found []plan.Item
 		var failed error
 		a.request(func() {
-			for it, err := range a.Executor.Merge(ctx, queries, order) {
+			for it, err := range all {
 				if failed = err; err == nil {
 					found = append(found, it)
 				}
@@ -305,17 +310,8 @@ func (a *process) Scan(ctx context.Context, table string, limit int) (items []pl
 }
 
 // ScanAll is plan.Executor: one request.
-func (a *process) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
-	return func(yield func([]plan.Item, error) bool) {
-		var found []plan.Item
-		var failed error
-		a.request(func() {
-			for page, err := range a.Executor.ScanAll(ctx, table, fields, p) {
-				found, failed = append(found, page...), err
-			}
-		})
-		yield(found, failed)
-	}
+func (a *process) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[plan.Item, error] {
+	return a.whole(a.Executor.ScanAll(ctx, table, fields, p))
 }
 
 // Write is plan.Executor. A transaction is not executed twice: the service recognises its token.

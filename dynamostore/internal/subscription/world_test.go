@@ -240,9 +240,9 @@ func (r *remote) Merge(ctx context.Context, queries []plan.Query, order string) 
 	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.Merge(ctx, queries, order) })
 }
 
-func (r *remote) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[[]plan.Item, error] {
+func (r *remote) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[plan.Item, error] {
 	r.count("scans", table)
-	return remotely(r, func() iter.Seq2[[]plan.Item, error] { return r.Executor.ScanAll(ctx, table, fields, p) })
+	return remotely(r, func() iter.Seq2[plan.Item, error] { return r.Executor.ScanAll(ctx, table, fields, p) })
 }
 
 func remotely[T any](r *remote, read func() iter.Seq2[T, error]) iter.Seq2[T, error] {
