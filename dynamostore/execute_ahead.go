@@ -106,6 +106,31 @@ func inOrder(ctx context.Context, readings iter.Seq[reading], ahead int) iter.Se
 	}
 }
 
+// itemsOf yields the items of pages.
+func itemsOf(pages iter.Seq2[int, page]) iter.Seq2[plan.Item, error] {
+	return func(yield func(plan.Item, error) bool) {
+		for _, p := range pages {
+			if p.err != nil {
+				yield(nil, p.err)
+				return
+			}
+			if !give(p.items, yield) {
+				return
+			}
+		}
+	}
+}
+
+// give yields items. It returns false when yield does.
+func give(items []plan.Item, yield func(plan.Item, error) bool) bool {
+	for _, it := range items {
+		if !yield(it, nil) {
+			return false
+		}
+	}
+	return true
+}
+
 // Series is plan.Executor.
 func (e *engine) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
 	return func(yield func(plan.Page, error) bool) {

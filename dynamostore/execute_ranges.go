@@ -135,12 +135,3 @@ func (e *engine) parallel(ctx context.Context, q plan.Query, m stretch, yield fu
 	}
 	return true
 }
-
-func give(items []plan.Item, yield func(plan.Item, error) bool) bool {
-	for _, it := range items {
-		if !yield(it, nil) {
-			return false
-		}
-	}
-	return true
-}

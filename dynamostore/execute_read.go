@@ -58,31 +58,20 @@ func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error)
 
 // GetEach is plan.Executor.
 func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		readings := func(yield func(reading) bool) {
-			chunk := make([]plan.Item, 0, getChunk)
-			for key := range keys {
-				if chunk = append(chunk, key); len(chunk) == getChunk {
-					if !yield(e.gets(table, chunk)) {
-						return
-					}
-					chunk = make([]plan.Item, 0, getChunk)
+	return itemsOf(inOrder(ctx, func(yield func(reading) bool) {
+		chunk := make([]plan.Item, 0, getChunk)
+		for key := range keys {
+			if chunk = append(chunk, key); len(chunk) == getChunk {
+				if !yield(e.gets(table, chunk)) {
+					return
 				}
-			}
-			if len(chunk) > 0 {
-				yield(e.gets(table, chunk))
+				chunk = make([]plan.Item, 0, getChunk)
 			}
 		}
-		for _, p := range inOrder(ctx, readings, ahead) {
-			if p.err != nil {
-				yield(nil, p.err)
-				return
-			}
-			if !give(p.items, yield) {
-				return
-			}
+		if len(chunk) > 0 {
+			yield(e.gets(table, chunk))
 		}
-	}
+	}, ahead))
 }
 
 // gets reads up to getChunk items as one page, which has one item for each key, nil where there is none.
@@ -90,11 +79,7 @@ func (e *engine) gets(table string, keys []plan.Item) reading {
 	return func(ctx context.Context) iter.Seq[page] {
 		return func(yield func(page) bool) {
 			items, err := e.GetMany(ctx, getsOf(table, keys))
-			if err != nil {
-				yield(page{err: err})
-				return
-			}
-			yield(page{items: items, last: true})
+			yield(page{items, err == nil, err})
 		}
 	}
 }
@@ -216,22 +201,7 @@ func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 	if q.Dense {
 		return e.ranges(ctx, q)
 	}
-	return e.paged(ctx, q)
-}
-
-// paged reads q page by page.
-func (e *engine) paged(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		for p := range e.pages(q)(ctx) {
-			if p.err != nil {
-				yield(nil, p.err)
-				return
-			}
-			if !give(p.items, yield) {
-				return
-			}
-		}
-	}
+	return itemsOf(inOrder(ctx, slices.Values([]reading{e.pages(q)}), 0))
 }
 
 // pages reads the pages of q.

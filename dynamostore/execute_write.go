@@ -39,11 +39,7 @@ func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) 
 // write stores w together with the caller's own items.
 func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWriteItem) (plan.Outcome, error) {
 	if len(w.Ops) > 1 || w.Token != "" || len(own) > 0 {
-		outcomes, err := e.transact(ctx, w.Token, []plan.Write{w}, own)
-		if err != nil {
-			return plan.Outcome{}, err
-		}
-		return outcomes[0], nil
+		return only(e.transact(ctx, w.Token, []plan.Write{w}, own))
 	}
 	if err := plan.Fits(w.Ops[0].Put); err != nil {
 		return plan.Outcome{}, err
@@ -63,7 +59,11 @@ func (e *engine) write(ctx context.Context, w plan.Write, own []types.TransactWr
 	case c != refused:
 		return plan.Outcome{}, err
 	}
-	outcomes, err := plan.Judge([]plan.Write{w}, []plan.Item{standing(old)}, false, open, errors.Unwrap(err))
+	return only(plan.Judge([]plan.Write{w}, []plan.Item{standing(old)}, false, open, errors.Unwrap(err)))
+}
+
+// only is the outcome of the one write that was sent.
+func only(outcomes []plan.Outcome, err error) (plan.Outcome, error) {
 	if err != nil {
 		return plan.Outcome{}, err
 	}

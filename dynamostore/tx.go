@@ -169,14 +169,11 @@ func (l stale) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 		}
 		old[i] = standing(it)
 	}
-	outcomes, err := plan.Judge([]plan.Write{w}, old, false, false, errStale)
-	switch {
-	case err != nil:
-		return plan.Outcome{}, err
-	case l.inTx && outcomes[0].Repeated:
+	out, err := only(plan.Judge([]plan.Write{w}, old, false, false, errStale))
+	if l.inTx && out.Repeated {
 		return l.Executor.Write(ctx, w)
 	}
-	return outcomes[0], nil
+	return out, err
 }
 
 var errStale = errors.New("the state has been written since")

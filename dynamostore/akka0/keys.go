@@ -13,7 +13,7 @@ const keyName = "key"
 
 // event returns the key of event n.
 func (j *journal) event(id annals.PersistenceID, n annals.SeqNr) plan.Item {
-	return item(j.Key(akkakeys.Events, id, int64(n)))
+	return plan.Item{keyName: plan.S(j.Key(akkakeys.Events, id, int64(n)))}
 }
 
 // high returns the key of the item that is written with event n, and low of the one that is written when event n is deleted.
@@ -24,9 +24,6 @@ func (j *journal) high(id annals.PersistenceID, n annals.SeqNr) plan.Item {
 func (j *journal) low(id annals.PersistenceID, n annals.SeqNr) plan.Item {
 	return j.Counter(akkakeys.Low, id, int64(n)%j.Shards)
 }
-
-// item returns an item with a key only.
-func item(key string) plan.Item { return plan.Item{keyName: plan.S(key)} }
 
 // events yields the keys of the events with these numbers.
 func (j *journal) events(id annals.PersistenceID, numbers iter.Seq[annals.SeqNr]) iter.Seq[plan.Item] {

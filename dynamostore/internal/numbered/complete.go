@@ -102,53 +102,41 @@ func (t Table) missing(ctx context.Context, x plan.Executor, id annals.Persisten
 
 // ByKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
 func (t Table) ByKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	keys := t.keys(id, from, to)
-	if keys == nil {
-		return nil, nil
-	}
-	items, err := x.GetAll(ctx, plan.GetAll{Table: t.Name, Keys: keys})
-	if err != nil {
-		return nil, err
-	}
-	return t.owned(id, from, keys, items)
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
+		return x.GetAll(ctx, plan.GetAll{Table: t.Name, Keys: keys})
+	})
 }
 
 // Together is ByKey for up to 100 rows, as they are at one moment, at twice the units.
 func (t Table) Together(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	keys := t.keys(id, from, to)
-	if keys == nil {
-		return nil, nil
-	}
-	gets := make([]plan.Get, len(keys))
-	for i, key := range keys {
-		gets[i] = plan.Get{Table: t.Name, Key: key}
-	}
-	items, err := x.GetTogether(ctx, gets)
-	if err != nil {
-		return nil, err
-	}
-	return t.owned(id, from, keys, items)
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
+		gets := make([]plan.Get, len(keys))
+		for i, key := range keys {
+			gets[i] = plan.Get{Table: t.Name, Key: key}
+		}
+		return x.GetTogether(ctx, gets)
+	})
 }
 
-// keys returns the computed keys of the rows from … to, nil when one cannot be computed.
-func (t Table) keys(id annals.PersistenceID, from, to annals.SeqNr) []plan.Item {
+// byKey returns those of the items that read finds at the computed keys of the rows from … to that are rows of id, in order.
+func (t Table) byKey(id annals.PersistenceID, from, to annals.SeqNr, read func(keys []plan.Item) ([]plan.Item, error)) (found []plan.Item, err error) {
 	if from <= 0 || from > to {
-		return nil
+		return nil, nil
 	}
 	keys := make([]plan.Item, 0, to-from+1)
 	for n := from; ; n++ {
 		key, err := t.Key(id, n)
 		if err != nil {
-			return nil
+			return nil, nil // it cannot be computed
 		}
 		if keys = append(keys, key); n == to {
-			return keys
+			break // n may be the greatest number
 		}
 	}
-}
-
-// owned returns those of items, read by the keys of the rows from …, that are rows of id, in order.
-func (t Table) owned(id annals.PersistenceID, from annals.SeqNr, keys, items []plan.Item) (found []plan.Item, err error) {
+	items, err := read(keys)
+	if err != nil {
+		return nil, err
+	}
 	for _, it := range items {
 		if t.OwnerOf(it) != id {
 			continue
