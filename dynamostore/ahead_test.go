@@ -293,7 +293,7 @@ func TestGetAllInParallel(t *testing.T) {
 		for n, atOnce := range map[int]int{0: 0, 1: 1, 100: 1, 101: 2, 2000: 10} {
 			begun := 0
 			c.atOnce = 0
-			items, err := x.GetAll(t.Context(), plan.GetAll{Table: numbered.Name, Keys: slices.Collect(keys(n, &begun))})
+			items, err := x.GetAll(t.Context(), numbered.Name, slices.Collect(keys(n, &begun)))
 			if err != nil || len(items) != n/2 || c.atOnce != atOnce {
 				t.Errorf("%d keys: %d items, %v, %d requests at once, want %d", n, len(items), err, c.atOnce, atOnce)
 			}

@@ -43,9 +43,9 @@ func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 }
 
 // GetAll is plan.Executor.
-func (e *engine) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error) {
-	found := make([]plan.Item, 0, len(g.Keys))
-	for it, err := range e.GetEach(ctx, g.Table, slices.Values(g.Keys), min((len(g.Keys)-1)/getChunk, getsAhead)) {
+func (e *engine) GetAll(ctx context.Context, table string, keys []plan.Item) ([]plan.Item, error) {
+	found := make([]plan.Item, 0, len(keys))
+	for it, err := range e.GetEach(ctx, table, slices.Values(keys), min((len(keys)-1)/getChunk, getsAhead)) {
 		if err != nil {
 			return nil, err
 		}
@@ -78,19 +78,10 @@ func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.I
 func (e *engine) gets(table string, keys []plan.Item) reading {
 	return func(ctx context.Context) iter.Seq[page] {
 		return func(yield func(page) bool) {
-			items, err := e.GetMany(ctx, getsOf(table, keys))
+			items, err := e.GetMany(ctx, plan.Gets(table, keys))
 			yield(page{items, err == nil, err})
 		}
 	}
-}
-
-// getsOf returns a Get for each of keys.
-func getsOf(table string, keys []plan.Item) []plan.Get {
-	gets := make([]plan.Get, len(keys))
-	for i, key := range keys {
-		gets[i] = plan.Get{Table: table, Key: key}
-	}
-	return gets
 }
 
 // GetTogether is plan.Executor.

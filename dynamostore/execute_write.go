@@ -227,7 +227,7 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 		return left, nil
 	}
 	for chunk := range slices.Chunk(keys, writeChunk) {
-		if err := e.batch(ctx, "w", getsOf(table, chunk), send); err != nil {
+		if err := e.batch(ctx, "w", plan.Gets(table, chunk), send); err != nil {
 			return err
 		}
 	}

@@ -69,13 +69,8 @@ func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.S
 					}
 				}
 			}
-			for it, err := range x.GetEach(ctx, table, keys, 0) {
-				st, ok, err := f.state(it, err)
-				if err != nil {
-					yield(annals.State{}, err)
-					return
-				}
-				if ok && !yield(st, nil) {
+			for st, err := range plan.Picked(x.GetEach(ctx, table, keys, 0), f.state) {
+				if !yield(st, err) || err != nil {
 					return
 				}
 			}
@@ -88,9 +83,9 @@ func (f finding) states(ctx context.Context, x plan.Executor) iter.Seq2[annals.S
 }
 
 // state returns the state in an item that was read; false when there is none, or when it does not have the value.
-func (f finding) state(it plan.Item, err error) (annals.State, bool, error) {
-	if err != nil || it == nil || !same(it[f.column], f.value) {
-		return annals.State{}, false, err
+func (f finding) state(it plan.Item) (annals.State, bool, error) {
+	if it == nil || !same(it[f.column], f.value) {
+		return annals.State{}, false, nil
 	}
 	st, ok, err := f.t.stored.States.Read(it)
 	return st, ok && !st.Deleted && st.ID.Type() == f.entityType, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -20,12 +21,8 @@ type surroundings struct {
 
 // at returns the index of the first row from n on.
 func (a *surroundings) at(n annals.SeqNr) int {
-	for i := range a.rows {
-		if a.rows[i].n >= n {
-			return i
-		}
-	}
-	return len(a.rows)
+	i, _ := slices.BinarySearchFunc(a.rows, n, func(r row, n annals.SeqNr) int { return cmp.Compare(r.n, n) })
+	return i
 }
 
 // Gap is driver.Reader. Rows that are missing were deleted when the mark is above them. The plugin leaves the numbers of events unused that it

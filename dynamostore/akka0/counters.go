@@ -27,7 +27,7 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 	}
 	counted = slices.Max(append(high, 0))
 	for last = counted; last < annals.MaxSeqNr; last++ {
-		found, err := j.x.GetAll(ctx, plan.GetAll{Table: j.Table, Keys: []plan.Item{j.event(id, last+1), j.high(id, last+1)}})
+		found, err := j.x.GetAll(ctx, j.Table, []plan.Item{j.event(id, last+1), j.high(id, last+1)})
 		if err != nil {
 			return 0, 0, err
 		}

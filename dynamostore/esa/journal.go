@@ -287,22 +287,16 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID, h head, kno
 
 // lastInIndex returns the last number that the index has, or that is at a key soon after. The head tells whether it was deleted meanwhile.
 func (j *journal) lastInIndex(ctx context.Context, id annals.PersistenceID, h head) (annals.SeqNr, error) {
-	last := h.deleted
-	for it, err := range j.found(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}) {
-		if err != nil {
-			return 0, err
-		}
-		last = max(last, j.events.NumberOf(it))
-		break
+	it, _, err := plan.First(j.found(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{}}))
+	if err != nil {
+		return 0, err
 	}
-	for {
-		var err error
+	for last := max(h.deleted, j.events.NumberOf(it)); ; last = h.deleted {
 		if last, err = j.events.Newest(ctx, j.x, id, last, numbered.Lag); err != nil {
 			return 0, err
 		}
 		if h, err = j.read(ctx, id); err != nil || h.deleted <= last {
 			return last, err
 		}
-		last = h.deleted
 	}
 }

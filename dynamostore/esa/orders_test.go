@@ -36,9 +36,9 @@ type process = func(e *entity, x plan.Executor) error
 type scattered struct{ plan.Executor }
 
 // GetAll is plan.Executor.
-func (s scattered) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, err error) {
-	for _, key := range g.Keys {
-		it, ok, err := s.Get(ctx, plan.Get{Table: g.Table, Key: key})
+func (s scattered) GetAll(ctx context.Context, table string, keys []plan.Item) (found []plan.Item, err error) {
+	for _, key := range keys {
+		it, ok, err := s.Get(ctx, plan.Get{Table: table, Key: key})
 		if err != nil {
 			return nil, err
 		}

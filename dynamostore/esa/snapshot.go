@@ -313,15 +313,9 @@ func (s *snapshots) newestIn(ctx context.Context, id annals.PersistenceID, m sta
 		}
 		return s.copyAt(ctx, id, c, key)
 	}
-	for it, err := range s.all(ctx, id, c, s.shape.Indexes[0].Name) {
-		if err != nil {
-			return annals.Snapshot{}, false, err
-		}
-		if found, ok, err := s.copyAt(ctx, id, c, s.shape.KeyOf(it)); ok || err != nil {
-			return found, ok, err
-		}
-	}
-	return annals.Snapshot{}, false, nil
+	return plan.First(plan.Picked(s.all(ctx, id, c, s.shape.Indexes[0].Name), func(it plan.Item) (annals.Snapshot, bool, error) {
+		return s.copyAt(ctx, id, c, s.shape.KeyOf(it))
+	}))
 }
 
 // copyAt returns the copy at key if it fits c and has not expired.
@@ -360,7 +354,7 @@ func (s *snapshots) within(ctx context.Context, id annals.PersistenceID, c annal
 	if c.MinTime.IsZero() && c.MaxTime.IsZero() {
 		return keys, nil
 	}
-	found, err = s.x.GetAll(ctx, plan.GetAll{Table: s.shape.Name, Keys: keys})
+	found, err = s.x.GetAll(ctx, s.shape.Name, keys)
 	for _, it := range found {
 		copied, _, err := s.stateIn(id, it)
 		if err != nil {

@@ -26,9 +26,9 @@ func (s stepped) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	return s.Executor.Get(ctx, g)
 }
 
-func (s stepped) GetAll(ctx context.Context, g plan.GetAll) ([]plan.Item, error) {
+func (s stepped) GetAll(ctx context.Context, table string, keys []plan.Item) ([]plan.Item, error) {
 	s.before()
-	return s.Executor.GetAll(ctx, g)
+	return s.Executor.GetAll(ctx, table, keys)
 }
 
 func (s stepped) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {

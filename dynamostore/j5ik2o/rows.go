@@ -1,8 +1,8 @@
 package j5ik2o
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
@@ -144,41 +144,29 @@ func (r rows) deletedTo(ctx context.Context, id annals.PersistenceID, n annals.S
 	if n == annals.MaxSeqNr {
 		return n, nil
 	}
-	var shown []plan.Item
-	standing := func() (annals.SeqNr, bool, error) { // the first of shown that is not deleted
-		keys := make([]plan.Item, len(shown))
-		for i, it := range shown {
-			keys[i] = r.KeyOf(it)
-		}
-		shown = shown[:0]
-		found, err := r.x.GetAll(ctx, plan.GetAll{Table: r.Name, Keys: keys})
-		found = slices.DeleteFunc(found, func(it plan.Item) bool { return plan.Flag(it, r.Deleted) })
-		if err != nil || len(found) == 0 {
-			return 0, false, err
-		}
-		return r.NumberOf(slices.MinFunc(found, func(a, b plan.Item) int { return cmp.Compare(r.NumberOf(a), r.NumberOf(b)) })), true, nil
-	}
-	last := n
-	for it, err := range r.read(ctx, numbered.Part{ID: id, From: n + 1, To: annals.MaxSeqNr, Limit: together, Fields: []string{r.Deleted}}) {
-		if err != nil {
-			return 0, err
-		}
-		if last = r.NumberOf(it); !plan.Flag(it, r.Deleted) {
-			shown = append(shown, it)
-		}
-		if len(shown) == together {
-			if first, ok, err := standing(); ok || err != nil {
-				return first - 1, err
+	last, stands := n, annals.SeqNr(0) // the last row, and the first event that is not deleted
+	all := r.read(ctx, numbered.Part{ID: id, From: n + 1, To: annals.MaxSeqNr, Limit: together, Fields: []string{r.Deleted}})
+	shown := plan.Picked(all, func(it plan.Item) (plan.Item, bool, error) {
+		last = r.NumberOf(it)
+		return r.KeyOf(it), !plan.Flag(it, r.Deleted), nil
+	})
+	err := plan.Batches(shown, func(keys []plan.Item) error {
+		found, err := r.x.GetAll(ctx, r.Name, keys)
+		for _, it := range found {
+			if n := r.NumberOf(it); !plan.Flag(it, r.Deleted) && (stands == 0 || n < stands) {
+				stands, err = n, errStands
 			}
 		}
+		return err
+	})
+	if stands > 0 {
+		return stands - 1, nil
 	}
-	if len(shown) > 0 {
-		if first, ok, err := standing(); ok || err != nil {
-			return first - 1, err
-		}
-	}
-	return last, nil
+	return last, err
 }
+
+// errStands ends the reading for deletedTo.
+var errStands = errors.New("an event is not deleted")
 
 // together is how many rows are read by key in one request.
 const together = 100

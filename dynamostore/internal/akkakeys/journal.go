@@ -68,7 +68,7 @@ func (j Journal) Counters(id annals.PersistenceID, kinds ...string) []plan.Item 
 
 // Read returns the numbers of those counters of some kinds that exist.
 func (j Journal) Read(ctx context.Context, x plan.Executor, id annals.PersistenceID, kinds ...string) (high, low []annals.SeqNr, err error) {
-	items, err := x.GetAll(ctx, plan.GetAll{Table: j.Table, Keys: j.Counters(id, kinds...)})
+	items, err := x.GetAll(ctx, j.Table, j.Counters(id, kinds...))
 	for _, it := range items {
 		d, numbers := plan.Decoder{Item: it}, &low
 		n := d.Required(j.Number, 0, math.MaxInt64)

@@ -102,20 +102,12 @@ func (t Table) missing(ctx context.Context, x plan.Executor, id annals.Persisten
 
 // ByKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
 func (t Table) ByKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
-		return x.GetAll(ctx, plan.GetAll{Table: t.Name, Keys: keys})
-	})
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetAll(ctx, t.Name, keys) })
 }
 
 // Together is ByKey for up to 100 rows, as they are at one moment, at twice the units.
 func (t Table) Together(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
-		gets := make([]plan.Get, len(keys))
-		for i, key := range keys {
-			gets[i] = plan.Get{Table: t.Name, Key: key}
-		}
-		return x.GetTogether(ctx, gets)
-	})
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetTogether(ctx, plan.Gets(t.Name, keys)) })
 }
 
 // byKey returns those of the items that read finds at the computed keys of the rows from … to that are rows of id, in order.

@@ -24,9 +24,9 @@ type Executor interface {
 	Now() time.Time
 	// Get reads one item.
 	Get(ctx context.Context, g Get) (Item, bool, error)
-	// GetAll reads the items of many keys, in no particular order. Keys without an item are left out. The keys must differ. They are
+	// GetAll reads the items of many keys, strongly consistent and in no particular order. Keys without an item are left out. The keys must differ. They are
 	// read in requests of up to 100 keys, up to 10 of them at a time.
-	GetAll(ctx context.Context, g GetAll) ([]Item, error)
+	GetAll(ctx context.Context, table string, keys []Item) ([]Item, error)
 	// GetEach yields one item for each key, in the order of keys; nil is yielded where there is no item. The keys must differ. They are
 	// read in requests of up to 100 keys, strongly consistent. While the caller works on the items of one request, up to ahead
 	// more requests are sent. An error ends the sequence.
@@ -67,10 +67,13 @@ type Get struct {
 	Key   Item
 }
 
-// GetAll reads many items of one table, strongly consistent.
-type GetAll struct {
-	Table string
-	Keys  []Item
+// Gets returns a Get for each of keys.
+func Gets(table string, keys []Item) []Get {
+	gets := make([]Get, len(keys))
+	for i, key := range keys {
+		gets[i] = Get{table, key}
+	}
+	return gets
 }
 
 // Part is one of Of equal parts of a table, counted from 0. The zero Part is the whole table. Items with the same hash key are in the same

@@ -96,11 +96,11 @@ func (e *Executor) Get(_ context.Context, g plan.Get) (plan.Item, bool, error) {
 }
 
 // GetAll is plan.Executor.
-func (e *Executor) GetAll(_ context.Context, g plan.GetAll) (found []plan.Item, err error) {
+func (e *Executor) GetAll(_ context.Context, table string, keys []plan.Item) (found []plan.Item, err error) {
 	defer e.meanwhile()
-	e.print("get all %s\n", g.Table)
-	for _, key := range g.Keys {
-		it := e.tables[g.Table].find(key)
+	e.print("get all %s\n", table)
+	for _, key := range keys {
+		it := e.tables[table].find(key)
 		if it != nil {
 			found = append(found, it)
 		}

@@ -83,8 +83,8 @@ func (a *process) Get(ctx context.Context, g plan.Get) (it plan.Item, ok bool, e
 }
 
 // GetAll is plan.Executor.
-func (a *process) GetAll(ctx context.Context, g plan.GetAll) (found []plan.Item, err error) {
-	a.request(func() { found, err = a.Executor.GetAll(ctx, g) })
+func (a *process) GetAll(ctx context.Context, table string, keys []plan.Item) (found []plan.Item, err error) {
+	a.request(func() { found, err = a.Executor.GetAll(ctx, table, keys) })
 	for _, it := range found {
 		a.hear(showItem(it))
 	}

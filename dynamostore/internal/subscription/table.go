@@ -244,7 +244,7 @@ func loadMarks(ctx context.Context, x plan.Executor, table, name string, ids []a
 		keys[i] = entityKey(name, id)
 		byItem[plan.KeyText(keys[i][attrItem])] = id
 	}
-	items, err := x.GetAll(ctx, plan.GetAll{Table: table, Keys: keys})
+	items, err := x.GetAll(ctx, table, keys)
 	if err != nil {
 		return nil, err
 	}

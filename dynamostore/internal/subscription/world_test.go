@@ -192,9 +192,9 @@ func (r *remote) refuse(err error) {
 	r.refused = err
 }
 
-func (r *remote) GetAll(ctx context.Context, g plan.GetAll) (items []plan.Item, err error) {
-	r.count("marks", g.Table)
-	failed := r.do(func() { items, err = r.Executor.GetAll(ctx, g) })
+func (r *remote) GetAll(ctx context.Context, table string, keys []plan.Item) (items []plan.Item, err error) {
+	r.count("marks", table)
+	failed := r.do(func() { items, err = r.Executor.GetAll(ctx, table, keys) })
 	if failed != nil {
 		err = failed
 	}
