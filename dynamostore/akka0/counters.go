@@ -102,11 +102,9 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
 	out, err := j.x.Write(ctx, w)
 	if err == nil && out.Repeated { // an append, or a skip to a later number, may have written this counter too
-		if last, stands, err := j.newest(ctx, id, n); err != nil || last != n || stands {
-			if err == nil {
-				err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
-			}
-			return err
+		var stands bool
+		if last, stands, err = j.newest(ctx, id, n); err == nil && (last != n || stands) {
+			err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 		}
 	}
 	if err == nil && event {
