@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -120,7 +121,7 @@ func TestPlansOfATypeQuery(t *testing.T) {
 func TestPlansOfEmptyTables(t *testing.T) {
 	t.Parallel()
 	const long = 100_000
-	s := openAt(t, with(t, postgres.Database(t), "plan_cache_mode=force_generic_plan"), pgstore.Options{CreateTables: true})
+	s := openAt(t, with(t, postgres.Database(t), "plan_cache_mode=force_generic_plan"), pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
 	err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
 		e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
 		use := func(id annals.PersistenceID, last annals.SeqNr) {

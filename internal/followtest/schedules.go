@@ -186,16 +186,18 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 	other, alone, followed := annals.NewPersistenceID(Type, "1"), annals.NewPersistenceID(Type, "2"), annals.NewPersistenceID(Type, "3")
 	control := projection.NewControl(w.Store, name)
 	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
-		store, err := late.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		began, err := w.Events.Query().Watermark(ctx)
-		if err != nil {
-			return err
-		}
-		passed, warned := began, late.Warning == ""
-		if err := until(ctx, func() (bool, error) { // with an event in each range, the position is saved often
+		var store Store
+		var began, passed time.Time
+		warned := late.Warning == ""
+		if err := until(ctx, func() (_ bool, err error) { // with an event in each range, the position is saved often
+			if store == nil || passed.After(began.Add(w.audit)) { // an event that is found so late need not be handled: begin again
+				if store, err = late.Begin(ctx); err != nil {
+					return false, err
+				}
+				if began, err = w.Events.Query().Watermark(ctx); err != nil {
+					return false, err
+				}
+			}
 			for _, id := range inEachRange() {
 				if err := w.append(ctx, w.commit(id)); err != nil {
 					return false, err
