@@ -13,7 +13,8 @@ import (
 // later.
 type apartReader struct{ reader }
 
-// Rows is driver.Reader.
+// Rows is driver.Reader. When the last events are missing, they were deleted after the head was read, which can have been after more events were
+// stored. Then these are read, too: a read that shows a delete shows what was stored before the delete.
 func (r *apartReader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return func(yield func(driver.Part, error) bool) {
 		var err error
@@ -23,13 +24,24 @@ func (r *apartReader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2
 		if !yield(driver.Part{Deleted: r.head.deleted, Last: r.head.version}, err) || err != nil {
 			return
 		}
-		p := numbered.Part{ID: r.id, From: max(from, r.head.deleted+1), To: min(to, r.head.version)}
-		if p.From > p.To {
-			return
+		for {
+			p := numbered.Part{ID: r.id, From: max(from, r.head.deleted+1), To: min(to, r.head.version)}
+			if p.From > p.To {
+				return
+			}
+			end, q := p.To, r.j.events.Query(p)
+			q.Dense = true
+			if !r.each(&p, r.j.x.Query(ctx, q), yield) || p.From > end {
+				return
+			}
+			now, err := r.j.read(ctx, r.id)
+			if err == nil && (now.deleted < end || now.version == r.head.version || to == end) {
+				return
+			}
+			if r.head, from = now, p.From; !yield(driver.Part{Deleted: r.head.deleted, Last: r.head.version}, err) || err != nil {
+				return
+			}
 		}
-		q := r.j.events.Query(p)
-		q.Dense = true
-		r.each(&p, r.j.x.Query(ctx, q), yield)
 	}
 }
 

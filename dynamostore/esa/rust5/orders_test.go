@@ -143,6 +143,32 @@ func TestOrdersOfReplay(t *testing.T) {
 	}
 }
 
+// A replay that shows a delete shows the events that were stored before the delete.
+func TestOrdersOfReplayBesideAppendThenDelete(t *testing.T) {
+	everyOrder(t, esa.Layout{Peer: esa.Rust5}, plantest.Orders{Page: 2},
+		func(e *entity, x plan.Executor) error { return e.Write(x, 1, 1) },
+		func(e *entity) []process {
+			return []process{func(x plan.Executor) error {
+				var all []annals.SeqNr
+				for ev, err := range e.Offer.On(x).Journal.Replay(e.Ctx, entityID, 1, annals.MaxSeqNr) {
+					if errors.Is(err, annals.ErrTruncated) {
+						return nil
+					}
+					if err != nil {
+						return err
+					}
+					all = append(all, ev.SeqNr)
+				}
+				if len(all) == 0 || all[0] > 1 && all[len(all)-1] < 4 {
+					return fmt.Errorf("replayed %v", all)
+				}
+				return nil
+			}, func(x plan.Executor) error {
+				return errors.Join(e.Append(x, 2, 2, 'a'), e.Offer.On(x).Journal.DeleteTo(e.Ctx, entityID, 2))
+			}}
+		}, nil)
+}
+
 func TestOrdersOfRecovery(t *testing.T) {
 	t.Parallel()
 	t.Run("beside the owner's snapshots and deletes", func(t *testing.T) {
