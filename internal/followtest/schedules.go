@@ -182,15 +182,15 @@ func (w *world[T]) breaking(ctx context.Context) error {
 
 // below: events appear below the position. One entity has a later event, the other one has none. They are handled, counted and logged.
 func (w *world[T]) below(ctx context.Context, late Late) error {
-	w.audit = 10 * time.Second
+	w.audit = 20 * time.Second
 	other, alone, followed := annals.NewPersistenceID(Type, "1"), annals.NewPersistenceID(Type, "2"), annals.NewPersistenceID(Type, "3")
 	control := projection.NewControl(w.Store, name)
 	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
 		var store Store
-		var began, passed time.Time
+		var began, passed, newest time.Time // passed by all ranges, and by one
 		warned := late.Warning == ""
 		if err := until(ctx, func() (_ bool, err error) { // with an event in each range, the position is saved often
-			if store == nil || passed.After(began.Add(w.audit)) { // an event that is found so late need not be handled: begin again
+			if store == nil || newest.After(began.Add(w.audit/2)) { // an event that is stored much later need not be handled: begin again
 				if store, err = late.Begin(ctx); err != nil {
 					return false, err
 				}
@@ -207,10 +207,12 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 			if err != nil || len(status.Ranges) < ranges {
 				return false, err
 			}
-			passed = status.Ranges[0].Through.Time
+			passed, newest = status.Ranges[0].Through.Time, began
 			for _, r := range status.Ranges {
-				if r.Through.Time.Before(passed) {
-					passed = r.Through.Time
+				if at := r.Through.Time; at.Before(passed) {
+					passed = at
+				} else if at.After(newest) {
+					newest = at
 				}
 				warned = warned || strings.Contains(r.Warning, late.Warning)
 			}
