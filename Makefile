@@ -43,7 +43,7 @@ lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet to
 # what kills processes, what looks for mutants, and long tests whose code shorter ones run.
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ForgetManyTombstones|LongReplay|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
-unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking)$$
+unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares)$$
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
