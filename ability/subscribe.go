@@ -20,11 +20,11 @@ type Subscriber interface {
 }
 
 // Delivery is some events of one shard. Those of each entity follow each other in the order of their numbers, also from one delivery
-// to the next.
+// to the next. A loop has deliveries of several shards at the same time, and one of each.
 type Delivery struct {
 	Events []annals.Event // at least one
-	// Ack says that Events have been handled. Nothing else does: the loop may ask for more deliveries before, and acknowledge them in any
-	// order. When the loop has ended, or its process has stopped, its shards are delivered to others, from the first delivery that was not
-	// acknowledged. Then Ack is ErrFenced. It can be repeated, and called from any goroutine.
+	// Ack says that Events have been handled. Nothing else does, and the shard's next delivery comes after that. The loop may ask for
+	// deliveries of other shards before, and acknowledge them in any order. When the loop has ended, or its process has stopped, its
+	// shards are delivered to others, from what was not acknowledged. Then Ack is ErrFenced. It can be repeated, and called from any goroutine.
 	Ack func(ctx context.Context) error
 }

@@ -90,8 +90,7 @@ func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 }
 
 // Subscribe is ability.Subscriber. It is ErrUnsupported without Options.Subscriptions. A new name begins with all events that are in the table.
-// A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. Of each shard at most 100
-// deliveries, with up to 100 events each, are open: the loop waits for the acknowledgement of the first.
+// A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. A delivery has up to 100 events.
 //
 // A loop goes on without entities that it cannot read (see ParkedEntities). It ends with an error when requests have been refused for five
 // minutes, and at once when items of the subscription cannot be read, or 1,000 entities are parked.

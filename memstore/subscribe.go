@@ -14,20 +14,19 @@ import (
 
 const deliveryEvents = 100 // at most in a delivery
 
-// subscription is what the loops of one name share. Each entity is a shard: it has one loop as long as a delivery of it is open.
+// subscription is what the loops of one name share. Each entity is a shard: none of its events is delivered while a delivery of it is open.
 type subscription struct {
 	filter annals.Filter
 	acked  progress
-	open   []*delivery // in their order
+	open   []*delivery // that are not acknowledged
 }
 
 // progress is the number up to which each entity has come.
 type progress map[annals.PersistenceID]annals.SeqNr
 
-// delivery is one that is not acknowledged, or that follows one of the same entity that is not.
 type delivery struct {
 	loop  <-chan struct{} // the signals of its loop
-	upTo  progress        // of entities that have not come so far
+	upTo  progress
 	acked bool
 }
 
@@ -66,7 +65,7 @@ func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (abili
 	if s.filter != f {
 		return ability.Delivery{}, errFilter
 	}
-	events := s.undelivered(data, loop)
+	events := s.undelivered(data)
 	if len(events) == 0 {
 		return ability.Delivery{}, nil
 	}
@@ -83,20 +82,16 @@ func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (abili
 	}}, nil
 }
 
-// undelivered are the next events for loop, from the entity on that waits longest.
-func (s *subscription) undelivered(data *data, loop <-chan struct{}) (events []annals.Event) {
-	sent, taken := maps.Clone(s.acked), progress{}
-	for _, d := range s.open {
-		maps.Copy(sent, d.upTo)
-		if d.loop != loop {
-			maps.Copy(taken, d.upTo)
-		}
-	}
+// undelivered are the next events, from the entity on that waits longest.
+func (s *subscription) undelivered(data *data) (events []annals.Event) {
 	var next [][]annals.Event // of each entity
 	for id, st := range data.streams.all() {
+		if slices.ContainsFunc(s.open, func(d *delivery) bool { return d.upTo[id] > 0 }) {
+			continue
+		}
 		var fit []annals.Event
-		for _, e := range st.events[index(st.events, sent[id]+1):] {
-			if taken[id] == 0 && len(fit) < deliveryEvents && matches(s.filter, e.Offset(), e.Tags) {
+		for _, e := range st.events[index(st.events, s.acked[id]+1):] {
+			if len(fit) < deliveryEvents && matches(s.filter, e.Offset(), e.Tags) {
 				fit = append(fit, e)
 			}
 		}
@@ -119,28 +114,17 @@ var (
 	errEnded  = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended")}
 )
 
-// ack acknowledges d. An entity comes as far as its deliveries are acknowledged without a gap.
 func (s *subscription) ack(d *delivery) error {
+	i := slices.Index(s.open, d)
 	switch {
 	case d.acked:
 		return nil
-	case !slices.Contains(s.open, d):
+	case i < 0:
 		return errEnded
 	}
 	d.acked = true
-	for id := range d.upTo {
-		for _, o := range s.open {
-			n, has := o.upTo[id]
-			if has && !o.acked {
-				break
-			}
-			if has {
-				s.acked[id] = n
-				delete(o.upTo, id)
-			}
-		}
-	}
-	s.open = slices.DeleteFunc(s.open, func(o *delivery) bool { return o.acked && len(o.upTo) == 0 })
+	maps.Copy(s.acked, d.upTo)
+	s.open = slices.Delete(s.open, i, i+1)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -38,7 +37,7 @@ func TestCatchUpWithNothingNew(t *testing.T) {
 			p.append(annals.NewPersistenceID("A", fmt.Sprint(n)), 0, 2)
 		}
 		c := p.subscribe(t.Context(), "s", annals.Filter{})
-		c.ack(c.deliveries(2 * ids))
+		c.handle(2 * ids)
 		c.stop()
 		first := p.counted()
 		time.Sleep(25 * time.Hour)
@@ -69,12 +68,12 @@ func TestCatchUpGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			got += len(d.Events)
-			c.ack([]ability.Delivery{d})
+			c.ack(d)
 		}
 		c.stop()
 		p.counted()
 		c = p.subscribe(t.Context(), "s", annals.Filter{})
-		c.ack(c.deliveries(ids - got))
+		c.handle(ids - got)
 		c.stop()
 		if counts := p.counted(); counts["scans"] > parts*pieces*2/3 || counts["queries"] > 2*(ids-got) {
 			t.Errorf("after half of the table: %v", counts)
@@ -98,7 +97,7 @@ func TestRefused(t *testing.T) {
 				writer.append("A|1", 0, 1)
 				c := p.subscribe(t.Context(), "s", annals.Filter{})
 				defer c.stop()
-				c.ack(c.deliveries(1))
+				c.handle(1)
 				wrong := &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the signature is not valid")}
 				p.refuse(wrong)
 				time.AfterFunc(is.refused, func() { p.refuse(nil) })
@@ -123,7 +122,7 @@ func TestCatchUpOfAnotherLife(t *testing.T) {
 			p.append("A|1", 0, 2)
 			w.stream.trim(0)
 			c := p.subscribe(t.Context(), "s", annals.Filter{})
-			c.ack(c.deliveries(2))
+			c.handle(2)
 			c.stop()
 			if err := p.DeleteAll(t.Context(), w.offer.Feed.Table, []plan.Item{{"pid": plan.S("A|1"), "seq": plan.N(1)}}); err != nil {
 				t.Fatal(err)
@@ -150,7 +149,7 @@ func TestCatchUpWithUnusedNumbers(t *testing.T) {
 		}}
 		for _, n := range []int{3, 1} {
 			c := p.subscribe(t.Context(), "s", annals.Filter{})
-			c.ack(c.deliveries(n))
+			c.handle(n)
 			c.stop()
 			j = append(j, 5)
 			time.Sleep(25 * time.Hour)

@@ -45,8 +45,7 @@ type loop struct {
 	turn    int       // the shard that is looked at first
 	renewed time.Time // when the view was read last
 	trimmed int64     // the round in which records were removed before they were read; 0 is none
-	ended   bool
-	err     error // that ends the loop
+	err     error     // that ends the loop
 }
 
 // signal puts a value into c, unless it has one.
@@ -107,11 +106,9 @@ func (l *loop) take() (*held, *delivery, error) {
 	}
 	for range l.held {
 		l.turn = (l.turn + 1) % len(l.held)
-		if h := l.held[l.turn]; h.next != nil && !h.parked && len(h.open) < maxOpen {
-			d := h.next
-			h.next, h.open = nil, append(h.open, d)
-			signal(h.taken)
-			return h, d, nil
+		if h := l.held[l.turn]; h.next != nil && !h.lost {
+			h.next, h.open = nil, h.next
+			return h, h.open, nil
 		}
 	}
 	return nil, nil, nil
@@ -122,7 +119,7 @@ func (l *loop) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		l.free(context.WithoutCancel(ctx))
+		l.end(context.WithoutCancel(ctx))
 	}()
 	var failed failures
 	for {
@@ -181,7 +178,7 @@ func (l *loop) lookAt(ctx context.Context) error {
 		signal(l.look)
 		return nil
 	}
-	l.follow(v)
+	l.dropLost(v)
 	if l.round != v.head.round {
 		l.round = v.head.round
 		signal(l.look)
@@ -201,32 +198,34 @@ func filterText(f annals.Filter) string {
 	return fmt.Sprintf("type %q tag %q slices %v", f.Type, f.Tag, f.Slices)
 }
 
-// follow drops the shards that v says are not this loop's any more.
-func (l *loop) follow(v view) {
+// dropLost drops the shards that v says are not this loop's any more. Only v says so: a view that was read before may have a shard that is lost.
+func (l *loop) dropLost(v view) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = time.Now() // not when the look began: on a slow table a look may take longer than the lease
 	signal(l.ready)
-	for _, h := range slices.Clone(l.held) {
-		if i := slices.IndexFunc(v.shards, func(s shard) bool { return s.round == h.round && s.id == h.id }); i < 0 || v.shards[i].owner != l.id {
-			l.lose(h)
+	l.held = slices.DeleteFunc(l.held, func(h *held) bool {
+		i := slices.IndexFunc(v.shards, func(s shard) bool { return s.round == h.round && s.id == h.id })
+		if i >= 0 && v.shards[i].owner == l.id {
+			return false
 		}
-	}
+		l.list = l.list || i >= 0 && v.shards[i].ended
+		h.lost = true
+		h.drop()
+		return true
+	})
 }
 
-// drop ends h. The lock is held.
-func (l *loop) drop(h *held) {
-	h.stop()
-	l.held = slices.DeleteFunc(l.held, func(o *held) bool { return o == h })
-}
-
-// lose is drop for a shard that another loop has, or may have. Those after it follow.
-func (l *loop) lose(h *held) {
-	h.lost = true
-	l.drop(h)
-	for _, o := range slices.Clone(l.held) {
-		if slices.Contains(o.after, h) {
-			l.lose(o)
-		}
+// end frees all shards and ends the loop.
+func (l *loop) end(ctx context.Context) {
+	for _, h := range l.held {
+		h.drop()
 	}
+	l.readers.Wait()
+	if l.round == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, time.Second))
+	defer cancel()
+	_, _ = l.Executor.Write(ctx, plan.Write{Ops: []plan.Op{{Table: l.Table, Key: key(l.name, itemLoop+l.id), Delete: true}}}) // an error makes others wait for the lease
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -96,7 +95,7 @@ func TestParked(t *testing.T) {
 							for _, e := range d.Events {
 								got[e.ID] += fmt.Sprint(e.SeqNr, " ")
 							}
-							c.ack([]ability.Delivery{d})
+							c.ack(d)
 						}
 						for i, id := range []annals.PersistenceID{"A|1", "A|2"} {
 							if got[id] != want[i] {
@@ -180,9 +179,10 @@ func TestTruncatedForEver(t *testing.T) {
 		defer cancel()
 		c := p.subscribe(ctx, "s", annals.Filter{})
 		defer c.stop()
-		open := c.deliveries(2) // the stream has the event of A|1
+		c.handle(1)       // A|2
+		d := c.delivery() // the stream has the event of A|1
 		p.wantParked("A|1 from 1 ")
-		c.ack(open)
+		c.ack(d)
 		p.wantParked("")
 	})
 }

@@ -2,7 +2,6 @@ package subscription
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -13,31 +12,18 @@ import (
 )
 
 // start begins to read s, which is of the stream name, and which this loop holds.
-func (l *loop) start(ctx context.Context, name string, s shard, after ...*held) {
-	reading, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
-	h := &held{shard: s, after: after, stop: stop, taken: make(chan struct{}, 1), writer: make(chan struct{}, 1), read: s.position, stored: s.position,
-		marks: &plan.Recent[annals.PersistenceID, mark]{}}
+func (l *loop) start(ctx context.Context, name string, s shard) {
+	holding, drop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
+	reading, release := context.WithCancel(holding)
+	h := &held{shard: s, writer: make(chan struct{}, 1), done: make(chan struct{}, 1), release: release, drop: drop, marks: &plan.Recent[annals.PersistenceID, mark]{}}
 	l.mu.Lock()
 	l.held = append(l.held, h)
 	l.mu.Unlock()
 	l.readers.Go(func() {
-		defer stop()
-		r := &reader{loop: l, shard: h, parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
+		defer drop()
+		r := &reader{loop: l, shard: h, position: s.position, parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
 		err := r.run(reading, name)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		switch {
-		case reading.Err() != nil:
-			return
-		case errors.Is(err, stream.ErrTrimmed):
-			l.trimmed = h.round
-		case err != nil:
-			l.failed(err)
-			return
-		default:
-			h.finished = true
-		}
-		signal(l.look)
+		l.finish(holding, h, reading.Err() != nil, err)
 	})
 }
 
@@ -53,7 +39,6 @@ type reader struct {
 
 // run reads until nothing follows.
 func (r *reader) run(ctx context.Context, name string) error {
-	r.position = r.shard.read
 	if n, ok := r.shard.part(); ok {
 		return repeated(ctx, func() error { return r.catchUp(ctx, n) })
 	}
@@ -165,10 +150,7 @@ func (r *reader) reached(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.shard.read = r.position
-	return nil
+	return r.reach(ctx, r.shard, r.position)
 }
 
 // records delivers the events that records tell of. The journal is asked for those of an image that cannot be read.
@@ -297,24 +279,16 @@ func (r *reader) deliver(ctx context.Context, e annals.Event) error {
 	return nil
 }
 
-// flush hands over the delivery that is being built, when the one before was taken.
+// flush hands over the delivery that is being built.
 func (r *reader) flush(ctx context.Context) error {
-	for r.building != nil {
-		r.mu.Lock()
-		if r.shard.next == nil {
-			r.building.position = r.position
-			r.shard.next, r.building = r.building, nil
-			signal(r.ready)
-		}
-		r.mu.Unlock()
-		if r.building != nil {
-			select {
-			case <-r.shard.taken:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+	if r.building == nil {
+		return nil
 	}
+	r.building.position = r.position
+	if err := r.handOver(ctx, r.shard, r.building); err != nil {
+		return err
+	}
+	r.building = nil
 	return nil
 }
 
@@ -331,52 +305,27 @@ func (r *reader) set(id annals.PersistenceID, m mark) {
 // remember makes the marks of ids known.
 func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error {
 	var unknown []annals.PersistenceID
-	r.mu.Lock()
 	for _, id := range ids {
 		if _, ok := r.shard.marks.Get(id); ok || slices.Contains(unknown, id) {
 			continue
 		}
-		if m, ok := r.delivered(id); ok {
-			r.set(id, m)
-		} else {
-			unknown = append(unknown, id)
+		if r.building != nil {
+			if m, ok := r.building.upTo[id]; ok {
+				r.set(id, m)
+				continue
+			}
 		}
+		unknown = append(unknown, id)
 	}
-	r.mu.Unlock()
 	if len(unknown) == 0 {
 		return nil
 	}
 	marks, err := loadMarks(ctx, r.Executor, r.Table, r.name, unknown)
+	if err != nil {
+		return err
+	}
 	for _, id := range unknown {
-		if err == nil {
-			r.set(id, marks[id])
-		}
+		r.set(id, marks[id])
 	}
-	return err
-}
-
-// delivered returns the newest mark of id that is not stored; false when there is none.
-func (r *reader) delivered(id annals.PersistenceID) (mark, bool) {
-	if r.building != nil {
-		if m, ok := r.building.upTo[id]; ok {
-			return m, true
-		}
-	}
-	return r.shard.delivered(id)
-}
-
-func (h *held) delivered(id annals.PersistenceID) (mark, bool) {
-	for _, d := range slices.Backward(append(slices.Clone(h.open), h.next)) {
-		if d != nil {
-			if m, ok := d.upTo[id]; ok {
-				return m, true
-			}
-		}
-	}
-	for _, before := range h.after {
-		if m, ok := before.delivered(id); ok {
-			return m, true
-		}
-	}
-	return mark{}, false
+	return nil
 }

@@ -28,29 +28,32 @@ func (p *process) subscribe(ctx context.Context, name string, f annals.Filter) *
 	return &consumer{p.w, next, stop}
 }
 
-// deliveries takes deliveries until they have n events.
-func (c *consumer) deliveries(n int) (all []ability.Delivery) {
+// handle takes and acknowledges deliveries until they have n events.
+func (c *consumer) handle(n int) {
 	c.Helper()
 	for n > 0 {
-		d, err, ok := c.next()
-		if !ok || err != nil {
-			c.Fatalf("next delivery: %v, %v; %d events missing", err, ok, n)
-		}
-		all = append(all, d)
+		d := c.delivery()
+		c.ack(d)
 		n -= len(d.Events)
 	}
 	if n < 0 {
 		c.Errorf("%d events too many", -n)
 	}
-	return all
 }
 
-func (c *consumer) ack(all []ability.Delivery) {
+func (c *consumer) delivery() ability.Delivery {
 	c.Helper()
-	for _, d := range all {
-		if err := d.Ack(c.Context()); err != nil {
-			c.Error(err)
-		}
+	d, err, ok := c.next()
+	if !ok || err != nil {
+		c.Fatalf("next delivery: %v, %v", err, ok)
+	}
+	return d
+}
+
+func (c *consumer) ack(d ability.Delivery) {
+	c.Helper()
+	if err := d.Ack(c.Context()); err != nil {
+		c.Error(err)
 	}
 }
 
@@ -73,17 +76,17 @@ func TestSubscribe(t *testing.T) {
 			p.append(id, 2, 1)
 		}
 		c := p.subscribe(t.Context(), "s", annals.Filter{})
-		c.ack(c.deliveries(12))
+		c.handle(12)
 		w.stream.split()
 		p.append("A|1", 3, 3)
 		w.stream.split()
 		p.append("A|2", 3, 3)
-		c.ack(c.deliveries(6))
+		c.handle(6)
 		c.stop()
 		p.append("A|3", 3, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		c = p.subscribe(ctx, "s", annals.Filter{})
-		c.ack(c.deliveries(1))
+		c.handle(1)
 		c.wantNone(ctx, cancel)
 		c.stop()
 		p.Close()
@@ -104,7 +107,7 @@ func TestLongList(t *testing.T) {
 		p.slow(leases.LookTime / 10)
 		p.append("A|1", 0, 3)
 		c := p.subscribe(t.Context(), "s", annals.Filter{})
-		open := c.deliveries(3)
+		open := c.delivery()
 		if time.Since(begun) < leases.LookTime {
 			t.Errorf("the first list took %v", time.Since(begun))
 		}
@@ -133,7 +136,7 @@ func TestListsOfTwo(t *testing.T) {
 		p, other := w.process(), w.process()
 		p.append("A|1", 0, 3)
 		c, d := p.subscribe(ctx, "s", annals.Filter{}), other.subscribe(ctx, "s", annals.Filter{})
-		c.ack(c.deliveries(3))
+		c.handle(3)
 		p.slow(leases.LookTime / 10)
 		var waits sync.WaitGroup
 		for _, idle := range []*consumer{c, d} {
@@ -166,7 +169,7 @@ func TestSimilarNames(t *testing.T) {
 		p.append(id, 0, 2)
 		for _, name := range []string{"s", fmt.Sprintf("s#%d", id.Slice()), "s#", fmt.Sprintf("s##%d", id.Slice())} {
 			c := p.subscribe(t.Context(), name, annals.Filter{})
-			c.ack(c.deliveries(2))
+			c.handle(2)
 			c.stop()
 		}
 		p.Close()
@@ -183,10 +186,10 @@ func TestTakenOver(t *testing.T) {
 			stopped.append(id, 0, 3)
 		}
 		c := stopped.subscribe(t.Context(), "s", annals.Filter{})
-		lost := c.deliveries(12)
+		lost := []ability.Delivery{c.delivery(), c.delivery()} // of two parts of the catch-up
 		stopped.pause(20 * lease)
 		d := other.subscribe(t.Context(), "s", annals.Filter{})
-		d.ack(d.deliveries(12))
+		d.handle(12)
 		for _, l := range lost {
 			if err := l.Ack(t.Context()); !errors.Is(err, annals.ErrFenced) {
 				t.Errorf("acknowledge %d events of a lost shard: got %v, want ErrFenced", len(l.Events), err)
@@ -225,34 +228,32 @@ func TestOldView(t *testing.T) {
 	})
 }
 
-// A loop hands out at most 100 deliveries of a shard that are not acknowledged.
-func TestOpenDeliveries(t *testing.T) {
+// The next delivery of a shard comes when the one before is acknowledged, also when the shard ends in between.
+func TestOpenDelivery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		p := w.process()
-		p.append("A|1", 0, 1)
-		c := p.subscribe(t.Context(), "s", annals.Filter{})
-		c.ack(c.deliveries(1))
-		for n := range annals.SeqNr(2 * maxOpen * recordsOfAPage) {
-			p.append("A|1", n+1, 1)
-		}
-		var open []ability.Delivery
-		for range maxOpen {
-			d, err, _ := c.next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			open = append(open, d)
-		}
-		due := time.Now().Add(5 * lease)
-		time.AfterFunc(5*lease, func() { c.ack(open[:1]) })
-		if _, err, _ := c.next(); err != nil || time.Now().Before(due) {
-			t.Errorf("the next delivery came %v before one was acknowledged, %v", time.Until(due), err)
-		}
-		c.stop()
-		p.Close()
-	})
+	for name, change := range map[string]func(*fakeStream){"one shard": func(*fakeStream) {}, "the shard after": (*fakeStream).roll} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				p := w.process()
+				p.append("A|1", 0, 1)
+				c := p.subscribe(t.Context(), "s", annals.Filter{})
+				c.handle(1)
+				p.append("A|1", 1, 1)
+				open := c.delivery()
+				change(w.stream)
+				p.append("A|1", 2, 1)
+				due := time.Now().Add(5 * lease)
+				time.AfterFunc(5*lease, func() { c.ack(open) })
+				if d := c.delivery(); time.Now().Before(due) || d.Events[0].SeqNr != 3 {
+					t.Errorf("the next delivery came %v before the one before was acknowledged, with number %d", time.Until(due), d.Events[0].SeqNr)
+				}
+				c.stop()
+				p.Close()
+			})
+		})
+	}
 }
 
 // Nobody holds a shard of a new round while a loop may hand out events of the round before.
@@ -327,7 +328,7 @@ func TestTrimmed(t *testing.T) {
 				for _, id := range ids {
 					p.append(id, 0, 1)
 				}
-				c.ack(c.deliveries(4))
+				c.handle(4)
 				time.Sleep(3 * lease) // the positions in the shards are stored
 				c.stop()
 				for _, id := range ids {
@@ -336,7 +337,7 @@ func TestTrimmed(t *testing.T) {
 				time.Sleep(away)
 				w.stream.trim(0)
 				c = p.subscribe(ctx, "s", annals.Filter{})
-				c.ack(c.deliveries(4))
+				c.handle(4)
 				c.stop()
 				p.Close()
 			})
@@ -355,7 +356,7 @@ func TestTrimmedBeforeRead(t *testing.T) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			c := p.subscribe(ctx, "s", annals.Filter{})
-			c.ack(c.deliveries(events))
+			c.handle(events)
 			time.AfterFunc(d, cancel)
 			if _, err, _ := c.next(); !errors.Is(err, ctx.Err()) {
 				t.Error(err)
@@ -379,6 +380,6 @@ func TestTrimmedBeforeRead(t *testing.T) {
 		c := p.subscribe(ctx, "s", annals.Filter{})
 		defer p.Close()
 		defer c.stop()
-		c.ack(c.deliveries(2))
+		c.handle(2)
 	})
 }
