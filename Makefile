@@ -39,11 +39,11 @@ lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet to
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
 
-# Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests,
-# what kills processes, what looks for mutants, and long tests whose code shorter ones run.
+# Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests or
+# memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ForgetManyTombstones|LongReplay|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
-unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares)$$
+unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded)$$|^TestAllocations
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.

@@ -79,7 +79,11 @@ func (s statesOf) Put(ctx context.Context, w annals.StateWrite) (r annals.Receip
 // lost, and three processes that share the projection are killed again and again. Each event is handled once, those of an entity in order.
 func TestProjectionUnderFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { underFaults(t, seed) })
