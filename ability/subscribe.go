@@ -20,7 +20,7 @@ type Subscriber interface {
 }
 
 // Delivery is some events of one shard. Those of each entity follow each other in the order of their numbers, also from one delivery
-// to the next. A loop has deliveries of several shards at the same time, and one of each.
+// to the next. A loop may have deliveries of several shards at the same time, at most one of each.
 type Delivery struct {
 	Events []annals.Event // at least one
 	// Ack says that Events have been handled. Nothing else does, and the shard's next delivery comes after that. The loop may ask for

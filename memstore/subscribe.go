@@ -24,6 +24,7 @@ type subscription struct {
 // progress is the number up to which each entity has come.
 type progress map[annals.PersistenceID]annals.SeqNr
 
+// delivery is one that was handed out.
 type delivery struct {
 	loop  <-chan struct{} // the signals of its loop
 	upTo  progress
@@ -84,9 +85,13 @@ func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (abili
 
 // undelivered are the next events, from the entity on that waits longest.
 func (s *subscription) undelivered(data *data) (events []annals.Event) {
+	taken := progress{}
+	for _, d := range s.open {
+		maps.Copy(taken, d.upTo)
+	}
 	var next [][]annals.Event // of each entity
 	for id, st := range data.streams.all() {
-		if slices.ContainsFunc(s.open, func(d *delivery) bool { return d.upTo[id] > 0 }) {
+		if taken[id] > 0 {
 			continue
 		}
 		var fit []annals.Event
@@ -114,6 +119,7 @@ var (
 	errEnded  = &annals.Error{Kind: annals.ErrFenced, Err: errors.New("the loop of the delivery has ended")}
 )
 
+// ack acknowledges d. It can be repeated.
 func (s *subscription) ack(d *delivery) error {
 	i := slices.Index(s.open, d)
 	switch {

@@ -296,17 +296,17 @@ func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filt
 	}
 }
 
-// hastyAcks acknowledges a delivery when it is handed out.
+// hastyAcks acknowledges a delivery when the next one is asked for.
 type hastyAcks struct{ *memstore.Store }
 
 func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
 		for d, err := range s.Store.Subscribe(ctx, name, f) {
-			if err == nil {
-				_ = d.Ack(ctx)
-			}
 			if !yield(d, err) {
 				return
+			}
+			if err == nil {
+				_ = d.Ack(ctx)
 			}
 		}
 	}

@@ -181,7 +181,7 @@ func TestMutants(t *testing.T) {
 			[]string{"SUBSCRIBE-9"}},
 		{"delivers no number twice", func() annals.Store { return risingNumbers{memstore.New()} },
 			[]string{"SUBSCRIBE-8"}},
-		{"acknowledges a delivery when it is handed out", func() annals.Store { return hastyAcks{memstore.New()} },
+		{"acknowledges a delivery when the next is asked for", func() annals.Store { return hastyAcks{memstore.New()} },
 			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
 			[]string{"HEALTH-1", "HEALTH-2"}},

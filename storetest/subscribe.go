@@ -25,7 +25,7 @@ func RunSubscriber(t *testing.T, c Config) {
 // subscribeCases are about ability.Subscriber.
 var subscribeCases = []testCase{
 	{id: "SUBSCRIBE-1", about: "every event is delivered, those of each entity in order, and what is acknowledged is not delivered again", needs: needs(events, subscribes), run: subscribed},
-	{id: "SUBSCRIBE-2", about: "a delivery that is not acknowledged comes again", needs: needs(events, subscribes), run: unacknowledged},
+	{id: "SUBSCRIBE-2", about: "asking for the next delivery acknowledges nothing", needs: needs(events, subscribes), run: unacknowledged},
 	{id: "SUBSCRIBE-3", about: "the next delivery of an entity comes after the acknowledgement of the one before", needs: needs(events, subscribes), run: oneOpenDelivery},
 	{id: "SUBSCRIBE-4", about: "loops of one name share the events, and go on for one that ends; names are independent", needs: needs(events, subscribes), run: sharedSubscription},
 	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscribes), run: filteredSubscription},
@@ -147,14 +147,19 @@ func subscribed(h *harness) {
 
 func unacknowledged(h *harness) {
 	ids := h.populated(12, 3)
-	c := h.subscribe(h.patience(), "s", annals.Filter{})
+	ctx, cancel := context.WithCancel(h.patience())
+	c := h.subscribe(ctx, "s", annals.Filter{})
 	c.wantFirst("of a new name")
-	c.stop()
-	c = h.subscribe(h.patience(), "s", annals.Filter{})
-	c.wantFirst("after one without an acknowledgement")
+	time.AfterFunc(soon, cancel)
+	for err := error(nil); err == nil; { // the deliveries of other shards, and the wait for more
+		_, err, _ = c.next()
+	}
 	c.stop()
 	h.wantDelivered(h.subscribe(h.patience(), "s", annals.Filter{}).handle(36), 1, 3, ids...)
 }
+
+// soon is how long a case waits to see that a store does not deliver.
+const soon = 100 * time.Millisecond
 
 // wantFirst checks that the next delivery begins with number 1 of an entity. The case ends when it does not.
 func (c *consumer) wantFirst(when string) {
@@ -165,7 +170,6 @@ func (c *consumer) wantFirst(when string) {
 }
 
 func oneOpenDelivery(h *harness) {
-	const soon = 100 * time.Millisecond
 	ids := h.populated(1, 1)
 	c := h.subscribe(h.patience(), "s", annals.Filter{})
 	first := c.delivery()

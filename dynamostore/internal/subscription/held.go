@@ -8,7 +8,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/dynamostore/internal/stream"
 )
 
 const (
@@ -18,12 +17,12 @@ const (
 
 // held is a shard that a loop holds.
 type held struct {
-	shard             // as it was claimed; write and position are those of the last write, and under lock
-	at      time.Time // when it was stored; under lock
-	writer  chan struct{}
+	shard                      // as it was claimed; write and position are those of the last write, and under lock
+	at      time.Time          // of the last write that succeeded; under lock
+	writer  chan struct{}      // has a value while the item of the shard is being written
 	done    chan struct{}      // has a value when a delivery was acknowledged
-	release context.CancelFunc // ends reading; the shard is free when no delivery is open
-	drop    context.CancelFunc // frees the shard
+	release context.CancelFunc // ends reading: the shard is free when no delivery is open
+	drop    context.CancelFunc // ends reading, and the wait for the open delivery
 	marks   *plan.Recent[annals.PersistenceID, mark]
 
 	// These are under the mutex of the loop.
@@ -52,7 +51,7 @@ func (h *held) lock(ctx context.Context) error {
 
 func (h *held) unlock() { <-h.writer }
 
-// handOver waits until d is acknowledged. If ctx ends before somebody has taken d, nobody does.
+// handOver makes d the next delivery of h, and waits until it is acknowledged. When ctx ends first, d can no longer be taken.
 func (l *loop) handOver(ctx context.Context, h *held, d *delivery) error {
 	l.mu.Lock()
 	h.next = d
@@ -117,20 +116,9 @@ func (l *loop) reach(ctx context.Context, h *held, position string) error {
 	return l.store(ctx, h, s)
 }
 
-// finish frees h, whose reader has returned err. Before, it waits for the acknowledgement of the open delivery, until ctx ends.
-func (l *loop) finish(ctx context.Context, h *held, released bool, err error) {
-	ended := err == nil
-	if !ended && !released {
-		l.mu.Lock()
-		if errors.Is(err, stream.ErrTrimmed) {
-			l.trimmed = h.round
-			signal(l.look)
-		} else {
-			l.failed(err)
-		}
-		l.mu.Unlock()
-		<-ctx.Done()
-	}
+// finish frees h, which is no longer read. Before, it waits for the acknowledgement of the open delivery, until ctx ends. ended says that
+// nothing follows in the shard.
+func (l *loop) finish(ctx context.Context, h *held, ended bool) {
 	l.mu.Lock()
 	open := h.open != nil
 	l.mu.Unlock()
@@ -140,17 +128,19 @@ func (l *loop) finish(ctx context.Context, h *held, released bool, err error) {
 		case <-ctx.Done():
 		}
 	}
-	err = repeated(ctx, func() error { return l.free(ctx, h, ended) })
-	if ctx.Err() != nil {
+	err := repeated(ctx, func() error { return l.free(ctx, h, ended) })
+	switch {
+	case err == nil:
+	case ctx.Err() == nil:
+		l.fail(err)
+	default:
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(l.Lease, time.Second))
 		defer cancel()
 		_ = l.free(ctx, h, ended) // an error makes others wait for the lease
-	} else if err != nil {
-		l.fail(err)
 	}
 }
 
-// free stores that nobody holds h.
+// free stores that h has no owner, and whether it has ended. It does nothing when this loop no longer holds h.
 func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 	if err := h.lock(ctx); err != nil {
 		return err
@@ -166,10 +156,7 @@ func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 	}
 	err := l.store(ctx, h, s)
 	if err == nil {
-		l.mu.Lock()
-		h.lost = true
-		l.mu.Unlock()
-		signal(l.look)
+		l.lose(h)
 	}
 	return err
 }
@@ -177,10 +164,9 @@ func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 // store stores s as the item of h, which is locked, together with more. It is ErrFenced when another loop has the shard.
 func (l *loop) store(ctx context.Context, h *held, s shard, more ...plan.Op) error {
 	for {
-		seen := h.write
 		s.write = newWrite()
 		var stands plan.Item
-		w := plan.Write{Ops: append([]plan.Op{l.change(s, seen)}, more...), Refused: func(old []plan.Item, _ bool) error {
+		w := plan.Write{Ops: append([]plan.Op{l.change(s, h.write)}, more...), Refused: func(old []plan.Item, _ bool) error {
 			stands = old[0]
 			return &annals.Error{Kind: annals.ErrConflict}
 		}}
@@ -194,13 +180,18 @@ func (l *loop) store(ctx context.Context, h *held, s shard, more ...plan.Op) err
 		}
 		// The write before is one of this loop's, when its answer was lost.
 		if owner, _ := plan.Text(stands, attrOwner); owner != l.id {
-			l.mu.Lock()
-			h.lost = true
-			l.mu.Unlock()
-			h.drop()
-			signal(l.look)
+			l.lose(h)
 			return errLost
 		}
 		h.write, _ = plan.Text(stands, attrWrite)
 	}
+}
+
+// lose notes that this loop no longer holds h. The next view takes h out of the list of the loop.
+func (l *loop) lose(h *held) {
+	l.mu.Lock()
+	h.lost = true
+	l.mu.Unlock()
+	h.drop()
+	signal(l.look)
 }

@@ -40,9 +40,10 @@ func (l *loop) hold(ctx context.Context, v view) error {
 	for i, s := range open {
 		h, mine := l.holder(s), owners[i] == l.id
 		switch {
-		case h != nil && !mine:
-			h.release()
 		case h != nil:
+			if !mine {
+				h.release()
+			}
 		case s.owner == l.id: // an answer was lost
 			l.start(ctx, v.head.stream, s)
 		case mine && slices.Contains(alive, s.owner):

@@ -198,7 +198,8 @@ func filterText(f annals.Filter) string {
 	return fmt.Sprintf("type %q tag %q slices %v", f.Type, f.Tag, f.Slices)
 }
 
-// dropLost drops the shards that v says are not this loop's any more. Only v says so: a view that was read before may have a shard that is lost.
+// dropLost drops the shards that v says are not this loop's any more. Nothing else takes a shard out of the list: a view that was read before
+// the shard was lost would begin it again.
 func (l *loop) dropLost(v view) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -23,8 +24,24 @@ func (l *loop) start(ctx context.Context, name string, s shard) {
 		defer drop()
 		r := &reader{loop: l, shard: h, position: s.position, parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
 		err := r.run(reading, name)
-		l.finish(holding, h, reading.Err() != nil, err)
+		if err != nil && reading.Err() == nil {
+			l.stopped(h, err)
+			<-holding.Done()
+		}
+		l.finish(holding, h, err == nil)
 	})
+}
+
+// stopped notes that h cannot be read because of err: a new round begins where records were removed, otherwise the loop ends.
+func (l *loop) stopped(h *held, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !errors.Is(err, stream.ErrTrimmed) {
+		l.failed(err)
+		return
+	}
+	l.trimmed = h.round
+	signal(l.look)
 }
 
 // reader makes deliveries of what it reads in a shard. It is for one goroutine.
