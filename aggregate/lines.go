@@ -84,8 +84,7 @@ func (l *line) sent() (last bool) { return l != nil && l.turns.Sent(time.Now()) 
 func (l *line) stored(number annals.SeqNr, last bool) {
 	if l != nil {
 		now := time.Now()
-		wait, _ := l.turns.Stored(now, last)
-		l.number, l.resume = number, now.Add(wait)
+		l.number, l.resume = number, now.Add(l.turns.Stored(now, last))
 	}
 }
 

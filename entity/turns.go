@@ -4,11 +4,7 @@ import "time"
 
 // leave records that a write has been acknowledged, and lets other owners write if it was the last one of a turn.
 func (e *entity[C, S, R]) leave(last bool) {
-	wait, reload := e.turns.Stored(time.Now(), last)
-	if reload {
-		e.loaded = false
-	}
-	e.pause(wait)
+	e.pause(e.turns.Stored(time.Now(), last))
 }
 
 // pause has the commands of e wait for so long, undecided. Their callers can withdraw them, and an Evict is executed.

@@ -54,14 +54,9 @@ const (
 // Loaded records that the entity has been read, in so much time, and whether another owner has written since this one last knew its state.
 func (t *Turns) Loaded(now time.Time, took time.Duration, overtaken bool) {
 	t.load = max(took, t.load*3/4)
-	switch {
-	case t.paused && overtaken && t.lost == 0:
+	if t.paused && overtaken && t.lost == 0 {
 		t.lost = t.at(now)
 		t.trying = t.lost
-	case t.paused && t.shared && !overtaken:
-		if t.unused++; t.unused == sharedGaps {
-			t.shared, t.length, t.unused = false, 0, 0
-		}
 	}
 }
 
@@ -74,48 +69,54 @@ func (t *Turns) Sent(now time.Time) (last bool) {
 	return t.sent-t.began >= t.turn()
 }
 
-// Stored records that the write has been acknowledged now. If it was the last one of the turn, the owner has to wait for so long before its
-// next write, and, if reload is true, has to load the entity before that.
-func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration, reload bool) {
+// Stored records that the write has been acknowledged now, and returns how long the owner has to wait before its next one: not at all, unless it
+// was the last one of the turn.
+func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration) {
 	t.stored = t.at(now)
 	if took := t.stored - t.sent; t.write == 0 {
 		t.write = took
 	} else {
 		t.write += (took - t.write) / 4
 	}
-	if t.paused && !t.shared { // no other owner has written in the gap
+	if t.paused && t.lost == 0 { // no other owner has written in the gap
 		t.unused++
-		t.length = min(2*t.turn(), max(gapPart*t.gap(), firstTurn), longTurn)
+		switch {
+		case !t.shared:
+			t.length = min(2*t.turn(), max(gapPart*t.gap(), firstTurn), longTurn)
+		case t.unused == sharedGaps:
+			t.shared, t.length, t.unused = false, 0, 0
+		}
 	}
 	t.lost, t.paused = 0, last
 	switch {
 	case !last:
-		return 0, false
+		return 0
 	case t.shared:
-		return t.turn() / 4 << t.unused, true
+		return t.turn() / 4 << t.unused
 	}
 	gap := min(t.gap(), t.turn()/8)
 	if t.unused%4 == 3 { // another owner may need much longer to read than this one did
 		gap = max(gap, min(4*gap, t.turn()/64))
 	}
-	return gap, false
+	return gap
 }
 
 // Overtaken records that the write has met a conflict, and returns how long to wait before the entity is loaded for the next try.
 func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
 	at := t.at(now)
-	again := t.shared && at-t.met < lately
+	again, left := t.shared && at-t.met < lately, t.shared && t.paused
 	t.shared, t.paused, t.met, t.unused = true, false, at, 0
 	turn, first := t.turn(), t.lost == 0
 	if first {
 		t.lost = at
 	}
+	end := t.stored + turn + t.load + t.write // of the turn of an owner that loaded and wrote after the newest write of this one
 	switch {
-	case first && again: // the turn of another owner may have begun
+	case first && !left && again: // the turn of another owner may have begun
 		wait = turn / 4
-	case first:
-	case t.stored > 0 && at < t.stored+turn*7/8: // it has begun, after the newest write of this owner
-		wait = t.stored + turn*7/8 - at
+	case first && !left:
+	case t.stored > 0 && at < end:
+		wait = end - at
 	case t.stored > 0 && at < t.stored+patience*turn && at-t.trying > turn/2: // a third owner has the turn
 		wait = turn/4 + rand.N(turn/2)
 	default: // the turn may be about to end
