@@ -32,7 +32,8 @@ type Journal struct {
 	// IDIndex is the plugin's index of persistence ids, "persistence-ids-idx" by default there. "" says that the table has none: then
 	// ids cannot be listed.
 	IDIndex string
-	// ReplayAhead is the plugin's replay-parallelism: how many groups of 100 events a replay reads ahead; 10.
+	// ReplayAhead is the plugin's replay-parallelism: how many groups of 100 events a replay reads ahead; 0 is 16, where
+	// the plugin has 10.
 	ReplayAhead int
 	// Gaps says that numbers without events between others are no error. The plugin leaves the numbers of events unused that it could
 	// not store. They are recognised by the writer ids of the events beside them, but not where a writer of the plugin has only stored
@@ -67,7 +68,7 @@ const (
 	defaultName      = "journal"
 	defaultIndex     = "ts-idx"
 	defaultShards    = 10
-	defaultAhead     = 10
+	defaultAhead     = 16
 )
 
 // maxEvents is the most events of a commit: a transaction of DynamoDB has at most 100 items, and one of them may be a marker.
