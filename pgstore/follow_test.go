@@ -53,7 +53,7 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 		}
 	}
 	w.Begin(t)
-	if b := w.Next(t); len(b.Events) > 0 || !b.CaughtUp || b.Through.Compare(slow) >= 0 {
+	if b := w.Next(t); len(b.Items) > 0 || !b.CaughtUp || b.Through.Compare(slow) >= 0 {
 		t.Fatalf("got %+v, want no event, caught up, Through before %v", b, slow)
 	}
 	end()

@@ -17,7 +17,7 @@ type stream struct {
 }
 
 // feed returns the function Next of a feed from a position on.
-func (s stream) feed(from annals.Position, o query.Options) (next func(ctx context.Context, max int) (query.Batch, error), err error) {
+func (s stream) feed(from annals.Position, o query.Options) (next func(ctx context.Context, max int) (query.Batch[annals.Event], error), err error) {
 	if !s.States {
 		feed, err := query.NewFeed(s.store, s.filter(), from, o)
 		if err != nil {
@@ -29,11 +29,11 @@ func (s stream) feed(from annals.Position, o query.Options) (next func(ctx conte
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, max int) (query.Batch, error) {
+	return func(ctx context.Context, max int) (query.Batch[annals.Event], error) {
 		b, err := feed.Next(ctx, max)
-		batch := query.Batch{Through: b.Through, CaughtUp: b.CaughtUp}
-		for _, state := range b.States {
-			batch.Events = append(batch.Events, eventOf(state))
+		batch := query.Batch[annals.Event]{Through: b.Through, CaughtUp: b.CaughtUp}
+		for _, state := range b.Items {
+			batch.Items = append(batch.Items, eventOf(state))
 		}
 		return batch, err
 	}, nil

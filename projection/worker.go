@@ -145,13 +145,13 @@ func (w *worker) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		full := len(batch.Events) == w.size
-		batch.Events = w.late(batch.Events)
+		full := len(batch.Items) == w.size
+		batch.Items = w.late(batch.Items)
 		if err := w.handleLate(ctx); err != nil { // before later events of their entities
 			return err
 		}
-		batch.Events = slices.DeleteFunc(batch.Events, func(e annals.Event) bool { return from.covers(e.Offset()) })
-		if len(batch.Events) == 0 {
+		batch.Items = slices.DeleteFunc(batch.Items, func(e annals.Event) bool { return from.covers(e.Offset()) })
+		if len(batch.Items) == 0 {
 			w.health.goesOn()
 		}
 		began := time.Now()
@@ -165,8 +165,8 @@ func (w *worker) follow(ctx context.Context) error {
 }
 
 // handle handles the events of batch and saves how far the worker has come.
-func (w *worker) handle(ctx context.Context, batch query.Batch) error {
-	pending, passed := w.pass(batch.Events) // passed are not handled; they are saved with the next step
+func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) error {
+	pending, passed := w.pass(batch.Items) // passed are not handled; they are saved with the next step
 	for len(pending)+len(passed) > 0 {
 		n := min(w.size, len(pending))
 		switch {
@@ -240,7 +240,7 @@ func (w *worker) handle(ctx context.Context, batch query.Batch) error {
 		}
 	}
 	w.through = batch.Through
-	if len(batch.Events) == 0 && time.Since(w.savedAt) >= quiet {
+	if len(batch.Items) == 0 && time.Since(w.savedAt) >= quiet {
 		return w.save(ctx)
 	}
 	return nil

@@ -7,14 +7,14 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// auditIsDue reports whether to look behind the floor. A follower that has not caught up has no time for that.
-func (f *follower[T]) auditIsDue() bool {
+// auditIsDue reports whether to look behind the floor. A Feed that has not caught up has no time for that.
+func (f *Feed[T]) auditIsDue() bool {
 	return f.options.Audit > 0 && f.caughtUp && !f.full && time.Since(f.audited) >= f.options.Audit
 }
 
 // beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A watermark below the floor says
-// that more will. Of those at or before the floor that the follower began with, the first audit notes which are there: they were handled before.
-func (f *follower[T]) beginAudit() {
+// that more will. Of those at or before the floor that the Feed began with, the first audit notes which are there: they were handled before.
+func (f *Feed[T]) beginAudit() {
 	after := annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
 	if f.audited.IsZero() && f.handedOver.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
 		f.handedOver.since = after
@@ -27,7 +27,7 @@ func (f *follower[T]) beginAudit() {
 }
 
 // noteWatermark notes the watermark if it is below the floor.
-func (f *follower[T]) noteWatermark() {
+func (f *Feed[T]) noteWatermark() {
 	if f.watermark.Before(f.floor.Time) {
 		f.lowest = earlier(f.watermark, f.lowest)
 	}
@@ -42,7 +42,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // audit hands over at most max of what the look finds that was not handed over.
-func (f *follower[T]) audit(ctx context.Context, max int) (items []T, err error) {
+func (f *Feed[T]) audit(ctx context.Context, max int) (items []T, err error) {
 	l := &f.look
 	for len(l.page) > 0 && len(items) < max {
 		o := f.offset(l.page[0])
@@ -71,7 +71,7 @@ func (f *follower[T]) audit(ctx context.Context, max int) (items []T, err error)
 
 // late returns the item at o with what must be handed over before it, max at most, and whether that is all. The audit has read it without
 // its payload.
-func (f *follower[T]) late(ctx context.Context, o annals.Offset, max int) (items []T, all bool, err error) {
+func (f *Feed[T]) late(ctx context.Context, o annals.Offset, max int) (items []T, all bool, err error) {
 	filter := f.filter
 	filter.After = annals.Offset{Time: o.Time, SeqNr: o.SeqNr}
 	for item, err := range f.read(ctx, filter) {

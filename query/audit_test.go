@@ -19,7 +19,7 @@ func tooLate(delays map[int]time.Duration) *late.Store {
 }
 
 // numbersIn follows feed for d, and returns what it hands over of each entity.
-func numbersIn(t *testing.T, feed *query.Feed, d time.Duration) map[annals.PersistenceID][]annals.SeqNr {
+func numbersIn(t *testing.T, feed *query.Feed[annals.Event], d time.Duration) map[annals.PersistenceID][]annals.SeqNr {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), d)
 	defer stop()
@@ -107,7 +107,7 @@ func TestAuditAfterARestart(t *testing.T) {
 		write(t, s, "T|2", 1)
 		time.Sleep(10 * time.Second)
 		b, err := feed.Next(t.Context(), 10)
-		if err != nil || len(b.Events) != 3 {
+		if err != nil || len(b.Items) != 3 {
 			t.Fatal(b, err)
 		}
 		for b, err = feed.Next(t.Context(), 10); !b.CaughtUp || err != nil; b, err = feed.Next(t.Context(), 10) {

@@ -16,7 +16,7 @@ import (
 )
 
 // follow calls Next until ctx ends, and returns the batches.
-func follow(t *testing.T, ctx context.Context, feed *query.Feed, max int) (batches []query.Batch) { //nolint:revive // t first, as in all helpers
+func follow(t *testing.T, ctx context.Context, feed *query.Feed[annals.Event], max int) (batches []query.Batch[annals.Event]) { //nolint:revive // t first, as in all helpers
 	t.Helper()
 	for {
 		b, err := feed.Next(ctx, max)
@@ -30,9 +30,9 @@ func follow(t *testing.T, ctx context.Context, feed *query.Feed, max int) (batch
 	}
 }
 
-func events(batches []query.Batch) (all []annals.Event) {
+func events(batches []query.Batch[annals.Event]) (all []annals.Event) {
 	for _, b := range batches {
-		all = append(all, b.Events...)
+		all = append(all, b.Items...)
 	}
 	return all
 }
@@ -66,7 +66,7 @@ func TestIdleFeed(t *testing.T) {
 			t.Errorf("%d heartbeats in %d polls", n, polls)
 		}
 		for i, b := range batches {
-			if len(b.Events) > 0 || !b.CaughtUp || !b.Through.Time.After(began) {
+			if len(b.Items) > 0 || !b.CaughtUp || !b.Through.Time.After(began) {
 				t.Errorf("heartbeat %d: %+v", i, b)
 			}
 		}
@@ -118,7 +118,7 @@ func TestPollsAreCloseAfterEvents(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n = len(b.Events)
+				n = len(b.Items)
 			}
 			if took := time.Since(written); i > 0 && took > c.most {
 				t.Errorf("event %d, %v after the one before, was found after %v", i+1, c.quiet, took)
@@ -142,7 +142,7 @@ func TestPollsRunOn(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Second)
 			b, _ := feed.Next(ctx, 10)
 			stop()
-			n += len(b.Events)
+			n += len(b.Items)
 		}
 		if d := time.Since(began); n != 1 || d > 12*time.Second {
 			t.Errorf("%d events after %v", n, d)
@@ -150,7 +150,7 @@ func TestPollsRunOn(t *testing.T) {
 		write(t, s, "T|1", 1)
 		time.Sleep(20 * time.Second) // the caller is busy
 		began = time.Now()
-		if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Events) != 1 || time.Since(began) > time.Millisecond {
+		if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Items) != 1 || time.Since(began) > time.Millisecond {
 			t.Errorf("%+v, %v after %v", b, err, time.Since(began))
 		}
 	})
@@ -174,7 +174,7 @@ func TestCatchUpCosts(t *testing.T) {
 			s.Reads()
 			n := 0
 			for b, err := feed.Next(t.Context(), 100); err == nil; b, err = feed.Next(t.Context(), 100) {
-				n += len(b.Events)
+				n += len(b.Items)
 			}
 			if r := s.Reads(); n != want || r["replay"] != 0 || r["query events"] > 6 || r["query watermark"] != 1 {
 				t.Errorf("%d events with %v", n, r)
@@ -231,7 +231,7 @@ func TestReadsAreRepeated(t *testing.T) {
 		var tries []int
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{OnRetry: func(_ error, try int) { tries = append(tries, try) }})
 		b, err := feed.Next(t.Context(), 10)
-		if err != nil || len(b.Events) != 1 || time.Since(began) > down+time.Second {
+		if err != nil || len(b.Items) != 1 || time.Since(began) > down+time.Second {
 			t.Fatalf("%+v, %v after %v", b, err, time.Since(began))
 		}
 		if n := len(tries); n < 40 || n > 200 || tries[0] != 0 || tries[n-1] != n-1 {
@@ -268,7 +268,7 @@ func TestServerThatDeniesReads(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for range 2 {
-			if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Events) != 1 {
+			if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Items) != 1 {
 				t.Errorf("a feed, while reads were denied: %+v, %v", b, err)
 			}
 			next()
@@ -314,8 +314,8 @@ func TestLatency(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got += len(b.Events)
-			for _, e := range b.Events {
+			got += len(b.Items)
+			for _, e := range b.Items {
 				i, _ := strconv.Atoi(e.ID.EntityID())
 				most := delay(i) + 20*time.Millisecond
 				if delay(i) > time.Second {
@@ -344,7 +344,7 @@ func TestLateEventAfterTheLastSignal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n += len(b.Events)
+			n += len(b.Items)
 		}
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("it took %v", d)

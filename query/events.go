@@ -40,11 +40,11 @@ func begin(op string, f *annals.Filter) (from annals.Position, limit int, err er
 }
 
 // each yields what next returns; limit 0 is no limit.
-func (f *follower[T]) each(ctx context.Context, limit int, yield func(T, error) bool) {
+func (f *Feed[T]) each(ctx context.Context, limit int, yield func(T, error) bool) {
 	ctx, end := context.WithCancel(ctx) // ends the watch
 	defer end()
 	for n := 0; ; {
-		b, err := f.next(ctx, pageSize)
+		b, err := f.Next(ctx, pageSize)
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -53,7 +53,7 @@ func (f *follower[T]) each(ctx context.Context, limit int, yield func(T, error) 
 			yield(none, err)
 			return
 		}
-		for _, item := range b.items {
+		for _, item := range b.Items {
 			if n++; !yield(item, nil) || n == limit {
 				return
 			}

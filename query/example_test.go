@@ -68,7 +68,7 @@ func send(ctx context.Context, store annals.Store, deliver func(annals.Event) er
 			return err
 		}
 		step := annals.Progress{Projection: "send", Through: batch.Through}
-		for _, event := range batch.Events {
+		for _, event := range batch.Items {
 			if err := deliver(event); err != nil {
 				return err
 			}

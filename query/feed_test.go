@@ -34,7 +34,7 @@ func write(t *testing.T, s annals.Store, id annals.PersistenceID, n int, tags ..
 	}
 }
 
-func newFeed(t *testing.T, s annals.Store, f annals.Filter, from annals.Position, o query.Options) *query.Feed {
+func newFeed(t *testing.T, s annals.Store, f annals.Filter, from annals.Position, o query.Options) *query.Feed[annals.Event] {
 	t.Helper()
 	feed, err := query.NewFeed(s, f, from, o)
 	if err != nil {
@@ -53,8 +53,8 @@ func TestFeedOfAnEntityThatBeginsAgain(t *testing.T) {
 			write(t, s, "T|1", 5-round)
 			for want := annals.SeqNr(1); want <= annals.SeqNr(5-round); want++ {
 				b, err := feed.Next(t.Context(), 1)
-				if err != nil || len(b.Events) != 1 || b.Events[0].SeqNr != want {
-					t.Fatalf("round %d: got %v, error %v, want event %d", round, b.Events, err, want)
+				if err != nil || len(b.Items) != 1 || b.Items[0].SeqNr != want {
+					t.Fatalf("round %d: got %v, error %v, want event %d", round, b.Items, err, want)
 				}
 			}
 			if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
@@ -84,8 +84,8 @@ func TestFeedOfAnEntityThatBeginsAgainLate(t *testing.T) {
 				feed := newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{})
 				write(t, s, "T|1", 2)
 				b, err := feed.Next(t.Context(), 10)
-				if err != nil || len(b.Events) != 2 {
-					t.Fatal(b.Events, err)
+				if err != nil || len(b.Items) != 2 {
+					t.Fatal(b.Items, err)
 				}
 				if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 					t.Fatal(err)
@@ -95,7 +95,7 @@ func TestFeedOfAnEntityThatBeginsAgainLate(t *testing.T) {
 					t.Fatal(done, err)
 				}
 				if restarted {
-					from := annals.Position{Through: b.Through, Offsets: []annals.Offset{b.Events[0].Offset(), b.Events[1].Offset()}}
+					from := annals.Position{Through: b.Through, Offsets: []annals.Offset{b.Items[0].Offset(), b.Items[1].Offset()}}
 					feed = newFeed(t, s, annals.Filter{Type: "T"}, from, query.Options{})
 				}
 				write(t, s, "T|1", 5)
@@ -124,8 +124,8 @@ func TestFeedFollows(t *testing.T) {
 		feed := newFeed(t, s, annals.Filter{Type: "T"}, annals.Position{}, query.Options{})
 		for i, want := range []int{4, 4, 4, 3} {
 			b, err := feed.Next(t.Context(), 4)
-			if err != nil || len(b.Events) != want || b.CaughtUp != (i == 3) {
-				t.Fatalf("batch %d: %d events, caught up %v, %v", i+1, len(b.Events), b.CaughtUp, err)
+			if err != nil || len(b.Items) != want || b.CaughtUp != (i == 3) {
+				t.Fatalf("batch %d: %d events, caught up %v, %v", i+1, len(b.Items), b.CaughtUp, err)
 			}
 		}
 		began := time.Now()
@@ -134,7 +134,7 @@ func TestFeedFollows(t *testing.T) {
 			write(t, s, "T|1", 2)
 		}()
 		b, err := feed.Next(t.Context(), 10)
-		if err != nil || len(b.Events) != 2 || b.Events[1].SeqNr != 5 || time.Since(began) > time.Second+50*time.Millisecond {
+		if err != nil || len(b.Items) != 2 || b.Items[1].SeqNr != 5 || time.Since(began) > time.Second+50*time.Millisecond {
 			t.Fatalf("%+v, %v after %v", b, err, time.Since(began))
 		}
 	})
@@ -159,7 +159,7 @@ func TestFeedEndsWhenCurrent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range b.Events {
+			for _, e := range b.Items {
 				if e.SeqNr != want {
 					t.Fatalf("number %d, want %d", e.SeqNr, want)
 				}
@@ -202,8 +202,8 @@ func TestFeedEndsWithAPage(t *testing.T) {
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: time.Hour})
 		began := time.Now()
 		for i, want := range []int{1000, 0} {
-			if b, err := feed.Next(t.Context(), 1000); err != nil || len(b.Events) != want || b.CaughtUp != (i == 1) || time.Since(began) > 0 {
-				t.Errorf("batch %d: %d events, caught up %v, %v after %v", i, len(b.Events), b.CaughtUp, err, time.Since(began))
+			if b, err := feed.Next(t.Context(), 1000); err != nil || len(b.Items) != want || b.CaughtUp != (i == 1) || time.Since(began) > 0 {
+				t.Errorf("batch %d: %d events, caught up %v, %v after %v", i, len(b.Items), b.CaughtUp, err, time.Since(began))
 			}
 		}
 	})
@@ -224,7 +224,7 @@ func TestTimesThatGoBack(t *testing.T) {
 		}
 		for restart := range 2 {
 			projection := strconv.Itoa(restart)
-			var feed *query.Feed
+			var feed *query.Feed[annals.Event]
 			seen := map[annals.SeqNr]bool{}
 			for want := annals.SeqNr(1); ; {
 				if feed == nil || restart == 1 {
@@ -235,18 +235,18 @@ func TestTimesThatGoBack(t *testing.T) {
 					feed = newFeed(t, s, annals.Filter{}, from[0], query.Options{Current: true})
 				}
 				b, err := feed.Next(t.Context(), 1)
-				if errors.Is(err, io.EOF) || err == nil && len(b.Events) == 0 {
+				if errors.Is(err, io.EOF) || err == nil && len(b.Items) == 0 {
 					if want != 6 {
 						t.Errorf("restart %d: it ended before %d", restart, want)
 					}
 					break
 				}
-				if err != nil || seen[b.Events[0].SeqNr] || restart == 0 && b.Events[0].SeqNr != want {
+				if err != nil || seen[b.Items[0].SeqNr] || restart == 0 && b.Items[0].SeqNr != want {
 					t.Fatalf("restart %d: %+v, %v, want number %d", restart, b, err, want)
 				}
-				seen[b.Events[0].SeqNr] = true
+				seen[b.Items[0].SeqNr] = true
 				want++
-				p := annals.Progress{Projection: projection, Through: b.Through, Offsets: []annals.Offset{b.Events[0].Offset()}, Once: true}
+				p := annals.Progress{Projection: projection, Through: b.Through, Offsets: []annals.Offset{b.Items[0].Offset()}, Once: true}
 				if err := s.Offsets().Save(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
@@ -306,14 +306,14 @@ func TestFeedGoesOnAfterItsContext(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				b, err := feed.Next(ctx, 10)
 				stop()
-				if len(b.Events) > 0 || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				if len(b.Items) > 0 || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("%+v, %v", b, err)
 				}
 			}
 			write(t, s, "T|1", 1)
 			began := time.Now()
 			b, err := feed.Next(t.Context(), 10)
-			if err != nil || len(b.Events) != 1 || b.Events[0].SeqNr != annals.SeqNr(i+1) || time.Since(began) > 50*time.Millisecond {
+			if err != nil || len(b.Items) != 1 || b.Items[0].SeqNr != annals.SeqNr(i+1) || time.Since(began) > 50*time.Millisecond {
 				t.Fatalf("%+v, %v after %v", b, err, time.Since(began))
 			}
 		}
@@ -335,7 +335,7 @@ func TestFeedReportsDeletedNumbers(t *testing.T) {
 		o := query.Options{OnSkip: func(id annals.PersistenceID, from, to annals.SeqNr) { skipped = append(skipped, from, to) }}
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, o)
 		write(t, s, "T|1", 2)
-		if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Events) != 2 {
+		if b, err := feed.Next(t.Context(), 10); err != nil || len(b.Items) != 2 {
 			t.Fatalf("%+v, %v", b, err)
 		}
 		write(t, s, "T|1", 5)
@@ -343,7 +343,7 @@ func TestFeedReportsDeletedNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := feed.Next(t.Context(), 10)
-		if err != nil || len(b.Events) != 2 || b.Events[0].SeqNr != 6 || !slices.Equal(skipped, []annals.SeqNr{3, 5}) {
+		if err != nil || len(b.Items) != 2 || b.Items[0].SeqNr != 6 || !slices.Equal(skipped, []annals.SeqNr{3, 5}) {
 			t.Errorf("%+v, %v, skipped %v", b, err, skipped)
 		}
 	})

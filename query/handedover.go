@@ -6,7 +6,7 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// handedOver is what a follower knows of entities: what has been handed over of each. Entities beyond the floor are all there. Of the others
+// handedOver is what a Feed knows of entities: what has been handed over of each. Entities beyond the floor are all there. Of the others
 // the ones of late are there, so that the journal need not be asked for them.
 type handedOver struct {
 	beyond        map[annals.PersistenceID]entity

@@ -8,6 +8,9 @@ import (
 	"github.com/annals-go/annals/ability"
 )
 
+// missingEvents finds what a Feed of events has to hand over before an event.
+type missingEvents struct{ *Feed[annals.Event] }
+
 // before returns the events of e's entity that must be handed over before e: lower numbers that have not become visible to queries. The
 // journal has them, because an entity's events are stored in order. At most max are returned, and false when there are more.
 //
@@ -16,7 +19,7 @@ import (
 // of which nothing is known.
 //
 // An entity may have been forgotten since the event that was handed over last, and have begun again. Its numbers then say nothing.
-func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
+func (f missingEvents) before(ctx context.Context, e annals.Event, max int) (found []annals.Event, all bool, err error) {
 	entity, known := f.handedOver.entity(e.ID)
 	same := known && e.Time.Sub(entity.covered.Time) < ability.ForgetAge
 	follows := e.SeqNr == 1 || same && e.SeqNr == entity.last+1
@@ -30,7 +33,7 @@ func (f *Feed) before(ctx context.Context, e annals.Event, max int) (found []ann
 
 // missingBefore is before of an e whose entity has to be read from next on. If hole, the numbers from next on may have been deleted; if not
 // same, next may be of the entity before it was forgotten.
-func (f *Feed) missingBefore(ctx context.Context, e annals.Event, next annals.SeqNr, hole, same bool, max int) (found []annals.Event, all bool, err error) {
+func (f missingEvents) missingBefore(ctx context.Context, e annals.Event, next annals.SeqNr, hole, same bool, max int) (found []annals.Event, all bool, err error) {
 	if !hole || !same {
 		if next, err = f.firstMissing(ctx, e); err != nil {
 			return nil, false, err
@@ -64,7 +67,7 @@ func (f *Feed) missingBefore(ctx context.Context, e annals.Event, next annals.Se
 
 // firstMissing returns the lowest number of e's entity from which on nothing has been handed over. It reads the journal backwards, each
 // time more, up to an event that has been handed over: of an entity that was not active of late that is the first one.
-func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, error) {
+func (f missingEvents) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, error) {
 	low := e.SeqNr
 	for step := annals.SeqNr(1); low > 1; step *= 4 {
 		to, first := low-1, annals.SeqNr(0)
@@ -86,6 +89,6 @@ func (f *Feed) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, 
 
 // handedOverBefore reports whether o was handed over, or was handled before the position of the feed. What is before the floor was, unless it has
 // become visible too late.
-func (f *Feed) handedOverBefore(o annals.Offset) bool {
+func (f missingEvents) handedOverBefore(o annals.Offset) bool {
 	return f.handedOver.covers(o) || o.Compare(f.floor) <= 0 && o.Compare(f.handedOver.since) <= 0
 }

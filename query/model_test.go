@@ -30,7 +30,7 @@ type model struct {
 	lie    func(annals.Store) annals.Store
 	resume func(p annals.Position, newest annals.Offset) annals.Position
 
-	batches []query.Batch // that were saved
+	batches []query.Batch[annals.Event] // that were saved
 }
 
 // oneOf returns one of vs.
@@ -141,8 +141,8 @@ func (m *model) work(ctx context.Context) error {
 			}
 			return err
 		}
-		if len(b.Events) > most {
-			return fmt.Errorf("%d events, want at most %d", len(b.Events), most)
+		if len(b.Items) > most {
+			return fmt.Errorf("%d events, want at most %d", len(b.Items), most)
 		}
 		if m.random.IntN(10) == 0 {
 			return nil // crashed before it saved
@@ -151,7 +151,7 @@ func (m *model) work(ctx context.Context) error {
 			time.Sleep(time.Duration(m.random.Int64N(int64(m.lateness)))) // a slow handler
 		}
 		p := annals.Progress{Projection: "p", Slices: m.filter.Slices, Through: b.Through, Once: true}
-		for _, e := range b.Events {
+		for _, e := range b.Items {
 			p.Offsets = append(p.Offsets, e.Offset())
 		}
 		if err := offsets.Save(context.WithoutCancel(ctx), p); err != nil {
@@ -164,7 +164,7 @@ func (m *model) work(ctx context.Context) error {
 
 func (m *model) newest() (newest annals.Offset) {
 	for _, b := range m.batches {
-		for _, e := range b.Events {
+		for _, e := range b.Items {
 			if e.Offset().Compare(newest) > 0 {
 				newest = e.Offset()
 			}
@@ -187,7 +187,7 @@ func (m *model) check(ctx context.Context) error {
 			return fmt.Errorf("batch %d: Through went back from %v to %v", i, through, b.Through)
 		}
 		through = b.Through
-		for _, e := range b.Events {
+		for _, e := range b.Items {
 			if last[e.ID] >= e.SeqNr {
 				return fmt.Errorf("batch %d: %s number %d after %d", i, e.ID, e.SeqNr, last[e.ID])
 			}
@@ -211,7 +211,7 @@ func (m *model) check(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("skipped %s number %d of %v", e.ID, e.SeqNr, e.Time)
 		}
-		first, _ := slices.BinarySearchFunc(m.batches, e.Offset(), func(b query.Batch, o annals.Offset) int { return b.Through.Compare(o) })
+		first, _ := slices.BinarySearchFunc(m.batches, e.Offset(), func(b query.Batch[annals.Event], o annals.Offset) int { return b.Through.Compare(o) })
 		if batch > first {
 			return fmt.Errorf("batch %d said that everything through %v was handed over, but %s number %d of %v came in batch %d", first, m.batches[first].Through, e.ID, e.SeqNr, e.Time, batch)
 		}

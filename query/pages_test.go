@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n += len(b.Events)
+			n += len(b.Items)
 		}
 		if n != c.events || !slices.Equal(s.pages, c.want) {
 			t.Errorf("%s: %d events in pages of %v, want %d in pages of %v", name, n, s.pages, c.events, c.want)

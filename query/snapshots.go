@@ -49,11 +49,11 @@ func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o
 			stopped = !yield(c, nil) || n == limit
 			return !stopped
 		}
-		covered, err := feed.snapshots(ctx, hand)
+		covered, err := newestSnapshots(ctx, feed, hand)
 		for err == nil && !stopped {
-			var b Batch
+			var b Batch[annals.Event]
 			b, err = feed.Next(ctx, pageSize)
-			for _, e := range b.Events {
+			for _, e := range b.Items {
 				if !covered[e.ID].Covers(e.Offset()) && !hand(Change{Event: e}) {
 					return
 				}
@@ -66,8 +66,8 @@ func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o
 	}
 }
 
-// snapshots hands over the snapshots of the feed's filter, until hand returns false. It returns the offset of the newest one of each entity.
-func (f *Feed) snapshots(ctx context.Context, hand func(Change) bool) (map[annals.PersistenceID]annals.Offset, error) {
+// newestSnapshots hands over the snapshots of the filter of f, until hand returns false. It returns the offset of the newest one of each entity.
+func newestSnapshots(ctx context.Context, f *Feed[annals.Event], hand func(Change) bool) (map[annals.PersistenceID]annals.Offset, error) {
 	newest := map[annals.PersistenceID]annals.Offset{}
 	filter := f.filter
 	filter.After = f.floor

@@ -41,7 +41,7 @@ func TestWindowIsBounded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, e := range b.Events {
+				for _, e := range b.Items {
 					if n++; e.SeqNr != last[e.ID]+1 {
 						t.Errorf("%s: number %d after %d", e.ID, e.SeqNr, last[e.ID])
 					}

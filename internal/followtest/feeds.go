@@ -23,7 +23,7 @@ const Type = "Followed"
 type Worker struct {
 	Store annals.Store
 	Seen  map[annals.PersistenceID]annals.SeqNr // the last number of each entity
-	feed  *query.Feed
+	feed  *query.Feed[annals.Event]
 }
 
 // NewWorker returns a Worker that has seen nothing.
@@ -50,23 +50,23 @@ func (w *Worker) Begin(t *testing.T) {
 }
 
 // Next handles a batch. No event may come twice or out of order.
-func (w *Worker) Next(t *testing.T) query.Batch {
+func (w *Worker) Next(t *testing.T) query.Batch[annals.Event] {
 	t.Helper()
 	return w.nextBefore(t, t.Context())
 }
 
 // nextBefore is Next until ctx ends.
-func (w *Worker) nextBefore(t *testing.T, ctx context.Context) query.Batch { //nolint:revive // t first, as in all helpers
+func (w *Worker) nextBefore(t *testing.T, ctx context.Context) query.Batch[annals.Event] { //nolint:revive // t first, as in all helpers
 	t.Helper()
 	b, err := w.feed.Next(ctx, 50)
 	if err != nil && ctx.Err() != nil && t.Context().Err() == nil {
-		return query.Batch{}
+		return query.Batch[annals.Event]{}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := annals.Progress{Projection: "followtest", Through: b.Through, Once: true}
-	for _, e := range b.Events {
+	for _, e := range b.Items {
 		if e.SeqNr != w.Seen[e.ID]+1 {
 			t.Errorf("%s: number %d after %d", e.ID, e.SeqNr, w.Seen[e.ID])
 		}
@@ -124,9 +124,9 @@ func Feeds(t *testing.T, s annals.Store, write func(ctx context.Context, w *Writ
 			w.Begin(t)
 		}
 		if writing.Err() == nil {
-			n += int64(len(w.nextBefore(t, writing).Events))
+			n += int64(len(w.nextBefore(t, writing).Items))
 		} else {
-			n += int64(len(w.Next(t).Events))
+			n += int64(len(w.Next(t).Items))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

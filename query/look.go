@@ -2,16 +2,12 @@ package query
 
 import (
 	"context"
-	"errors"
 	"io"
-	"iter"
 	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/progress"
-	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/internal/warning"
 )
 
@@ -24,43 +20,9 @@ const (
 	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late.
 	overlap = 100 * time.Millisecond
 	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a watermark is used while
-	// the follower catches up.
+	// a Feed catches up.
 	lookBack = time.Second
 )
-
-// follower reads what a store shows after a position, again and again, and hands over what is new. T is an event or a state.
-type follower[T any] struct {
-	store    annals.Store
-	filter   annals.Filter
-	options  Options
-	lateness time.Duration // of the store
-	read     func(ctx context.Context, f annals.Filter) iter.Seq2[T, error]
-	offset   func(T) annals.Offset
-	size     func(T) int // in bytes, more or less
-	// newest is where a query with Options.Current ends. nil is at the end of the first look.
-	newest func(ctx context.Context, f annals.Filter) (annals.Offset, error)
-	// missing returns what must be handed over before item, max at most, and whether that is all. It is nil where nothing can be missing.
-	missing func(ctx context.Context, item T, max int) (items []T, all bool, err error)
-
-	floor      annals.Offset // everything at or before it has been handed over
-	head       annals.Offset // the newest that has been handed over
-	watermark  time.Time     // of the last look from the floor
-	handedOver handedOver
-	waker      waker
-	look       look[T]
-
-	full     bool           // the last look ended because of Options.Window
-	lookedAt time.Time      // when the last look from the floor ended
-	end      *annals.Offset // where a query with Options.Current ends, when it is known
-	ended    bool           // it has come there
-	handed   time.Time      // when next returned last
-	through  annals.Offset  // what it returned
-	caughtUp bool
-
-	begun   annals.Offset // the floor of the position
-	audited time.Time     // when the last audit ended
-	lowest  time.Time     // of the watermarks below the floor since the last audit began; zero: there was none
-}
 
 // look is one pass over what the store shows, from the floor or from the head to the end.
 type look[T any] struct {
@@ -76,69 +38,29 @@ type look[T any] struct {
 	audit     bool // it reads what is before the floor
 }
 
-// batch is what next returns.
-type batch[T any] struct {
-	items    []T
-	through  annals.Offset
-	caughtUp bool
-}
-
-// init makes f a follower of s from a position, which needs some features, or says what is wrong with that.
-func (f *follower[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options, needs ...claims.Feature) error {
-	o, err := o.withDefaults(s)
-	err = errors.Join(err, valid.Filter(op, filter), valid.Filter(op, annals.Filter{Slices: from.Slices}))
-	if filter.After != (annals.Offset{}) || filter.Limit != 0 || filter.Behind != 0 {
-		err = errors.Join(err, errors.New("After, Limit and Behind must be zero: a feed begins at a position and goes on"))
+// Next returns the next items, at most max; max below 1 counts as 1. It waits until there are some. Without items it returns when the
+// feed has caught up for the first time since the last Batch with more to come, and from then on after Options.Poll if Through has moved.
+// With Options.Current it is io.EOF after everything that was visible when the first Next began; a feed of states is read to the end once.
+//
+// A read that fails is repeated until it works, with OnRetry. The errors are that of ctx, ErrUnsupported and ErrClosed of the store, and its
+// ErrInvalid before the first read that works: from then on it is repeated, too, because what the feed asks for is right, and a server may
+// refuse it for a while. After an error Next may be called again, and goes on without a loss.
+func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
+	if max < 1 {
+		max = 1
 	}
-	if err == nil {
-		filter.Slices, err = intersect(filter.Slices, from.Slices)
-	}
-	if err != nil {
-		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
-	}
-	if filter.Tag != "" {
-		needs = append(needs, claims.TagFeed)
-	}
-	if err := claims.Refusal(op, s.Capabilities(), needs...); err != nil {
-		return err
-	}
-	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
-	f.floor, f.head, f.through = from.Through, from.Through, from.Through
-	f.handedOver = newHandedOver(from, 2*max(o.Audit, 0), o.Window)
-	f.begun = from.Through
-	f.waker = newWaker(s, filter, o)
-	return nil
-}
-
-// intersect returns the slices that are in both.
-func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
-	if a == (annals.SliceRange{}) {
-		return b, nil
-	}
-	if b == (annals.SliceRange{}) {
-		return a, nil
-	}
-	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
-	if both.From >= both.To {
-		return both, errors.New("no slice is in both " + a.String() + " and " + b.String())
-	}
-	return both, nil
-}
-
-// next is Feed.Next.
-func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return batch[T]{}, err
+			return Batch[T]{}, err
 		}
 		if !f.look.open {
 			if f.ended {
-				return batch[T]{}, io.EOF
+				return Batch[T]{}, io.EOF
 			}
 			if f.auditIsDue() {
 				f.beginAudit()
 			} else if err := f.wait(ctx); err != nil {
-				return batch[T]{}, err
+				return Batch[T]{}, err
 			} else {
 				f.begin()
 			}
@@ -146,7 +68,7 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 		items, err := f.step(ctx, max)
 		if len(items) == 0 && err != nil {
 			if err := f.waker.failed(ctx, err); err != nil {
-				return batch[T]{}, err
+				return Batch[T]{}, err
 			}
 			continue
 		}
@@ -158,21 +80,21 @@ func (f *follower[T]) next(ctx context.Context, max int) (batch[T], error) {
 		}
 		if len(items) > 0 || emptyDue {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
-			return batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
+			return Batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
 		}
 	}
 }
 
 // span is how much is beyond the floor.
-func (f *follower[T]) span() time.Duration { return f.head.Time.Sub(f.floor.Time) }
+func (f *Feed[T]) span() time.Duration { return f.head.Time.Sub(f.floor.Time) }
 
 // due is when a look from the floor is due after looks at the head.
-func (f *follower[T]) due() time.Time {
+func (f *Feed[T]) due() time.Time {
 	return f.lookedAt.Add(max(lookBack, min(f.span(), f.lateness)/4))
 }
 
 // wait waits for the next look.
-func (f *follower[T]) wait(ctx context.Context) error {
+func (f *Feed[T]) wait(ctx context.Context) error {
 	var latest time.Time
 	if !f.look.fromFloor {
 		latest = f.due()
@@ -181,7 +103,7 @@ func (f *follower[T]) wait(ctx context.Context) error {
 }
 
 // begin begins a look.
-func (f *follower[T]) begin() {
+func (f *Feed[T]) begin() {
 	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || !time.Now().Before(f.due())
 	f.full = false
 	f.look = look[T]{open: true, fromFloor: fromFloor, after: f.floor}
@@ -191,7 +113,7 @@ func (f *follower[T]) begin() {
 }
 
 // step hands over at most max of what the look finds. Without an error and items, the look has ended or there is more to read.
-func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) {
+func (f *Feed[T]) step(ctx context.Context, max int) (items []T, err error) {
 	l := &f.look
 	if len(l.page) == 0 && !l.last {
 		if err := f.readPage(ctx); err != nil {
@@ -241,7 +163,7 @@ func (f *follower[T]) step(ctx context.Context, max int) (items []T, err error) 
 func (l *look[T]) cutOff() { l.page, l.last, l.cut = nil, true, true }
 
 // readPage reads the next page of the look.
-func (f *follower[T]) readPage(ctx context.Context) error {
+func (f *Feed[T]) readPage(ctx context.Context) error {
 	l := &f.look
 	if f.options.Current && f.newest != nil && f.end == nil {
 		end, err := f.newest(ctx, f.filter)
@@ -297,23 +219,23 @@ func (f *follower[T]) readPage(ctx context.Context) error {
 }
 
 // covers reports whether o has been handed over, as far as f knows, or is not to be: the states of the library are for those who ask for their type.
-func (f *follower[T]) covers(o annals.Offset) bool {
+func (f *Feed[T]) covers(o annals.Offset) bool {
 	return f.filter.Type == "" && progress.Internal(o.ID) || f.handedOver.covers(o)
 }
 
 // settled reports whether everything at or before o is visible.
-func (f *follower[T]) settled(o annals.Offset) bool {
+func (f *Feed[T]) settled(o annals.Offset) bool {
 	return f.lateness == 0 || o.Time.Before(f.watermark)
 }
 
 // fits reports whether the entity of o can be remembered.
-func (f *follower[T]) fits(o annals.Offset) bool {
+func (f *Feed[T]) fits(o annals.Offset) bool {
 	_, there := f.handedOver.beyond[o.ID]
 	return there || o.Time.Before(f.watermark) || len(f.handedOver.beyond) < f.options.Window
 }
 
 // pass notes that the look has come to o.
-func (f *follower[T]) pass(o annals.Offset) {
+func (f *Feed[T]) pass(o annals.Offset) {
 	if o.Compare(f.head) > 0 {
 		f.head = o
 	}
@@ -321,7 +243,7 @@ func (f *follower[T]) pass(o annals.Offset) {
 }
 
 // raise raises the floor to o, but not beyond the watermark.
-func (f *follower[T]) raise(o annals.Offset) {
+func (f *Feed[T]) raise(o annals.Offset) {
 	if limit := (annals.Offset{Time: f.watermark}); o.Compare(limit) > 0 {
 		o = limit
 	}
@@ -331,7 +253,7 @@ func (f *follower[T]) raise(o annals.Offset) {
 }
 
 // finish ends the look.
-func (f *follower[T]) finish() {
+func (f *Feed[T]) finish() {
 	f.look.open, f.look.buffer = false, nil
 	if f.look.fromFloor {
 		if !f.look.cut {
