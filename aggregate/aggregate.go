@@ -5,7 +5,7 @@
 //
 // When another process wrote first, the repository reads again and decides again. No entity is kept between calls, and any number of
 // processes may serve the same entities. Commands to an entity that has met conflicts lately wait for each other, and processes that write to
-// it without a pause take turns of a tenth of a second or longer. On the store that Transactor.InTx hands over, a command is part of the caller's own
+// it without a pause take turns of 150 ms or longer. On the store that Transactor.InTx hands over, a command is part of the caller's own
 // transaction: see docs/guide/transactions.md.
 //
 // Package entity runs the same behaviors and reads and writes the same records; both may be used on one entity.

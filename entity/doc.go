@@ -21,6 +21,6 @@
 // # Several runtimes
 //
 // Several runtimes, in one process or in many, may run the same entity. When two of them write, one succeeds; the other reads the
-// entity again and decides again. When they write without a pause, they take turns of a tenth of a second or longer. An answer that wrote nothing is given only after the store has confirmed that no other runtime had
+// entity again and decides again. When they write without a pause, they take turns of 150 ms or longer. An answer that wrote nothing is given only after the store has confirmed that no other runtime had
 // written when the command was asked, unless Options.SingleOwner is set.
 package entity

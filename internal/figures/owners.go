@@ -89,7 +89,7 @@ func onTwoDynamo(ctx context.Context, run func(here, there annals.Store) error) 
 
 const ownersCallers = 16
 
-// ownersShare runs for ten seconds, because a turn takes a tenth of a second.
+// ownersShare runs for ten seconds, because a turn takes 150 ms.
 func ownersShare(ctx context.Context, here, there annals.Store) (float64, error) {
 	owners, err := hosttest.NewOwners("EE", here, there)
 	if err != nil {

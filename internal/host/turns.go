@@ -42,7 +42,7 @@ const (
 	minGap    = 20 * time.Millisecond // the load of another owner takes longer than that of this one if it has more to read
 
 	// An owner that has met a conflict.
-	sharedTurn     = 100 * time.Millisecond
+	sharedTurn     = 150 * time.Millisecond
 	sharedWrites   = 32              // a turn takes the time for so many writes, if that is longer,
 	longSharedTurn = 2 * time.Second // but not longer than this
 	sharedGaps     = 3               // after so many gaps without a write of another owner, each twice as long as the one before, the owner counts as alone
@@ -110,7 +110,8 @@ func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
 	if first {
 		t.lost = at
 	}
-	end := t.stored + turn + t.load + t.write // of the turn of an owner that loaded and wrote after the newest write of this one
+	// The turn of another owner ends about then: it was trying when this one's turn ended, and then loaded and wrote once more.
+	end := t.stored + turn + 3*(t.load+t.write)/2
 	switch {
 	case first && !left && again: // the turn of another owner may have begun
 		wait = turn / 4
