@@ -105,11 +105,11 @@ func TestTransactionsThatAnEventBreaks(t *testing.T) {
 	})
 }
 
-// A server denies the writes of a projection for a while: a table was renamed, or a right is missing. Then Run goes on, no event is said to have
-// failed, and the log says little.
+// A server denies the writes of a projection for a while, because a table was renamed or a right is missing, or it cannot be reached. Then Run goes
+// on, no event is said to have failed, and the log says little.
 func TestServerThatDeniesWrites(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []error{annals.ErrInvalid, annals.ErrConstraint, annals.ErrTooLarge, annals.ErrCorrupt} {
+	for _, kind := range []error{annals.ErrInvalid, annals.ErrConstraint, annals.ErrTooLarge, annals.ErrCorrupt, annals.ErrUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			in := inMemory(memstore.New())
 			var denies atomic.Bool
