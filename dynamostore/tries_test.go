@@ -156,6 +156,36 @@ func TestReplicatedWriteConflict(t *testing.T) {
 	})
 }
 
+// The answer of a write is lost. Then some reasons of its cancelled transactions may pass, beside an item that a later write has made, or
+// beside one of the write's own. Such an answer decides nothing; the first one without a reason that may pass does.
+func TestMixedReasons(t *testing.T) {
+	t.Parallel()
+	first, last := opOn("a"), opOn("b")
+	last.Ours = func(old plan.Item) bool { w, _ := plan.Text(old, "w"); return w == "own" }
+	failed := types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Item: plan.Item{"w": plan.S("later")}}
+	own := types.CancellationReason{Code: aws.String("ConditionalCheckFailed"), Item: plan.Item{"w": plan.S("own")}}
+	for _, code := range []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} {
+		other := types.CancellationReason{Code: &code}
+		for _, mixed := range [][]types.CancellationReason{{failed, other}, {other, own}} {
+			synctest.Test(t, func(t *testing.T) {
+				c := &scripted{answer: func(_ context.Context, n int) error {
+					if n == 0 {
+						return errors.New("no answer")
+					}
+					reasons := [][]types.CancellationReason{mixed, mixed, {failed, own}}[n-1]
+					return &types.TransactionCanceledException{CancellationReasons: reasons}
+				}}
+				out, err := c.engine().Write(t.Context(), plan.Write{Ops: []plan.Op{first, last}, Refused: func(_ []plan.Item, open bool) error {
+					return fmt.Errorf("refused, open %v", open)
+				}})
+				if err != nil || !out.Repeated || out.Old[0] == nil || out.Old[1] == nil {
+					t.Errorf("%s: %+v, %v", code, out, err)
+				}
+			})
+		}
+	}
+}
+
 // What the reasons of a cancelled transaction say together.
 func TestClassOfReasons(t *testing.T) {
 	t.Parallel()
