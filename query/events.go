@@ -39,7 +39,7 @@ func begin(op string, f *annals.Filter) (from annals.Position, limit int, err er
 	return from, limit, err
 }
 
-// each yields what next returns; limit 0 is no limit.
+// each yields what Next returns; limit 0 is no limit.
 func (f *Feed[T]) each(ctx context.Context, limit int, yield func(T, error) bool) {
 	ctx, end := context.WithCancel(ctx) // ends the watch
 	defer end()

@@ -11,7 +11,7 @@ import (
 // Nothing is stored for this. An owner that has written without a gap for the length of a turn leaves a gap, in which another owner can
 // read and write. While no other owner writes in the gaps, turns become longer, so an owner that is alone loses less than a hundredth of its
 // time, and makes no request. Once an owner has met a conflict, turns are short, and the gap that it leaves is about a turn of another owner. An owner
-// that has to wait tries without a pause only while a turn may be about to end, because each try costs a read and a write.
+// that has to wait tries without a pause only when a turn may have ended, because each try costs a read and a write.
 //
 // The zero Turns are those of an entity that has not been written. They are not safe for concurrent use.
 type Turns struct {
@@ -113,14 +113,15 @@ func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
 	// The turn of another owner ends about then: it was trying when this one's turn ended, and then loaded and wrote once more.
 	end := t.stored + turn + 3*(t.load+t.write)/2
 	switch {
-	case first && !left && again: // the turn of another owner may have begun
-		wait = turn / 4
 	case first && !left:
+		if again { // the turn of another owner may have begun
+			wait = turn / 4
+		}
 	case t.stored > 0 && at < end:
 		wait = end - at
 	case t.stored > 0 && at < t.stored+patience*turn && at-t.trying > turn/2: // a third owner has the turn
 		wait = turn/4 + rand.N(turn/2)
-	default: // the turn may be about to end
+	default: // the turn may have ended
 		return max(0, minCycle-t.load-t.write)
 	}
 	t.trying = at + wait
