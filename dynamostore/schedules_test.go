@@ -2,9 +2,11 @@ package dynamostore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/commit"
@@ -18,6 +20,32 @@ import (
 	"github.com/aws/smithy-go"
 )
 
+// ownPartition has the events of an id in two partitions, ten after ten.
+var ownPartition = j5ik2o.PartitionKey{
+	Key: func(id annals.PersistenceID, n annals.SeqNr, _ j5ik2o.Sharding) (string, error) {
+		return fmt.Sprintf("%s/%d", id, n/10%2), nil
+	},
+	Keys: func(id annals.PersistenceID, _ j5ik2o.Sharding) ([]string, error) {
+		return []string{string(id) + "/0", string(id) + "/1"}, nil
+	},
+}
+
+// ownSort has keys that do not sort like the numbers.
+var ownSort = j5ik2o.SortKey{Key: func(id annals.PersistenceID, n annals.SeqNr, _ j5ik2o.Sharding) (string, error) {
+	return fmt.Sprintf("%03d/%d", n*7919%1009, n), nil
+}}
+
+// ownKeys is as ownSort for tables of esa.
+type ownKeys struct{}
+
+func (ownKeys) PartitionKey(entityType, value string, shards int) string {
+	return fmt.Sprintf("%s/%d/%d", entityType, len(value)%shards, shards)
+}
+
+func (ownKeys) SortKey(entityType, value string, n annals.SeqNr) string {
+	return fmt.Sprintf("%s/%s/%03d/%d", entityType, value, n*7919%1009, n)
+}
+
 // Reads are complete in random schedules, with every option of every layout.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
@@ -26,10 +54,11 @@ func TestSchedules(t *testing.T) {
 		"akka":             akka.Layout{},
 		"akka, old format": akka.Layout{Journal: akka.Journal{Old: true}, Snapshot: akka.Snapshot{Old: true}},
 		"akka, gaps":       akka.Layout{Journal: akka.Journal{Gaps: true}},
+		"akka, id index":   akka.Layout{Journal: akka.Journal{IDIndex: "ids"}},
 		"akka, few ahead":  akka.Layout{Journal: akka.Journal{ReplayAhead: 1, SequenceShards: 2}},
 		"akka0":            akka0.Layout{Table: "t", SequenceShards: 3}, "akka0, permanent": akka0.Layout{Table: "t", SequenceShards: 3, Permanent: true},
 	}
-	for peer, of := range map[string]esa.Layout{"esa": {}, "esa, js 3": {Peer: esa.JS3}, "esa, rust 5": {Peer: esa.Rust5}} {
+	for peer, of := range map[string]esa.Layout{"go": {}, "js": {Peer: esa.JS}, "js 3": {Peer: esa.JS3}, "rust": {Peer: esa.Rust}, "rust 3": {Peer: esa.Rust3}, "rust 5": {Peer: esa.Rust5}, "java": {Peer: esa.Java}, "seed": {Peer: esa.Seed}} {
 		for option, change := range map[string]func(l *esa.Layout){
 			"":                  func(*esa.Layout) {},
 			", write ids":       func(l *esa.Layout) { l.WriteIDs = true },
@@ -37,13 +66,19 @@ func TestSchedules(t *testing.T) {
 			", expiring copies": func(l *esa.Layout) { l.Snapshot.Keep, l.Snapshot.Expire = 1, time.Hour },
 			", gaps":            func(l *esa.Layout) { l.Journal.Gaps = true },
 			", all":             func(l *esa.Layout) { l.WriteIDs, l.Journal.Gaps, l.Snapshot.Keep = true, true, 2 },
+			", plain":           func(l *esa.Layout) { l.Format = esa.Plain{} },
+			", value":           func(l *esa.Layout) { l.AID = esa.Value },
+			", own keys":        func(l *esa.Layout) { l.Keys = ownKeys{} },
 		} {
 			l := of
 			if l.Peer != esa.Rust5 {
-				l.Shards, l.Format = 3, esa.Plain{}
+				l.Shards = 3
 			}
 			change(&l)
-			layouts[peer+option] = l
+			if l.Peer == esa.Rust5 && (l.Format != nil || l.AID != esa.TypeValue || l.Keys != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
+				continue // the tables of these libraries have no such settings
+			}
+			layouts["esa, "+peer+option] = l
 		}
 	}
 	number := j5ik2o.SequenceNumberBased
@@ -53,6 +88,9 @@ func TestSchedules(t *testing.T) {
 		", number and number": {PartitionKey: number, SortKey: j5ik2o.ByNumber, ShardCount: 3},
 		", number and plain":  {PartitionKey: number, SortKey: j5ik2o.BySeqNr, ShardCount: 3},
 		", plain":             {SortKey: j5ik2o.BySeqNr},
+		", padded":            {SortKey: j5ik2o.BySeqNrPadded},
+		", own":               {PartitionKey: ownPartition, SortKey: j5ik2o.BySeqNrPadded},
+		", own, unordered":    {PartitionKey: j5ik2o.PartitionKey{Key: ownPartition.Key}, SortKey: ownSort},
 	} {
 		for _, hard := range []bool{false, true} {
 			if j.HardDelete = hard; hard {
@@ -64,7 +102,7 @@ func TestSchedules(t *testing.T) {
 			layouts["j5ik2o, index"+option] = l
 			l.ReadThrough, l.Snapshot = j5ik2o.Keys, j5ik2o.Snapshot{Legacy: true}
 			layouts["j5ik2o, legacy"+option] = l
-			if l.NoIndex = true; j.SortKey.Key == nil || j.SortKey.Ordered {
+			if l.NoIndex = true; (j.SortKey.Key == nil || j.SortKey.Ordered) && (j.PartitionKey.Key == nil || j.PartitionKey.Keys != nil) {
 				layouts["j5ik2o, no index"+option] = l
 			}
 		}

@@ -3,10 +3,15 @@ package dynamostore_test
 import (
 	"crypto/rand"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
@@ -81,6 +86,51 @@ func TestOpenURL(t *testing.T) {
 	}
 	if s, err := (dynamostore.Options{}).OpenURL(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("a table that there is not: %v, %v", s, err)
+	}
+}
+
+// A closed store that has opened its client leaves no connections, nor the two goroutines that each of them has.
+func TestClosedStoresLeaveNoConnections(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	const stores = 50
+	var made atomic.Int64
+	closed := make(chan struct{}, 10*stores)
+	server := httptest.NewUnstartedServer(dynamo.NewFaultProxy(dynamo.Endpoint(t)))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			made.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	defer server.Close()
+	openers := annals.Openers{"dynamodb": dynamostore.Options{}.OpenURL}
+	u := "dynamodb:?create=true&region=us-east-1&table=u" + rand.Text() + "&endpoint=" + server.URL
+	for range stores {
+		s, err := openers.Open(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Journal().LastSeqNr(t.Context(), "Thing|1"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	connections := made.Load()
+	if connections < stores {
+		t.Errorf("%d stores have made %d connections", stores, connections)
+	}
+	for n := range connections {
+		select {
+		case <-closed:
+		case <-time.After(30 * time.Second): // an idle connection stays for 90
+			t.Fatalf("%d connections of closed stores are open", connections-n)
+		}
 	}
 }
 

@@ -199,3 +199,19 @@ func TestHoleBetweenPages(t *testing.T) {
 		t.Errorf("%d events before the hole, want 200", len(events))
 	}
 }
+
+// A lost row of what a projection has handled makes it handle events again. It does not skip any.
+func TestLostProgress(t *testing.T) {
+	t.Parallel()
+	at := postgres.Schema(t)
+	s := openAt(t, at, pgstore.Options{CreateTables: true})
+	check := lost.Progress(t, s.Offsets())
+	for table, key := range map[string]string{"akka_projection_timestamp_offset_store": "persistence_id", "annals_projection_epoch": "slice_from"} {
+		run(t, at, fmt.Sprintf("CREATE TABLE kept_%s AS SELECT * FROM %[1]s", table))
+		for i := range count(t, at, "SELECT count(*) FROM kept_"+table) {
+			run(t, at, fmt.Sprintf("DELETE FROM %s WHERE %s = (SELECT %[2]s FROM kept_%[1]s ORDER BY %[2]s OFFSET %[3]d LIMIT 1)", table, key, i))
+			check(fmt.Sprintf("%d of %s", i, table), s.Offsets())
+			run(t, at, fmt.Sprintf("INSERT INTO %s SELECT * FROM kept_%[1]s ON CONFLICT DO NOTHING", table))
+		}
+	}
+}

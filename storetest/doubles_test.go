@@ -303,6 +303,16 @@ func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
 	return r, err
 }
 
+// InTx implements ability.Transactor. The answer to a transaction is lost, not those to the writes in it.
+func (s *unlucky) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
+	tx, err := ability.Of[ability.Transactor[memstore.Tx]](s.Store)
+	if err != nil {
+		return err
+	}
+	_, err = s.answer(annals.Receipt{}, tx.InTx(ctx, fn))
+	return err
+}
+
 type unluckyJournal struct {
 	annals.Journal
 	s *unlucky

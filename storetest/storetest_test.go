@@ -123,10 +123,10 @@ func TestLoseAnswer(t *testing.T) {
 			return func() {}
 		},
 	}
-	run(t, c, slices.Concat(retryCases, acknowledgementCases))
+	run(t, c, slices.Concat(retryCases, acknowledgementCases, []testCase{caseOf(t, "TX-19")}))
 
 	c.Open = func(testing.TB) annals.Store { return &unlucky{Store: memstore.New(), kind: annals.ErrCorrupt} }
-	for _, id := range []string{"RETRY-9", "RETRY-10", "RECEIPT-4"} {
+	for _, id := range []string{"RETRY-9", "RETRY-10", "RECEIPT-4", "TX-19"} {
 		if !fails(t, caseOf(t, id), c.probe(t)) {
 			t.Errorf("%s: passes for a store that calls what it stored corrupt", id)
 		}

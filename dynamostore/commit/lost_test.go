@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/lost"
 )
 
 // A lost item is noticed, or the reads are as before. docs/layouts/commit.md has the exceptions.
@@ -154,5 +155,20 @@ func TestLostCommitOfALongTail(t *testing.T) {
 		if !errors.Is(err, annals.ErrCorrupt) {
 			t.Errorf("without commit %s: %v", lost, err)
 		}
+	}
+}
+
+// A lost item of what a projection has handled makes it handle events again. It does not skip any.
+func TestLostProgress(t *testing.T) {
+	t.Parallel()
+	offer, err := commit.Layout{}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := plantest.New(offer.Tables)
+	check := lost.Progress(t, offer.On(x).Offsets)
+	table := offer.Tables[0]
+	for i, it := range x.Items(table.Name) {
+		check(plan.QuoteKey(table.KeyOf(it)), offer.On(x.Without(table.Name, i)).Offsets)
 	}
 }

@@ -37,6 +37,9 @@ func TestLoseAnyRow(t *testing.T) {
 		"gaps": with(shared, func(l *Layout) { l.Journal.Gaps = true }), "write ids, gaps": with(repeatable, func(l *Layout) { l.Journal.Gaps = true }),
 		"value": with(shared, func(l *Layout) { l.Peer, l.AID = Rust, Value }), "keys": with(shared, func(l *Layout) { l.Keys = resolved{} }),
 	}
+	for name, peer := range map[string]Peer{"js": JS, "java": Java, "rust 3": Rust3, "seed": Seed} { // their heads have other attributes
+		layouts[name] = with(shared, func(l *Layout) { l.Peer = peer })
+	}
 	save := func(n annals.SeqNr) func(*plantest.Bench) {
 		return func(b *plantest.Bench) {
 			if err := b.Snapshots.Save(b.Context(), *snapshotOf(b.ID, n)); err != nil {

@@ -71,6 +71,13 @@ func (e *Executor) Clone() *Executor {
 	return c
 }
 
+// Without returns a copy of the tables without item i of Items.
+func (e *Executor) Without(table string, i int) *Executor {
+	c := e.Clone()
+	c.tables[table].items = slices.Delete(c.tables[table].items, i, i+1)
+	return c
+}
+
 // Log returns the requests since the last call of Log, with their answers.
 func (e *Executor) Log() string {
 	e.mu.Lock()

@@ -109,6 +109,9 @@ type history struct {
 	targets  map[annals.SeqNr][]annals.SeqNr // from which numbers it was tried to skip to a number
 }
 
+// object returns an event whose data is a JSON object, which the formats of all layouts take.
+func object(n byte) annals.NewEvent { return Event(fmt.Sprintf(`{"n":%d}`, n)) }
+
 // call makes a call until it has an outcome, as hosts do. unknown says that it may have been stored before the last try.
 func call(do func() error) (unknown bool, err error) {
 	for range 30 {
@@ -145,11 +148,11 @@ func (h *history) step(x plan.Executor) error {
 		size := cmp.Or(h.size, 1+h.random.IntN(3))
 		h.size = 0
 		for range size {
-			commit.Events = append(commit.Events, Event(fmt.Sprint(h.writes)))
+			commit.Events = append(commit.Events, object(h.writes))
 		}
 		last := after + annals.SeqNr(len(commit.Events))
 		if caps.CommitSnapshot && (after == 0 && caps.Limits.FirstSnapshot || h.random.IntN(4) == 0) {
-			commit.Snapshot = &annals.Snapshot{ID: h.ID, SeqNr: last, Payload: Event("state").Payload}
+			commit.Snapshot = &annals.Snapshot{ID: h.ID, SeqNr: last, Payload: object(h.writes).Payload}
 		}
 		var r annals.Receipt
 		unknown, err := call(func() (err error) { r, err = c.Journal.Append(h.Ctx, commit); return err })
@@ -175,7 +178,7 @@ func (h *history) step(x plan.Executor) error {
 	case what < 6 && caps.Snapshots:
 		n := h.Acked - annals.SeqNr(h.random.IntN(int(min(h.Acked, 3))))
 		if _, err := call(func() error {
-			return c.Snapshots.Save(h.Ctx, annals.Snapshot{ID: h.ID, SeqNr: n, Payload: Event("state").Payload})
+			return c.Snapshots.Save(h.Ctx, annals.Snapshot{ID: h.ID, SeqNr: n, Payload: object(h.writes).Payload})
 		}); err != nil {
 			return fmt.Errorf("save %d: %w", n, err)
 		}

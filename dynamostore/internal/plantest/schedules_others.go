@@ -34,7 +34,7 @@ func (h *history) stepState(x plan.Executor) error {
 	if caps.DeletesStates && h.revision > 0 && h.random.IntN(4) == 0 {
 		w.Deleted = true
 	} else {
-		w.Payload = Event(fmt.Sprint(h.writes)).Payload
+		w.Payload = object(h.writes).Payload
 	}
 	h.put[w.After+1] = append(h.put[w.After+1], string(w.Payload.Data))
 	unknown, err := call(func() error { _, err := h.Offer.States.Write(h.Ctx, x, w); return err })
@@ -61,7 +61,7 @@ func (h *history) stepSkip(x plan.Executor) error {
 	do, repeatable := func() error { return c.SkipTo(h.Ctx, skipID, after, n) }, true
 	if h.random.IntN(3) == 0 {
 		h.writes++
-		commit := annals.Commit{ID: skipID, After: after, WriteID: annals.WriteID{14: 3, 15: h.writes}, Events: []annals.NewEvent{Event("e")}}
+		commit := annals.Commit{ID: skipID, After: after, WriteID: annals.WriteID{14: 3, 15: h.writes}, Events: []annals.NewEvent{object(h.writes)}}
 		n, what, repeatable = after+1, fmt.Sprintf("append by %d", h.writes), h.Offer.Capabilities.Repeatable
 		do = func() error { _, err := c.Journal.Append(h.Ctx, commit); return err }
 	}
@@ -91,7 +91,7 @@ func (h *history) stepForget(x plan.Executor) error {
 		return nil
 	}
 	h.writes++
-	commit := annals.Commit{ID: forgetID, WriteID: annals.WriteID{14: 4, 15: h.writes}, Events: []annals.NewEvent{Event("e")}}
+	commit := annals.Commit{ID: forgetID, WriteID: annals.WriteID{14: 4, 15: h.writes}, Events: []annals.NewEvent{object(h.writes)}}
 	for _, do := range []func() error{
 		func() error { _, err := c.Journal.Append(h.Ctx, commit); return err },
 		func() error { return c.Journal.DeleteTo(h.Ctx, forgetID, annals.MaxSeqNr) },
