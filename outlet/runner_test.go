@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -186,7 +188,8 @@ func TestRefusedMessageIsParked(t *testing.T) {
 			}
 			return nil
 		}}
-		r := runner(t, s, b, projection.Options{OnError: func(context.Context, projection.Failure) projection.Verdict { return projection.Park }})
+		seen := &observer{published: map[string]int{}}
+		r := runner(t, s, b, projection.Options{Observer: seen, OnError: func(context.Context, projection.Failure) projection.Verdict { return projection.Park }})
 		if err := r.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -201,6 +204,9 @@ func TestRefusedMessageIsParked(t *testing.T) {
 				t.Errorf("published although parked: %s", parked)
 			}
 		}
+		if want := map[string]int{"handle": 9, "park": 1}; !maps.Equal(seen.published, want) {
+			t.Errorf("the observer has seen %v, want %v", seen.published, want)
+		}
 		refuses.Store(false)
 		if err := r.Control().Retry(t.Context(), "Order|1"); err != nil {
 			t.Fatal(err)
@@ -210,4 +216,22 @@ func TestRefusedMessageIsParked(t *testing.T) {
 		}
 		b.complete(t, 3, 4)
 	})
+}
+
+// observer counts events by what was done with them.
+type observer struct {
+	mu        sync.Mutex
+	published map[string]int
+}
+
+func (*observer) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (o *observer) End(_ context.Context, c annals.Call, r annals.Result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.Op == "handle" {
+		o.published[c.Op] += r.Events
+	} else {
+		o.published[c.Op]++
+	}
 }

@@ -115,3 +115,83 @@ func TestRowsThatRangesShare(t *testing.T) {
 		t.Errorf("%d events were counted %d times", entities*each, n)
 	}
 }
+
+// A projection goes on when the server no longer refuses: rights that were taken away, a table that was renamed, a role that may not connect, as when
+// pg_hba.conf refuses it.
+func TestServerThatRefuses(t *testing.T) {
+	t.Parallel()
+	at := postgres.Schema(t)
+	owner := openAt(t, at, pgstore.Options{CreateTables: true})
+	run(t, at, "CREATE TABLE handled (n BIGINT PRIMARY KEY)")
+	role, as := asRole(t, at)
+	grant := "GRANT ALL ON ALL TABLES IN SCHEMA " + parsed(t, at).Query().Get("search_path") + " TO " + role
+	run(t, at, grant)
+	s := openAt(t, as, pgstore.Options{})
+	log := make(logged, 1000)
+	r, err := projection.ExactlyOnce("p", projection.Source[int]{Store: s, Type: "T", Codec: codec.JSON[int]("n")}, s, func(ctx context.Context, tx pgx.Tx, e projection.Envelope[int]) error {
+		_, err := tx.Exec(ctx, "INSERT INTO handled VALUES ($1)", int64(e.SeqNr))
+		return err
+	}, projection.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
+		t.Errorf("asked about event %d: %v", f.Event.SeqNr, f.Err)
+		return projection.Retry
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	events := 0
+	add := func() {
+		t.Helper()
+		e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
+		if _, err := owner.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: annals.SeqNr(events), Events: []annals.NewEvent{e}}); err != nil {
+			t.Fatal(err)
+		}
+		events++
+	}
+	handled := func() {
+		t.Helper()
+		for try := 0; count(t, at, "SELECT count(*) FROM handled") < events; try++ {
+			if err := backoff.Wait(t.Context(), 9); err != nil || try > 200 {
+				t.Fatalf("event %d is not handled, %v", events, err)
+			}
+		}
+	}
+	add()
+	handled()
+	for _, c := range []struct{ refuse, allow string }{
+		{"REVOKE ALL ON event_journal FROM " + role, grant},
+		{"REVOKE ALL ON akka_projection_timestamp_offset_store FROM " + role, grant},
+		{"ALTER TABLE annals_projection_epoch RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO annals_projection_epoch"},
+		{"ALTER ROLE " + role + " NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + role + "'", "ALTER ROLE " + role + " LOGIN"},
+	} {
+		run(t, at, c.refuse)
+		for len(log) > 0 {
+			<-log
+		}
+		add()
+		select {
+		case <-log:
+		case <-time.After(time.Minute):
+			t.Fatalf("nothing is logged after %s", c.refuse)
+		}
+		if n := count(t, at, "SELECT count(*) FROM handled"); n >= events {
+			t.Errorf("%d events are handled after %s", n, c.refuse)
+		}
+		run(t, at, c.allow)
+		handled()
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// logged gets the lines of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}

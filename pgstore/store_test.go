@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -126,3 +127,23 @@ func run(tb testing.TB, url, sql string) {
 }
 
 func errorText(err error) string { return err.Error() }
+
+// Queries of the program in the pool DB take no connections from writes.
+func TestWritesBesideABusyPool(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true})
+	for range s.DB().Config().MaxConns {
+		c, err := s.DB().Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for n := range annals.SeqNr(3) {
+		if _, err := s.Journal().Append(ctx, annals.Commit{ID: "T|1", After: n, Events: []annals.NewEvent{{Payload: text("e")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
