@@ -54,6 +54,7 @@ func TestSchedules(t *testing.T) {
 		"akka":             akka.Layout{},
 		"akka, old format": akka.Layout{Journal: akka.Journal{Old: true}, Snapshot: akka.Snapshot{Old: true}},
 		"akka, gaps":       akka.Layout{Journal: akka.Journal{Gaps: true}},
+		"akka, by time":    akka.Layout{Journal: akka.Journal{Name: "other", OtherNames: []string{"third"}}, Snapshot: akka.Snapshot{ByTime: true}},
 		"akka, id index":   akka.Layout{Journal: akka.Journal{IDIndex: "ids"}},
 		"akka, few ahead":  akka.Layout{Journal: akka.Journal{ReplayAhead: 1, SequenceShards: 2}},
 		"akka0":            akka0.Layout{Table: "t", SequenceShards: 3}, "akka0, permanent": akka0.Layout{Table: "t", SequenceShards: 3, Permanent: true},
@@ -68,6 +69,7 @@ func TestSchedules(t *testing.T) {
 			", all":             func(l *esa.Layout) { l.WriteIDs, l.Journal.Gaps, l.Snapshot.Keep = true, true, 2 },
 			", plain":           func(l *esa.Layout) { l.Format = esa.Plain{} },
 			", value":           func(l *esa.Layout) { l.AID = esa.Value },
+			", micros":          func(l *esa.Layout) { l.Journal.OccurredAt, l.Types = time.Microsecond, []string{"Other-Thing"} },
 			", own keys":        func(l *esa.Layout) { l.Keys = ownKeys{} },
 		} {
 			l := of
@@ -75,7 +77,7 @@ func TestSchedules(t *testing.T) {
 				l.Shards = 3
 			}
 			change(&l)
-			if l.Peer == esa.Rust5 && (l.Format != nil || l.AID != esa.TypeValue || l.Keys != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
+			if l.Peer == esa.Rust5 && (l.Format != nil || l.AID != esa.TypeValue || l.Keys != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
 				continue // the tables of these libraries have no such settings
 			}
 			layouts["esa, "+peer+option] = l
@@ -98,6 +100,9 @@ func TestSchedules(t *testing.T) {
 			}
 			l := j5ik2o.Layout{ShardCount: 1 << 20, Journal: j, Snapshot: j5ik2o.Snapshot{PartitionKey: j.PartitionKey, SortKey: j.SortKey, ShardCount: j.ShardCount}}
 			layouts["j5ik2o"+option] = l
+			l.State = j5ik2o.State{Revision: j5ik2o.Same, Prefixes: []string{"State"}, NoSortKey: true}
+			layouts["j5ik2o, states"+option] = l
+			l.State = j5ik2o.State{}
 			l.ReadThrough, l.State.Tombstones = j5ik2o.Index, true
 			layouts["j5ik2o, index"+option] = l
 			l.ReadThrough, l.Snapshot = j5ik2o.Keys, j5ik2o.Snapshot{Legacy: true}

@@ -14,6 +14,7 @@ var abilityCases = []testCase{
 	{id: "SKIP-1", about: "an entity starts after numbers that were deleted elsewhere", needs: needs(events, skips), run: skipTo},
 	{id: "SKIP-2", about: "an entity with another last number does not skip", needs: needs(events, skips), run: skipWritten},
 	{id: "SKIP-7", about: "an entity is deleted with a skip, and a writer that knew it is refused", needs: needs(events, skips), run: skipDeleted},
+	{id: "SKIP-8", about: "of racing skips to different numbers, and an append, after the same number one is stored", needs: needs(events, skips), run: racingSkips},
 	{id: "SKIP-3", about: "a number that cannot be skipped to is ErrInvalid", needs: needs(events, skips), run: skipInvalid},
 	{id: "SKIP-4", about: "a state starts at the revision that it had elsewhere", needs: needs(states, skipsStates, deletesStates), run: skipStateTo},
 	{id: "SKIP-5", about: "a state that has been written, deleted or not, cannot skip", needs: needs(states, skipsStates, deletesStates), run: skipWrittenState},
@@ -88,6 +89,35 @@ func skipDeleted(h *harness) {
 			h.Fatalf("skip to %d again: got error %v, want none", last+1, err)
 		}
 		h.wantLast(id, last+1)
+	}
+}
+
+func racingSkips(h *harness) {
+	s := able[ability.Skipper](h)
+	for range h.volume(20, 5) {
+		id := h.id()
+		errs := make([]error, 4)
+		together(len(errs), func(i int) {
+			if i == 0 {
+				_, errs[i] = h.send(h.ctx, h.store, h.commit(id, 0, 1))
+				return
+			}
+			errs[i] = s.SkipTo(h.ctx, id, 0, annals.SeqNr(2*i+1))
+		})
+		var winners []annals.SeqNr
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				winners = append(winners, annals.SeqNr(2*i+1))
+			case !isConflict(err):
+				h.Errorf("skip to %d beside others: got error %v, want none or a conflict", 2*i+1, err)
+			}
+		}
+		if len(winners) != 1 {
+			h.Fatalf("skips beside each other and an append: the last numbers %d were stored after 0, want one", winners)
+		}
+		h.wantLast(id, winners[0])
+		h.write(id, winners[0], 1)
 	}
 }
 

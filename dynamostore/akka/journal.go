@@ -18,8 +18,8 @@ type journal struct {
 	gaps      bool   // numbers without events are no error
 	ahead     int    // groups that a replay reads ahead
 	known     *plan.Recent[annals.PersistenceID, known]
-	snapshots annals.SnapshotStore // nil: there are none
-	x         plan.Executor        // runs the requests; set by plan.Offer.On
+	snapshots *snapshots    // nil: there are none
+	x         plan.Executor // runs the requests; set by plan.Offer.On
 }
 
 // known is what this process has found out about an entity.

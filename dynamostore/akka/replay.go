@@ -38,7 +38,8 @@ type reader struct {
 	around surroundings
 }
 
-// Begin is driver.Reader. The marks are read before the snapshot, so a snapshot that replaces deleted events is found.
+// Begin is driver.Reader. The marks are read before the snapshot, so a snapshot that replaces deleted events is found. The newest by time may
+// be an older one, whose next events are deleted: then it is the one with the highest number.
 func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
 	if r.marks, err = r.journal.marks(ctx, r.id); err != nil {
 		return b, err
@@ -49,6 +50,9 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	}
 	b.Settled = r.marks.deleted()
 	b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{})
+	if r.snapshots.byTime && err == nil && b.Snapshot.SeqNr < b.Settled {
+		b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{MinSeqNr: 1})
+	}
 	return b, err
 }
 

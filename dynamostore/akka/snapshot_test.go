@@ -267,3 +267,35 @@ func TestCorruptSnapshots(t *testing.T) {
 		}
 	}
 }
+
+// A recovery by time does not begin with a snapshot whose next events are deleted, when another one replaces them.
+func TestRecoveryByTimeBehindDeletes(t *testing.T) {
+	t.Parallel()
+	c, _ := offered(t, akka.Layout{Snapshot: akka.Snapshot{ByTime: true}}, nil)
+	for n := range annals.SeqNr(9) {
+		if _, err := c.Journal.Append(t.Context(), annals.Commit{ID: "a", After: n, Events: []annals.NewEvent{plantest.Event("e")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovered := func(want annals.SeqNr) {
+		t.Helper()
+		var first annals.SeqNr
+		last, err := c.Recover(t.Context(), "a", func(s annals.Snapshot) error {
+			first = s.SeqNr
+			return nil
+		}, func(annals.Event) error { return nil })
+		if first != want || last != 9 || err != nil {
+			t.Errorf("a recovery begins with snapshot %d and ends with %d, %v, want %d and 9", first, last, err, want)
+		}
+	}
+	for n, ms := range map[annals.SeqNr]int64{5: 2000, 7: 1000} {
+		if err := c.Snapshots.Save(t.Context(), annals.Snapshot{ID: "a", SeqNr: n, Time: at(ms), Payload: annals.Payload{SerializerID: 4}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovered(5)
+	if err := c.Journal.DeleteTo(t.Context(), "a", 7); err != nil {
+		t.Fatal(err)
+	}
+	recovered(7)
+}

@@ -19,8 +19,8 @@ type Unnoticed struct {
 }
 
 // LoseAnyRow takes away one item after another of the tables that prepare has filled for b.ID. A replay, a recovery and the last number must
-// then be as before, or ErrCorrupt, unless accepted says why not. What accepted says must be needed. The reads must not depend on what the
-// layout remembers of the writes.
+// then be as before, or ErrCorrupt, unless accepted says why not. What accepted says must be needed. Check must find
+// what a strict store refuses. The reads must not depend on what the layout remembers of the writes.
 func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepare func(b *Bench), accepted func(table string, it plan.Item) Unnoticed) {
 	t.Helper()
 	offer, err := layout.Plan()
@@ -46,6 +46,11 @@ func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepa
 				case wrong && (why.Why == "" || strict):
 					t.Errorf("without item %s of table %q, strict %t: %v, %v, want %v or ErrCorrupt", plan.QuoteKey(table.KeyOf(it)), table.Name, strict, got, err, want)
 				}
+				if strict {
+					if holes, fault := openEvents(t, layout, less, false).Check(t.Context(), id); errors.Is(err, annals.ErrCorrupt) != (len(holes) > 0 || errors.Is(fault, annals.ErrCorrupt)) {
+						t.Errorf("without item %s of table %q: a strict store says %v, Check %v, %v", plan.QuoteKey(table.KeyOf(it)), table.Name, err, holes, fault)
+					}
+				}
 				if !wrong {
 					break
 				}
@@ -62,28 +67,34 @@ func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepa
 // readAll reads an entity with a new Offer of layout, which remembers nothing.
 func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.PersistenceID, strict bool) (string, error) {
 	t.Helper()
+	s := openEvents(t, layout, x, strict)
+	var states lost.States
+	if s.offer.States != nil {
+		states = func(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+			return s.offer.States.Get(ctx, x, id)
+		}
+	}
+	return lost.Read(t.Context(), s.Journal(), states, s, id)
+}
+
+// eventStore is a store of events and snapshots in tables in memory.
+type eventStore struct {
+	driver.Abilities
+	offer plan.Offer
+}
+
+func openEvents(t *testing.T, layout plan.Layout, x plan.Executor, strict bool) eventStore {
+	t.Helper()
 	offer, err := layout.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := offer.On(x)
-	var states lost.States
-	if offer.States != nil {
-		states = func(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-			return offer.States.Get(ctx, x, id)
-		}
-	}
-	if !strict {
-		return lost.Read(t.Context(), c.Journal, states, c, id)
-	}
-	s := strictStore{driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: true})}
-	return lost.Read(t.Context(), s.Journal(), states, s, id)
+	s := driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: strict})
+	return eventStore{driver.Abilities{Store: s}, offer}
 }
 
-// strictStore is a strict store of events and snapshots in tables in memory.
-type strictStore struct{ *driver.Store }
-
-func (s strictStore) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+func (s eventStore) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
 	return driver.Recover(ctx, s.Store, id, snapshot, event)
 }
 

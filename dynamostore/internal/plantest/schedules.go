@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 25, "how many random schedules RandomSchedules runs for each setting of a layout")
+	schedules = flag.Int("schedules", 15, "how many random schedules RandomSchedules runs for each setting of a layout")
 	seed      = flag.Uint64("schedule.seed", 0, "the seed of the one schedule to run; 0 is random seeds")
 )
 
@@ -57,7 +57,8 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 	}
 	s := &Run{random: r, tokens: map[string]time.Time{}}
 	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1, times: map[annals.SeqNr]time.Time{},
-		put: map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}, targets: map[annals.SeqNr][]annals.SeqNr{}}
+		stateEvents: offer.Capabilities.StateEvents && r.IntN(2) == 0,
+		put:         map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}, targets: map[annals.SeqNr][]annals.SeqNr{}}
 	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0, Clocks: r.IntN(2) == 0}
 	p := Scenario{Tables: New(offer.Tables)}
 	if r.IntN(4) == 0 { // the numbers get a third digit soon
@@ -102,11 +103,12 @@ type history struct {
 	uncovered annals.SeqNr               // that of a delete that no snapshot covers
 	times     map[annals.SeqNr]time.Time // of events, as receipts have them
 
-	revision annals.SeqNr                    // the last one that was acknowledged
-	put      map[annals.SeqNr][]string       // the data of the writes of a revision
-	skipped  annals.SeqNr                    // the last number of the entity that skips
-	skips    map[annals.SeqNr]string         // what was acknowledged after a number of that entity
-	targets  map[annals.SeqNr][]annals.SeqNr // from which numbers it was tried to skip to a number
+	stateEvents bool                            // writes of the state have events
+	revision    annals.SeqNr                    // the last one that was acknowledged
+	put         map[annals.SeqNr][]string       // the data of the writes of a revision
+	skipped     annals.SeqNr                    // the last number of the entity that skips
+	skips       map[annals.SeqNr]string         // what was acknowledged after a number of that entity
+	targets     map[annals.SeqNr][]annals.SeqNr // from which numbers it was tried to skip to a number
 }
 
 // object returns an event whose data is a JSON object, which the formats of all layouts take.

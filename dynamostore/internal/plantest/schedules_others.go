@@ -36,6 +36,9 @@ func (h *history) stepState(x plan.Executor) error {
 	} else {
 		w.Payload = object(h.writes).Payload
 	}
+	if event := object(h.writes); h.stateEvents {
+		w.Event = &event
+	}
 	h.put[w.After+1] = append(h.put[w.After+1], string(w.Payload.Data))
 	unknown, err := call(func() error { _, err := h.Offer.States.Write(h.Ctx, x, w); return err })
 	if h.conflicts(err, unknown, caps.IdempotentState) {
@@ -118,6 +121,17 @@ func (h *history) others(x plan.Executor) error {
 			return fmt.Errorf("the state has the revision %d, %d was acknowledged", st.Revision, revision)
 		case st.Revision > 0 && !slices.Contains(h.put[st.Revision], string(st.Data)):
 			return fmt.Errorf("revision %d has the data %q, want one of %q", st.Revision, st.Data, h.put[st.Revision])
+		}
+		if h.stateEvents {
+			var last annals.SeqNr
+			for e, err := range h.Offer.On(x).Journal.Replay(h.Ctx, stateID, 1, annals.MaxSeqNr) {
+				if last++; err != nil || e.SeqNr != last {
+					return fmt.Errorf("events of the state: %d after %d: %w", e.SeqNr, last-1, err)
+				}
+			}
+			if last < revision {
+				return fmt.Errorf("events of the state to %d, revision %d was acknowledged", last, revision)
+			}
 		}
 	}
 	if c := h.Offer.On(x); c.Skipper != nil {
