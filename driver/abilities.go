@@ -11,12 +11,15 @@ import (
 	"github.com/annals-go/annals/internal/valid"
 )
 
-// Abilities is a Store whose Driver is an ability.Skipper, StateSkipper, StateFinder, Forgetter, HealthChecker and Checker. What the Driver lacks
-// is ErrUnsupported; ability.Of asks for it.
+// Abilities is a Store with all abilities that its Driver has; ability.Of asks for them. What the Driver lacks is ErrUnsupported. A Store within a
+// transaction has no Watcher and no Subscriber.
 type Abilities struct{ *Store }
 
 var (
 	_ annals.Store          = Abilities{}
+	_ ability.Recoverer     = Abilities{}
+	_ ability.Watcher       = Abilities{}
+	_ ability.Subscriber    = Abilities{}
 	_ ability.Skipper       = Abilities{}
 	_ ability.StateSkipper  = Abilities{}
 	_ ability.StateFinder   = Abilities{}
@@ -37,8 +40,12 @@ func unclaimed(what string) error {
 func (s *Store) Lacks(want any) error {
 	has := true
 	switch want.(type) {
-	case *ability.Recoverer, *ability.Subscriber: // the method may be the own one of a wrapper
-		has = s.caps.Events
+	case *ability.Recoverer:
+		has = s.caps.Events && is[ability.Recoverer](s.driver)
+	case *ability.Subscriber:
+		has = s.caps.Events && s.tx == nil && is[ability.Subscriber](s.driver)
+	case *ability.Watcher:
+		has = s.tx == nil && is[ability.Watcher](s.driver)
 	case *ability.Skipper:
 		has = s.caps.Events && is[ability.Skipper](s.driver)
 	case *ability.StateSkipper:
@@ -53,7 +60,7 @@ func (s *Store) Lacks(want any) error {
 		has = s.caps.Events
 	}
 	if !has {
-		return errors.New("it has no place in the tables")
+		return errors.New("its tables or its driver have nothing for it")
 	}
 	if d, ok := s.driver.(interface{ Lacks(want any) error }); ok {
 		return d.Lacks(want)
@@ -79,11 +86,11 @@ func offered[T any](s *Store, fault error) (T, error) {
 	return d, fault
 }
 
-// Recover is the method of an ability.Recoverer, for a Store whose Driver is one.
-func Recover(ctx context.Context, s *Store, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
-	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
+// Recover is ability.Recoverer.
+func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
+	k := a.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := offered[ability.Recoverer](s, valid.ID(k.Op, id, s.caps.Limits))
+	d, err := offered[ability.Recoverer](a.Store, valid.ID(k.Op, id, a.caps.Limits))
 	if err == nil {
 		err = k.goesOn()
 	}
@@ -147,27 +154,25 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 	return &annals.Error{Last: last, Kind: annals.ErrConflict, Err: errors.New(left)}
 }
 
-// Watch is the method of an ability.Watcher, for a Store whose Driver is one. The Driver ends the
-// watches that are open when the store is closed.
-func Watch(ctx context.Context, s *Store, f annals.Filter) (<-chan struct{}, error) {
+// Watch is ability.Watcher. The Driver ends the watches that are open when the store is closed.
+func (a Abilities) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	const op = "watch"
-	d, err := offered[ability.Watcher](s, valid.Filter(op, f))
-	return ask(ctx, s, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
+	d, err := offered[ability.Watcher](a.Store, valid.Filter(op, f))
+	return ask(ctx, a.Store, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
-// Subscribe is the method of an ability.Subscriber, for a Store whose Driver is one. The Driver waits for events outside of Fetch, and ends
-// its loops when the store is closed.
-func Subscribe(ctx context.Context, s *Store, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+// Subscribe is ability.Subscriber. The Driver waits for events outside of Fetch, and ends its loops when the store is closed.
+func (a Abilities) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	const op = "subscribe"
-	d, err := offered[ability.Subscriber](s, valid.Subscription(name, f))
-	if err == nil && f.Tag != "" && !s.caps.TagQueries {
+	d, err := offered[ability.Subscriber](a.Store, valid.Subscription(name, f))
+	if err == nil && f.Tag != "" && !a.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}
-	return each(ctx, s, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
+	return each(ctx, a.Store, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
 		return func(yield func(ability.Delivery, error) bool) {
 			for delivery, err := range d.Subscribe(ctx, name, f) {
 				if ack := delivery.Ack; ack != nil {
-					delivery.Ack = func(ctx context.Context) error { return Write(ctx, s, annals.Call{Op: "acknowledge"}, ack) }
+					delivery.Ack = func(ctx context.Context) error { return Write(ctx, a.Store, annals.Call{Op: "acknowledge"}, ack) }
 				}
 				if !yield(delivery, err) {
 					return

@@ -8,13 +8,8 @@
 //   - An Observer sees each call once, refused ones too, with the events and bytes that were read or written.
 //   - Errors name the operation and the entity.
 //
-// A Store has the contracts of annals.Store. A store's own type embeds it, or Abilities, which is a Store with most of the optional
-// abilities. Recover and Watch are functions: a store's own type has the method if its backend has the ability.
-//
-//	// Recover is ability.Recoverer.
-//	func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-//		return driver.Recover(ctx, s.Store, id, snapshot, event)
-//	}
+// A Store has the contracts of annals.Store. A store's own type embeds it, or Abilities, which is a Store with the optional abilities of its
+// Driver.
 //
 // Replay and RecoverFrom read events for drivers that read pages: a Reader says what is stored, and they decide what is complete, truncated
 // or corrupt.

@@ -46,9 +46,10 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 
-// Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], Recoverer and Subscriber, and has the
-// abilities of driver.Abilities. Its methods may be called from many goroutines at once.
+// Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], and has the abilities of
+// driver.Abilities. Its methods may be called from many goroutines at once.
 //
+//   - Subscribe is ErrUnsupported without Options.Subscriptions, which say how it works. There is no Watch.
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (ability.Of).
 //   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states: then there is no place for
 //     a revision without a state.
@@ -71,15 +72,8 @@ type Store struct {
 
 var (
 	_ ability.Transactor[*Tx] = (*Store)(nil)
-	_ ability.Recoverer       = (*Store)(nil)
-	_ ability.Subscriber      = (*Store)(nil)
 	_ plan.Runner             = (*Store)(nil)
 )
-
-// Recover is ability.Recoverer.
-func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, s.Store, id, snapshot, event)
-}
 
 // Execute runs a function of the layout beyond the contracts; the package of the layout exports these functions.
 func (s *Store) Execute(ctx context.Context, f plan.Function) error {

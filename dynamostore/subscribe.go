@@ -19,6 +19,15 @@ import (
 
 // Subscriptions make a Store an ability.Subscriber of the events in its table, through the table's stream (DynamoDB Streams). The stream must
 // have new images; Open gives one to a table that it creates.
+//
+// A new name begins with all events that are in the table. A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table
+// before. A delivery has up to 100 events.
+//
+// A loop goes on without entities that it cannot read (see Store.ParkedEntities). It ends with an error when requests have been refused for five
+// minutes, and at once when items of the subscription cannot be read, or 1,000 entities are parked.
+//
+// An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
+// deleted before they are delivered may be left out.
 type Subscriptions struct {
 	// Table keeps what was acknowledged, for all subscriptions of any stores of the same layout and tables; "" is no subscriptions.
 	// Open creates it where Options.CreateTables says so.
@@ -87,18 +96,6 @@ func (f feedStream) Shards(ctx context.Context, name, after string) (page []stre
 
 func (f feedStream) Reader(name, shard, after string) subscription.Reader {
 	return stream.NewReader(f.streams, name, shard, after)
-}
-
-// Subscribe is ability.Subscriber. It is ErrUnsupported without Options.Subscriptions. A new name begins with all events that are in the table.
-// A name has up to 1,000 bytes. Its shards are those of the stream, and 8 parts of the table before. A delivery has up to 100 events.
-//
-// A loop goes on without entities that it cannot read (see ParkedEntities). It ends with an error when requests have been refused for five
-// minutes, and at once when items of the subscription cannot be read, or 1,000 entities are parked.
-//
-// An acknowledgement is one transaction. It takes two write units for each entity in the delivery, and two for the shard. Events that are
-// deleted before they are delivered may be left out.
-func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
-	return driver.Subscribe(ctx, s.Store, name, f)
 }
 
 // ParkedEntity is an entity with events that a subscription cannot read, so that it goes on without them.

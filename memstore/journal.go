@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -118,4 +119,9 @@ func index(events []annals.Event, n annals.SeqNr) int {
 // fetched yields what read returns.
 func fetched[T any](ctx context.Context, read func() []T) iter.Seq2[T, error] {
 	return driver.Pages(ctx, func(context.Context) ([]T, bool, error) { return read(), false, nil })
+}
+
+// Recover is ability.Recoverer.
+func (v view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return ability.Recover(ctx, struct{ annals.Store }{v}, id, snapshot, event)
 }

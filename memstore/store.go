@@ -2,8 +2,6 @@ package memstore
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -22,18 +20,15 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store, Transactor[Tx], Watcher and Subscriber, and has the abilities of driver.Abilities. FindStates finds the states
-// whose column has no value by nil. An open store is healthy.
+// Store is an annals.Store and Transactor[Tx], and has the abilities of driver.Abilities. Watch signals every event and state.
+// Subscriptions end with the process, and a new name begins with the first event. FindStates finds the states whose column has no value by nil.
+// An open store is healthy.
 type Store struct {
 	driver.Abilities
 	backend *backend
 }
 
-var (
-	_ ability.Transactor[Tx] = (*Store)(nil)
-	_ ability.Watcher        = (*Store)(nil)
-	_ ability.Subscriber     = (*Store)(nil)
-)
+var _ ability.Transactor[Tx] = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
@@ -51,16 +46,6 @@ func Open(o Options) (*Store, error) {
 	s.backend.self = s
 	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
 	return s, nil
-}
-
-// Watch is ability.Watcher. Every event and state is signalled, whatever f says.
-func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
-	return driver.Watch(ctx, s.Store, f)
-}
-
-// Subscribe is ability.Subscriber. Subscriptions end with the process; a new name begins with the first event.
-func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
-	return driver.Subscribe(ctx, s.Store, name, f)
 }
 
 // backend is what a Store and its transactions share.
@@ -139,14 +124,6 @@ func (v view) Capabilities() annals.Capabilities {
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
 		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
 	}
-}
-
-// Lacks is asked by the Store.
-func (v view) Lacks(want any) error {
-	if _, ok := want.(*ability.Subscriber); ok && v.tx != nil {
-		return errors.New("a transaction pushes no events")
-	}
-	return nil
 }
 
 func (v view) Journal() annals.Journal         { return v }

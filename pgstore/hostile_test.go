@@ -109,7 +109,7 @@ func FuzzHostileRows(f *testing.F) {
 			}
 		}
 		h.answer(recoverTypes)
-		_, err := driver.Recover(ctx, s, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
+		_, err := (driver.Abilities{Store: s}).Recover(ctx, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
 		allowed("recover", err, annals.ErrTruncated)
 		h.answer(idEventTypes)
 		for e, err := range s.Query().Events(ctx, annals.Filter{}) {

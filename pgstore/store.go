@@ -73,8 +73,11 @@ const (
 	mostBytes           = 64 << 20
 )
 
-// Store is an annals.Store, Transactor[pgx.Tx], Recoverer and Watcher, and has the abilities of driver.Abilities:
+// Store is an annals.Store and Transactor[pgx.Tx], and has the abilities of driver.Abilities:
 //
+//   - Recover makes one statement, where at most a thousand events follow the snapshot.
+//   - Watch signals after writes of this store at once, and after those of others when they notify. Signals also come for types and slices that
+//     the filter does not ask for, and without a cause, such as after a lost connection.
 //   - FindStates yields the states of a type whose additional column has the value, in the order of their ids. A nil value finds NULL.
 //     Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
 //   - Forget waits for the transactions that have written to the journal, at most 3 seconds, within InTx one. Then it locks the entity, within
@@ -83,15 +86,11 @@ const (
 //   - CheckHealth makes two statements: one over the caller's pool, which asks for tables and rights, and one over a connection for
 //     writes, which reads the journal and asks whether the session can write.
 type Store struct {
-	recoverer
+	driver.Abilities
 	backend *backend
 }
 
-var (
-	_ ability.Transactor[pgx.Tx] = (*Store)(nil)
-	_ ability.Recoverer          = (*Store)(nil)
-	_ ability.Watcher            = (*Store)(nil)
-)
+var _ ability.Transactor[pgx.Tx] = (*Store)(nil)
 
 // Open checks the server, the tables and the role's rights to them, and returns a store. ErrInvalid names everything that is wrong
 // with o, the tables or the rights, or says that the server refuses the user or the database; ErrUnavailable means that the server
@@ -115,20 +114,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 // DB is the pool that the store reads with: the one that was given to Open, or the one that was made for a URL, which is closed with the
 // store. Writes of the store have connections of their own.
 func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
-
-// recoverer has the abilities of a Store that a store inside a transaction has, too.
-type recoverer struct{ driver.Abilities }
-
-// Recover implements ability.Recoverer with one statement, where at most a thousand events follow the snapshot.
-func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, r.Store, id, snapshot, event)
-}
-
-// Watch implements ability.Watcher. It signals after writes of this store at once, and after those of others when they notify. Signals
-// also come for types and slices that f does not ask for, and without a cause, such as after a lost connection.
-func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
-	return driver.Watch(ctx, s.Store, f)
-}
 
 // Close waits for the calls under way: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads, which
 // only their contexts end, at most as long as a write may take. ErrUnavailable says that reads have not ended. Watches end.

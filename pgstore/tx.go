@@ -111,7 +111,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 			_ = tx.Rollback(ctx)
 		}
 	}()
-	if err := fn(ctx, callersTx{tx}, recoverer{driver.Abilities{Store: in}}); err != nil {
+	if err := fn(ctx, callersTx{tx}, driver.Abilities{Store: in}); err != nil {
 		return &annals.Error{Op: "transaction", Err: err}
 	}
 	end()

@@ -41,9 +41,12 @@ type Options struct {
 // creates reports whether Open creates what is missing.
 func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTables }
 
-// Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], Recoverer and Watcher, and has the
-// abilities of driver.Abilities:
+// Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], and has the abilities of
+// driver.Abilities:
 //
+//   - Recover reads the snapshot, the first page of events and the last number in one transaction.
+//   - Watch has one signal for any number of commits. Commits of this Store are signalled at once, commits of other processes within a tenth
+//     of a second. The filter is ignored.
 //   - SkipStateTo runs no change handler, and additional columns get their defaults.
 //   - FindStates yields the states whose column has the value, nil for NULL, in the order of their ids.
 //   - Forget removes all rows of the entity in one transaction. When there are many, a second DeleteTo, fifteen minutes after the
@@ -53,15 +56,11 @@ func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTable
 //     for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder cannot be written.
 //     Within InTx it is ErrInvalid.
 type Store struct {
-	recoverer
+	driver.Abilities
 	backend *backend
 }
 
-var (
-	_ ability.Transactor[*sql.Tx] = (*Store)(nil)
-	_ ability.Recoverer           = (*Store)(nil)
-	_ ability.Watcher             = (*Store)(nil)
-)
+var _ ability.Transactor[*sql.Tx] = (*Store)(nil)
 
 // Open opens the database file at path. When the file is missing, Open creates it, and only its owner may read and write it; the folder
 // must exist. Open upgrades the tables of an older release. It does neither where Options.CreateTables is false.
@@ -98,17 +97,3 @@ func (s *Store) Close() error { return s.Store.Close() }
 
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
 func (s *Store) DB() *sql.DB { return s.backend.userDB }
-
-// recoverer has the abilities of a Store that a store inside a transaction has, too.
-type recoverer struct{ driver.Abilities }
-
-// Recover is ability.Recoverer. The snapshot, the first page of events and the last number are read in one transaction.
-func (r recoverer) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, r.Store, id, snapshot, event)
-}
-
-// Watch is ability.Watcher. The channel holds one signal for any number of commits. Commits of this Store are signalled at once, commits
-// of other processes within a tenth of a second. The filter is ignored.
-func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
-	return driver.Watch(ctx, s.Store, f)
-}

@@ -45,7 +45,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 			in, end := driver.InTx(s.Store, view{within, s.backend})
 			defer within.end()
 			defer end()
-			if err := fn(ctx, t.tx, recoverer{driver.Abilities{Store: in}}); err != nil {
+			if err := fn(ctx, t.tx, driver.Abilities{Store: in}); err != nil {
 				return &annals.Error{Op: c.Op, Err: err}
 			}
 			return within.broken()

@@ -115,7 +115,7 @@ func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.
 	return s.StateStore.Delete(ctx, w)
 }
 
-// modest is a store that has every contract and claims nothing else.
+// modest is a store that has every contract, reads entities, signals and tells of its health, and claims nothing else.
 type modest struct{ *memstore.Store }
 
 func (modest) Capabilities() annals.Capabilities {
@@ -125,7 +125,13 @@ func (s modest) Journal() annals.Journal         { return plainJournal{modestJou
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
 func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
 func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
-func (modest) Lacks(any) error                   { return unsupported("lack") }
+func (modest) Lacks(want any) error {
+	switch want.(type) {
+	case *ability.Recoverer, *ability.Watcher, *ability.HealthChecker:
+		return nil
+	}
+	return unsupported("lack")
+}
 func (modest) Forget(_ context.Context, f ability.Forgetting) (bool, error) {
 	return false, unsupportedFor("forget", f.ID)
 }

@@ -360,8 +360,12 @@ func carelessly(err error) error {
 	return err
 }
 
-// hastySkips skips from the number that an entity has when it has looked whether it has the number that was given.
-type hastySkips struct{ *memstore.Store }
+// hastySkips looks whether an entity has the number that was given, and skips later from the one that it has then: of two skips at the same time the
+// first waits until the second has looked, too.
+type hastySkips struct {
+	*memstore.Store
+	looked chan struct{}
+}
 
 func (s hastySkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	last, err := s.Journal().LastSeqNr(ctx, id)
@@ -371,7 +375,11 @@ func (s hastySkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, 
 	case last != after && last != n:
 		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrConflict}
 	}
-	time.Sleep(time.Millisecond)
+	select {
+	case s.looked <- struct{}{}:
+	case <-s.looked:
+	case <-time.After(100 * time.Millisecond): // no other skip looks
+	}
 	if last, err = s.Journal().LastSeqNr(ctx, id); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func TestMutants(t *testing.T) {
 			[]string{"TIME-7"}},
 		{"skips to another number, and over what is there", func() annals.Store { return carelessSkips{memstore.New()} },
 			[]string{"SKIP-1", "SKIP-2", "SKIP-3", "SKIP-4", "SKIP-5", "SKIP-6", "SKIP-7"}},
-		{"looks for the last number before it skips", func() annals.Store { return hastySkips{memstore.New()} },
+		{"looks for the last number before it skips", func() annals.Store { return hastySkips{memstore.New(), make(chan struct{})} },
 			[]string{"SKIP-8"}},
 		{"drops the metadata of deleted states", func() annals.Store { return bareDeletes{memstore.New()} },
 			[]string{"STATE-10"}},

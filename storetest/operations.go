@@ -126,7 +126,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
 	c, skipped, unknown := h.caps, id+"-skipped", id+"-unknown"
 	if _, ok := s.(ability.Recoverer); ok {
-		ops = append(ops, operation{name: "recover", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "recover", claimed: is[ability.Recoverer](s), id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.(ability.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			return err
 		}})
@@ -156,7 +156,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(ability.Watcher); ok {
-		ops = append(ops, operation{name: "watch", claimed: c.EventQueries, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "watch", claimed: is[ability.Watcher](s), run: func(ctx context.Context, s annals.Store) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			_, err := s.(ability.Watcher).Watch(ctx, annals.Filter{})
@@ -172,7 +172,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	if _, ok := s.(ability.HealthChecker); ok {
-		ops = append(ops, operation{name: "check health", claimed: true, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "check health", claimed: is[ability.HealthChecker](s), run: func(ctx context.Context, s annals.Store) error {
 			return s.(ability.HealthChecker).CheckHealth(ctx)
 		}})
 	}

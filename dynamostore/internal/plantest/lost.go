@@ -94,10 +94,6 @@ func openEvents(t *testing.T, layout plan.Layout, x plan.Executor, strict bool) 
 	return eventStore{driver.Abilities{Store: s}, offer}
 }
 
-func (s eventStore) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	return driver.Recover(ctx, s.Store, id, snapshot, event)
-}
-
 type opened struct {
 	driver.Unsupported
 	ability.Recoverer
