@@ -71,7 +71,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 	var last error               // the last error of the service
 	var sent, conflict time.Time // of the last try before the request was open; of the first conflict
 	for try := 0; ; try++ {
-		if err := e.turn(ctx, r); err != nil {
+		if err := e.admit(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
 		}
 		switch {
@@ -132,8 +132,8 @@ func (r request) bounded(ctx context.Context) error {
 	return r.send(ctx)
 }
 
-// turn waits until r may be sent: first for the rate limits of its partition keys, then for a free slot.
-func (e *engine) turn(ctx context.Context, r request) error {
+// admit waits until r may be sent: first for the rate limits of its partition keys, then for a free slot.
+func (e *engine) admit(ctx context.Context, r request) error {
 	if e.pace.busy() {
 		if err := e.pace.wait(ctx, r.keys()); err != nil {
 			return err

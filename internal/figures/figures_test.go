@@ -196,7 +196,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// The figures of the house themselves are well formed; measuring them is what make figures does.
+// The figures of the project are well formed; make figures measures them.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	figures := all()

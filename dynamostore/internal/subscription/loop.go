@@ -42,7 +42,7 @@ type loop struct {
 
 	mu      sync.Mutex // of the fields below, and of those of held
 	held    []*held
-	turn    int       // the shard that is looked at first
+	taken   int       // the shard that was looked at last
 	renewed time.Time // when the view was read last
 	trimmed int64     // the round in which records were removed before they were read; 0 is none
 	err     error     // that ends the loop
@@ -105,8 +105,8 @@ func (l *loop) take() (*held, *delivery, error) {
 		return nil, nil, nil // others may hold the shards: look first
 	}
 	for range l.held {
-		l.turn = (l.turn + 1) % len(l.held)
-		if h := l.held[l.turn]; h.next != nil && !h.lost {
+		l.taken = (l.taken + 1) % len(l.held)
+		if h := l.held[l.taken]; h.next != nil && !h.lost {
 			h.next, h.open = nil, h.next
 			return h, h.open, nil
 		}

@@ -156,7 +156,7 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 		return false, err
 	}
 	l.list, l.listed.write = false, ""
-	return len(fresh) > 0, l.forget(ctx, v, made)
+	return len(fresh) > 0, l.removeEnded(ctx, v, made)
 }
 
 // has reports whether s is listed.
@@ -175,8 +175,8 @@ func (v view) lost(made *listing) bool {
 	})
 }
 
-// forget deletes the shards that have ended and that the stream no longer has.
-func (l *loop) forget(ctx context.Context, v view, made *listing) error {
+// removeEnded deletes the shards that have ended and that the stream no longer has.
+func (l *loop) removeEnded(ctx context.Context, v view, made *listing) error {
 	var keys []plan.Item
 	for _, s := range v.shards {
 		if _, part := s.part(); !part && s.ended && !made.has(s) {
