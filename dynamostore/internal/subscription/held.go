@@ -165,9 +165,9 @@ func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 func (l *loop) store(ctx context.Context, h *held, s shard, more ...plan.Op) error {
 	for {
 		s.write = newWrite()
-		var stands plan.Item
+		var stored plan.Item
 		w := plan.Write{Ops: append([]plan.Op{l.change(s, h.write)}, more...), Refused: func(old []plan.Item, _ bool) error {
-			stands = old[0]
+			stored = old[0]
 			return &annals.Error{Kind: annals.ErrConflict}
 		}}
 		_, err := l.Executor.Write(ctx, w)
@@ -179,11 +179,11 @@ func (l *loop) store(ctx context.Context, h *held, s shard, more ...plan.Op) err
 			return err
 		}
 		// The write before is one of this loop's, when its answer was lost.
-		if owner, _ := plan.Text(stands, attrOwner); owner != l.id {
+		if owner, _ := plan.Text(stored, attrOwner); owner != l.id {
 			l.lose(h)
 			return errLost
 		}
-		h.write, _ = plan.Text(stands, attrWrite)
+		h.write, _ = plan.Text(stored, attrWrite)
 	}
 }
 

@@ -61,16 +61,16 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next))...))
 }
 
-// joined are the shards of the stream that known does not have, in the round of stands. They were not in the list before: none of them has a
+// joined are the shards of the stream that known does not have, in the round of stored. They were not in the list before: none of them has a
 // record from before that list. Those whose parent is not known follow the catch-up.
-func joined(known []shard, made *listing, stands head) (all []shard) {
+func joined(known []shard, made *listing, stored head) (all []shard) {
 	ids := map[string]bool{}
 	for _, s := range known {
 		ids[s.id] = true
 	}
 	for _, s := range made.shards {
 		if !ids[s.ID] {
-			all = append(all, shard{round: stands.round, id: s.ID, parent: s.Parent, since: stands.listed})
+			all = append(all, shard{round: stored.round, id: s.ID, parent: s.Parent, since: stored.listed})
 		}
 	}
 	for _, s := range all {
@@ -87,12 +87,12 @@ func joined(known []shard, made *listing, stands head) (all []shard) {
 // registered is how many shards are stored in one transaction.
 const registered = 90
 
-// register stores next after stands, nil for no head, and shards, parents first. next.listed is stored with the last of them, but for a new
+// register stores next after stored, nil for no head, and shards, parents first. next.listed is stored with the last of them, but for a new
 // round, whose shards were listed when it began.
-func (l *loop) register(ctx context.Context, stands *head, next head, shards []shard) error {
+func (l *loop) register(ctx context.Context, stored *head, next head, shards []shard) error {
 	listed := next.listed
-	if stands != nil && stands.round == next.round {
-		next.listed = stands.listed
+	if stored != nil && stored.round == next.round {
+		next.listed = stored.listed
 	}
 	for {
 		some := shards[:min(len(shards), registered)]
@@ -100,7 +100,7 @@ func (l *loop) register(ctx context.Context, stands *head, next head, shards []s
 			next.listed = listed
 		}
 		next.write = newWrite()
-		w := plan.Write{Ops: []plan.Op{l.put(l.name, next, stands)}}
+		w := plan.Write{Ops: []plan.Op{l.put(l.name, next, stored)}}
 		for _, s := range some {
 			s.write = newWrite()
 			w.Ops = append(w.Ops, plan.Op{Table: l.Table, Put: s.item(l.name)})
@@ -108,17 +108,17 @@ func (l *loop) register(ctx context.Context, stands *head, next head, shards []s
 		if err := l.write(ctx, w); err != nil || len(shards) == 0 {
 			return err
 		}
-		stored := next
-		stands = &stored
+		done := next
+		stored = &done
 	}
 }
 
-// put stores next after stands, nil for no head.
-func (s *Subscriptions) put(name string, next head, stands *head) plan.Op {
+// put stores next after stored, nil for no head.
+func (s *Subscriptions) put(name string, next head, stored *head) plan.Op {
 	op := plan.Op{Table: s.Table, Put: next.item(name), Condition: "attribute_not_exists(#write)", Names: map[string]string{"#write": attrWrite},
 		Ours: func(old plan.Item) bool { return wrote(old, next.write) }}
-	if stands != nil {
-		op.Condition, op.Values = "#write = :write", plan.Item{":write": plan.S(stands.write)}
+	if stored != nil {
+		op.Condition, op.Values = "#write = :write", plan.Item{":write": plan.S(stored.write)}
 	}
 	return op
 }
