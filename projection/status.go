@@ -55,6 +55,7 @@ type RangeStatus struct {
 	Warning string `json:"warning,omitempty"`
 
 	lagAtLeast bool
+	first      annals.Offset // of the events that have not been handled; zero: there are none
 }
 
 // Status reads how far the projection has come, and counts in source, the store of the events, what is left to handle. It may be called
@@ -118,7 +119,7 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 	s := RangeStatus{Slices: r}
 	f := from.filter()
 	f.KeysOnly = true
-	var oldest time.Time
+	handled := newStart(positions, annals.Offset{})
 	for _, p := range positions {
 		first, end := p.Slices.Bounds()
 		f.After, f.Slices = p.Through, annals.SliceRange{From: max(first, r.From), To: min(end, r.To)}
@@ -128,29 +129,25 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 		if f.Slices.From == r.From || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
 		}
-		beyond := map[annals.PersistenceID]annals.Offset{}
-		for _, o := range p.Offsets {
-			beyond[o.ID] = o
-		}
 		for e, err := range from.read(ctx, f) {
 			if err != nil {
 				return RangeStatus{}, err
 			}
-			if beyond[e.ID].Covers(e.Offset()) {
+			if handled.covers(e.Offset()) {
 				continue
+			}
+			if s.first == (annals.Offset{}) || e.Offset().Compare(s.first) < 0 {
+				s.first = e.Offset()
 			}
 			if s.Lag == most {
 				s.lagAtLeast = true
 				break
 			}
 			s.Lag++
-			if oldest.IsZero() || e.Time.Before(oldest) {
-				oldest = e.Time
-			}
 		}
 	}
-	if !oldest.IsZero() {
-		s.LagTime = max(time.Since(oldest), 0)
+	if s.first != (annals.Offset{}) {
+		s.LagTime = max(time.Since(s.first.Time), 0)
 	}
 	return s, nil
 }
