@@ -65,10 +65,7 @@ func (w *worker) recordLate(ctx context.Context) error {
 			return err
 		}
 		slice := w.lateness.waiting[0].ID.Slice()
-		p, err := loadParked(ctx, w.r.offsets, w.r.name, slice)
-		if err == nil && len(p.entities) == 0 {
-			err = listParked(ctx, w.r.offsets, w.r.name, slice)
-		}
+		p, err := w.toPark(ctx, slice)
 		if err != nil {
 			return err
 		}
@@ -85,8 +82,7 @@ func (w *worker) recordLate(ctx context.Context) error {
 			p.entities[e.ID], ordered[e.ID] = x, x
 		}
 		if len(ordered) > 0 {
-			also := func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }
-			if _, err := w.r.deliver(ctx, step{progress: w.progress, also: also}); err != nil {
+			if err := w.saveParked(ctx, p, step{progress: w.progress}); err != nil {
 				return err
 			}
 		}

@@ -97,30 +97,33 @@ func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []an
 	return others, passed
 }
 
-// park parks the entity of e, whose handler failed with cause, and saves that the worker has passed e and passed, and everything
-// through through. One transaction does both, or the entry is written first.
-func (w *worker) park(ctx context.Context, e annals.Event, cause error, passed []annals.Offset, through annals.Offset) error {
-	p, err := loadParked(ctx, w.r.offsets, w.r.name, e.ID.Slice())
-	if err == nil && len(p.entities) == 0 {
-		err = listParked(ctx, w.r.offsets, w.r.name, p.slice)
-	}
+// park parks the entity of e, whose handler failed with cause, or leaves it parked from e on. x is its entry, with From 0 when there is none.
+// s takes the worker on by what it has passed.
+func (w *worker) park(ctx context.Context, x ParkedEntity, e annals.Event, cause error, s step) error {
+	p, err := w.loadParked(ctx, x)
 	if err != nil {
 		return err
 	}
-	p.entities[e.ID] = ParkedEntity{Since: time.Now().UTC()}.failed(e, cause, w.r.o.ErrorText)
-	s := newStep(w.progress, nil, append(passed, e.Offset()), through)
-	s.also = func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }
-	switch _, err := w.r.deliver(ctx, s); {
-	case errors.Is(err, annals.ErrTooLarge):
+	p.entities[e.ID] = x.failed(e, cause, w.r.o.ErrorText)
+	if err := w.saveParked(ctx, p, s); errors.Is(err, annals.ErrTooLarge) {
 		return w.stop(e, fmt.Errorf("the parked entities of slice %d do not fit into one state: %w", p.slice, errors.Join(err, cause)))
-	case err != nil:
+	} else if err != nil {
 		return err
 	}
-	w.parked[p.slice] = p.entities
-	if through != (annals.Offset{}) {
+	if through := s.progress.Through; through != (annals.Offset{}) {
 		w.saved, w.savedAt = through, time.Now()
 	}
 	return nil
+}
+
+// saveParked saves p and the progress of s, which has no events. One transaction does both, or p is written first.
+func (w *worker) saveParked(ctx context.Context, p parkedSlice, s step) error {
+	s.also = func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }
+	_, err := w.r.deliver(ctx, s)
+	if err == nil {
+		w.parked[p.slice] = p.entities
+	}
+	return err
 }
 
 // carryOut carries out the orders of Control for the slices of the worker.
@@ -198,15 +201,25 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 					return err
 				}
 			default:
-				return w.parkAgain(ctx, x, e, err)
+				x.Tries++
+				return w.park(ctx, x, e, err, step{progress: w.progress})
 			}
 		}
 	}
 }
 
-// loadParked reads the slice of x. ErrConflict when x is not parked from the same event any more.
+// toPark reads the parked entities of slice, of which others are to be saved. The slice is on the list then.
+func (w *worker) toPark(ctx context.Context, slice int) (parkedSlice, error) {
+	p, err := loadParked(ctx, w.r.offsets, w.r.name, slice)
+	if err == nil && len(p.entities) == 0 {
+		err = listParked(ctx, w.r.offsets, w.r.name, slice)
+	}
+	return p, err
+}
+
+// loadParked is toPark for the slice of x. ErrConflict when x is not parked from the same event any more.
 func (w *worker) loadParked(ctx context.Context, x ParkedEntity) (parkedSlice, error) {
-	p, err := loadParked(ctx, w.r.offsets, w.r.name, x.ID.Slice())
+	p, err := w.toPark(ctx, x.ID.Slice())
 	if err == nil && p.entities[x.ID].From != x.From {
 		err = &annals.Error{Op: "retry a parked entity", ID: x.ID, After: x.From, Last: p.entities[x.ID].From, Kind: annals.ErrConflict}
 	}
@@ -234,20 +247,4 @@ func (w *worker) waiting(ctx context.Context, x ParkedEntity, limit int) (events
 		}
 	}
 	return events, nil, nil
-}
-
-// parkAgain ends the retry of x, which stays parked from e on.
-func (w *worker) parkAgain(ctx context.Context, x ParkedEntity, e annals.Event, cause error) error {
-	p, err := w.loadParked(ctx, x)
-	if err != nil {
-		return err
-	}
-	x = x.failed(e, cause, w.r.o.ErrorText)
-	x.Tries++
-	p.entities[x.ID] = x
-	_, err = w.r.deliver(ctx, step{progress: w.progress, also: func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }})
-	if err == nil {
-		w.parked[p.slice] = p.entities
-	}
-	return err
 }

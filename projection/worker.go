@@ -228,7 +228,8 @@ func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) er
 			if through = (annals.Offset{}); len(pending) == 1 {
 				through = batch.Through
 			}
-			if err := w.park(ctx, e, f.err, passed, through); err != nil {
+			s := newStep(w.progress, nil, append(passed, e.Offset()), through)
+			if err := w.park(ctx, ParkedEntity{ID: e.ID, Since: time.Now().UTC()}, e, f.err, s); err != nil {
 				return err
 			}
 			pending, passed = w.pass(pending[1:])
