@@ -63,7 +63,9 @@ type member struct {
 	newest   bool  // record is known to be the newest, unless another runner has joined
 	beat     int64 // of this runner's last sign of life, also when it was removed from the record since
 	beatAt   time.Time
-	floor    int64 // higher than the epochs that have fenced this runner
+	floor    int64     // higher than the epochs that have fenced this runner
+	late     int64     // events that became visible too late and are not in the record yet
+	lateAt   time.Time // when the last of them was found
 
 	running map[annals.SliceRange]task // works that have not returned
 	ended   chan ending
@@ -163,8 +165,7 @@ func (m *member) look(ctx context.Context) error {
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
-	unsaved := m.takeLate(&next)
-	defer func() { unsaved() }()
+	m.takeLate(&next)
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
 		if err := document.save(within, m.store, m.revision, next); err != nil {
@@ -174,34 +175,25 @@ func (m *member) look(ctx context.Context) error {
 		if len(dead) > 0 {
 			m.log.WarnContext(ctx, "annals: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
 		}
-		unsaved = func() {}
-		m.record, m.revision, m.newest, m.beatAt = next, m.revision+1, len(next.Runners) == 1, now
+		m.record, m.revision, m.newest, m.beatAt, m.late = next, m.revision+1, len(next.Runners) == 1, now, 0
 	}
 	m.watch = watch
 	m.apply(ctx)
 	return nil
 }
 
-// takeLate adds to next the events that became visible too late. unsaved takes that back.
-func (m *member) takeLate(next *record) (unsaved func()) {
-	if m.health == nil {
-		return func() {}
-	}
-	var back []func()
+// takeLate adds to next the events that became visible too late. They are m.late until next is saved.
+func (m *member) takeLate(next *record) {
 	for r := range m.running {
-		h := m.health(r)
-		if n, at := h.takeLate(); n > 0 {
-			next.Late += n
-			if at.After(next.LateAt) {
-				next.LateAt = at
+		if m.health != nil {
+			n, at := m.health(r).takeLate()
+			if m.late += n; at.After(m.lateAt) {
+				m.lateAt = at
 			}
-			back = append(back, func() { h.late(n) })
 		}
 	}
-	return func() {
-		for _, undo := range back {
-			undo()
-		}
+	if next.Late += m.late; m.late > 0 && m.lateAt.After(next.LateAt) {
+		next.LateAt = m.lateAt
 	}
 }
 
@@ -334,13 +326,9 @@ func (m *member) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.lease)
 	defer cancel()
-	var late record
-	m.takeLate(&late)
 	err := recordOf(m.projection).change(ctx, m.store, func(r *record) error {
 		*r = r.without(m.id)
-		if late.Late > 0 {
-			r.Late, r.LateAt = r.Late+late.Late, late.LateAt
-		}
+		m.takeLate(r)
 		return nil
 	})
 	if err != nil {
