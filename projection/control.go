@@ -34,10 +34,7 @@ func (r *Runner) Control() *Control { return &Control{r.offsets, r.name, r} }
 //
 // When ctx ends, Pause returns its error; the projection stays paused.
 func (c *Control) Pause(ctx context.Context) error {
-	if err := c.change(ctx, "pause", func(r *record) error {
-		r.Paused = true
-		return nil
-	}); err != nil {
+	if err := c.change(ctx, "pause", func(r *record) { r.Paused = true }); err != nil {
 		return err
 	}
 	var w watch
@@ -52,10 +49,7 @@ func (c *Control) Pause(ctx context.Context) error {
 		case !slices.ContainsFunc(r.Ranges, func(l lease) bool { return l.Runner != "" }):
 			return c.fence(ctx)
 		case len(dead) > 0:
-			if err := c.change(ctx, "pause", func(r *record) error {
-				*r = r.without(w.Look(r.signs(), time.Now())...)
-				return nil
-			}); err != nil {
+			if err := c.change(ctx, "pause", func(r *record) { *r = r.without(w.Look(r.signs(), time.Now())...) }); err != nil {
 				return err
 			}
 		default:
@@ -69,10 +63,9 @@ func (c *Control) Pause(ctx context.Context) error {
 // fence raises the epoch of all slices, so that no earlier holder can save.
 func (c *Control) fence(ctx context.Context) error {
 	var fence record
-	if err := c.change(ctx, "pause", func(r *record) error {
+	if err := c.change(ctx, "pause", func(r *record) {
 		r.Epoch++
 		fence = *r
-		return nil
 	}); err != nil {
 		return err
 	}
@@ -87,10 +80,7 @@ func (c *Control) fence(ctx context.Context) error {
 
 // Resume ends a pause. Runners that are running take their slices again.
 func (c *Control) Resume(ctx context.Context) error {
-	return c.change(ctx, "resume", func(r *record) error {
-		r.Paused = false
-		return nil
-	})
+	return c.change(ctx, "resume", func(r *record) { r.Paused = false })
 }
 
 // Reset takes the projection back to to, so that it handles again what comes after to. The zero Offset is the beginning (or Options.From),
@@ -150,11 +140,14 @@ func (c *Control) ran(ctx context.Context, op string) (record, error) {
 }
 
 // change changes the record of the projection.
-func (c *Control) change(ctx context.Context, op string, change func(r *record) error) error {
+func (c *Control) change(ctx context.Context, op string, change func(r *record)) error {
 	if err := c.complete(op); err != nil {
 		return err
 	}
-	return recordOf(c.name).change(ctx, c.store, change)
+	return recordOf(c.name).change(ctx, c.store, func(r *record) error {
+		change(r)
+		return nil
+	})
 }
 
 func (c *Control) complete(op string) error {

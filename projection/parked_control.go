@@ -136,8 +136,5 @@ func (c *Control) notParked(op string, id annals.PersistenceID) error {
 
 // ordered tells the runners to look at the parked entities.
 func (c *Control) ordered(ctx context.Context, op string) error {
-	return c.change(ctx, op, func(r *record) error {
-		r.Orders++
-		return nil
-	})
+	return c.change(ctx, op, func(r *record) { r.Orders++ })
 }

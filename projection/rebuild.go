@@ -65,16 +65,16 @@ func (r Rebuild) Run(ctx context.Context) error {
 }
 
 func (r Rebuild) fault() error {
-	var faults []error
-	if r.Old == nil || r.Next == nil || r.SwitchOver == nil {
-		faults = append(faults, errors.New("Old, Next or SwitchOver is missing"))
-	} else if r.Old.name == r.Next.name {
-		faults = append(faults, errors.New("the new projection has the name of the old one"))
+	var err error
+	switch {
+	case r.Old == nil || r.Next == nil || r.SwitchOver == nil:
+		err = errors.New("Old, Next or SwitchOver is missing")
+	case r.Old.name == r.Next.name:
+		err = errors.New("the new projection has the name of the old one")
+	default:
+		return nil
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: "rebuild a projection", Kind: annals.ErrInvalid, Err: err}
-	}
-	return nil
+	return &annals.Error{Op: "rebuild a projection", Kind: annals.ErrInvalid, Err: err}
 }
 
 // catchUp has Next catch up, and reports how far it is.
