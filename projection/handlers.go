@@ -23,10 +23,7 @@ type TxStore[T any] interface {
 //
 // handle may be called again for an event after everything that it wrote to tx was undone. So what it does beside tx happens at least once.
 func ExactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, e Envelope[E]) error, o Options) (*Runner, error) {
-	if handle == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
+	return exactlyOnce(name, src, into, handle != nil, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
 		return s.each(ctx, undo, func(ctx context.Context, e Envelope[E]) error { return handle(ctx, tx, e) })
 	}, o)
 }
@@ -34,19 +31,14 @@ func ExactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 // ExactlyOnceGrouped is ExactlyOnce with a handler of at most Options.BatchSize events at a time: those of one entity are in the order of
 // their numbers. When handle fails, its events are handled again in smaller groups, until the event that fails is alone.
 func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, es []Envelope[E]) error, o Options) (*Runner, error) {
-	if handle == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return exactlyOnce(name, src, into, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
+	return exactlyOnce(name, src, into, handle != nil, func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure {
 		return s.all(ctx, undo, func(ctx context.Context, es []Envelope[E]) error { return handle(ctx, tx, es) })
 	}, o)
 }
 
-func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure, o Options) (*Runner, error) {
-	if into == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return newRunner(name, src.stream(), src.Codec != nil, into, o, func(ctx context.Context, s step) (int, error) {
+func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handles bool,
+	handle func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure, o Options) (*Runner, error) {
+	return newRunner(name, src.stream(), src.Codec != nil, into, handles, o, func(ctx context.Context, s step) (int, error) {
 		events, err := src.decode(s)
 		if err != nil {
 			return 0, err
@@ -86,26 +78,18 @@ func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handle f
 // AtLeastOnce returns a Runner that handles each event at least once: again, when the process ends before the position was saved in offsets,
 // which is at the latest after Options.BatchSize events. So handle must not mind an event that it has handled before.
 func AtLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, e Envelope[E]) error, o Options) (*Runner, error) {
-	if handle == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return atLeastOnce(name, src, offsets, func(ctx context.Context, s decoded[E]) *failure { return s.each(ctx, nil, handle) }, o)
+	return atLeastOnce(name, src, offsets, handle != nil, func(ctx context.Context, s decoded[E]) *failure { return s.each(ctx, nil, handle) }, o)
 }
 
 // AtLeastOnceGrouped is AtLeastOnce with a handler of at most Options.BatchSize events at a time: those of one entity are in the order of
 // their numbers. When handle fails, its events are handled again in smaller groups, until the event that fails is alone.
 func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, es []Envelope[E]) error, o Options) (*Runner, error) {
-	if handle == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return atLeastOnce(name, src, offsets, func(ctx context.Context, s decoded[E]) *failure { return s.all(ctx, nil, handle) }, o)
+	return atLeastOnce(name, src, offsets, handle != nil, func(ctx context.Context, s decoded[E]) *failure { return s.all(ctx, nil, handle) }, o)
 }
 
-func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle func(ctx context.Context, s decoded[E]) *failure, o Options) (*Runner, error) {
-	if offsets == nil {
-		return nil, invalid(name, errNoHandler)
-	}
-	return newRunner(name, src.stream(), src.Codec != nil, offsets, o, func(ctx context.Context, s step) (int, error) {
+func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handles bool,
+	handle func(ctx context.Context, s decoded[E]) *failure, o Options) (*Runner, error) {
+	return newRunner(name, src.stream(), src.Codec != nil, offsets, handles, o, func(ctx context.Context, s step) (int, error) {
 		events, err := src.decode(s)
 		if err != nil {
 			return 0, err
@@ -142,8 +126,6 @@ func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handle
 
 // saveTimeout is how long a save of what was handled may take after the Runner was told to end.
 const saveTimeout = 5 * time.Second
-
-var errNoHandler = errors.New("a store or the handler is missing")
 
 func invalid(name string, err error) error {
 	return &annals.Error{Op: fmt.Sprintf("projection %s", quote.Text(name)), Kind: annals.ErrInvalid, Err: err}

@@ -33,7 +33,7 @@ type Runner struct {
 // *failure when an event could not be handled, otherwise the store's.
 type deliver func(ctx context.Context, s step) (int, error)
 
-func newRunner(name string, from stream, decodes bool, offsets annals.Store, o Options, d deliver) (*Runner, error) {
+func newRunner(name string, from stream, decodes bool, offsets annals.Store, handles bool, o Options, d deliver) (*Runner, error) {
 	faults := []error{o.faults()}
 	switch {
 	case name == "":
@@ -42,11 +42,13 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, o O
 		faults = append(faults, errors.New("Source.Store is nil"))
 	case !decodes:
 		faults = append(faults, errors.New("Source.Codec is nil"))
+	case offsets == nil || !handles:
+		faults = append(faults, errors.New("a store or the handler is missing"))
 	}
 	if progress.Internal(annals.PersistenceID(from.Type + "|")) {
 		faults = append(faults, fmt.Errorf("Source.Type is %s: \"annals.\" begins the types of the library, which are not handed over", quote.Text(from.Type)))
 	}
-	if name != "" { // what a store would refuse later
+	if name != "" && offsets != nil { // what a store would refuse later
 		faults = append(faults, valid.ID("run projection", recordOf(name).id, offsets.Capabilities().Limits))
 	}
 	if err := errors.Join(faults...); err != nil {
