@@ -362,6 +362,37 @@ func TestParkedEntitiesThatAreTooLarge(t *testing.T) {
 	}
 }
 
+// The same after a retry that has failed.
+func TestRetriedEntitiesThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	add(t, in.store, 1, 1, 3)
+	handled := false
+	r := must(t)(in.once("p", in.store, func(envelope) error {
+		handled = true
+		return errBroken
+	}, Options{OnError: park, Logger: silent, Ranges: 1}))
+	catchUp(t, r)
+	in.faults.around = func(run func() error) error {
+		handled = false
+		return run()
+	}
+	in.faults.commit = func() error {
+		if !handled {
+			return &annals.Error{Op: "transaction", Kind: annals.ErrTooLarge}
+		}
+		return nil
+	}
+	if err := r.Control().Retry(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.CatchUp(ctx); !errors.Is(err, errBroken) || !errors.Is(err, annals.ErrTooLarge) {
+		t.Errorf("CatchUp returned %v", err)
+	}
+}
+
 // An entity is parked together with the position, not when the position is saved the next time. So are later events that wait.
 func TestParkingSavesThePosition(t *testing.T) {
 	t.Parallel()

@@ -105,9 +105,10 @@ func (w *worker) park(ctx context.Context, x ParkedEntity, e annals.Event, cause
 		return err
 	}
 	p.entities[e.ID] = x.failed(e, cause, w.r.o.ErrorText)
-	if err := w.saveParked(ctx, p, s); errors.Is(err, annals.ErrTooLarge) {
+	switch err := w.saveParked(ctx, p, s); {
+	case errors.Is(err, annals.ErrTooLarge):
 		return w.stop(e, fmt.Errorf("the parked entities of slice %d do not fit into one state: %w", p.slice, errors.Join(err, cause)))
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
 	if through := s.progress.Through; through != (annals.Offset{}) {
@@ -208,7 +209,7 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 	}
 }
 
-// toPark reads the parked entities of slice, of which others are to be saved. The slice is on the list then.
+// toPark reads the parked entities of slice, to which others may be added: the slice is on the list then.
 func (w *worker) toPark(ctx context.Context, slice int) (parkedSlice, error) {
 	p, err := loadParked(ctx, w.r.offsets, w.r.name, slice)
 	if err == nil && len(p.entities) == 0 {
