@@ -44,24 +44,18 @@ func (d document[T]) save(ctx context.Context, s annals.Store, after annals.SeqN
 	return err
 }
 
-// changeOnce loads the document, applies fn and saves it. ErrConflict when another process saved at the same time. An error of fn is returned, and
-// nothing is saved.
-func (d document[T]) changeOnce(ctx context.Context, s annals.Store, fn func(v *T) error) error {
-	v, revision, err := d.load(ctx, s)
-	if err == nil {
-		err = fn(&v)
-	}
-	if err != nil {
-		return err
-	}
-	return d.save(ctx, s, revision, v)
-}
-
-// change is changeOnce, again while another process saves first or an answer is lost. So fn may be called several times, also on a value
-// that it has changed before. Its ErrConflict and ErrUnknown are tried again, too.
+// change loads the document, applies fn and saves it, again while another process saves first or an answer is lost. So fn may be called several
+// times, also on a value that it has changed before. An error of fn is returned, and nothing is saved; its ErrConflict and ErrUnknown are tried
+// again, too.
 func (d document[T]) change(ctx context.Context, s annals.Store, fn func(v *T) error) error {
 	for try := 0; ; try++ {
-		err := d.changeOnce(ctx, s, fn)
+		v, revision, err := d.load(ctx, s)
+		if err == nil {
+			err = fn(&v)
+		}
+		if err == nil {
+			err = d.save(ctx, s, revision, v)
+		}
 		if !errors.Is(err, annals.ErrConflict) && !errors.Is(err, annals.ErrUnknown) {
 			return err
 		}
