@@ -12,10 +12,8 @@
 package aggregate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -59,60 +57,46 @@ type Options struct {
 	Logger *slog.Logger // for failed snapshots and stacks of panics; nil: slog.Default()
 }
 
-func (o *Options) setDefaults() {
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
-	o.ConflictTimeout = cmp.Or(o.ConflictTimeout, 30*time.Second)
-	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
-	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
-}
-
+// config sets the defaults of o and returns what package host needs to know of o.
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
-}
-
-func (o *Options) faults() error {
-	if o.WriteTimeout < 0 || o.ConflictTimeout < 0 || o.KeepSnapshots < 0 {
-		return fmt.Errorf("an option is below zero: WriteTimeout %v, ConflictTimeout %v, KeepSnapshots %d", o.WriteTimeout, o.ConflictTimeout, o.KeepSnapshots)
-	}
-	return nil
+	faults := errors.Join(
+		host.Default("WriteTimeout", &o.WriteTimeout, 10*time.Second),
+		host.Default("ConflictTimeout", &o.ConflictTimeout, 30*time.Second),
+		host.Default("KeepSnapshots", &o.KeepSnapshots, 1))
+	return host.Config{Host: "aggregate", Faults: faults, WriteTimeout: o.WriteTimeout, KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents,
+		SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata,
+		Observer: panics.Observer(o.Observer), Logger: panics.Logger(o.Logger)}
 }
 
 // Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
 type Repository[C, S, R any] struct {
-	model  host.Observed[C, S, R]
-	limits annals.Limits
-	o      Options
-	saves  saves
-	lines  lines
+	model host.Observed[C, S, R]
+	o     Options
+	saves saves
+	lines lines
 }
 
 // New is a repository of event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the store
 // lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Repository[C, S, R], error) {
-	wiring := host.Wiring{Op: "aggregate.New", Store: store}
-	wiring.Fault(o.faults())
-	host.NeedsSourced(&wiring, b, o.config())
-	if err := wiring.Err(); err != nil {
+	model, err := host.NewSourced(store, b, o.config())
+	if err != nil {
 		return nil, err
 	}
-	o.setDefaults()
-	return newRepository(store, host.NewSourced(store, b, o.config()), o), nil
+	return newRepository(model, o), nil
 }
 
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Repository[C, S, R], error) {
-	wiring := host.Wiring{Op: "aggregate.NewState", Store: store}
-	wiring.Fault(o.faults())
-	host.NeedsDurable(&wiring, b, o.config())
-	if err := wiring.Err(); err != nil {
+	model, err := host.NewDurable(store, b, o.config())
+	if err != nil {
 		return nil, err
 	}
-	o.setDefaults()
-	return newRepository(store, host.NewDurable(store, b, o.config()), o), nil
+	return newRepository(model, o), nil
 }
 
-func newRepository[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Repository[C, S, R] {
-	return &Repository[C, S, R]{model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "aggregate"}, limits: store.Capabilities().Limits, o: o,
+func newRepository[C, S, R any](model host.Observed[C, S, R], o Options) *Repository[C, S, R] {
+	return &Repository[C, S, R]{model: model, o: o,
 		saves: saves{done: map[annals.PersistenceID]chan struct{}{}}, lines: lines{of: map[annals.PersistenceID]*line{}}}
 }
 
@@ -125,7 +109,7 @@ func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, number 
 // View calls fn with the newest state of the entity and its number: that of its last event, or its revision; 0 when it was never written.
 // The state belongs to fn. An error of fn is returned unchanged; a panic of fn is ErrPanic.
 func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {
-	pid, err := host.Identify(r.model, "view", id, r.limits)
+	pid, err := r.model.Identify("view", id)
 	if err != nil {
 		return err
 	}
@@ -153,14 +137,14 @@ func (r *Repository[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.
 // so the repetition of a command whose answer was lost, which Decide recognises by its key, is not refused because of its own success.
 // ErrInvalid when at is negative.
 func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
-	if err := host.CheckNumber(r.model, id, at, r.limits); err != nil {
+	if err := r.model.CheckNumber(id, at); err != nil {
 		return behavior.Result[R]{}, err
 	}
 	return r.do(ctx, id, c, at)
 }
 
 func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], err error) {
-	pid, err := host.Identify(r.model, host.OpAsk, id, r.limits)
+	pid, err := r.model.Identify(host.OpAsk, id)
 	if err != nil {
 		return result, err
 	}

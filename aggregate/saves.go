@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 
 	"github.com/annals-go/annals"
@@ -55,12 +54,7 @@ func (r *Repository[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	}
 	save := func() {
 		defer end()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.WriteTimeout)
-		defer cancel()
-		if err := r.model.SaveSnapshot(ctx, s); err != nil {
-			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
-				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
-		}
+		r.model.SaveSnapshot(context.WithoutCancel(ctx), s)
 	}
 	if contexts.InTx(ctx, nil) {
 		save()

@@ -37,7 +37,7 @@ func (r *Runtime[C, S, R]) Do(ctx context.Context, id string, c C) (behavior.Res
 // nothing gets its reply at any number: so the repetition of a command whose answer was lost, which Decide recognises by its key, is not
 // refused because of its own success. ErrInvalid when at is negative.
 func (r *Runtime[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr, c C) (behavior.Result[R], error) {
-	if err := host.CheckNumber(r.model, id, at, r.limits); err != nil {
+	if err := r.model.CheckNumber(id, at); err != nil {
 		return behavior.Result[R]{}, err
 	}
 	return r.do(ctx, id, doing, at, c)
@@ -74,16 +74,16 @@ var errInTx = errors.New("the context is that of a transaction of the runtime's 
 func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 	ctx, op := c.ctx, c.kind.op()
 	if err := ctx.Err(); err != nil {
-		pid, _ := host.Identify(r.model, op, id, r.limits)
+		pid, _ := r.model.Identify(op, id)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrUnavailable, Err: err}
 	}
 	if contexts.InTx(ctx, r.store) {
-		pid, _ := host.Identify(r.model, op, id, r.limits)
+		pid, _ := r.model.Identify(op, id)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}
 	if n := r.pending.Add(1); n > int64(r.o.MaxPending) {
 		r.pending.Add(-1)
-		pid, _ := host.Identify(r.model, op, id, r.limits)
+		pid, _ := r.model.Identify(op, id)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrOverloaded, Err: fmt.Errorf("%d commands wait", r.o.MaxPending)}
 	}
 	if err := r.deliver(id, c); err != nil {
@@ -121,7 +121,7 @@ func (r *Runtime[C, S, R]) deliver(id string, c *command[C, S, R]) error {
 	e := r.live[id]
 	if e == nil {
 		r.mu.Unlock()
-		pid, err := host.Identify(r.model, c.kind.op(), id, r.limits)
+		pid, err := r.model.Identify(c.kind.op(), id)
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,8 @@
 package entity
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -59,31 +57,18 @@ type Options struct {
 	Logger *slog.Logger // for failed snapshots and stacks of panics; nil: slog.Default()
 }
 
-func (o *Options) setDefaults() {
-	o.MaxEntities = cmp.Or(o.MaxEntities, 100_000)
-	o.IdleAfter = cmp.Or(o.IdleAfter, 2*time.Minute)
-	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
-	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
-	o.RecoveryTimeout = cmp.Or(o.RecoveryTimeout, time.Minute)
-	o.ConflictTimeout = cmp.Or(o.ConflictTimeout, 30*time.Second)
-	o.KeepSnapshots = cmp.Or(o.KeepSnapshots, 1)
-	o.Observer, o.Logger = panics.Observer(o.Observer), panics.Logger(o.Logger)
-}
-
+// config sets the defaults of o and returns what package host needs to know of o.
 func (o *Options) config() host.Config {
-	return host.Config{KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents, SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata, Logger: o.Logger}
-}
-
-func (o *Options) faults() error {
-	return errors.Join(notNegative("MaxEntities", o.MaxEntities), notNegative("IdleAfter", o.IdleAfter),
-		notNegative("MaxPending", o.MaxPending), notNegative("MaxBatch", o.MaxBatch), notNegative("WriteTimeout", o.WriteTimeout),
-		notNegative("RecoveryTimeout", o.RecoveryTimeout), notNegative("ConflictTimeout", o.ConflictTimeout), notNegative("KeepSnapshots", o.KeepSnapshots))
-}
-
-func notNegative[T int | time.Duration](name string, n T) error {
-	if n < 0 {
-		return fmt.Errorf("%s is %v", name, n)
-	}
-	return nil
+	faults := errors.Join(
+		host.Default("MaxEntities", &o.MaxEntities, 100_000),
+		host.Default("IdleAfter", &o.IdleAfter, 2*time.Minute),
+		host.Default("MaxPending", &o.MaxPending, 100_000),
+		host.Default("MaxBatch", &o.MaxBatch, 256),
+		host.Default("WriteTimeout", &o.WriteTimeout, 10*time.Second),
+		host.Default("RecoveryTimeout", &o.RecoveryTimeout, time.Minute),
+		host.Default("ConflictTimeout", &o.ConflictTimeout, 30*time.Second),
+		host.Default("KeepSnapshots", &o.KeepSnapshots, 1))
+	return host.Config{Host: "entity", Faults: faults, WriteTimeout: o.WriteTimeout, KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents,
+		SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata,
+		Observer: panics.Observer(o.Observer), Logger: panics.Logger(o.Logger)}
 }

@@ -17,7 +17,6 @@ import (
 type Runtime[C, S, R any] struct {
 	store    annals.Store
 	model    host.Observed[C, S, R]
-	limits   annals.Limits
 	o        Options
 	base     context.Context // of all calls to the store; ends with the runtime, not with a caller
 	stop     context.CancelFunc
@@ -40,31 +39,24 @@ type Runtime[C, S, R any] struct {
 // New starts a runtime for event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the
 // store lacks what b needs.
 func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], o Options) (*Runtime[C, S, R], error) {
-	wiring := host.Wiring{Op: "entity.New", Store: store}
-	wiring.Fault(o.faults())
-	host.NeedsSourced(&wiring, b, o.config())
-	if err := wiring.Err(); err != nil {
+	model, err := host.NewSourced(store, b, o.config())
+	if err != nil {
 		return nil, err
 	}
-	o.setDefaults()
-	return newRuntime(store, host.NewSourced(store, b, o.config()), o), nil
+	return newRuntime(store, model, o), nil
 }
 
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
 func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], o Options) (*Runtime[C, S, R], error) {
-	wiring := host.Wiring{Op: "entity.NewState", Store: store}
-	wiring.Fault(o.faults())
-	host.NeedsDurable(&wiring, b, o.config())
-	if err := wiring.Err(); err != nil {
+	model, err := host.NewDurable(store, b, o.config())
+	if err != nil {
 		return nil, err
 	}
-	o.setDefaults()
-	return newRuntime(store, host.NewDurable(store, b, o.config()), o), nil
+	return newRuntime(store, model, o), nil
 }
 
-func newRuntime[C, S, R any](store annals.Store, model host.Model[C, S, R], o Options) *Runtime[C, S, R] {
-	r := &Runtime[C, S, R]{store: store, model: host.Observed[C, S, R]{Model: model, Observer: o.Observer, Host: "entity"}, limits: store.Capabilities().Limits, o: o,
-		live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
+func newRuntime[C, S, R any](store annals.Store, model host.Observed[C, S, R], o Options) *Runtime[C, S, R] {
+	r := &Runtime[C, S, R]{store: store, model: model, o: o, live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
 	r.base, r.stop = context.WithCancel(context.Background())
 	r.writes = deadlines{base: r.base, timeout: o.WriteTimeout}
 	r.commands.New = func() any { return &command[C, S, R]{done: make(chan struct{}, 1)} }

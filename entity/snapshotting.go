@@ -2,7 +2,6 @@ package entity
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/annals-go/annals/internal/host"
 )
@@ -14,13 +13,7 @@ func (e *entity[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	e.saving = true
 	e.mu.Unlock()
 	go func() {
-		r := e.runtime
-		ctx, cancel := context.WithTimeout(host.WithValues(r.base, ctx), r.o.WriteTimeout)
-		defer cancel()
-		if err := r.model.SaveSnapshot(ctx, s); err != nil {
-			r.o.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
-				slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
-		}
+		e.runtime.model.SaveSnapshot(host.WithValues(e.runtime.base, ctx), s)
 		e.mu.Lock()
 		e.saving = false
 		work := !e.working && !e.writing

@@ -19,12 +19,16 @@ type Durable[C, S, R any] struct {
 	caps   annals.Capabilities
 }
 
-// NewDurable needs a valid b. A nil codec becomes JSON.
-func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) *Durable[C, S, R] {
+// NewDurable is NewSourced for a durable-state behavior.
+func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) (o Observed[C, S, R], err error) {
+	if err := refuseDurable(store, b, c); err != nil {
+		return o, err
+	}
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
 	}
-	return &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
+	m := &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
+	return Observed[C, S, R]{m, c, m.caps.Limits, m.caps.IdempotentState}, nil
 }
 
 // ID implements Model.
@@ -46,9 +50,6 @@ func (m *Durable[C, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (
 
 // SaveSnapshot implements Model. A durable state has no snapshots.
 func (m *Durable[C, S, R]) SaveSnapshot(context.Context, NewSnapshot) error { return nil }
-
-// Repeatable implements Model.
-func (m *Durable[C, S, R]) Repeatable() bool { return m.caps.IdempotentState }
 
 // New implements Model.
 func (m *Durable[C, S, R]) New(id string, pid annals.PersistenceID) Entity[C, S, R] {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
@@ -25,8 +26,6 @@ type Model[C, S, R any] interface {
 	Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error)
 	// SaveSnapshot saves s, whose events are stored, and then deletes what s makes superfluous.
 	SaveSnapshot(ctx context.Context, s NewSnapshot) error
-	// Repeatable reports whether the store recognises a write that is sent again.
-	Repeatable() bool
 }
 
 // Entity is one entity in memory: its stored state with what has been decided since. One goroutine at a time may use it.
@@ -119,35 +118,40 @@ func misses(pid annals.PersistenceID, at, last annals.SeqNr) error {
 }
 
 // CheckNumber is ErrInvalid when no entity can be at the number at, which the caller of a DoAt gave.
-func CheckNumber[C, S, R any](m Model[C, S, R], id string, at annals.SeqNr, l annals.Limits) error {
+func (o *Observed[C, S, R]) CheckNumber(id string, at annals.SeqNr) error {
 	if at >= 0 {
 		return nil
 	}
-	pid, _ := Identify(m, OpAsk, id, l)
+	pid, _ := o.Identify(OpAsk, id)
 	return &annals.Error{Op: OpAsk, ID: pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("the number is %d", at)}
 }
 
 // Identify is the persistence id of the entity named id. The error is ErrInvalid when the id is, ErrPanic when domain code panicked.
-func Identify[C, S, R any](m Model[C, S, R], op, id string, l annals.Limits) (pid annals.PersistenceID, err error) {
+func (o *Observed[C, S, R]) Identify(op, id string) (pid annals.PersistenceID, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panics.Error(op, "", p)
 		}
 	}()
-	pid = m.ID(id)
+	pid = o.ID(id)
 	if id == "" {
 		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
 	}
-	return pid, valid.ID(op, pid, l)
+	return pid, valid.ID(op, pid, o.limits)
 }
 
-// Config is what a Model needs beside behavior and store. Metadata and Projections may be nil. Logger must not panic: see panics.Logger.
+// Config is what a host says of itself and the options that the hosts have in common. Metadata, Projections and Observer may be nil. Observer
+// and Logger must not panic: see package panics.
 type Config struct {
+	Host          string        // "entity" or "aggregate"
+	Faults        error         // of all options, from Default
+	WriteTimeout  time.Duration // of saving a snapshot
 	KeepSnapshots int
 	DeleteEvents  bool
 	SingleOwner   bool     // nobody else writes to the entities
 	MayDrop       bool     // the store may drop tags, metadata and times
 	Projections   []string // have handled an event before it is deleted
 	Metadata      func(ctx context.Context) annals.Payload
+	Observer      annals.Observer
 	Logger        *slog.Logger
 }

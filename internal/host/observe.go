@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -15,22 +16,23 @@ const (
 	OpSnapshot = "snapshot" // saves a snapshot and deletes what it makes superfluous
 )
 
-// Observed is a Model whose calls to the store an Observer is told of.
+// Observed is a Model whose calls to the store the Observer of its host is told of.
 type Observed[C, S, R any] struct {
 	Model[C, S, R]
-	Observer annals.Observer // may be nil
-	Host     string          // in place of the store's name in annals.Call: "entity" or "aggregate"
+	c          Config
+	limits     annals.Limits
+	repeatable bool // the store recognises a write that is sent again
 }
 
 // Load is e.Load.
-func (o Observed[C, S, R]) Load(ctx context.Context, id annals.PersistenceID, e Entity[C, S, R]) error {
+func (o *Observed[C, S, R]) Load(ctx context.Context, id annals.PersistenceID, e Entity[C, S, R]) error {
 	return o.observe(ctx, annals.Call{Op: OpLoad, ID: id}, e.Load)
 }
 
 // Write is Send.
-func (o Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals.Receipt, err error) {
+func (o *Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals.Receipt, err error) {
 	err = o.observe(ctx, annals.Call{Op: OpWrite, ID: w.ID(), Events: len(w.Commit.Events)}, func(ctx context.Context) (r annals.Result, err error) {
-		if receipt, r.Retries, err = Send(ctx, o.Model, w); err == nil {
+		if receipt, r.Retries, err = Send(ctx, o.Model, w, o.repeatable); err == nil {
 			r.Events, r.Bytes = len(w.Commit.Events), w.bytes()
 		}
 		return r, err
@@ -39,35 +41,42 @@ func (o Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals.
 }
 
 // Confirm is Check.
-func (o Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
+func (o *Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
 	return o.observe(ctx, annals.Call{Op: OpConfirm, ID: w.ID()}, func(ctx context.Context) (annals.Result, error) {
 		return annals.Result{}, Check(ctx, o.Model, w)
 	})
 }
 
-// SaveSnapshot is Model.SaveSnapshot.
-func (o Observed[C, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) error {
-	return o.observe(ctx, annals.Call{Op: OpSnapshot, ID: s.ID}, func(ctx context.Context) (r annals.Result, err error) {
+// SaveSnapshot is Model.SaveSnapshot within the WriteTimeout. An error is logged: no command depends on s, and a later one takes the next
+// snapshot.
+func (o *Observed[C, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) {
+	ctx, cancel := context.WithTimeout(ctx, o.c.WriteTimeout)
+	defer cancel()
+	err := o.observe(ctx, annals.Call{Op: OpSnapshot, ID: s.ID}, func(ctx context.Context) (r annals.Result, err error) {
 		if err = o.Model.SaveSnapshot(ctx, s); err == nil {
 			r.Bytes = len(s.Data)
 		}
 		return r, err
 	})
+	if err != nil {
+		o.c.Logger.LogAttrs(ctx, slog.LevelWarn, "annals: snapshot not saved or not cleaned up after",
+			slog.String("id", string(s.ID)), slog.Int64("seq_nr", int64(s.SeqNr)), slog.Any("error", err))
+	}
 }
 
 // observe runs fn, which does what c says and returns its counts, and tells the Observer about it.
-func (o Observed[C, S, R]) observe(ctx context.Context, c annals.Call, fn func(ctx context.Context) (annals.Result, error)) error {
-	if o.Observer == nil {
+func (o *Observed[C, S, R]) observe(ctx context.Context, c annals.Call, fn func(ctx context.Context) (annals.Result, error)) error {
+	if o.c.Observer == nil {
 		_, err := fn(ctx)
 		return err
 	}
-	c.Store = o.Host
+	c.Store = o.c.Host
 	began := time.Now()
-	ctx = o.Observer.Start(ctx, c)
+	ctx = o.c.Observer.Start(ctx, c)
 	r, err := annals.Result{}, Exited(c.Op, c.ID) // when domain code ends the goroutine
 	defer func() {
 		r.Duration, r.Err = time.Since(began), err
-		o.Observer.End(ctx, c, r)
+		o.c.Observer.End(ctx, c, r)
 	}()
 	r, err = fn(ctx)
 	return err

@@ -10,8 +10,9 @@ import (
 
 // Send writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. The store's own
 // attempts, which are limited, have ended by then. After
-// ErrUnknown w may have been written; after any other error it was not. retries counts the tries after the first.
-func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annals.Receipt, retries int, err error) {
+// ErrUnknown w may have been written; after any other error it was not. retries counts the tries after the first. repeatable says that the
+// store recognises a write that is sent again.
+func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write, repeatable bool) (r annals.Receipt, retries int, err error) {
 	doubt := false // an earlier try may have been stored
 	for ; ; retries++ {
 		w.State.FirstTry = !doubt
@@ -23,7 +24,7 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write) (r annal
 		again := (!certain(err) || annals.SafeToRetry(err)) && !forgotten(err)
 		// After a try with an unknown outcome, a conflict may be one with that try. Only a store that recognises repeated writes
 		// reports a conflict for certain.
-		if doubt && (!errors.Is(err, annals.ErrConflict) || !m.Repeatable()) {
+		if doubt && (!errors.Is(err, annals.ErrConflict) || !repeatable) {
 			err = unknown(w, err)
 		}
 		if !again || backoff.Wait(ctx, retries) != nil {

@@ -22,8 +22,11 @@ type Sourced[C, E, S, R any] struct {
 	perCommit annals.Limits // of the events of one command
 }
 
-// NewSourced needs a valid b. A nil codec becomes JSON.
-func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) *Sourced[C, E, S, R] {
+// NewSourced reports everything that is wrong with b, c and store at once: ErrInvalid, ErrUnsupported or both. A nil codec becomes JSON.
+func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) (o Observed[C, S, R], err error) {
+	if err := refuseSourced(store, b, c); err != nil {
+		return o, err
+	}
 	if b.Events == nil {
 		b.Events = codec.JSON[E](b.Type)
 	}
@@ -33,7 +36,7 @@ func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E
 	m := &Sourced[C, E, S, R]{store: store, journal: store.Journal(), b: b, c: c, caps: store.Capabilities()}
 	m.perCommit = m.caps.Limits
 	m.perCommit.FirstSnapshot = false // Seal adds it
-	return m
+	return Observed[C, S, R]{m, c, m.caps.Limits, m.caps.Repeatable}, nil
 }
 
 // ID implements Model.
@@ -48,9 +51,6 @@ func (m *Sourced[C, E, S, R]) Send(ctx context.Context, w *Write) (annals.Receip
 func (m *Sourced[C, E, S, R]) Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error) {
 	return m.journal.LastSeqNr(ctx, pid)
 }
-
-// Repeatable implements Model.
-func (m *Sourced[C, E, S, R]) Repeatable() bool { return m.caps.Repeatable }
 
 // New implements Model.
 func (m *Sourced[C, E, S, R]) New(id string, pid annals.PersistenceID) Entity[C, S, R] {

@@ -1,7 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -9,74 +12,67 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 )
 
-// Wiring collects everything that is wrong with a behavior, its options and its store, so that Op reports it at once.
-type Wiring struct {
-	Op     string
-	Store  annals.Store
-	faults []error
-	asked  []claims.Feature
+// Default gives n, the option of that name, its default when n is 0. It returns what is wrong with n, or nil.
+func Default[T int | time.Duration](name string, n *T, otherwise T) error {
+	if *n < 0 {
+		return fmt.Errorf("%s is %v", name, *n)
+	}
+	*n = cmp.Or(*n, otherwise)
+	return nil
 }
 
-// Fault records that err, if it is one, makes the call ErrInvalid.
-func (c *Wiring) Fault(err error) {
-	if err != nil {
-		c.faults = append(c.faults, err)
-	}
+// need is a feature that a behavior and its options need, if the program has asked for it and has not accepted a store without it by the
+// option Feature.Unless.
+type need struct {
+	feature claims.Feature
+	is      bool
 }
 
-// Needs records that the call is ErrUnsupported on a store without the claims of f. It does nothing when the program has not asked for f,
-// or has accepted such a store by the option f.Unless.
-func (c *Wiring) Needs(f claims.Feature, asked, accepted bool) {
-	if asked && !accepted {
-		c.asked = append(c.asked, f)
-	}
-}
-
-// Err is nil when all is well. It matches ErrInvalid, ErrUnsupported or both.
-func (c *Wiring) Err() error {
-	if c.Store == nil {
-		c.faults = append(c.faults, errors.New("the store is nil"))
-	}
+// refusal is everything that is wrong with a behavior, its options and its store: ErrInvalid with the faults, ErrUnsupported with the needs
+// that the store does not meet, or both. It is nil when all is well.
+func refusal(op string, store annals.Store, faults []error, needs []need) error {
 	var invalid, unsupported error
-	if c.Store != nil {
-		unsupported = claims.Refusal(c.Op, c.Store.Capabilities(), c.asked...)
+	if store == nil {
+		faults = append(faults, errors.New("the store is nil"))
+	} else {
+		var asked []claims.Feature
+		for _, n := range needs {
+			if n.is {
+				asked = append(asked, n.feature)
+			}
+		}
+		unsupported = claims.Refusal(op, store.Capabilities(), asked...)
 	}
-	if len(c.faults) > 0 {
-		invalid = &annals.Error{Op: c.Op, Kind: annals.ErrInvalid, Err: errors.Join(c.faults...)}
+	if err := errors.Join(faults...); err != nil {
+		invalid = &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
 	}
-	if invalid != nil && unsupported != nil {
-		return errors.Join(invalid, unsupported)
-	}
-	if invalid != nil {
-		return invalid
-	}
-	return unsupported
+	return errors.Join(invalid, unsupported)
 }
 
-// NeedsSourced records what is wrong with b, an event-sourced behavior, with o and with their store.
-func NeedsSourced[C, E, S, R any](c *Wiring, b behavior.EventSourced[C, E, S, R], o Config) {
-	c.Fault(b.Validate())
-	c.Fault(progress.Fault(o.Projections))
-	if len(o.Projections) > 0 && !o.DeleteEvents {
-		c.Fault(errors.New("Projections without DeleteEvents"))
+func refuseSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) error {
+	faults := []error{c.Faults, b.Validate(), progress.Fault(c.Projections)}
+	if len(c.Projections) > 0 && !c.DeleteEvents {
+		faults = append(faults, errors.New("Projections without DeleteEvents"))
 	}
-	if b.SnapshotEvery == 0 && o.DeleteEvents {
-		c.Fault(errors.New("DeleteEvents without SnapshotEvery"))
+	if b.SnapshotEvery == 0 && c.DeleteEvents {
+		faults = append(faults, errors.New("DeleteEvents without SnapshotEvery"))
 	}
-	c.Needs(claims.Events, true, false)
-	c.Needs(claims.Snapshots, b.SnapshotEvery > 0, false)
-	c.Needs(claims.DeleteEvents, o.DeleteEvents, o.SingleOwner)
-	c.Needs(claims.Retention, len(o.Projections) > 0, false)
-	c.Needs(claims.Stored, b.EvolveStored != nil, false)
-	c.Needs(claims.Times, b.EvolveStored != nil, o.MayDrop)
-	c.Needs(claims.Tags, b.Tags != nil, o.MayDrop)
-	c.Needs(claims.Metadata, o.Metadata != nil || b.Metadata != nil, o.MayDrop)
+	return refusal(c.Host+".New", store, faults, []need{
+		{claims.Events, true},
+		{claims.Snapshots, b.SnapshotEvery > 0},
+		{claims.DeleteEvents, c.DeleteEvents && !c.SingleOwner},
+		{claims.Retention, len(c.Projections) > 0},
+		{claims.Stored, b.EvolveStored != nil},
+		{claims.Times, b.EvolveStored != nil && !c.MayDrop},
+		{claims.Tags, b.Tags != nil && !c.MayDrop},
+		{claims.Metadata, (c.Metadata != nil || b.Metadata != nil) && !c.MayDrop},
+	})
 }
 
-// NeedsDurable is NeedsSourced for a durable-state behavior.
-func NeedsDurable[C, S, R any](c *Wiring, b behavior.DurableState[C, S, R], o Config) {
-	c.Fault(b.Validate())
-	c.Needs(claims.States, true, false)
-	c.Needs(claims.Tags, b.Tags != nil, o.MayDrop)
-	c.Needs(claims.StateInfo, o.Metadata != nil || b.Metadata != nil, o.MayDrop)
+func refuseDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) error {
+	return refusal(c.Host+".NewState", store, []error{c.Faults, b.Validate()}, []need{
+		{claims.States, true},
+		{claims.Tags, b.Tags != nil && !c.MayDrop},
+		{claims.StateInfo, (c.Metadata != nil || b.Metadata != nil) && !c.MayDrop},
+	})
 }
