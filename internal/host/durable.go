@@ -68,7 +68,7 @@ type durable[C, S, R any] struct {
 }
 
 func (e *durable[C, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
-	return guard(e.m.c.Logger, "view", e.pid, func() error { return fn(e.state, e.SeqNr()) })
+	return e.m.c.guard("view", e.pid, func() error { return fn(e.state, e.SeqNr()) })
 }
 
 func (e *durable[C, S, R]) SeqNr() annals.SeqNr {
@@ -90,39 +90,34 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 		return r, loadFailed(e.pid, err)
 	}
 	r.Bytes = len(stored.Data) + len(stored.Metadata.Data)
-	return r, guard(e.m.c.Logger, "recover", e.pid, func() error {
+	return r, e.m.c.guard("recover", e.pid, func() error {
 		if e.last = stored.Revision; !ok {
 			e.state = first(e.m.b.Init, e.id)
 			return nil
 		}
-		if e.state, err = e.m.b.States.Decode(stored.Payload); err != nil {
+		var metadata any
+		if e.state, err = e.m.b.States.Decode(stored.Payload); err == nil {
+			metadata, err = decodeMetadata(e.m.b.Metadata, stored.Metadata)
+		}
+		if err != nil {
 			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
 		}
 		if e.m.b.Restore != nil {
 			e.state = e.m.b.Restore(e.id, e.state)
 		}
-		if e.m.b.Stored == nil {
-			return nil
+		if e.m.b.Stored != nil {
+			e.state = e.m.b.Stored(e.state, newInfo(stored.Revision, stored.Time, metadata))
 		}
-		metadata, err := decodeMetadata(e.m.b.Metadata, stored.Metadata)
-		if err != nil {
-			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
-		}
-		e.state = e.m.b.Stored(e.state, newInfo(stored.Revision, stored.Time, metadata))
 		return nil
 	})
 }
 
 func (e *durable[C, S, R]) Decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
-	before, returned := e.state, false // Decide must not change it, so a panic after the decision can be undone
-	defer func() {
-		if !returned {
-			e.state = before
-			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover())}
-		}
-	}()
-	d = e.decide(ctx, c, at)
-	returned = true
+	before := e.state // Decide must not change it, so a panic after the decision can be undone
+	err := e.m.c.guard("decide", e.pid, func() error { d = e.decide(ctx, c, at); return nil })
+	if err != nil {
+		e.state, d = before, Decision[R]{Err: err}
+	}
 	return d
 }
 
@@ -180,7 +175,7 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	if w.Delete {
 		return valid.StateWrite(w.Op(), w.State, e.m.caps.Limits)
 	}
-	err := guard(e.m.c.Logger, "encode state", e.pid, func() (err error) {
+	err := e.m.c.guard("encode state", e.pid, func() (err error) {
 		if w.State.Payload, err = e.m.b.States.Encode(e.state); err != nil {
 			return &annals.Error{Op: "encode state", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
 		}

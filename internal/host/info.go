@@ -9,7 +9,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/contexts"
-	"github.com/annals-go/annals/internal/panics"
 )
 
 // metadata is what the option Metadata adds to a write with the caller's context ctx, and the same as Info will have it after a
@@ -52,7 +51,7 @@ func (e *sourced[C, E, S, R]) finish(c C, events []E, metadata any) func(context
 			}
 		}
 		b := &e.m.b
-		err = e.m.contain("evolve", e.pid, func() error {
+		err = e.m.c.contain("evolve", e.pid, func() error {
 			for i, v := range events {
 				e.state = b.EvolveStored(e.state, v, newInfo(w.Commit.After+1+annals.SeqNr(i), at, metadata))
 			}
@@ -62,8 +61,7 @@ func (e *sourced[C, E, S, R]) finish(c C, events []E, metadata any) func(context
 			return nil
 		})
 		if err != nil {
-			var none R
-			return none, unfinished(w, err)
+			return reply, unfinished(w, err)
 		}
 		if w.snapshot && !contexts.InTx(ctx, nil) { // in a transaction the event may get a later time than its receipt has
 			w.Snapshot = e.due()
@@ -84,20 +82,17 @@ func (e *sourced[C, E, S, R]) storedAt(ctx context.Context, w *Write) (time.Time
 // finish is Decision.Finish of a command that saved or deleted a state, where the behavior adds to the state what the store says of it.
 func (e *durable[C, S, R]) finish(c C, metadata any) func(context.Context, *Write, annals.Receipt) (R, error) {
 	return func(_ context.Context, w *Write, r annals.Receipt) (reply R, err error) {
-		err = panics.Contain("evolve", e.pid, func() error {
-			return guard(e.m.c.Logger, "evolve", e.pid, func() error {
-				if !w.Delete {
-					e.state = e.m.b.Stored(e.state, newInfo(r.SeqNr, r.Time, metadata))
-				}
-				if e.m.b.Reply != nil {
-					reply = e.m.b.Reply(e.state, c)
-				}
-				return nil
-			})
+		err = e.m.c.contain("evolve", e.pid, func() error {
+			if !w.Delete {
+				e.state = e.m.b.Stored(e.state, newInfo(r.SeqNr, r.Time, metadata))
+			}
+			if e.m.b.Reply != nil {
+				reply = e.m.b.Reply(e.state, c)
+			}
+			return nil
 		})
 		if err != nil {
-			var none R
-			return none, unfinished(w, err)
+			return reply, unfinished(w, err)
 		}
 		return reply, nil
 	}

@@ -32,7 +32,7 @@ func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
 	var fault error             // the reason
 	last, err := ability.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) error {
 		ok := false
-		err := e.guard("recover", func() error {
+		err := e.m.c.guard("recover", e.pid, func() error {
 			ok, fault = e.restore(s)
 			return nil
 		})
@@ -59,14 +59,14 @@ func (e *sourced[C, E, S, R]) reset() error {
 	var zero S
 	e.state, e.last, e.snapshot = zero, 0, 0
 	e.drop()
-	return e.guard("recover", func() error { e.state = first(e.m.b.Init, e.id); return nil })
+	return e.m.c.guard("recover", e.pid, func() error { e.state = first(e.m.b.Init, e.id); return nil })
 }
 
 // restore makes s the state. It reports false, and why, when s cannot be decoded, also because of a panic.
 func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (bool, error) {
 	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
 	var state S
-	if err := e.m.contain("recover", e.pid, func() (err error) {
+	if err := e.m.c.contain("recover", e.pid, func() (err error) {
 		state, err = e.m.b.States.Decode(s.Payload)
 		return err
 	}); err != nil {
@@ -87,7 +87,7 @@ func (e *sourced[C, E, S, R]) count(ev annals.Event) {
 
 func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
 	e.count(ev)
-	return e.guard("recover", func() error {
+	return e.m.c.guard("recover", e.pid, func() error {
 		v, err := e.m.b.Events.Decode(ev.Payload)
 		if err != nil {
 			return e.corrupt(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
@@ -146,7 +146,7 @@ func (e *sourced[C, E, S, R]) restoreOlder(ctx context.Context, n annals.SeqNr) 
 			return err
 		}
 		restored := false
-		if err := e.guard("recover", func() error { restored, _ = e.restore(s); return nil }); err != nil || restored {
+		if err := e.m.c.guard("recover", e.pid, func() error { restored, _ = e.restore(s); return nil }); err != nil || restored {
 			return err
 		}
 		n = s.SeqNr

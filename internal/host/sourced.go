@@ -8,7 +8,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/valid"
 )
 
@@ -72,7 +71,7 @@ type sourced[C, E, S, R any] struct {
 }
 
 func (e *sourced[C, E, S, R]) View(fn func(s S, number annals.SeqNr) error) error {
-	return e.guard("view", func() error { return fn(e.state, e.last) })
+	return e.m.c.guard("view", e.pid, func() error { return fn(e.state, e.last) })
 }
 
 func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
@@ -80,20 +79,19 @@ func (e *sourced[C, E, S, R]) SeqNr() annals.SeqNr { return e.last }
 func (e *sourced[C, E, S, R]) Final() bool { return true }
 
 func (e *sourced[C, E, S, R]) Decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
-	mark, bytes, evolving, returned := len(e.events), e.bytes, false, false
-	defer func() {
-		if !returned {
-			e.events, e.bytes = e.events[:mark], bytes
-			d = Decision[R]{Err: panicked(e.m.c.Logger, "decide", e.pid, recover()), Broken: evolving}
-		}
-	}()
-	d = e.decide(ctx, c, at, &evolving)
-	returned = true
+	mark, bytes, evolving := len(e.events), e.bytes, false
+	err := e.m.c.guard("decide", e.pid, func() error { d = e.decide(ctx, c, at, &evolving); return nil })
+	if err != nil {
+		d = Decision[R]{Err: err, Broken: evolving}
+	}
+	if !d.Wrote {
+		e.events, e.bytes = e.events[:mark], bytes
+	}
 	return d
 }
 
 func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, at annals.SeqNr, evolving *bool) (d Decision[R]) {
-	mark, bytes, b := len(e.events), e.bytes, &e.m.b
+	mark, b := len(e.events), &e.m.b
 	events, err := b.Decide(e.state, c)
 	if len(events) > 0 || err != nil {
 		if missed := misses(e.pid, at, e.last); missed != nil {
@@ -106,12 +104,10 @@ func (e *sourced[C, E, S, R]) decide(ctx context.Context, c C, at annals.SeqNr, 
 	if len(events) > 0 {
 		metadata, err := e.stage(ctx, events)
 		if err != nil {
-			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Err: err}
 		}
 		first := e.last == annals.SeqNr(mark) // nothing is sealed yet
 		if mark > 0 && !e.fits(first) {
-			e.events, e.bytes = e.events[:mark], bytes
 			return Decision[R]{Full: true}
 		}
 		if b.EvolveStored != nil {
@@ -205,7 +201,7 @@ func (e *sourced[C, E, S, R]) due() *NewSnapshot {
 // take encodes the state now: the next command may change it in place.
 func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
 	e.snapshot = e.last // also when it fails: the next try is SnapshotEvery events later
-	err = e.m.contain("encode snapshot", e.pid, func() error {
+	err = e.m.c.contain("encode snapshot", e.pid, func() error {
 		p, err := e.m.b.States.Encode(e.state)
 		if err != nil {
 			return &annals.Error{Op: "encode snapshot", ID: e.pid, Last: e.last, Kind: annals.ErrInvalid, Err: err}
@@ -227,15 +223,6 @@ func (e *sourced[C, E, S, R]) Rest() {
 func (e *sourced[C, E, S, R]) drop() {
 	clear(e.events)
 	e.events, e.bytes = e.events[:0], 0
-}
-
-// contain is guard on a goroutine of its own, for work that no command may fail with: a runtime.Goexit in fn ends that goroutine only.
-func (m *Sourced[C, E, S, R]) contain(op string, pid annals.PersistenceID, fn func() error) error {
-	return panics.Contain(op, pid, func() error { return guard(m.c.Logger, op, pid, fn) })
-}
-
-func (e *sourced[C, E, S, R]) guard(op string, fn func() error) error {
-	return guard(e.m.c.Logger, op, e.pid, fn)
 }
 
 func first[S any](init func(id string) S, id string) (s S) {
