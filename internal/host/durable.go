@@ -8,7 +8,6 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/claims"
-	"github.com/annals-go/annals/internal/valid"
 )
 
 // Durable is the Model of a durable-state behavior.
@@ -173,9 +172,9 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	e.dirty = false
 	e.last++
 	if w.Delete {
-		return valid.StateWrite(w.Op(), w.State, e.m.caps.Limits)
+		return nil
 	}
-	err := e.m.c.guard("encode state", e.pid, func() (err error) {
+	return e.m.c.guard("encode state", e.pid, func() (err error) {
 		if w.State.Payload, err = e.m.b.States.Encode(e.state); err != nil {
 			return &annals.Error{Op: "encode state", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
 		}
@@ -184,8 +183,4 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return valid.StateWrite(w.Op(), w.State, e.m.caps.Limits)
 }

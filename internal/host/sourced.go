@@ -169,11 +169,8 @@ func (e *sourced[C, E, S, R]) Seal(w *Write, snapshot bool) error {
 	w.Commit.WriteID = annals.NewWriteID()
 	if e.m.caps.Limits.FirstSnapshot && w.Commit.After == 0 {
 		s, err := e.take()
-		if err != nil {
-			return err
-		}
 		w.Commit.Snapshot = s
-		return valid.Commit(w.Commit, e.m.caps.Limits)
+		return err
 	}
 	every := annals.SeqNr(e.m.b.SnapshotEvery)
 	if !snapshot || every == 0 || e.last-e.snapshot < every {
