@@ -42,7 +42,7 @@ var rules = []struct {
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
-	{pkg: "cleanup", may: "root ability internal/claims internal/panics internal/progress"},
+	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
 

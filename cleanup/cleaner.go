@@ -63,10 +63,7 @@ type Cleaner struct {
 func New(store annals.Store, o Options) (*Cleaner, error) {
 	faults := []error{
 		negative("Concurrency", o.Concurrency), negative("PerSecond", o.PerSecond), negative("MaxFailures", o.MaxFailures),
-		negative("KeepSnapshots", o.KeepSnapshots), negative("Age", o.Age),
-	}
-	if err := progress.Fault(o.Projections); err != nil {
-		faults = append(faults, err)
+		negative("KeepSnapshots", o.KeepSnapshots), negative("Age", o.Age), progress.Fault(o.Projections),
 	}
 	if store == nil {
 		faults = append(faults, errors.New("the store is nil"))
@@ -124,7 +121,7 @@ func (c *Cleaner) DeleteEvents(ctx context.Context, ids iter.Seq2[annals.Persist
 // newest snapshots.
 func (c *Cleaner) DeleteSnapshots(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	return c.run(ctx, "delete snapshots", []claims.Feature{claims.CleanedSnapshot}, ids, func(ctx context.Context, w *work) error {
-		return w.deleteSnapshots(ctx)
+		return w.deleteSnapshots(ctx, annals.MaxSeqNr)
 	})
 }
 

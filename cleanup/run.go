@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/progress"
@@ -118,21 +119,11 @@ type pace struct {
 }
 
 func (p *pace) wait(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || p.every == 0 {
-		return err
-	}
 	now := time.Now()
-	if p.next.After(now) {
-		timer := time.NewTimer(p.next.Sub(now))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	} else {
+	if p.next.Before(now) {
 		p.next = now
 	}
+	wait := p.next.Sub(now)
 	p.next = p.next.Add(p.every)
-	return nil
+	return backoff.Sleep(ctx, wait)
 }

@@ -72,12 +72,8 @@ func (w *work) handled(ctx context.Context, last annals.SeqNr) error {
 	return err
 }
 
-func (w *work) deleteSnapshots(ctx context.Context) error {
-	return w.deleteSnapshotsTo(ctx, annals.MaxSeqNr)
-}
-
-// deleteSnapshotsTo deletes the snapshots with numbers up to to.
-func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
+// deleteSnapshots deletes the snapshots with numbers up to to.
+func (w *work) deleteSnapshots(ctx context.Context, to annals.SeqNr) error {
 	if to == 0 {
 		return nil
 	}
@@ -99,10 +95,7 @@ func (w *work) deleteSnapshotsTo(ctx context.Context, to annals.SeqNr) error {
 func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	var oldest annals.SeqNr // of those kept
 	var covering annals.Snapshot
-	for range w.o.KeepSnapshots {
-		if oldest == 1 {
-			break // there is no lower number
-		}
+	for kept := 0; kept < w.o.KeepSnapshots && oldest != 1; kept++ { // there is no number below 1
 		s, there, err := w.store.Snapshots().Latest(ctx, w.ID, annals.SnapshotCriteria{MaxSeqNr: max(oldest-1, 0)})
 		if err != nil {
 			return err
@@ -123,7 +116,7 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	if err := w.deleteEvents(ctx, oldest); err != nil {
 		return err
 	}
-	return w.deleteSnapshotsTo(ctx, oldest-1)
+	return w.deleteSnapshots(ctx, oldest-1)
 }
 
 // deleteEntity deletes the state first, which some stores refuse, and the events before the snapshots: events without the snapshot before
@@ -141,7 +134,7 @@ func (w *work) deleteEntity(ctx context.Context) error {
 		}
 	}
 	if w.caps.Snapshots {
-		return w.deleteSnapshots(ctx)
+		return w.deleteSnapshots(ctx, annals.MaxSeqNr)
 	}
 	return nil
 }
