@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/annals-go/annals"
 )
@@ -46,6 +45,9 @@ func Union[E any](members ...Member) *UnionCodec[E] {
 	for _, m := range members {
 		u.add(m)
 	}
+	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {
+		u.fault("a union of %v, which is no interface", t)
+	}
 	return u
 }
 
@@ -78,13 +80,7 @@ func (u *UnionCodec[E]) fault(format string, args ...any) {
 
 // Validate returns all faults in one error: an E that is no interface, a member that is no E, a Go type that occurs twice, a pair of
 // serializer id and manifest that occurs twice.
-func (u *UnionCodec[E]) Validate() error {
-	faults := u.faults
-	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {
-		faults = append(slices.Clip(faults), fmt.Errorf("codec: a union of %v, which is no interface", t))
-	}
-	return errors.Join(faults...)
-}
+func (u *UnionCodec[E]) Validate() error { return errors.Join(u.faults...) }
 
 // Encode encodes e by the member that has the Go type of e. It is an error when there is none.
 func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
