@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -37,11 +38,7 @@ func (k *Kept[T]) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &read.Other); err != nil {
 		return err
 	}
-	for name := range read.Other {
-		if has[T](name) {
-			delete(read.Other, name)
-		}
-	}
+	maps.DeleteFunc(read.Other, func(name string, _ json.RawMessage) bool { return has[T](name) })
 	*k = read
 	return nil
 }
@@ -56,12 +53,8 @@ func (k Kept[T]) MarshalJSON() ([]byte, error) {
 	if err := json.Unmarshal(data, &own); err != nil {
 		return nil, err
 	}
-	other := map[string]json.RawMessage{}
-	for name, value := range k.Other {
-		if own[name] == nil {
-			other[name] = value
-		}
-	}
+	other := maps.Clone(k.Other)
+	maps.DeleteFunc(other, func(name string, _ json.RawMessage) bool { return own[name] != nil })
 	if len(other) == 0 {
 		return data, nil
 	}
