@@ -68,30 +68,24 @@ func (s *lines) leave(id annals.PersistenceID, l *line) {
 	})
 }
 
-// wait returns when it is the turn of the command at the front to load the entity, or with ctx's error when that ends first.
-func (l *line) wait(ctx context.Context) error { return backoff.Sleep(ctx, time.Until(l.resume)) }
-
 // loaded, sent, stored and overtaken tell the turns of l, if there is a line, what the command at the front has done.
 func (l *line) loaded(began time.Time, number annals.SeqNr) {
 	if l != nil {
-		now := time.Now()
-		l.turns.Loaded(now, now.Sub(began), number != l.number)
+		l.turns.Loaded(began, number != l.number)
 	}
 }
 
-func (l *line) sent() (last bool) { return l != nil && l.turns.Sent(time.Now()) }
+func (l *line) sent() (last bool) { return l != nil && l.turns.Sent() }
 
 func (l *line) stored(number annals.SeqNr, last bool) {
 	if l != nil {
-		now := time.Now()
-		l.number, l.resume = number, now.Add(l.turns.Stored(now, last))
+		l.number, l.resume = number, time.Now().Add(l.turns.Stored(last))
 	}
 }
 
 func (l *line) overtaken() {
 	if l != nil {
-		now := time.Now()
-		l.resume = now.Add(l.turns.Overtaken(now))
+		l.resume = time.Now().Add(l.turns.Overtaken())
 	}
 }
 
@@ -107,7 +101,7 @@ func (r *Repository[C, S, R]) queue(ctx context.Context, l *line, id string, pid
 	}
 	defer func() { <-l.front }()
 	for {
-		if l.wait(patience) != nil {
+		if backoff.Sleep(patience, time.Until(l.resume)) != nil {
 			return result, gaveUp(ctx, pid, conflict)
 		}
 		result, overtaken, err := r.once(ctx, l, id, pid, c, host.AnyNumber)

@@ -70,8 +70,6 @@ func (b *batch[C, S, R]) reset() {
 // keptCapacity is how many elements a slice may have that is kept for later use.
 const keptCapacity = 64
 
-func (r *Runtime[C, S, R]) newBatch() *batch[C, S, R] { return r.batches.Get().(*batch[C, S, R]) }
-
 // freeBatch keeps b for another entity.
 func (r *Runtime[C, S, R]) freeBatch(b *batch[C, S, R]) {
 	b.reset()
@@ -111,7 +109,7 @@ func (b *batch[C, S, R]) show(state host.Entity[C, S, R]) {
 func (e *entity[C, S, R]) send() bool {
 	b := e.current
 	if !b.write.Empty && !e.runtime.o.SingleOwner {
-		b.last = e.turns.Sent(time.Now())
+		b.last = e.turns.Sent()
 	}
 	e.mu.Lock()
 	e.writing, e.working = true, false
@@ -171,7 +169,7 @@ func (e *entity[C, S, R]) settle() {
 			e.save(b.ctx, *b.write.Snapshot)
 		}
 		if !b.write.Empty {
-			e.leave(b.last)
+			e.pause(e.turns.Stored(b.last)) // other owners write after the last write of a turn
 		}
 	case errors.Is(err, annals.ErrUnknown):
 		// What these commands decided may be stored: they are not decided again. The commands of the next batch are.
@@ -219,7 +217,7 @@ func (e *entity[C, S, R]) overtaken(b *batch[C, S, R], err error) {
 	})
 	e.reload(b.commands)
 	if !b.write.Empty { // else the commands need no more than the load
-		e.pause(e.turns.Overtaken(now))
+		e.pause(e.turns.Overtaken())
 	}
 }
 

@@ -213,7 +213,7 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 		return
 	}
 	if e.next == nil {
-		e.next = e.runtime.newBatch()
+		e.next = e.runtime.batches.Get().(*batch[C, S, R])
 	}
 	d := e.run(c)
 	if d.Full {

@@ -50,13 +50,8 @@ func (e *entity[C, S, R]) release() {
 	e.mu.Lock()
 	e.held, e.working = false, true
 	e.mu.Unlock()
-	e.unload()
+	e.state, e.loaded = e.runtime.model.New(e.id, e.pid), false // the next command loads the entity
 	if !e.runtime.retire(e) {
 		e.begin()
 	}
-}
-
-// unload drops the state of e, so that it is loaded again before the next command.
-func (e *entity[C, S, R]) unload() {
-	e.state, e.loaded = e.runtime.model.New(e.id, e.pid), false
 }

@@ -20,8 +20,7 @@ func (e *entity[C, S, R]) load() {
 	err := r.model.Load(onBehalf(ctx, commands), e.pid, e.state)
 	if err == nil {
 		e.loaded, e.confirmed = true, began
-		now := time.Now()
-		e.turns.Loaded(now, now.Sub(began), e.state.SeqNr() != known)
+		e.turns.Loaded(began, e.state.SeqNr() != known)
 		return
 	}
 	if r.base.Err() != nil {

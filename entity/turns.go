@@ -2,11 +2,6 @@ package entity
 
 import "time"
 
-// leave records that a write has been acknowledged, and lets other owners write if it was the last one of a turn.
-func (e *entity[C, S, R]) leave(last bool) {
-	e.pause(e.turns.Stored(time.Now(), last))
-}
-
 // pause has the commands of e wait for so long, undecided. Their callers can withdraw them, and an Evict is executed.
 func (e *entity[C, S, R]) pause(wait time.Duration) {
 	if wait <= 0 {

@@ -51,18 +51,19 @@ const (
 	lately         = 5 * time.Second // a conflict so long after the last one does not say that another owner writes without a pause
 )
 
-// Loaded records that the entity has been read, in so much time, and whether another owner has written since this one last knew its state.
-func (t *Turns) Loaded(now time.Time, took time.Duration, overtaken bool) {
-	t.load = max(took, t.load*3/4)
+// Loaded records that a read of the entity, which began then, has ended now, and whether another owner has written since this one last knew its
+// state.
+func (t *Turns) Loaded(began time.Time, overtaken bool) {
+	t.load = max(time.Since(began), t.load*3/4)
 	if t.paused && overtaken && t.lost == 0 {
-		t.lost = t.at(now)
+		t.lost = t.now()
 		t.trying = t.lost
 	}
 }
 
 // Sent records that a write is sent now, and reports whether it is the last one of the turn.
-func (t *Turns) Sent(now time.Time) (last bool) {
-	t.sent = t.at(now)
+func (t *Turns) Sent() (last bool) {
+	t.sent = t.now()
 	if t.paused || t.lost > 0 || t.began == 0 || t.sent-t.stored >= t.gap() {
 		t.began = t.sent
 	}
@@ -71,8 +72,8 @@ func (t *Turns) Sent(now time.Time) (last bool) {
 
 // Stored records that the write has been acknowledged now, and returns how long the owner has to wait before its next one: not at all, unless it
 // was the last one of the turn.
-func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration) {
-	t.stored = t.at(now)
+func (t *Turns) Stored(last bool) (wait time.Duration) {
+	t.stored = t.now()
 	if took := t.stored - t.sent; t.write == 0 {
 		t.write = took
 	} else {
@@ -102,8 +103,8 @@ func (t *Turns) Stored(now time.Time, last bool) (wait time.Duration) {
 }
 
 // Overtaken records that the write has met a conflict, and returns how long to wait before the entity is loaded for the next try.
-func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
-	at := t.at(now)
+func (t *Turns) Overtaken() (wait time.Duration) {
+	at := t.now()
 	again, left := t.shared && at-t.met < lately, t.shared && t.paused
 	t.shared, t.paused, t.met, t.unused = true, false, at, 0
 	turn, first := t.turn(), t.lost == 0
@@ -128,12 +129,12 @@ func (t *Turns) Overtaken(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// at is now as a time after epoch. Differences to a point in the process's own time need less memory than times.
-func (t *Turns) at(now time.Time) time.Duration {
+// now is the time after epoch. Differences to a point in the process's own time need less memory than times.
+func (t *Turns) now() time.Duration {
 	if t.epoch.IsZero() {
-		t.epoch = now.Add(-1)
+		t.epoch = time.Now().Add(-1)
 	}
-	return now.Sub(t.epoch)
+	return time.Since(t.epoch)
 }
 
 // turn is how long a turn is.
