@@ -27,11 +27,8 @@ func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R
 		b.States = codec.JSON[S](b.Type)
 	}
 	m := &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
-	return Observed[C, S, R]{m, c, m.caps.Limits, m.caps.IdempotentState}, nil
+	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.IdempotentState}, nil
 }
-
-// ID implements Model.
-func (m *Durable[C, S, R]) ID(id string) annals.PersistenceID { return m.b.ID(id) }
 
 // Send implements Model.
 func (m *Durable[C, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {

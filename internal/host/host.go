@@ -16,8 +16,6 @@ import (
 
 // Model is one behavior with one store. It is safe for concurrent use.
 type Model[C, S, R any] interface {
-	// ID is the persistence id of the entity named id, not checked.
-	ID(id string) annals.PersistenceID
 	// New is the entity named id, not loaded.
 	New(id string, pid annals.PersistenceID) Entity[C, S, R]
 	// Send tries once to write w.

@@ -19,6 +19,7 @@ const (
 // Observed is a Model whose calls to the store the Observer of its host is told of.
 type Observed[C, S, R any] struct {
 	Model[C, S, R]
+	ID         func(id string) annals.PersistenceID // of the entity named id, not checked
 	c          Config
 	limits     annals.Limits
 	repeatable bool // the store recognises a write that is sent again

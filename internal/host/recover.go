@@ -30,13 +30,9 @@ func (e *sourced[C, E, S, R]) load(ctx context.Context) error {
 	}
 	var unread *annals.Snapshot // the newest snapshot, when it cannot be decoded
 	var fault error             // the reason
-	last, err := ability.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) error {
-		ok := false
-		err := e.m.c.guard("recover", e.pid, func() error {
-			ok, fault = e.restore(s)
-			return nil
-		})
-		if unread = nil; !ok {
+	last, err := ability.Recover(ctx, e.m.store, e.pid, func(s annals.Snapshot) (err error) {
+		unread = nil
+		if fault, err = e.restore(s); fault != nil {
 			unread = &s
 		}
 		return err
@@ -62,21 +58,22 @@ func (e *sourced[C, E, S, R]) reset() error {
 	return e.m.c.guard("recover", e.pid, func() error { e.state = first(e.m.b.Init, e.id); return nil })
 }
 
-// restore makes s the state. It reports false, and why, when s cannot be decoded, also because of a panic.
-func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (bool, error) {
+// restore makes s the state. fault is the reason when s cannot be decoded, also because of a panic.
+func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (fault, err error) {
 	e.read.Bytes += len(s.Data) + len(s.Metadata.Data)
 	var state S
-	if err := e.m.c.contain("recover", e.pid, func() (err error) {
+	fault = e.m.c.contain("recover", e.pid, func() (err error) {
 		state, err = e.m.b.States.Decode(s.Payload)
 		return err
-	}); err != nil {
-		return false, err
-	}
-	if e.m.b.Restore != nil {
-		state = e.m.b.Restore(e.id, state)
+	})
+	if fault != nil {
+		return fault, nil
 	}
 	e.state, e.snapshot = state, s.SeqNr
-	return true, nil
+	if e.m.b.Restore != nil {
+		err = e.m.c.guard("recover", e.pid, func() error { e.state = e.m.b.Restore(e.id, state); return nil })
+	}
+	return nil, err
 }
 
 // count adds ev to what has been read.
@@ -145,8 +142,7 @@ func (e *sourced[C, E, S, R]) restoreOlder(ctx context.Context, n annals.SeqNr) 
 		if err != nil || !ok {
 			return err
 		}
-		restored := false
-		if err := e.m.c.guard("recover", e.pid, func() error { restored, _ = e.restore(s); return nil }); err != nil || restored {
+		if fault, err := e.restore(s); err != nil || fault == nil {
 			return err
 		}
 		n = s.SeqNr

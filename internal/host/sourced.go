@@ -35,11 +35,8 @@ func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E
 	m := &Sourced[C, E, S, R]{store: store, journal: store.Journal(), b: b, c: c, caps: store.Capabilities()}
 	m.perCommit = m.caps.Limits
 	m.perCommit.FirstSnapshot = false // Seal adds it
-	return Observed[C, S, R]{m, c, m.caps.Limits, m.caps.Repeatable}, nil
+	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.Repeatable}, nil
 }
-
-// ID implements Model.
-func (m *Sourced[C, E, S, R]) ID(id string) annals.PersistenceID { return m.b.ID(id) }
 
 // Send implements Model.
 func (m *Sourced[C, E, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {

@@ -73,19 +73,12 @@ func encoded(f *reflect.StructField) bool {
 }
 
 func (f *Format) marshals(t reflect.Type) bool {
-	if t.Kind() == reflect.Interface || t.Name() == "" { // an unnamed type has the marshaler of what is embedded, or none
-		return t.Kind() == reflect.Struct && f.implements(t)
-	}
-	return f.implements(t)
+	// Of the unnamed types only a struct can have a marshaler: that of what is embedded.
+	return t.Kind() != reflect.Interface && (t.Name() != "" || t.Kind() == reflect.Struct) && f.implements(t)
 }
 
 func (f *Format) implements(t reflect.Type) bool {
-	for _, m := range f.Marshalers {
-		if reflect.PointerTo(t).Implements(m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Marshalers, reflect.PointerTo(t).Implements)
 }
 
 // Fault is the reason why v, which the format has encoded, would not be read back; "" if there is none that decoding does not find.
