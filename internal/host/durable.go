@@ -109,10 +109,10 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 }
 
 func (e *durable[C, S, R]) Decide(ctx context.Context, c C, at annals.SeqNr) (d Decision[R]) {
-	before := e.state // Decide must not change it, so a panic after the decision can be undone
+	before := *e // Decide must not change the state, so a panic after the decision can be undone
 	err := e.m.c.guard("decide", e.pid, func() error { d = e.decide(ctx, c, at); return nil })
 	if err != nil {
-		e.state, d = before, Decision[R]{Err: err}
+		*e, d = before, Decision[R]{Err: err}
 	}
 	return d
 }
@@ -133,27 +133,22 @@ func (e *durable[C, S, R]) decide(ctx context.Context, c C, at annals.SeqNr) (d 
 			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrUnsupported, Err: err}}
 		}
 	}
-	var metadata annals.Payload
-	var known any
 	if save || del {
-		if metadata, known, err = e.m.c.metadata(ctx, e.m.b.Metadata, e.m.caps.StateMetadata); err != nil {
+		metadata, known, err := e.m.c.metadata(ctx, e.m.b.Metadata, e.m.caps.StateMetadata)
+		if err != nil {
 			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: err}}
 		}
+		if del {
+			next = first(e.m.b.Init, e.id)
+		}
+		d.Wrote, e.state, e.dirty, e.deleted, e.metadata = true, next, true, del, metadata
+		if e.m.b.Stored != nil {
+			d.Finish = e.finish(c, known)
+			return d
+		}
 	}
-	switch {
-	case save:
-		e.state = next
-	case del:
-		e.state = first(e.m.b.Init, e.id)
-	}
-	switch {
-	case (save || del) && e.m.b.Stored != nil:
-		d.Finish = e.finish(c, known)
-	case e.m.b.Reply != nil:
+	if e.m.b.Reply != nil {
 		d.Reply = e.m.b.Reply(e.state, c)
-	}
-	if save || del {
-		d.Wrote, e.dirty, e.deleted, e.metadata = true, true, del, metadata
 	}
 	return d
 }
