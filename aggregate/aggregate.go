@@ -37,8 +37,9 @@ type Options struct {
 	// not handled. A projection that has never run, or was stopped, prevents the deletes of all entities.
 	Projections []string
 
-	// Metadata is added to what a command writes, its events or its state; nil: none.
-	Metadata func(ctx context.Context) annals.Payload
+	// Metadata is added to what a command writes, its events or its state. The function encodes it from the context of the command; the
+	// behavior's Metadata decodes it with the same codec. nil, and a zero Payload: none. An error refuses the command, as ErrInvalid.
+	Metadata func(ctx context.Context) (annals.Payload, error)
 
 	// SingleOwner declares that only this Repository writes to its entities, and that no two calls for one entity run at the same time. It
 	// accepts a store for DeleteEvents that does not claim Capabilities.FenceAfterDelete: there, a second owner loses commands that were

@@ -349,10 +349,9 @@ func TestMetadata(t *testing.T) {
 	s := memstore.New()
 	type user struct{}
 	users := codec.JSON[string]("user")
-	r, err := aggregate.New(s, account, aggregate.Options{Metadata: func(ctx context.Context) annals.Payload {
+	r, err := aggregate.New(s, account, aggregate.Options{Metadata: func(ctx context.Context) (annals.Payload, error) {
 		name, _ := ctx.Value(user{}).(string)
-		p, _ := users.Encode(name)
-		return p
+		return users.Encode(name)
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -364,6 +363,23 @@ func TestMetadata(t *testing.T) {
 		if name, decodeErr := users.Decode(e.Metadata); name != "ann" || err != nil || decodeErr != nil {
 			t.Errorf("%q, %v, %v", name, err, decodeErr)
 		}
+	}
+}
+
+// A command without metadata that can be encoded writes nothing.
+func TestMetadataThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	broken := errors.New("no user")
+	r, err := aggregate.New(s, account, aggregate.Options{Metadata: func(context.Context) (annals.Payload, error) { return annals.Payload{}, broken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Do(t.Context(), "a", 1); !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, broken) {
+		t.Errorf("got %v, want ErrInvalid with the reason", err)
+	}
+	if last, err := s.Journal().LastSeqNr(t.Context(), account.ID("a")); last != 0 || err != nil {
+		t.Errorf("the last number is %d, %v", last, err)
 	}
 }
 

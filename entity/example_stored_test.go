@@ -20,16 +20,12 @@ var users = codec.JSON[User]("user")
 type userKey struct{}
 
 // userOf is for Options.Metadata: the user in the context of a command.
-func userOf(ctx context.Context) annals.Payload {
+func userOf(ctx context.Context) (annals.Payload, error) {
 	user, ok := ctx.Value(userKey{}).(User)
 	if !ok {
-		return annals.Payload{}
+		return annals.Payload{}, nil
 	}
-	p, err := users.Encode(user)
-	if err != nil {
-		panic(err) // the command fails with ErrPanic, and nothing is written
-	}
-	return p
+	return users.Encode(user)
 }
 
 // Door is who opened a door last, and when.

@@ -157,9 +157,8 @@ func TestMetadataIsTheCallers(t *testing.T) {
 		users := codec.JSON[string]("user")
 		s := newHooked()
 		g := gated(s)
-		rt, _ := entity.New(s, account, entity.Options{Metadata: func(ctx context.Context) annals.Payload {
-			p, _ := users.Encode(ctx.Value(user{}).(string))
-			return p
+		rt, _ := entity.New(s, account, entity.Options{Metadata: func(ctx context.Context) (annals.Payload, error) {
+			return users.Encode(ctx.Value(user{}).(string))
 		}})
 		names := []string{"ann", "bob", "cid"}
 		for _, name := range names {

@@ -105,11 +105,11 @@ func TestPanicIsContained(t *testing.T) {
 				s := newHooked()
 				g := gated(s)
 				var log bytes.Buffer
-				metadata := func(ctx context.Context) annals.Payload {
+				metadata := func(ctx context.Context) (annals.Payload, error) {
 					if amount, ok := ctx.Value(trapped{}).(int); ok {
 						spring(amount, inMetadata)
 					}
-					return annals.Payload{}
+					return annals.Payload{}, nil
 				}
 				rt, err := entity.New(s, trap, entity.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Metadata: metadata})
 				if err != nil {

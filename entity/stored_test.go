@@ -179,7 +179,7 @@ func TestMetadataThatIsNotReadBackIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
 	s.caps.StateMetadata = true
-	unknown := func(context.Context) annals.Payload { return annals.Payload{SerializerID: 99, Manifest: "x"} }
+	unknown := func(context.Context) (annals.Payload, error) { return annals.Payload{SerializerID: 99, Manifest: "x"}, nil }
 	b, states := timed, timedState
 	b.Metadata, states.Metadata = codec.Union[any](codec.JSON[string]("user")), codec.Union[any](codec.JSON[string]("user"))
 	rt, _ := entity.New(s, b, entity.Options{Metadata: unknown})
@@ -212,8 +212,8 @@ func TestMetadataOfStates(t *testing.T) {
 			}
 			return accountState.Decide(balance, amount)
 		}
-		rt, _ := entity.NewState(s, b, entity.Options{Metadata: func(ctx context.Context) annals.Payload {
-			return annals.Payload{SerializerID: 1, Data: []byte(ctx.Value(user{}).(string))}
+		rt, _ := entity.NewState(s, b, entity.Options{Metadata: func(ctx context.Context) (annals.Payload, error) {
+			return annals.Payload{SerializerID: 1, Data: []byte(ctx.Value(user{}).(string))}, nil
 		}})
 		for _, c := range []struct {
 			name   string

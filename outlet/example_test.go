@@ -78,10 +78,7 @@ func Example() {
 	}()
 
 	orders, err := aggregate.New(store, order, aggregate.Options{
-		Metadata: func(context.Context) annals.Payload {
-			p, _ := requests.Encode(Request{"r-1"}) // text does not fail
-			return p
-		},
+		Metadata: func(context.Context) (annals.Payload, error) { return requests.Encode(Request{"r-1"}) },
 	})
 	if err != nil {
 		log.Fatal(err)

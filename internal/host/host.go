@@ -149,7 +149,7 @@ type Config struct {
 	SingleOwner   bool     // nobody else writes to the entities
 	MayDrop       bool     // the store may drop tags, metadata and times
 	Projections   []string // have handled an event before it is deleted
-	Metadata      func(ctx context.Context) annals.Payload
+	Metadata      func(ctx context.Context) (annals.Payload, error)
 	Observer      annals.Observer
 	Logger        *slog.Logger
 }

@@ -17,7 +17,9 @@ func (c *Config) metadata(ctx context.Context, decoder behavior.Codec[any], kept
 	if c.Metadata == nil {
 		return p, nil, nil
 	}
-	p = c.Metadata(ctx)
+	if p, err = c.Metadata(ctx); err != nil {
+		return p, nil, fmt.Errorf("metadata: %w", err)
+	}
 	if kept {
 		known, err = decodeMetadata(decoder, p)
 	}

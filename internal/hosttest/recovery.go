@@ -60,16 +60,12 @@ func withUser(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, userKey{}, user{name})
 }
 
-func metadata(ctx context.Context) annals.Payload {
+func metadata(ctx context.Context) (annals.Payload, error) {
 	u, ok := ctx.Value(userKey{}).(user)
 	if !ok {
-		return annals.Payload{}
+		return annals.Payload{}, nil
 	}
-	p, err := users.Encode(u)
-	if err != nil {
-		panic(err)
-	}
-	return p
+	return users.Encode(u)
 }
 
 // entry is all that is known of one event or revision.

@@ -33,10 +33,4 @@ func Of(ctx context.Context) Record {
 }
 
 // Metadata is what entity.Options.Metadata and aggregate.Options.Metadata want: the same function for events and states.
-func Metadata(ctx context.Context) annals.Payload {
-	p, err := Records.Encode(Of(ctx))
-	if err != nil { // a user's name that is not valid UTF-8
-		return annals.Payload{}
-	}
-	return p
-}
+func Metadata(ctx context.Context) (annals.Payload, error) { return Records.Encode(Of(ctx)) }
