@@ -31,7 +31,7 @@ func invalidFilters(h *harness) {
 	if h.caps.SnapshotQueries {
 		ops["query snapshots"] = func(ctx context.Context, f annals.Filter) error { _, err := collect(q.Snapshots(ctx, f)); return err }
 	}
-	if w, ok := h.store.(ability.Watcher); ok && h.caps.EventQueries {
+	if w, err := ability.Of[ability.Watcher](h.store); err == nil && h.caps.EventQueries {
 		ops["watch"] = func(ctx context.Context, f annals.Filter) error { _, err := w.Watch(ctx, f); return err }
 	}
 	for name, run := range ops {

@@ -144,7 +144,7 @@ func observedOperations(h *harness) {
 				h.Errorf("query events: got %+v, want %d events, %d bytes", last, n, size)
 			}
 		}
-		if r, ok := h.store.(ability.Recoverer); ok {
+		if r, err := ability.Of[ability.Recoverer](h.store); err == nil {
 			recovered := size
 			if c.Snapshot != nil {
 				n, recovered = 0, dataBytes(c.Snapshot.Payload)
@@ -265,7 +265,7 @@ func observedErrors(h *harness) {
 	_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
 	h.wantKind(err, annals.ErrConflict, "append after 0 to an entity with two events")
 	same("append after 0", err)
-	if r, ok := h.store.(ability.Recoverer); ok {
+	if r, err := ability.Of[ability.Recoverer](h.store); err == nil {
 		_, err = r.Recover(h.ctx, id, func(annals.Snapshot) error { return errors.New("mine") }, func(annals.Event) error { return errors.New("mine") })
 		same("recover whose function fails", err)
 	}
