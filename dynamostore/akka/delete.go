@@ -15,9 +15,6 @@ var keyFields = []string{attrPar, attrNum}
 // row stays, so that no commit has numbers on both sides of the mark; the mark hides it. An interrupted delete leaves more events directly
 // below its mark. The next delete removes them.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	if to < 1 {
-		return nil
-	}
 	m, err := j.marks(ctx, id)
 	if err != nil {
 		return err

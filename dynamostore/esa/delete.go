@@ -11,9 +11,6 @@ import (
 // DeleteTo is annals.Journal. It sets the mark in the head, up to which no event is read, and then removes the rows. A delete that was interrupted
 // leaves rows up to the mark, and the next one removes them.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	if to < 1 {
-		return nil
-	}
 	h, err := j.read(ctx, id)
 	if err != nil || h.item == nil {
 		return err
