@@ -224,9 +224,6 @@ func (r resolver) sortValue(id annals.PersistenceID, n annals.SeqNr) (types.Attr
 	return plan.S(s), err
 }
 
-// names returns the attributes of keys.
-func (r resolver) names() []string { return []string{r.partition, r.sort} }
-
 // shards returns the partition keys that the rows from … to of id can have.
 func (r resolver) shards(id annals.PersistenceID, from, to annals.SeqNr) ([]string, error) {
 	keys, err := r.partitionKey.Keys(id, r.sharding)

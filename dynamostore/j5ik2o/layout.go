@@ -159,9 +159,8 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if !l.State.Off {
 		offer.States, offer.StatesIn, offer.Reserved = st, st.statesIn, st.reserved()
 		offer.Additional = func(column string) { st.other[column] = true }
-		offer.Tables = append(offer.Tables, st.tables()...)
-		for _, table := range st.Tables() {
-			samples = append(samples, st.settings(table).sample())
+		for _, name := range st.Tables() {
+			offer.Tables, samples = append(offer.Tables, st.shape(name)), append(samples, st.settings(name).sample())
 		}
 		c.States, c.StateMetadata = true, true
 		offer.SkipStateTo = st.skip()

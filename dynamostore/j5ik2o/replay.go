@@ -39,7 +39,7 @@ func (r *reader) Begin(ctx context.Context, sure bool) (b driver.Beginning, err 
 	case sure:
 		b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{})
 	default:
-		b.Snapshot, b.Found, err = r.snapshots.look(ctx, r.id, annals.SnapshotCriteria{})
+		b.Snapshot, b.Found, err = r.snapshots.look(ctx, r.id)
 	}
 	return b, err
 }

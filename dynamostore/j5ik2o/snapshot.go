@@ -99,11 +99,11 @@ func (s *snapshots) search(ctx context.Context, id annals.PersistenceID, c annal
 	}
 }
 
-// look is Latest in few requests, for a reader that notices when it has missed a snapshot whose events are deleted, and then calls Latest.
-// Where snapshots are in several partitions it asks the index for the newest.
-func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	if !s.rows.scattered(id) || c != (annals.SnapshotCriteria{}) {
-		return s.newest(ctx, id, c)
+// look is Latest without criteria, in few requests. It is for a reader that notices when it has missed a snapshot whose events are deleted, and
+// then calls Latest. Where snapshots are in several partitions look asks the index for the newest.
+func (s *snapshots) look(ctx context.Context, id annals.PersistenceID) (annals.Snapshot, bool, error) {
+	if !s.rows.scattered(id) {
+		return s.newest(ctx, id, annals.SnapshotCriteria{})
 	}
 	it, ok, err := s.rows.First(ctx, s.rows.x, numbered.Part{ID: id, To: annals.MaxSeqNr, Backward: true})
 	if ok {
@@ -120,7 +120,7 @@ func (s *snapshots) look(ctx context.Context, id annals.PersistenceID, c annals.
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	return s.newest(ctx, id, c) // that one has been deleted
+	return s.newest(ctx, id, annals.SnapshotCriteria{}) // that one has been deleted
 }
 
 // newest returns the newest snapshot that one read finds.

@@ -45,22 +45,20 @@ func (s *states) Tables() []string {
 	return names
 }
 
-func (s *states) tables() (all []plan.Table) {
-	for _, name := range s.Tables() {
-		t := plan.Table{Name: name, Hash: plan.Key{Name: s.columns.PartitionKey}}
-		if !s.noSortKey {
-			t.Range = plan.Key{Name: s.columns.SortKey}
-		}
-		all = append(all, t)
+// shape describes a table.
+func (s *states) shape(name string) plan.Table {
+	t := plan.Table{Name: name, Hash: plan.Key{Name: s.columns.PartitionKey}}
+	if !s.noSortKey {
+		t.Range = plan.Key{Name: s.columns.SortKey}
 	}
-	return all
+	return t
 }
 
 // statesIn is plan.Offer.StatesIn: a table of the same shape, for ids of all prefixes.
 func (s *states) statesIn(_, name string) plan.StateTable {
 	own := *s
 	own.name, own.prefixes = name, nil
-	return plan.StateTable{Table: own.tables()[0], Check: plan.Compare(own.settings(name).sample()), States: &own, SkipTo: own.skip()}
+	return plan.StateTable{Table: own.shape(name), Check: plan.Compare(own.settings(name).sample()), States: &own, SkipTo: own.skip()}
 }
 
 // place returns the table and the key of an id.
@@ -133,11 +131,7 @@ func (s *states) Read(it plan.Item) (annals.State, bool, error) {
 
 // corrupt returns the error of a row that is not valid.
 func (s *states) corrupt(it plan.Item, err error) error {
-	key := maps.Clone(it)
-	maps.DeleteFunc(key, func(name string, _ attribute) bool {
-		return name != s.columns.PartitionKey && name != s.columns.SortKey
-	})
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: %w", plan.QuoteKey(key), err)}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("state in row %s: %w", plan.QuoteKey(s.shape(s.name).KeyOf(it)), err)}
 }
 
 // revision returns the writer's revision of a row; 0 for a row without one.
