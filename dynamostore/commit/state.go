@@ -157,11 +157,6 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	if err != nil {
 		return plan.Op{}, err
 	}
-	for _, name := range []string{attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrDeleted} {
-		if fresh[name] == nil {
-			removed = append(removed, name)
-		}
-	}
 	whole := key(w.ID, 0)
 	for _, name := range writesKept {
 		whole[name] = plan.B(make([]byte, 24))
@@ -179,8 +174,7 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	for i := len(writesKept) - 1; i > 0; i-- {
 		u.SetTo(writesKept[i], "if_not_exists("+u.Name(writesKept[i-1])+", "+none+")")
 	}
-	u.SetAll(fresh)
-	u.Remove(removed...)
+	u.Replace(fresh, append(removed, attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrDeleted)...)
 	return plan.Op{Table: s.name, Key: key(w.ID, 0), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
 		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: s.stamping(w, fresh)}, nil
 }

@@ -198,14 +198,8 @@ func (s *states) change(u *plan.Update, w plan.StateWrite, key plan.Item) (strin
 		return "", err
 	}
 	c := s.columns
-	for _, name := range []string{c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted, metadata, skipped} {
-		if it[name] == nil {
-			removed = append(removed, name)
-		}
-	}
 	maps.DeleteFunc(it, func(name string, _ attribute) bool { return key[name] != nil })
-	u.SetAll(it)
-	u.Remove(removed...)
+	u.Replace(it, append(removed, c.Payload, c.SerializerID, c.SerializerManifest, c.Tags, c.Deleted, metadata, skipped)...)
 	return u.Expression(), nil
 }
 

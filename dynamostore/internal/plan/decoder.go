@@ -79,9 +79,11 @@ func (d *Decoder) Text(name string) string {
 
 // Map returns the attributes of a map.
 func (d *Decoder) Map(name string) Item {
-	v, ok := Map(d.Item, name)
-	d.check(name, ok)
-	return v
+	m, ok := d.Item[name].(*types.AttributeValueMemberM)
+	if d.check(name, ok); !ok {
+		return nil
+	}
+	return m.Value
 }
 
 // check records a fault for an attribute that exists and is not ok.
@@ -93,9 +95,8 @@ func (d *Decoder) check(name string, ok bool) {
 
 // Flag returns a boolean.
 func (d *Decoder) Flag(name string) bool {
-	if _, ok := d.Item[name].(*types.AttributeValueMemberBOOL); !ok && d.Item[name] != nil {
-		d.Wrong(name)
-	}
+	_, ok := d.Item[name].(*types.AttributeValueMemberBOOL)
+	d.check(name, ok)
 	return Flag(d.Item, name)
 }
 

@@ -58,6 +58,12 @@ func (u *Update) Remove(attributes ...string) {
 	}
 }
 
+// Replace sets all attributes of it, and removes those of names that it does not have.
+func (u *Update) Replace(it Item, names ...string) {
+	u.SetAll(it)
+	u.Remove(slices.DeleteFunc(names, func(name string) bool { return it[name] != nil })...)
+}
+
 // Expression returns the update expression. At least one attribute must be set.
 func (u *Update) Expression() string {
 	text := "SET " + strings.Join(u.sets, ", ")

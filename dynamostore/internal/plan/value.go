@@ -47,15 +47,6 @@ func Texts(texts []string) types.AttributeValue {
 	return L(all...)
 }
 
-// Map returns the attributes of the map attribute name of it; false when there is none.
-func Map(it Item, name string) (Item, bool) {
-	m, ok := it[name].(*types.AttributeValueMemberM)
-	if !ok {
-		return nil, false
-	}
-	return m.Value, true
-}
-
 // Text returns the string attribute name of it; false when there is none.
 func Text(it Item, name string) (string, bool) {
 	s, ok := it[name].(*types.AttributeValueMemberS)
