@@ -106,16 +106,12 @@ func (d deletion) remove(ctx context.Context, rec record) error {
 	if rec.last() > d.to {
 		return d.cut(ctx, rec.seq)
 	}
-	return d.strip(ctx, rec)
-}
-
-// strip turns a commit into a tombstone, on condition of its WriteID: the entity may have been forgotten, and written again, since the commit
-// was listed, and an update would create an item where there is none.
-func (d deletion) strip(ctx context.Context, rec record) error {
 	_, err := plan.Try(ctx, d.x, stripOp(d.name, rec))
 	return err
 }
 
+// stripOp turns a commit into a tombstone, on condition of its WriteID: the entity may have been forgotten, and written again, since the commit
+// was listed, and an update would create an item where there is none.
 func stripOp(table string, rec record) plan.Op {
 	values := plan.Item{":end": plan.N(rec.last() + 1), ":w": plan.B(rec.write[:])}
 	return plan.Op{Table: table, Key: key(rec.id, rec.seq), Update: "SET #from = :end, #del = :now REMOVE #ev", Condition: "#w = :w",

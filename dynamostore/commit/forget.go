@@ -170,11 +170,13 @@ func (t *table) remove(ctx context.Context, r remains) error {
 			Names: map[string]string{"#save": attrSave}, Values: plan.Item{":save": plan.B(rec.save)}})
 	}
 	for i, one := range r.tombstones {
+		removal := t.standing(r.id, one)
+		removal.Delete = true
 		switch i {
 		case 0, len(r.tombstones) - 1:
-			end = append(end, t.removal(r.id, one))
+			end = append(end, removal)
 		default:
-			early = append(early, t.removal(r.id, one))
+			early = append(early, removal)
 		}
 	}
 	if n := len(r.tombstones); n > 0 {
@@ -194,12 +196,6 @@ func (t *table) remove(ctx context.Context, r remains) error {
 func (t *table) standing(id annals.PersistenceID, one tombstone) plan.Op {
 	return plan.Op{Table: t.name, Key: key(id, one.seq), Condition: "#from = :end AND #mark = :at",
 		Names: map[string]string{"#from": attrFrom, "#mark": one.mark}, Values: plan.Item{":end": plan.N(one.last + 1), ":at": one.at}}
-}
-
-func (t *table) removal(id annals.PersistenceID, one tombstone) plan.Op {
-	op := t.standing(id, one)
-	op.Delete = true
-	return op
 }
 
 // stateRemoval removes the tombstone of the state, or is the condition that there is no state.

@@ -91,9 +91,6 @@ func partKey(id annals.PersistenceID, save []byte, i int) plan.Item {
 // settingsKey is the key of the settings. No entity has an item there, not even one with this id.
 func settingsKey() plan.Item { return key("annals", -1) }
 
-// create is the op that puts it, unless there is an item with that key.
-func (t *table) create(it plan.Item) plan.Op { return plan.Create(t.name, it, attrID) }
-
 const absent = "attribute_not_exists(#pid)"
 
 var idName = map[string]string{"#pid": attrID}

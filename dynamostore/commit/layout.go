@@ -34,11 +34,10 @@ type Layout struct {
 }
 
 const (
-	defaultTable = "annals"
-	lateness     = 30 * time.Second // the default of Layout.Lateness: three tries of a request
-	format       = 1                // of all items but the tombstones of snapshots
-	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
-	maxIDBytes   = 2048
+	lateness   = 30 * time.Second // the default of Layout.Lateness: three tries of a request
+	format     = 1                // of all items but the tombstones of snapshots
+	formatGone = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
+	maxIDBytes = 2048
 )
 
 // Name is "commit".
@@ -50,10 +49,8 @@ func (l Layout) Plan() (plan.Offer, error) {
 }
 
 func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
-	t := &table{name: l.Table, index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave, stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
-	if t.name == "" {
-		t.name = defaultTable
-	}
+	t := &table{name: cmp.Or(l.Table, "annals"), index: l.Index, fill: l.FillIndex, itemBytes: itemBytes, newSave: newSave,
+		stateTables: map[string]string{}, depths: &depths{plan.Recent[string, int]{Most: 1000}}, times: &plan.Times{}}
 	t.types = &timeline.Types{Table: t.name, Key: settingsKey(), Attribute: attrTypes, Always: attrFormat}
 	queries := t.timeline(cmp.Or(l.Lateness, lateness))
 	if l.FillIndex && l.Index == "" {
@@ -181,7 +178,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		if t.index != "" {
 			it[attrIndex] = plan.S(t.index)
 		}
-		if _, err := plan.Try(ctx, t.x, t.create(it)); err != nil { // or another process has stored settings meanwhile: read them
+		if _, err := plan.Try(ctx, t.x, plan.Create(t.name, it, attrID)); err != nil { // or another process has stored settings meanwhile: read them
 			return err
 		}
 	}
