@@ -212,38 +212,28 @@ func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.
 	if err != nil {
 		return p, err
 	}
-	gets := []plan.Get{{Table: r.j.heads, Key: key}}
-	for n := from; n <= to; n++ {
-		if key, err = r.j.key(r.id, n); err != nil {
-			return p, err
+	rows, err := r.j.events.At(r.id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
+		items, err := r.j.x.GetTogether(ctx, append([]plan.Get{{Table: r.j.heads, Key: key}}, plan.Gets(r.j.events.Name, keys)...))
+		if err == nil {
+			r.head, err = r.j.rows.head(r.id, items[0])
 		}
-		gets = append(gets, plan.Get{Table: r.j.events.Name, Key: key})
-	}
-	items, err := r.j.x.GetTogether(ctx, gets)
-	if err == nil {
-		r.head, err = r.j.rows.head(r.id, items[0])
-	}
-	if err == nil && r.head.item == nil {
-		err = r.j.lost(gets[0].Key)
-	}
-	if err != nil {
-		return p, err
-	}
+		if err == nil && r.head.item == nil {
+			err = r.j.lost(key)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return items[1:], nil
+	})
 	p.Deleted = r.head.deleted
-	for i, it := range items[1:] {
-		if it == nil || r.j.events.OwnerOf(it) != r.id {
-			continue
-		}
+	for _, it := range rows {
 		e, err := r.decode(it)
-		if err == nil && e.SeqNr != from+annals.SeqNr(i) {
-			err = corrupt(it, fmt.Errorf("the number %d is not the one of its key", e.SeqNr))
-		}
 		if err != nil {
 			return p, err
 		}
 		p.Events = append(p.Events, e)
 	}
-	return p, nil
+	return p, err
 }
 
 // count returns how many events of id there are above those that are deleted. The libraries can also store an event with number 0.

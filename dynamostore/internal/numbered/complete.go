@@ -102,16 +102,16 @@ func (t Table) missing(ctx context.Context, x plan.Executor, id annals.Persisten
 
 // ByKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
 func (t Table) ByKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetAll(ctx, t.Name, keys) })
+	return t.At(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetAll(ctx, t.Name, keys) })
 }
 
 // Together is ByKey for up to 100 rows, as they are at one moment, at twice the units.
 func (t Table) Together(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetTogether(ctx, plan.Gets(t.Name, keys)) })
+	return t.At(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetTogether(ctx, plan.Gets(t.Name, keys)) })
 }
 
-// byKey returns those of the items that read finds at the computed keys of the rows from … to that are rows of id, in order.
-func (t Table) byKey(id annals.PersistenceID, from, to annals.SeqNr, read func(keys []plan.Item) ([]plan.Item, error)) (found []plan.Item, err error) {
+// At is ByKey with the items that read returns for keys, in any order, and nil where there is none. It leaves out those of other ids.
+func (t Table) At(id annals.PersistenceID, from, to annals.SeqNr, read func(keys []plan.Item) ([]plan.Item, error)) (found []plan.Item, err error) {
 	if from <= 0 || from > to {
 		return nil, nil
 	}
