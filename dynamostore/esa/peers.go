@@ -3,6 +3,8 @@ package esa
 import (
 	"time"
 	"unicode/utf16"
+
+	"github.com/annals-go/annals"
 )
 
 // Peer is the library whose rows are written.
@@ -30,39 +32,35 @@ const (
 
 // peer has the properties of a library's rows.
 type peer struct {
-	name        string
-	apart       bool // the heads are in a table of their own, and have the number of the last event and the events of the last commit
-	shard       func(entityType, value string, form AIDForm, shards int) int64
-	unit        time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
-	updated     time.Duration // of last_updated_at, as unit
-	noUpdated   bool          // there is no last_updated_at
-	noTTL       bool          // heads have no ttl
-	text        bool          // payloads in the peer's format are strings
-	stateNr     bool          // seq_nr of the head is the number of its state; otherwise it is 0
-	manifest    bool          // events have a manifest
-	active      string        // the index of copies that do not expire; "" is none
-	copyVersion copyVersion
-	format      Format
+	name      string
+	apart     bool // the heads are in a table of their own, and have the number of the last event and the events of the last commit
+	shard     func(entityType, value string, form AIDForm, shards int) int64
+	unit      time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
+	updated   time.Duration // of last_updated_at, as unit
+	noUpdated bool          // there is no last_updated_at
+	noTTL     bool          // heads have no ttl
+	text      bool          // payloads in the peer's format are strings
+	stateNr   bool          // seq_nr of the head is the number of its state; otherwise it is 0
+	manifest  bool          // events have a manifest
+	active    string        // the index of copies that do not expire; "" is none
+	format    Format
+	// copyVersion returns the version in a copy. before and after are those of the head before and after the write. nil: there is none.
+	copyVersion func(before, after annals.SeqNr) annals.SeqNr
 }
 
-// copyVersion is the version in a copy.
-type copyVersion int
-
-const (
-	versionOne    copyVersion = iota // 1
-	versionBefore                    // the head's version before the write; 1 for the first write
-	versionAfter                     // the head's version after the write
-)
+func versionOne(_, _ annals.SeqNr) annals.SeqNr         { return 1 }
+func versionBefore(before, _ annals.SeqNr) annals.SeqNr { return max(before, 1) } // 1 for the first write
+func versionAfter(_, after annals.SeqNr) annals.SeqNr   { return after }
 
 const millisecond = time.Millisecond
 
 var peers = []peer{
-	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, format: JSON{}},
+	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, copyVersion: versionOne, format: JSON{}},
 	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter, format: JSON{Wrapped: true}},
 	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index", format: JSON{Wrapped: true}},
 	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
 	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
-	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, format: JSON{}},
+	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, copyVersion: versionOne, format: JSON{}},
 	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, text: true, stateNr: true, format: JSON{}},
 	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain{}},
 }

@@ -78,21 +78,11 @@ func (s *snapshots) copyItem(sn annals.Snapshot, before, after annals.SeqNr, at 
 	}
 	maps.Copy(it, state)
 	it[attrAID], it[attrSeq], it[attrTTL] = plan.S(s.aid(sn.ID)), plan.N(sn.SeqNr), plan.N(0)
-	it[attrVersion] = plan.N(s.peer.copyVersion.of(before, after))
+	it[attrVersion] = plan.N(s.peer.copyVersion(before, after))
 	if s.active != "" {
 		it[s.peer.attrActive()] = plan.N(sn.SeqNr)
 	}
 	return it, nil
-}
-
-func (v copyVersion) of(before, after annals.SeqNr) annals.SeqNr {
-	switch v {
-	case versionBefore:
-		return max(before, 1)
-	case versionAfter:
-		return after
-	}
-	return 1
 }
 
 func (s *snapshots) with(sn *annals.Snapshot, before, after annals.SeqNr, at time.Time) (head plan.Item, more []plan.Op, err error) {
