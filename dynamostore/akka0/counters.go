@@ -7,6 +7,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/akkawire"
 )
 
 // The counters of an entity are distributed over sequence shards. The high ones have numbers of events, the low ones of deleted events. All
@@ -55,18 +56,6 @@ func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
 		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
 }
 
-// bytesSerializer is the id of Akka's serializer for bytes.
-const bytesSerializer = 4
-
-// lowest returns the lowest number that a low counter has; 0 when there is none.
-func (j *journal) lowest(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	_, low, err := j.Read(ctx, j.x, id, akkakeys.Low)
-	if err != nil || len(low) == 0 {
-		return 0, err
-	}
-	return slices.Min(low), nil
-}
-
 // SkipTo is ability.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
 // marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
@@ -89,7 +78,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	}
 	if after > 0 && !j.permanent {
 		for _, m := range slices.Compact([]annals.SeqNr{after + 1, n}) {
-			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: bytesSerializer}})
+			it := j.eventItem(annals.Commit{ID: id}, m, &annals.NewEvent{Payload: annals.Payload{SerializerID: akkawire.BytesSerializer}})
 			it[deletedName] = plan.S("true")
 			w.Ops = append(w.Ops, plan.Create(j.Table, it, payloadName))
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -56,8 +57,11 @@ func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent boo
 // Lowest returns the number at which the plugin begins when it deletes up to a number; 0 if nothing was deleted. It is the lowest number of
 // the deleted events that the table has counters of, and not the first event that is left.
 func Lowest(ctx context.Context, s Store, id annals.PersistenceID) (lowest annals.SeqNr, err error) {
-	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
-		lowest, err = j.lowest(ctx, id)
+	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+		_, low, err := j.Read(ctx, j.x, id, akkakeys.Low)
+		if err == nil && len(low) > 0 {
+			lowest = slices.Min(low)
+		}
 		return err
 	})})
 	return lowest, err

@@ -88,21 +88,17 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 			return err
 		}
 		remove := j.hard && j.rows.NumberOf(it) < shown
-		if remove && j.rows.NumberOf(it) == 1 && j.rows.scattered(id) {
-			if it, err = j.row(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: 1, ID: id}, true, j.rows.x.Now()); err != nil {
-				return err
-			}
-			op := j.deletion(id, it, true)
-			op.Put, op.Key, op.Delete = it, nil, false
-			if _, err := plan.Try(ctx, j.rows.x, op); err != nil {
-				return err
-			}
-			continue
-		}
 		if !remove && plan.Flag(it, j.columns.Deleted) {
 			continue
 		}
-		if _, err := plan.Try(ctx, j.rows.x, j.deletion(id, it, remove)); err != nil {
+		op := j.deletion(id, it, remove)
+		if remove && j.rows.NumberOf(it) == 1 && j.rows.scattered(id) {
+			op.Key, op.Delete = nil, false
+			if op.Put, err = j.row(akkawire.Record{Payload: annals.Payload{SerializerID: akkawire.BytesSerializer}, SeqNr: 1, ID: id}, true, j.rows.x.Now()); err != nil {
+				return err
+			}
+		}
+		if _, err := plan.Try(ctx, j.rows.x, op); err != nil {
 			return err
 		}
 	}
@@ -146,7 +142,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	}
 	w := plan.Write{Refused: func(old []plan.Item, _ bool) error { return j.refusal(annals.Commit{ID: id, After: after}, old) }}
 	for _, number := range slices.Compact([]annals.SeqNr{after + 1, n}) {
-		it, err := j.row(akkawire.Record{Payload: annals.Payload{SerializerID: bytesSerializer}, SeqNr: number, ID: id}, true, j.rows.x.Now())
+		it, err := j.row(akkawire.Record{Payload: annals.Payload{SerializerID: akkawire.BytesSerializer}, SeqNr: number, ID: id}, true, j.rows.x.Now())
 		if err != nil {
 			return err
 		}
@@ -169,6 +165,3 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 func (j *journal) skipped(it plan.Item) bool {
 	return plan.Flag(it, j.columns.Deleted) && j.writer(it) == ""
 }
-
-// bytesSerializer is the id of Akka's serializer for bytes.
-const bytesSerializer = 4

@@ -22,6 +22,9 @@ type Record struct {
 	Metadata  annals.Payload
 }
 
+// BytesSerializer is the id of Akka's serializer for bytes.
+const BytesSerializer = 4
+
 // Field numbers of PersistentRepr and of the payload in it.
 const (
 	fieldPayload      = 1
