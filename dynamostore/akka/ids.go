@@ -18,14 +18,6 @@ type ids struct {
 	*journal
 }
 
-// indexes returns the index for IDs, if there is one. It also fits the plugin's variant whose range key is the partition key of the table.
-func (j *journal) indexes() []plan.Index {
-	if j.index == "" {
-		return nil
-	}
-	return []plan.Index{{Name: j.index, Hash: plan.Key{Name: attrNum, Number: true}, KeysOnly: true}}
-}
-
 // IDs is annals.Query. An id is known by the first or second event of a group or by a marker, so also when its first events have been
 // deleted. The order is that of the bytes of ids. The keys of an id are not in this order, so the ids are collected and sorted before
 // the first is yielded.

@@ -61,16 +61,6 @@ type Snapshot struct {
 // Name is "akka".
 func (Layout) Name() string { return "akka" }
 
-// Defaults of the plugin.
-const (
-	defaultTable     = "akka-persistence"
-	defaultSnapshots = "akka-persistence-snapshot"
-	defaultName      = "journal"
-	defaultIndex     = "ts-idx"
-	defaultShards    = 10
-	defaultAhead     = 16
-)
-
 // maxEvents is the most events of a commit: a transaction of DynamoDB has at most 100 items, and one of them may be a marker.
 const maxEvents = 99
 
@@ -111,9 +101,9 @@ func (l Layout) Plan() (plan.Offer, error) {
 
 func (l Layout) journal() (*journal, error) {
 	c := l.Journal
-	j := &journal{Journal: akkakeys.Journal{Table: cmp.Or(c.Table, defaultTable), Hash: attrPar, Range: attrNum, Number: attrSeq,
-		Name: cmp.Or(c.Name, defaultName), Others: c.OtherNames, Shards: int64(cmp.Or(c.SequenceShards, defaultShards)), Step: perGroup},
-		index: c.IDIndex, old: c.Old, gaps: c.Gaps, ahead: cmp.Or(c.ReplayAhead, defaultAhead), known: &plan.Recent[annals.PersistenceID, known]{}}
+	j := &journal{Journal: akkakeys.Journal{Table: cmp.Or(c.Table, "akka-persistence"), Hash: attrPar, Range: attrNum, Number: attrSeq,
+		Name: cmp.Or(c.Name, "journal"), Others: c.OtherNames, Shards: int64(cmp.Or(c.SequenceShards, 10)), Step: perGroup},
+		index: c.IDIndex, old: c.Old, gaps: c.Gaps, ahead: cmp.Or(c.ReplayAhead, 16), known: &plan.Recent[annals.PersistenceID, known]{}}
 	var faults []error
 	if j.Shards < 1 {
 		faults = append(faults, fmt.Errorf("journal: %d sequence shards", j.Shards))
@@ -126,5 +116,9 @@ func (l Layout) journal() (*journal, error) {
 
 // shape describes the table.
 func (j *journal) shape() plan.Table {
-	return plan.Table{Name: j.Table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Indexes: j.indexes(), Stream: true}
+	t := plan.Table{Name: j.Table, Hash: plan.Key{Name: attrPar}, Range: plan.Key{Name: attrNum, Number: true}, Stream: true}
+	if j.index != "" { // it also fits the plugin's variant whose range key is the partition key of the table
+		t.Indexes = []plan.Index{{Name: j.index, Hash: t.Range, KeysOnly: true}}
+	}
+	return t
 }

@@ -38,7 +38,7 @@ type snapshots struct {
 
 func (l Layout) snapshots(journal string) *snapshots {
 	c := l.Snapshot
-	return &snapshots{table: cmp.Or(c.Table, defaultSnapshots), name: cmp.Or(c.Name, journal), index: cmp.Or(c.Index, defaultIndex), old: c.Old, byTime: c.ByTime}
+	return &snapshots{table: cmp.Or(c.Table, "akka-persistence-snapshot"), name: cmp.Or(c.Name, journal), index: cmp.Or(c.Index, "ts-idx"), old: c.Old, byTime: c.ByTime}
 }
 
 // shape is the table of the plugin.

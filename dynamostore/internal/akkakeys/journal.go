@@ -87,11 +87,7 @@ func (j Journal) Read(ctx context.Context, x plan.Executor, id annals.Persistenc
 
 // Corrupt returns the error of an item that is not valid.
 func (j Journal) Corrupt(it plan.Item, err error) error {
-	key := plan.Item{j.Hash: it[j.Hash]}
-	if j.Range != "" {
-		key[j.Range] = it[j.Range]
-	}
-	return plan.Corrupt(j.Table, key, err)
+	return plan.Corrupt(j.Table, plan.Table{Hash: plan.Key{Name: j.Hash}, Range: plan.Key{Name: j.Range}}.KeyOf(it), err)
 }
 
 // Sample compares some items of the table with the settings. It refuses a table with items of which none is of the journal or one of Others,
