@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
 )
 
@@ -23,11 +24,15 @@ type attempts struct {
 	unsettled int       // attempts after which the outcome was not known
 	deadlocks int       // of those, attempts that the server undid because of other transactions
 	maybe     bool      // an attempt may have done the write: its answer was lost
-	looked    bool      // a look-up has found that no earlier call with the same WriteID has done the write
+	blind     bool      // no attempt can find out what an earlier one has done
+	look      bool      // a look-up comes first: an earlier call with the same WriteID may have done the write
 }
 
 // again takes note of an attempt that failed with err. It reports whether another one may succeed, or tell what this one did.
 func (a *attempts) again(err error) bool {
+	if a.look {
+		a.look, a.maybe = false, true
+	}
 	switch own := (*annals.Error)(nil); {
 	case errors.As(err, &own): // not from the server, such as the error of a change handler: undone
 		return false
@@ -51,47 +56,52 @@ func (a *attempts) kind() error {
 	return annals.ErrUnavailable
 }
 
-// resolve makes attempts for m alone until its outcome is known, or for resolveFor, and answers.
-func (s *backend) resolve(m *commit, next step) {
+// untilKnown makes attempts of a write until its outcome is known, or for resolveFor. Where the answer to an attempt was lost, it makes no
+// further ones once ctx has ended.
+func (s *backend) untilKnown(ctx context.Context, a *attempts, attempt func(ctx context.Context, q querier) (outcome, error)) (o outcome, err error) {
 	for {
-		o, err := s.attempt(m, next)
-		if err == nil {
-			s.answer(m, o)
-			return
+		err = s.attempt(ctx, func(ctx context.Context, q querier) (err error) {
+			o, err = attempt(ctx, q)
+			return err
+		})
+		if err == nil || !a.again(err) {
+			return o, err
 		}
-		if next == lookUp && !m.attempts.looked {
-			m.attempts.maybe = true // an earlier call with the same WriteID may have stored it
+		driver.Count(ctx, annals.Result{Retries: 1})
+		if a.maybe && (a.blind || ctx.Err() != nil) || time.Since(a.since) > resolveFor {
+			return outcome{}, &annals.Error{Kind: a.kind(), Err: fault(err).Err}
 		}
-		if next = m.next(false, err, false); next == refused {
-			s.answer(m, outcome{err: fault(err)})
-			return
-		}
-		if time.Since(m.attempts.since) > resolveFor {
-			s.answer(m, outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: fault(err).Err}})
-			return
-		}
-		time.Sleep(backoff.Delay(m.attempts.unsettled + 3))
+		_ = backoff.Wait(ctx, a.unsettled+3) // when ctx ends the next attempt fails at once
 	}
 }
 
-// attempt looks m up, or writes it, over a connection for single writes.
-func (s *backend) attempt(m *commit, next step) (o outcome, err error) {
-	ctx, cancel := s.writeContext()
+// attempt makes one attempt of a write over a connection of the store's own, bounded in case that the server does not answer.
+func (s *backend) attempt(ctx context.Context, do func(ctx context.Context, q querier) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
 	conn, err := s.acquire(ctx)
 	if err != nil {
-		return outcome{}, err
+		return err
 	}
 	defer conn.Release()
-	if next == lookUp {
-		o, err = s.lookUp(ctx, conn, m)
-	} else {
-		o, err = s.writeCommit(ctx, conn, m)
-	}
-	if err == nil && o.err == nil && !o.receipt.Repeated {
+	return do(ctx, conn)
+}
+
+// resolve makes attempts for m alone, and answers.
+func (s *backend) resolve(m *commit) {
+	o, err := s.untilKnown(context.Background(), &m.attempts, func(ctx context.Context, q querier) (outcome, error) {
+		if m.attempts.look {
+			return s.lookUp(ctx, q, m)
+		}
+		return s.writeCommit(ctx, q, m)
+	})
+	switch {
+	case err != nil:
+		o = outcome{err: fault(err)}
+	case o.err == nil && !o.receipt.Repeated:
 		s.wrote()
 	}
-	return o, err
+	s.answer(m, o)
 }
 
 // writeCommit writes m alone, with its snapshot, or says why m cannot be written.
@@ -172,7 +182,7 @@ func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, er
 	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &deleted, &at, &until, &now); err != nil {
 		return outcome{}, err
 	}
-	m.attempts.looked = at == nil
+	m.attempts.look = false
 	switch {
 	case at != nil:
 		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil

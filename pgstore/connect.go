@@ -165,19 +165,15 @@ func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error 
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
-	if err := fn(tx); err != nil {
+	if err = fn(tx); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return &undoneError{err}
 	}
-	return commitTx(ctx, tx)
-}
-
-// commitTx commits tx. When no answer comes the outcome is unknown, even if pgx says that nothing was sent: when a connection breaks
-// during a COMMIT, pgx 5.12 says so wrongly.
-func commitTx(ctx context.Context, tx pgx.Tx) error {
-	if err := ctx.Err(); err != nil {
-		return &undoneError{err}
-	}
-	err := tx.Commit(ctx)
+	err = tx.Commit(ctx)
+	// When no answer comes the outcome is unknown, even if pgx says that nothing was sent: when a connection breaks during a COMMIT,
+	// pgx 5.12 says so wrongly.
 	if err == nil || errors.As(err, new(*pgconn.PgError)) || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
 	}

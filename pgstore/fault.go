@@ -17,11 +17,6 @@ func conflict(after, last annals.SeqNr) *annals.Error {
 	return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
 }
 
-// unknown is ErrUnknown with the cause err.
-func unknown(err error) *annals.Error {
-	return &annals.Error{Kind: annals.ErrUnknown, Err: fault(err).Err}
-}
-
 // faultOf is fault with the operation's name, for operations without a driver.Store. It returns nil for nil.
 func faultOf(op string, err error) error {
 	if err == nil {
@@ -149,16 +144,14 @@ func kind(e *pgconn.PgError) error {
 
 // retryable reports whether the server undid the write because of other transactions, or because a prepared statement is outdated.
 func retryable(err error) bool {
-	server := (*pgconn.PgError)(nil)
-	if !errors.As(err, &server) {
-		return false
-	}
-	return server.Code == serializationFailure || server.Code == deadlockDetected || outdated(server)
+	c := code(err)
+	return c == serializationFailure || c == deadlockDetected || outdated(err)
 }
 
 // outdated reports whether a prepared statement cannot be used any more, because its table was changed or the server has dropped it.
-func outdated(e *pgconn.PgError) bool {
-	return e.Code == featureNotSupported || e.Code == invalidStatementName
+func outdated(err error) bool {
+	c := code(err)
+	return c == featureNotSupported || c == invalidStatementName
 }
 
 func unique(err error) bool { return code(err) == uniqueViolation }
@@ -184,7 +177,4 @@ func stripped(e *pgconn.PgError) *pgconn.PgError {
 }
 
 // constraint reports whether the server refused a row for a constraint.
-func constraint(err error) bool {
-	server := (*pgconn.PgError)(nil)
-	return errors.As(err, &server) && strings.HasPrefix(server.Code, "23")
-}
+func constraint(err error) bool { return strings.HasPrefix(code(err), "23") }

@@ -124,7 +124,7 @@ func (g *groups) take() []*commit {
 // writeGroup makes the first attempt for a group, and answers each commit that it settles.
 func (s *backend) writeGroup(group []*commit) {
 	if group[0].snapshot != nil { // it is the only one
-		go s.resolve(group[0], again)
+		go s.resolve(group[0])
 		return
 	}
 	ctx, cancel := s.writeContext()
@@ -133,32 +133,29 @@ func (s *backend) writeGroup(group []*commit) {
 	if len(times) > 0 {
 		s.wrote()
 	}
-	rest := map[step][]*commit{}
+	var rest []*commit
 	for _, m := range group {
 		at, won := times[m.id]
-		switch next := m.next(won, err, true); next {
-		case stored:
-			s.answer(m, m.won(at))
-		case refused:
-			s.answer(m, outcome{err: fault(err)})
-		default:
-			rest[next] = append(rest[next], m)
+		if o, ok := m.first(at, won, err); ok {
+			s.answer(m, o)
+		} else {
+			rest = append(rest, m)
 		}
 	}
-	for next, commits := range rest {
-		go s.resolveEach(commits, next)
+	if len(rest) > 0 {
+		go s.resolveEach(rest)
 	}
 }
 
 // resolveEach resolves commits, a few at once.
-func (s *backend) resolveEach(commits []*commit, next step) {
+func (s *backend) resolveEach(commits []*commit) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, alone)
 	for _, m := range commits {
 		free <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-free }()
-			s.resolve(m, next)
+			s.resolve(m)
 		})
 	}
 	wg.Wait()

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/valid"
@@ -135,48 +133,37 @@ func (m *commit) free(o outcome) bool {
 	return errors.As(o.err, &e) && e.Last == m.after
 }
 
-// step is what follows an attempt to write a commit.
-type step int
-
-const (
-	stored  step = iota // nothing: the server has confirmed to the end of its answer that it stored the commit
-	lookUp              // a look-up: the number is taken, perhaps by an earlier attempt of the same commit
-	again               // another attempt: this one did nothing, or its outcome is unknown
-	refused             // nothing: the attempt did nothing, and another one would do no more
-)
-
-// next classifies an attempt to write m that ended with won and err. together is true where the attempt was made for a group, or on a
-// connection that does not wait long for locks: then an error may be due to that.
-func (m *commit) next(won bool, err error, together bool) step {
+// first is the outcome of m when the first attempt to write it, over a connection for groups, ended with won and err. It is false where
+// further attempts have to find the outcome.
+func (m *commit) first(at time.Time, won bool, err error) (outcome, bool) {
 	switch {
-	case err == nil && won:
-		return stored
-	case err == nil:
-		return lookUp
-	case m.attempts.again(err):
-		return again
-	case together && !undone(err):
+	case err == nil && won: // the server has confirmed to the end of its answer that it stored the commit
+		return m.won(at), true
+	case err == nil: // the number is taken, perhaps by an earlier attempt of the same commit
+		m.attempts.look = true
+	case m.attempts.again(err): // this attempt did nothing, or its outcome is unknown
+	case undone(err): // another attempt would do no more
+		return outcome{err: fault(err)}, true
+	default: // the error may be due to other commits of the group, or to the short wait for locks
 		m.attempts.unsettled++
-		return again
 	}
-	return refused
+	return outcome{}, false
 }
 
 // writeFirst makes the first attempt for a commit that does not wait for others, in the caller's goroutine. When that does not
 // settle the commit it returns false: another goroutine makes further attempts and answers.
 func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	m.attempts.since = time.Now()
-	next := again
 	if m.snapshot == nil {
 		at, won, err := s.insertFirst(ctx, m)
 		s.groups.startNext()
-		switch next = m.next(won, err, true); {
-		case next == stored:
-			s.wrote()
-			return m.won(at), true
-		case next == refused:
-			return outcome{err: fault(err)}, true
-		case next == again && ctx.Err() != nil:
+		switch o, ok := m.first(at, won, err); {
+		case ok:
+			if won {
+				s.wrote()
+			}
+			return o, true
+		case err != nil && ctx.Err() != nil:
 			return outcome{err: &annals.Error{Kind: m.attempts.kind(), Err: context.Cause(ctx)}}, true
 		}
 	} else {
@@ -184,7 +171,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	}
 	m.keep()
 	s.background.Add(1)
-	go s.resolve(m, next)
+	go s.resolve(m)
 	return outcome{}, false
 }
 
@@ -241,7 +228,7 @@ func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, 
 		won = err == nil
 		return err
 	})
-	if server := (*pgconn.PgError)(nil); errors.As(err, &server) && outdated(server) {
+	if outdated(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return at, won && err == nil, err

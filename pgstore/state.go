@@ -11,7 +11,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
-	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/writes"
 )
@@ -48,7 +47,8 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 		}
 	}
 	w.Tags = orNil(slices.Clone(w.Tags))
-	p := &statePut{StateWrite: w, t: v.s.stateTable(w.ID), deleted: deleted}
+	t := v.s.stateTable(w.ID)
+	p := &statePut{StateWrite: w, t: t, deleted: deleted, attempts: attempts{since: time.Now(), blind: !t.has(writeIDs)}}
 	if !p.t.keepsMetadata() {
 		p.Metadata = annals.Payload{}
 	}
@@ -63,7 +63,11 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 		o, err = v.s.writeState(ctx, v.tx.tx, p)
 		v.tx.changed(err == nil && o.err == nil && !progress.Internal(p.ID))
 	} else {
-		o, err = v.s.resolveState(ctx, p)
+		o, err = v.s.untilKnown(ctx, &p.attempts, func(ctx context.Context, q querier) (outcome, error) { return v.s.writeState(ctx, q, p) })
+		// Projections do not follow their own states: a signal would make all followers look at the store every few seconds.
+		if err == nil && o.err == nil && !o.receipt.Repeated && !progress.Internal(p.ID) {
+			v.s.wrote()
+		}
 	}
 	if err != nil {
 		return annals.Receipt{}, err
@@ -84,42 +88,6 @@ type statePut struct {
 // state is the state that the write stores, without its time.
 func (p *statePut) state() annals.State {
 	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.deleted}
-}
-
-// resolveState attempts to write p until its outcome is known, or for resolveFor.
-func (s *backend) resolveState(ctx context.Context, p *statePut) (outcome, error) {
-	p.attempts.since = time.Now()
-	for {
-		o, err := s.tryState(ctx, p)
-		if err == nil {
-			return o, nil
-		}
-		if !p.attempts.again(err) {
-			return outcome{}, err
-		}
-		driver.Count(ctx, annals.Result{Retries: 1})
-		if p.attempts.maybe && (!p.t.has(writeIDs) || ctx.Err() != nil || time.Since(p.attempts.since) > resolveFor) {
-			return outcome{}, unknown(err)
-		}
-		_ = backoff.Wait(ctx, p.attempts.unsettled+3) // when ctx ends the next attempt fails at once
-	}
-}
-
-// tryState makes one attempt, bounded in case that the server does not answer.
-func (s *backend) tryState(ctx context.Context, p *statePut) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
-	defer cancel()
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return outcome{}, err
-	}
-	defer conn.Release()
-	o, err := s.writeState(ctx, conn, p)
-	// Projections do not follow their own states: a signal would make all followers look at the store every few seconds.
-	if err == nil && o.err == nil && !o.receipt.Repeated && !progress.Internal(p.ID) {
-		s.wrote()
-	}
-	return o, err
 }
 
 // writeState writes p, or says why it cannot be written.

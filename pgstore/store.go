@@ -271,32 +271,21 @@ func (v *view) reader() querier {
 // write makes a write of one transaction. It repeats the write when the server undid it because of other transactions. When the answer
 // is lost the error is ErrUnknown. Within InTx there is one attempt, and its outcome is certain.
 func (v *view) write(ctx context.Context, do func(ctx context.Context, q querier) error) error {
-	for attempts := 1; ; attempts++ {
-		driver.Count(ctx, annals.Result{Requests: 1, Retries: min(attempts-1, 1)})
-		err := v.tryWrite(ctx, do)
-		switch {
-		case err == nil || v.tx != nil:
-			return err
-		case retryable(err) && attempts <= maxDeadlocks:
-		case ambiguous(err):
-			return unknown(err)
-		default:
-			return err
-		}
+	if v.tx != nil {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		return do(ctx, v.tx.tx)
 	}
+	_, err := v.s.untilKnown(ctx, &attempts{since: time.Now(), blind: true}, func(ctx context.Context, q querier) (outcome, error) {
+		driver.Count(ctx, annals.Result{Requests: 1})
+		return outcome{}, do(ctx, q)
+	})
+	return err
 }
 
-// tryWrite makes one attempt of a write: over a connection of the store's own, bounded as a whole, or in the transaction.
+// tryWrite makes one attempt of a write: over a connection of the store's own, or in the transaction.
 func (v *view) tryWrite(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	if v.tx != nil {
 		return do(ctx, v.tx.tx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.s.answerTime())
-	defer cancel()
-	conn, err := v.s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return do(ctx, conn)
+	return v.s.attempt(ctx, do)
 }

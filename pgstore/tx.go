@@ -97,36 +97,24 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		return err
 	}
 	defer conn.Release()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	t, committed := &transaction{tx: tx, ctx: ctx}, false
-	in, end := driver.InTx(s.Store, &view{b, t})
-	defer func() {
-		end()
-		if !committed { // an error, or a panic in fn
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkTime)
-			defer cancel()
-			_ = tx.Rollback(ctx)
+	t := &transaction{ctx: ctx}
+	err = atomically(ctx, conn, func(tx pgx.Tx) error {
+		t.tx = tx
+		in, end := driver.InTx(s.Store, &view{b, t})
+		defer end()
+		if err := fn(ctx, callersTx{tx}, driver.Abilities{Store: in}); err != nil {
+			return &annals.Error{Op: "transaction", Err: err}
 		}
-	}()
-	if err := fn(ctx, callersTx{tx}, driver.Abilities{Store: in}); err != nil {
-		return &annals.Error{Op: "transaction", Err: err}
-	}
-	end()
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
-	}
-	if err := commitTx(ctx, tx); err != nil {
-		if ambiguous(err) {
-			return unknown(err)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
 		}
-		return err
-	}
-	committed = true
-	if t.wrote.Load() {
+		return nil
+	})
+	switch {
+	case err == nil && t.wrote.Load():
 		b.wrote()
+	case err != nil && ambiguous(err):
+		return &annals.Error{Kind: annals.ErrUnknown, Err: fault(err).Err}
 	}
-	return nil
+	return err
 }
