@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -15,11 +16,7 @@ import (
 // openFault returns err, an error of Open, as an *annals.Error. ErrInvalid says that the file is no database or cannot be written.
 func openFault(err error) error {
 	kind := kindOf(err)
-	switch code(err) & 0xff {
-	case lib.SQLITE_NOTADB, lib.SQLITE_ERROR: // SQLITE_ERROR: another program has created a table with a name of ours
-		kind = annals.ErrInvalid
-	}
-	if cannotWrite(err) {
+	if is(err, lib.SQLITE_NOTADB, lib.SQLITE_ERROR) || cannotWrite(err) { // SQLITE_ERROR: another program has created a table with a name of ours
 		kind = annals.ErrInvalid
 	}
 	if e := (*annals.Error)(nil); errors.As(err, &e) {
@@ -68,35 +65,23 @@ func kindOf(err error) error {
 // uncertain reports whether a COMMIT that failed with err may still be on the disk: after a failed write or sync of the log, the
 // recovery after a crash may find all of its frames.
 func uncertain(err error) bool {
-	switch code(err) & 0xff {
-	case lib.SQLITE_BUSY, lib.SQLITE_CONSTRAINT:
-		return false
-	case lib.SQLITE_ERROR: // SQLite has rolled the transaction back already
-		return false
-	}
-	return true
+	return !is(err, lib.SQLITE_BUSY, lib.SQLITE_CONSTRAINT,
+		lib.SQLITE_ERROR) // SQLite has rolled the transaction back already
 }
 
 // busy reports whether err says that another connection holds the lock: try again.
 func busy(err error) bool {
-	switch code(err) & 0xff {
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
-		return true
-	}
-	return false
+	return is(err, lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL)
 }
 
 // breaksRule reports whether err says that a constraint of a table refused the write.
-func breaksRule(err error) bool {
-	switch code(err) & 0xff {
-	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
-		return true
-	}
-	return false
-}
+func breaksRule(err error) bool { return is(err, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH) }
 
 // isNull reports whether err says that a column must not be NULL.
 func isNull(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT_NOTNULL }
+
+// is reports whether err has one of the primary codes.
+func is(err error, codes ...int) bool { return slices.Contains(codes, code(err)&0xff) }
 
 func code(err error) int {
 	if err == nil {

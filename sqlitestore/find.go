@@ -16,14 +16,10 @@ func (v view) FindStates(ctx context.Context, entityType, column string, value a
 	t := v.b.types.of(entityType)
 	arg, err := driver.Find(entityType, t.StateType, column, value, columnArg)
 	text := strings.NewReplacer("{columns}", stateColumns, "{table}", t.table, "{column}", quote(column)).Replace(find)
-	return pages(ctx, v, 0, func(ctx context.Context, q *statements, p *page[annals.State], last *annals.State) error {
-		after := ""
-		if last != nil {
-			after = string(last.ID)
-		}
+	return pages(ctx, v, annals.Filter{}, annals.State.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.State]) error {
 		if err != nil {
 			return err
 		}
-		return scanStates(ctx, q, p, text, arg, entityType, after, pageRows)
+		return scanStates(ctx, q, p, text, arg, entityType, string(f.After.ID), pageRows)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -29,29 +30,25 @@ func (p *page[T]) add(row T, bytes int) bool {
 
 func (p *page[T]) full() bool { return len(p.rows) >= p.most || p.bytes >= pageBytes }
 
-// pages yields the rows of the pages that read returns, each from after the last row of the page before; last is nil for the first
-// page. The page that is not full is the last one. limit bounds the rows of all pages; 0 is no bound.
-func pages[T any](ctx context.Context, v view, limit int, read func(ctx context.Context, q *statements, p *page[T], last *T) error) iter.Seq2[T, error] {
-	var (
-		p    page[T]
-		last *T
-	)
+// pages yields what read finds after f.After, page by page. The page that is not full is the last one.
+func pages[T any](ctx context.Context, v view, f annals.Filter, offset func(T) annals.Offset,
+	read func(ctx context.Context, q *statements, f annals.Filter, p *page[T]) error) iter.Seq2[T, error] {
+	var p page[T]
 	return driver.Pages(ctx, func(ctx context.Context) ([]T, bool, error) {
 		p.rows, p.most, p.bytes = p.rows[:0], pageRows, 0
-		if limit > 0 {
-			p.most = min(limit, pageRows)
+		if f.Limit > 0 {
+			p.most = min(f.Limit, pageRows)
 		}
-		err := v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, &p, last) })
+		err := v.read(ctx, func(ctx context.Context, q *statements) error { return read(ctx, q, f, &p) })
 		if err != nil {
 			return nil, false, err
 		}
-		if len(p.rows) == limit && limit > 0 {
+		if len(p.rows) == f.Limit && f.Limit > 0 {
 			return p.rows, false, nil
 		}
-		limit -= len(p.rows)
+		f.Limit -= len(p.rows)
 		if p.full() {
-			newest := p.rows[len(p.rows)-1]
-			last = &newest
+			f.After = offset(p.rows[len(p.rows)-1])
 		}
 		return p.rows, p.full(), nil
 	})

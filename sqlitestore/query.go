@@ -19,10 +19,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	if f.KeysOnly {
 		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
-	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.Event], last *annals.Event) error {
-		if last != nil {
-			f.After = last.Offset()
-		}
+	return pages(ctx, q.view, f, annals.Event.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.Event]) error {
 		where, args := filter(f, until, `seq_nr`, p.most)
 		text := `SELECT persistence_id, ` + columns + ` FROM event_journal WHERE deleted = 0 AND ` + where + `
 			ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`
@@ -43,10 +40,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 		columns = strings.NewReplacer(`state_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
 	}
 	tables := q.b.types.tables(f.Type)
-	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.State], last *annals.State) error {
-		if last != nil {
-			f.After = last.Offset()
-		}
+	return pages(ctx, q.view, f, annals.State.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.State]) error {
 		where, args := filter(f, until, `revision`, p.most)
 		text := union(tables, `SELECT `+columns+` FROM {table} WHERE `+where) + ` ORDER BY db_timestamp, revision LIMIT ?7`
 		return scanStates(ctx, q, p, text, args...)
@@ -56,10 +50,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 // Snapshots is annals.Query.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
 	until := heldBack(f)
-	return pages(ctx, q.view, f.Limit, func(ctx context.Context, q *statements, p *page[annals.Snapshot], last *annals.Snapshot) error {
-		if last != nil {
-			f.After = last.Offset()
-		}
+	return pages(ctx, q.view, f, annals.Snapshot.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.Snapshot]) error {
 		text, args := snapshotPage(f, until, p.most)
 		return q.rows(ctx, text, args, func(v *values) (bool, error) {
 			s := annals.Snapshot{ID: v.id("persistence_id"), EventTime: fromMicros(v.any64("db_timestamp"))}
@@ -103,11 +94,10 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 		to = "" // no id has such a type
 	}
 	text := idQuery(q.b.types.tables(entityType))
-	return pages(ctx, q.view, 0, func(ctx context.Context, q *statements, p *page[annals.PersistenceID], last *annals.PersistenceID) error {
-		if last != nil {
-			from = string(*last)
-		}
-		return q.rows(ctx, text, []any{from, to, pageRows}, func(v *values) (bool, error) {
+	f := annals.Filter{After: annals.Offset{ID: annals.PersistenceID(from)}}
+	offset := func(id annals.PersistenceID) annals.Offset { return annals.Offset{ID: id} }
+	return pages(ctx, q.view, f, offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.PersistenceID]) error {
+		return q.rows(ctx, text, []any{string(f.After.ID), to, pageRows}, func(v *values) (bool, error) {
 			id := v.id("persistence_id")
 			return p.add(id, len(id)), v.corrupt()
 		})
