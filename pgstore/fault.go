@@ -36,10 +36,10 @@ func fault(err error) *annals.Error {
 		return own
 	}
 	if u := (*undoneError)(nil); errors.As(err, &u) {
-		err = u.err
+		err = u.error
 	}
 	if l := (*lostError)(nil); errors.As(err, &l) {
-		err = l.err
+		err = l.error
 	}
 	e := &annals.Error{Kind: annals.ErrUnavailable, Err: err}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
@@ -76,10 +76,9 @@ func ambiguous(err error) bool {
 }
 
 // lostError is the error of a COMMIT without an answer.
-type lostError struct{ err error }
+type lostError struct{ error }
 
-func (e *lostError) Error() string { return e.err.Error() }
-func (e *lostError) Unwrap() error { return e.err }
+func (e *lostError) Unwrap() error { return e.error }
 
 // unreadable reports whether err is about a stored value of an unexpected kind, which another attempt would find again.
 func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
@@ -95,10 +94,9 @@ func undone(err error) bool {
 }
 
 // undoneError is the error of a write that certainly did nothing: it had no connection, or its transaction was not committed.
-type undoneError struct{ err error }
+type undoneError struct{ error }
 
-func (e *undoneError) Error() string { return e.err.Error() }
-func (e *undoneError) Unwrap() error { return e.err }
+func (e *undoneError) Unwrap() error { return e.error }
 
 func fatal(e *pgconn.PgError) bool {
 	severity := e.SeverityUnlocalized

@@ -33,8 +33,7 @@ func (v *view) FindStates(ctx context.Context, entityType, column string, value 
 
 // queryStates runs a query for stateStatements.columns.
 func (v *view) queryStates(ctx context.Context, sql string, args ...any) ([]annals.State, error) {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := v.reader().Query(ctx, sql, append([]any{idAndEventFormats}, args...)...)
+	rows, err := v.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, args...)...)
 	if err != nil {
 		return nil, err
 	}

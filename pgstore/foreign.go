@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/position"
 )
 
@@ -23,8 +22,7 @@ func (v offsets) foreignRanges(ctx context.Context, projection string) (all posi
 	if v.s.epoch.exists() {
 		known = v.s.fill(`(SELECT max(newest_time) FROM {epoch} WHERE projection_name = $1 AND slice_from <= newest.slice AND slice_to > newest.slice)`)
 	}
-	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := v.reader().Query(ctx, v.s.fill(`
+	rows, err := v.reader(ctx).Query(ctx, v.s.fill(`
 		SELECT newest.projection_key, max(newest.timestamp_offset)
 		FROM (SELECT slices.slice, o.projection_key, o.timestamp_offset
 			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM {offset} o

@@ -89,8 +89,7 @@ func (s *backend) ofState(sql string, id annals.PersistenceID) string {
 // row, as the last step does: see prepareAppend.
 func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	if f.DryRun {
-		driver.Count(ctx, annals.Result{Requests: 1})
-		r, err := v.s.remains(ctx, v.reader(), f)
+		r, err := v.s.remains(ctx, v.reader(ctx), f)
 		return !r.young && err == nil, err
 	}
 	limit := forgetTime
@@ -130,21 +129,19 @@ func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 
 // forgetRows locks the entity, checks again and deletes. It returns false when the rows are no longer those of r.
 func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, wait time.Duration) (done bool, err error) {
-	err = v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error {
-			if err := v.s.lockEntity(ctx, tx, f.ID, r, wait); err != nil {
-				return err
-			}
-			now, err := v.s.remains(ctx, tx, f)
-			if done = err == nil && !now.young && now.same(r); !done {
-				return err
-			}
-			if _, err := tx.Exec(ctx, v.s.sql.forgetEvents, string(f.ID), int64(r.last)); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, v.s.ofState(v.s.sql.forgetState, f.ID), string(f.ID), f.Age.Microseconds())
+	err = v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := v.s.lockEntity(ctx, tx, f.ID, r, wait); err != nil {
 			return err
-		})
+		}
+		now, err := v.s.remains(ctx, tx, f)
+		if done = err == nil && !now.young && now.same(r); !done {
+			return err
+		}
+		if _, err := tx.Exec(ctx, v.s.sql.forgetEvents, string(f.ID), int64(r.last)); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, v.s.ofState(v.s.sql.forgetState, f.ID), string(f.ID), f.Age.Microseconds())
+		return err
 	})
 	return done && err == nil, err
 }

@@ -33,8 +33,7 @@ func (r *replay) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 	var rows, state bool
 	var a, b writer
 	err = driver.Fetch(ctx, func(ctx context.Context) error {
-		driver.Count(ctx, annals.Result{Requests: 1})
-		return r.reader().QueryRow(ctx, r.s.fill(r.s.sql.gap, "{state}", r.s.stateTable(r.id).name), string(r.id), int64(from), int64(to)).
+		return r.reader(ctx).QueryRow(ctx, r.s.fill(r.s.sql.gap, "{state}", r.s.stateTable(r.id).name), string(r.id), int64(from), int64(to)).
 			Scan((*int64)(&marked), &rows, &state, &a.name, &a.at, &b.name, &b.at)
 	})
 	switch {

@@ -40,8 +40,7 @@ func (q query) ids(ctx context.Context, entityType string, after annals.Persiste
 			SELECT persistence_id FROM step LIMIT $2)
 			UNION ALL `+states+`) ids
 		ORDER BY persistence_id LIMIT $2`, "{type}", ofType)
-	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := q.reader().Query(ctx, sql, args...)
+	rows, err := q.reader(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}

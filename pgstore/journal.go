@@ -111,15 +111,12 @@ func (m *commit) timed() bool { return !m.latest.IsZero() }
 // single reports whether m is one event whose time is the store's.
 func (m *commit) single() bool { return len(m.events) == 1 && !m.timed() }
 
-// last is the number of the commit's last event.
-func (m *commit) last() annals.SeqNr { return m.after + annals.SeqNr(len(m.events)) }
-
 // won is the outcome of m when it was stored at that time.
 func (m *commit) won(at time.Time) outcome {
 	if own := m.events[len(m.events)-1].Time; !own.IsZero() {
 		at = own.Truncate(time.Microsecond)
 	}
-	return outcome{receipt: annals.Receipt{SeqNr: m.last(), Time: at.UTC()}}
+	return outcome{receipt: annals.Receipt{SeqNr: m.after + annals.SeqNr(len(m.events)), Time: at.UTC()}}
 }
 
 // ahead is why a commit is not written whose latest event has a time in the future.
@@ -267,8 +264,7 @@ func (m *commit) counted(ctx context.Context, o outcome) outcome {
 }
 
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	return j.s.lastSeqNr(ctx, j.reader(), id)
+	return j.s.lastSeqNr(ctx, j.reader(ctx), id)
 }
 
 func (s *backend) lastSeqNr(ctx context.Context, q querier, id annals.PersistenceID) (last annals.SeqNr, err error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/position"
 )
 
@@ -46,8 +45,7 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 func (v offsets) known(ctx context.Context, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
 	from, to := r.Bounds()
 	if v.s.epoch.exists() {
-		driver.Count(ctx, annals.Result{Requests: 1})
-		if ranges, err = v.ranges(ctx, v.reader(), projection, from, to, ""); err != nil {
+		if ranges, err = v.ranges(ctx, v.reader(ctx), projection, from, to, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -61,14 +59,12 @@ func (v offsets) known(ctx context.Context, projection string, r annals.SliceRan
 func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
 	var ranges position.Ranges
 	if v.s.epoch.exists() {
-		driver.Count(ctx, annals.Result{Requests: 1})
 		var err error
-		if ranges, err = v.ranges(ctx, v.reader(), projection, 0, annals.SliceCount, ""); err != nil {
+		if ranges, err = v.ranges(ctx, v.reader(ctx), projection, 0, annals.SliceCount, ""); err != nil {
 			return nil, err
 		}
 	}
-	driver.Count(ctx, annals.Result{Requests: 1})
-	own, err := v.own(ctx, v.reader(), projection, ids)
+	own, err := v.own(ctx, v.reader(ctx), projection, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -87,34 +83,25 @@ const ownText = `
 
 // own reads the newest row of each of ids.
 func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {
-	slices, texts := idColumns(ids)
-	return readOwn(q.Query(ctx, v.s.fill(ownText), projection, slices, texts))
-}
-
-// queueOwn is own as a part of b.
-func (v offsets) queueOwn(b *pgx.Batch, projection string, ids []annals.PersistenceID, do func(map[annals.PersistenceID]annals.Offset)) {
-	slices, texts := idColumns(ids)
-	b.Queue(v.s.fill(ownText), projection, slices, texts).Query(func(rows pgx.Rows) error {
-		own, err := readOwn(rows, nil)
-		do(own)
-		return err
-	})
-}
-
-func readOwn(rows pgx.Rows, err error) (map[annals.PersistenceID]annals.Offset, error) {
 	own := map[annals.PersistenceID]annals.Offset{}
+	slices, texts := idColumns(ids)
+	rows, err := q.Query(ctx, v.s.fill(ownText), projection, slices, texts)
 	return own, readOffsets(rows, err, func(o annals.Offset) { own[o.ID] = o })
 }
 
-// eachOffset runs a query for times, numbers and ids on the connection for reads.
-func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	return eachOffset(ctx, v.reader(), do, sql, args...)
+// queueOwn is own as a part of b. The map is filled when b is sent.
+func (v offsets) queueOwn(b *pgx.Batch, projection string, ids []annals.PersistenceID) map[annals.PersistenceID]annals.Offset {
+	own := map[annals.PersistenceID]annals.Offset{}
+	slices, texts := idColumns(ids)
+	b.Queue(v.s.fill(ownText), projection, slices, texts).Query(func(rows pgx.Rows) error {
+		return readOffsets(rows, nil, func(o annals.Offset) { own[o.ID] = o })
+	})
+	return own
 }
 
-// eachOffset is the method for any connection. It does not count the request: a write counts its requests as one.
-func eachOffset(ctx context.Context, q querier, do func(annals.Offset), sql string, args ...any) error {
-	rows, err := q.Query(ctx, sql, args...)
+// eachOffset runs a query for times, numbers and ids where v reads.
+func (v *view) eachOffset(ctx context.Context, do func(annals.Offset), sql string, args ...any) error {
+	rows, err := v.reader(ctx).Query(ctx, sql, args...)
 	return readOffsets(rows, err, do)
 }
 
@@ -143,9 +130,7 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	if (p.Epoch != 0 || p.Through.Compare(annals.Offset{}) != 0) && !v.s.epoch.exists() {
 		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions", v.s.epoch.name)}
 	}
-	return v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error { return v.save(ctx, tx, p) })
-	})
+	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return v.save(ctx, tx, p) })
 }
 
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
@@ -188,21 +173,19 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	from, until := r.Bounds()
-	return v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error {
-			ranges, err := v.lockRanges(ctx, tx, projection, r)
-			if err != nil {
-				return err
-			}
-			var b pgx.Batch
-			b.Queue(v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
-				AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
-				projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
-			if v.s.epoch.exists() {
-				v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
-			}
-			return tx.SendBatch(ctx, &b).Close()
-		})
+	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		ranges, err := v.lockRanges(ctx, tx, projection, r)
+		if err != nil {
+			return err
+		}
+		var b pgx.Batch
+		b.Queue(v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
+			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
+			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
+		if v.s.epoch.exists() {
+			v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
+		}
+		return tx.SendBatch(ctx, &b).Close()
 	})
 }
 
@@ -212,27 +195,25 @@ const forgotten = "annals.forgotten|"
 // Forget is annals.OffsetStore. The plugins begin at the newest row of each slice when they start again. So where the newest is one of the
 // entity, a row without its id stays in its place, until there is a newer one when Forget is called next.
 func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
-	return v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error {
-			for _, id := range slices.Sorted(slices.Values(ids)) {
-				slice := id.Slice()
-				if _, err := v.lockRanges(ctx, tx, projection, annals.SliceRange{From: slice, To: slice + 1}); err != nil {
-					return err
-				}
-				_, err := tx.Exec(ctx, v.s.fill(`
-					WITH newest AS MATERIALIZED (SELECT o.* FROM {offset} o WHERE o.slice = $2 AND o.projection_name = $1
-						ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1),
-					kept AS (INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
-						SELECT n.projection_name, n.projection_key, n.slice, $4::text, n.seq_nr, n.timestamp_offset, n.timestamp_consumed
-						FROM newest n WHERE n.persistence_id = $3 ON CONFLICT DO NOTHING)
-					DELETE FROM {offset} o USING newest n WHERE o.slice = $2 AND o.projection_name = $1
-						AND (o.persistence_id = $3 OR o.persistence_id = $4 AND o.timestamp_offset < n.timestamp_offset)`),
-					projection, slice, string(id), forgotten)
-				if err != nil {
-					return err
-				}
+	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for _, id := range slices.Sorted(slices.Values(ids)) {
+			slice := id.Slice()
+			if _, err := v.lockRanges(ctx, tx, projection, annals.SliceRange{From: slice, To: slice + 1}); err != nil {
+				return err
 			}
-			return nil
-		})
+			_, err := tx.Exec(ctx, v.s.fill(`
+				WITH newest AS MATERIALIZED (SELECT o.* FROM {offset} o WHERE o.slice = $2 AND o.projection_name = $1
+					ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1),
+				kept AS (INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+					SELECT n.projection_name, n.projection_key, n.slice, $4::text, n.seq_nr, n.timestamp_offset, n.timestamp_consumed
+					FROM newest n WHERE n.persistence_id = $3 ON CONFLICT DO NOTHING)
+				DELETE FROM {offset} o USING newest n WHERE o.slice = $2 AND o.projection_name = $1
+					AND (o.persistence_id = $3 OR o.persistence_id = $4 AND o.timestamp_offset < n.timestamp_offset)`),
+				projection, slice, string(id), forgotten)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

@@ -82,8 +82,7 @@ func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at ti
 				ORDER BY db_timestamp, seq_nr LIMIT {each}) first
 		ORDER BY first.db_timestamp OFFSET {offset rows} LIMIT 1`, "{condition}", m.where(),
 		"{slices}", m.arg(numbers(f.Slices.Bounds())), "{each}", m.arg(each), "{offset rows}", m.arg(nr-1))
-	driver.Count(ctx, annals.Result{Requests: 1})
-	err = q.reader().QueryRow(ctx, sql, m.args...).Scan(&at)
+	err = q.reader(ctx).QueryRow(ctx, sql, m.args...).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 )
 
 // query is the annals.Query of a view.
@@ -88,8 +87,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 		m := q.matching(f, until, "seq_nr")
 		sql := q.s.fill(`SELECT persistence_id, {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
 			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))
-		driver.Count(ctx, annals.Result{Requests: 1})
-		rows, err := q.reader().Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
+		rows, err := q.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +110,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 			FROM {snapshots} WHERE {condition} ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
 			"{columns}", payloadColumns("seq_nr", "written", "", "payload", "tags", "meta_ser_id", "meta_ser_manifest", "meta"),
 			"{snapshots}", from, "{condition}", m.where(), "{limit}", m.arg(limit))
-		driver.Count(ctx, annals.Result{Requests: 1})
-		rows, err := q.reader().Query(ctx, sql, m.args...)
+		rows, err := q.reader(ctx).Query(ctx, sql, m.args...)
 		if err != nil {
 			return nil, err
 		}

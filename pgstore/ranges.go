@@ -41,7 +41,7 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 			return err
 		})
 		if len(ids) > 0 {
-			v.queueOwn(&b, projection, ids, func(read map[annals.PersistenceID]annals.Offset) { own = read })
+			own = v.queueOwn(&b, projection, ids)
 		}
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil || len(ranges) == 1 {
 			return ranges, own, err

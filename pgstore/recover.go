@@ -59,8 +59,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 
 // first reads the last number, the snapshot and the events after it.
 func (r *replay) first(ctx context.Context, b *driver.Beginning) (p driver.Part, err error) {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := r.reader().Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
+	rows, err := r.reader(ctx).Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
 	if err != nil {
 		return p, err
 	}

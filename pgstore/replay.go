@@ -88,8 +88,7 @@ func (r *replay) next(ctx context.Context, from, to annals.SeqNr, again bool) (p
 	case more:
 	case r.events == 0 && again:
 		r.answer = nil
-		driver.Count(ctx, annals.Result{Requests: 1})
-		if p.Last, err = r.s.lastSeqNr(ctx, r.reader(), r.id); err == nil && p.Last < from-1 {
+		if p.Last, err = r.s.lastSeqNr(ctx, r.reader(ctx), r.id); err == nil && p.Last < from-1 {
 			err = &annals.Error{Kind: annals.ErrTruncated} // the entity was forgotten
 		}
 	default:
@@ -101,12 +100,11 @@ func (r *replay) next(ctx context.Context, from, to annals.SeqNr, again bool) (p
 
 // query begins the next page.
 func (r *replay) query(ctx context.Context, from, to annals.SeqNr) error {
-	driver.Count(ctx, annals.Result{Requests: 1})
 	sql, args := r.s.sql.replay, []any{eventFormats, string(r.id), int64(from), r.limit}
 	if to < annals.MaxSeqNr {
 		sql, args = r.s.sql.replayTo, append(args, int64(to))
 	}
-	rows, err := r.reader().Query(ctx, sql, args...)
+	rows, err := r.reader(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, 
 // SkipTo implements ability.Skipper.
 func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	if after > 1 {
-		if last, err := v.s.lastSeqNr(ctx, v.reader(), id); err != nil {
+		if last, err := v.s.lastSeqNr(ctx, v.reader(ctx), id); err != nil {
 			return err
 		} else if last == after {
 			if err := (journal{v}).DeleteTo(ctx, id, after-1); err != nil {
@@ -49,43 +49,39 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 			}
 		}
 	}
-	return v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error {
-			var done int
-			if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&done); err != nil {
-				return err
-			}
-			if won, err := v.s.skip(ctx, tx, id, &after, n); err != nil || won {
-				return err
-			}
-			var last int64
-			var events bool
-			const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
-			if err := tx.QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
-				return err
-			}
-			if annals.SeqNr(last) == n && !events {
-				return nil // an earlier try has done it
-			}
-			return conflict(after, annals.SeqNr(last))
-		})
+	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var done int
+		if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&done); err != nil {
+			return err
+		}
+		if won, err := v.s.skip(ctx, tx, id, &after, n); err != nil || won {
+			return err
+		}
+		var last int64
+		var events bool
+		const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
+		if err := tx.QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
+			return err
+		}
+		if annals.SeqNr(last) == n && !events {
+			return nil // an earlier try has done it
+		}
+		return conflict(after, annals.SeqNr(last))
 	})
 }
 
 // SkipStateTo implements ability.StateSkipper.
 func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	t, last := v.s.stateTable(id), annals.SeqNr(0)
-	err := v.write(ctx, func(ctx context.Context, q querier) error {
-		return atomically(ctx, q, func(tx pgx.Tx) error {
-			if err := t.guard(ctx, tx, id); err != nil {
-				return err
-			}
-			won, err := tx.Exec(ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
-			if err == nil && won.RowsAffected() == 0 {
-				err = tx.QueryRow(ctx, t.sql.last, string(id)).Scan((*int64)(&last))
-			}
+	err := v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := t.guard(ctx, tx, id); err != nil {
 			return err
-		})
+		}
+		won, err := tx.Exec(ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
+		if err == nil && won.RowsAffected() == 0 {
+			err = tx.QueryRow(ctx, t.sql.last, string(id)).Scan((*int64)(&last))
+		}
+		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && last > 0 { // no row: it was forgotten meanwhile
 		return conflict(0, last)

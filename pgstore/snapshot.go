@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -72,8 +71,7 @@ func (s *backend) followedSnapshots(payload, meta string) string {
 }
 
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	driver.Count(ctx, annals.Result{Requests: 1})
-	rows, err := v.reader().Query(ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, c)...)...)
+	rows, err := v.reader(ctx).Query(ctx, v.s.sql.loadSnapshot, append([]any{eventFormats}, bounds(id, c)...)...)
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,15 +48,8 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 	if entityType != "" {
 		return []*stateTable{s.tableOf(entityType)}
 	}
-	byName := map[string]*stateTable{}
-	for _, t := range s.states {
-		byName[t.name] = t
-	}
-	var all []*stateTable
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		all = append(all, byName[name])
-	}
-	return all
+	all := slices.SortedFunc(maps.Values(s.states), func(a, b *stateTable) int { return cmp.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b *stateTable) bool { return a.name == b.name })
 }
 
 // verifyStates inspects the common table and those of the types.
@@ -82,9 +76,8 @@ func (s *backend) verifyStates(look func(name string) *table) error {
 
 // typeMap knows which Go values the server's types take.
 type typeMap struct {
-	mu   sync.Mutex // a pgtype.Map remembers plans and is not safe for concurrent use
-	once sync.Once
-	m    *pgtype.Map
+	mu sync.Mutex // a pgtype.Map remembers plans and is not safe for concurrent use
+	m  *pgtype.Map
 }
 
 // keep is for driver.Bind and driver.Find: pgx converts values.
@@ -99,7 +92,9 @@ func (t *typeMap) takes(c column, v any) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.once.Do(func() { t.m = pgtype.NewMap() })
+	if t.m == nil {
+		t.m = pgtype.NewMap()
+	}
 	if _, err := t.m.Encode(c.oid, pgtype.BinaryFormatCode, v, nil); err == nil {
 		return nil
 	}

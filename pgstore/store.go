@@ -260,8 +260,9 @@ func (v *view) Close() error {
 	return nil
 }
 
-// reader is where v reads: the caller's pool, or the transaction.
-func (v *view) reader() querier {
+// reader is where v reads: the caller's pool, or the transaction. It counts a request.
+func (v *view) reader(ctx context.Context) querier {
+	driver.Count(ctx, annals.Result{Requests: 1})
 	if v.tx != nil {
 		return v.tx.tx
 	}
@@ -280,6 +281,13 @@ func (v *view) write(ctx context.Context, do func(ctx context.Context, q querier
 		return outcome{}, do(ctx, q)
 	})
 	return err
+}
+
+// writeTx is write for several statements.
+func (v *view) writeTx(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return v.write(ctx, func(ctx context.Context, q querier) error {
+		return atomically(ctx, q, func(tx pgx.Tx) error { return do(ctx, tx) })
+	})
 }
 
 // tryWrite makes one attempt of a write: over a connection of the store's own, or in the transaction.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,9 +21,8 @@ type table struct {
 }
 
 type column struct {
-	typ     string // as format_type has it, without a length
-	oid     uint32
-	notNull bool
+	typ string // as format_type has it, without a length
+	oid uint32
 }
 
 func (t *table) exists() bool           { return t.columns != nil }
@@ -103,29 +101,25 @@ func (s shape) faults(t *table) error {
 func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
 	t := &table{name: s.tables.quoted(name)}
 	rows, err := s.reads.Query(ctx, `
-		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, a.attnotnull, coalesce(array_position(i.indkey::int2[], a.attnum), -1), c.relpersistence <> 'p'
+		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, array_position(i.indkey::int2[], a.attnum) AS place, c.relpersistence <> 'p'
 		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
-		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`, t.name)
+		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY place`, t.name)
 	if err != nil {
 		return t, err
 	}
-	keyed := map[int]string{}
 	var attribute string
 	var c column
-	var place int
-	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &c.notNull, &place, &t.emptied}, func() error {
+	var place *int // in the key
+	_, err = pgx.ForEachRow(rows, []any{&attribute, &c.typ, &c.oid, &place, &t.emptied}, func() error {
 		if t.columns == nil {
 			t.columns = map[string]column{}
 		}
 		t.columns[attribute] = c
-		if place >= 0 {
-			keyed[place] = attribute
+		if place != nil {
+			t.key = append(t.key, attribute)
 		}
 		return nil
 	})
-	for _, place := range slices.Sorted(maps.Keys(keyed)) {
-		t.key = append(t.key, keyed[place])
-	}
 	t.emptied = t.emptied && !s.options.NonDurable
 	return t, err
 }

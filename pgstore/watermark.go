@@ -67,8 +67,7 @@ func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 	var now time.Time
 	var subscription *string
 	asked := time.Now()
-	err = q.reader().QueryRow(ctx, sql, args...).Scan(&at, &oldest, &replayed, &now, &subscription)
-	driver.Count(ctx, annals.Result{Requests: 1})
+	err = q.reader(ctx).QueryRow(ctx, sql, args...).Scan(&at, &oldest, &replayed, &now, &subscription)
 	if err != nil {
 		return time.Time{}, err
 	}
