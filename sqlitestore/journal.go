@@ -138,15 +138,9 @@ func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (last a
 	return last, err
 }
 
-const lastSeqNr = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
-
-func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	return s.last(ctx, lastSeqNr, id)
-}
-
-// last is the number that query finds for id.
-func (s *statements) last(ctx context.Context, query string, id annals.PersistenceID) (last annals.SeqNr, err error) {
-	_, err = s.row(ctx, query, []any{string(id)}, func(v *values) { last = v.seqNr("seq_nr", 0) })
+func (s *statements) lastSeqNr(ctx context.Context, id annals.PersistenceID) (last annals.SeqNr, err error) {
+	const text = `SELECT ifnull(max(seq_nr), 0) FROM event_journal WHERE persistence_id = ?`
+	_, err = s.row(ctx, text, []any{string(id)}, func(v *values) { last = v.seqNr("seq_nr", 0) })
 	return last, err
 }
 

@@ -30,10 +30,7 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 		all = ranges.Positions(r, beyond)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return all, err
 }
 
 func (s offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
@@ -52,10 +49,7 @@ func (s offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return all, err
 }
 
 // storedOffset returns the row of an entity, or the zero Offset.
