@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 const (
@@ -155,7 +156,7 @@ func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.
 	e := &m.events[0]
 	metaID, metaManifest, meta := metaColumns(e.Metadata)
 	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
-		e.Adapter, m.tagsOf(0), metaID, metaManifest, meta).Scan(&at)
+		e.Adapter, wire.TextArray(e.Tags), metaID, metaManifest, meta).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, false, nil
 	}

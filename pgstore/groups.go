@@ -149,14 +149,12 @@ func (s *backend) writeGroup(group []*commit) {
 
 // resolveEach resolves commits, a few at once.
 func (s *backend) resolveEach(commits []*commit) {
-	var wg sync.WaitGroup
 	free := make(chan struct{}, alone)
 	for _, m := range commits {
 		free <- struct{}{}
-		wg.Go(func() {
+		go func() {
 			defer func() { <-free }()
 			s.resolve(m)
-		})
+		}()
 	}
-	wg.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
@@ -106,7 +107,7 @@ func (a *arrays) add(nr int64, m *commit) {
 		a.serID = append(a.serID, e.SerializerID)
 		a.manifest = append(a.manifest, e.Manifest)
 		a.payload = append(a.payload, notNil(e.Data))
-		a.tags = append(a.tags, m.tagsOf(i))
+		a.tags = append(a.tags, wire.TextArray(e.Tags))
 		a.metaID = append(a.metaID, metaID)
 		a.metaManifest = append(a.metaManifest, metaManifest)
 		a.meta = append(a.meta, meta)

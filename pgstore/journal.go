@@ -53,7 +53,6 @@ type commit struct {
 	writer   string
 	events   []annals.NewEvent
 	latest   time.Time // the latest of the events' own times, zero without any
-	tags     []*string // of each event, as the text of an array; nil is NULL. Only of a commit that is kept
 	snapshot *annals.Snapshot
 	size     int // bytes of payload
 
@@ -85,9 +84,8 @@ func newCommit(c annals.Commit) *commit {
 // keep copies what the caller may change once its call has returned, so that others can go on writing m.
 func (m *commit) keep() {
 	m.events = slices.Clone(m.events)
-	m.tags = make([]*string, len(m.events))
 	for i := range m.events {
-		m.tags[i] = wire.TextArray(m.events[i].Tags)
+		m.events[i].Tags = slices.Clone(m.events[i].Tags)
 	}
 	if m.snapshot != nil {
 		s := *m.snapshot
@@ -95,14 +93,6 @@ func (m *commit) keep() {
 		m.snapshot = &s
 	}
 	m.done = make(chan outcome, 1)
-}
-
-// tagsOf are the tags of event i as the text of an array.
-func (m *commit) tagsOf(i int) *string {
-	if m.tags != nil {
-		return m.tags[i]
-	}
-	return wire.TextArray(m.events[i].Tags)
 }
 
 // timed reports whether events have times of their own.
@@ -206,7 +196,7 @@ func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, 
 	p.Text(e.Manifest)
 	p.Bytes(e.Data)
 	p.Text(e.Adapter)
-	if tags := m.tagsOf(0); tags != nil {
+	if tags := wire.TextArray(e.Tags); tags != nil {
 		p.Text(*tags)
 	} else {
 		p.Null()
