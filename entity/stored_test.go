@@ -179,7 +179,9 @@ func TestMetadataThatIsNotReadBackIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
 	s.caps.StateMetadata = true
-	unknown := func(context.Context) (annals.Payload, error) { return annals.Payload{SerializerID: 99, Manifest: "x"}, nil }
+	unknown := func(context.Context) (annals.Payload, error) {
+		return annals.Payload{SerializerID: 99, Manifest: "x"}, nil
+	}
 	b, states := timed, timedState
 	b.Metadata, states.Metadata = codec.Union[any](codec.JSON[string]("user")), codec.Union[any](codec.JSON[string]("user"))
 	rt, _ := entity.New(s, b, entity.Options{Metadata: unknown})
