@@ -53,7 +53,7 @@ var rules = []struct {
 	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
-	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/bound"},
@@ -78,6 +78,8 @@ var rules = []struct {
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root ability driver memstore"},
+	// faulty is a store in front of another one, which tests let fail.
+	{pkg: "internal/faulty", may: "root ability"},
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
@@ -93,7 +95,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/lost",
+	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

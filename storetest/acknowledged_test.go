@@ -6,53 +6,44 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
 // undoing is a store whose server undoes one write when next is set.
 type undoing struct {
-	annals.Store
-	next  atomic.Bool
-	hasty bool // acknowledges before the server has confirmed the commit
+	faulty.Store
+	next atomic.Bool
 }
 
-func (s *undoing) undone(op string, r annals.Receipt) (annals.Receipt, error) {
-	if s.hasty {
-		return r, nil
-	}
-	return annals.Receipt{}, &annals.Error{Op: op, Kind: annals.ErrUnavailable}
-}
-
-func (s *undoing) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		if s.next.CompareAndSwap(true, false) {
-			return s.undone("append", annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events))})
+// newUndoing returns an undoing store. hasty acknowledges before the server has confirmed the commit.
+func newUndoing(hasty bool) *undoing {
+	s := &undoing{Store: faulty.Store{Store: memstore.New()}}
+	s.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
+		r, ok := c.Result.(*annals.Receipt)
+		switch {
+		case !ok || !s.next.CompareAndSwap(true, false):
+			return run()
+		case !hasty:
+			return faulty.Failed(c)
 		}
-		return j.Append(ctx, c)
-	}}
-}
-
-func (s *undoing) States() annals.StateStore { return undoingStates{s.Store.States(), s} }
-
-type undoingStates struct {
-	annals.StateStore
-	s *undoing
-}
-
-func (st undoingStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if st.s.next.CompareAndSwap(true, false) {
-		return st.s.undone("put state", annals.Receipt{SeqNr: w.After + 1})
+		switch w := c.Arg.(type) {
+		case *annals.Commit:
+			r.SeqNr = w.After + annals.SeqNr(len(w.Events))
+		case *annals.StateWrite:
+			r.SeqNr = w.After + 1
+		}
+		return nil
 	}
-	return st.StateStore.Put(ctx, w)
+	return s
 }
 
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	undo := func(_ testing.TB, s annals.Store) { s.(*undoing).next.Store(true) }
-	run(t, Config{Open: func(testing.TB) annals.Store { return &undoing{Store: memstore.New()} }, Undo: undo}, acknowledgementCases)
+	run(t, Config{Open: func(testing.TB) annals.Store { return newUndoing(false) }, Undo: undo}, acknowledgementCases)
 
-	c := Config{Open: func(testing.TB) annals.Store { return &undoing{Store: memstore.New(), hasty: true} }, Undo: undo}
+	c := Config{Open: func(testing.TB) annals.Store { return newUndoing(true) }, Undo: undo}
 	for _, id := range []string{"RECEIPT-2", "RECEIPT-3"} {
 		if !fails(t, caseOf(t, id), c.probe(t)) {
 			t.Errorf("%s: passes for a store that acknowledges what the server undoes", id)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 )
 
 var concurrentRecoveryCases = []testCase{
@@ -49,12 +50,17 @@ func (h *harness) recoverBesideLateDelete() {
 	id := h.id()
 	h.write(id, 0, 3)
 	h.saveSnapshot(snapshotOf(id, 3))
-	late := lateDelete{Store: h.store, act: func() {
-		h.write(id, 3, 1)
-		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+	acted := false
+	late := &faulty.Store{Store: h.store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.Op == "last number" && !acted {
+			acted = true
+			h.write(id, 3, 1)
+			h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		}
+		return run()
 	}}
-	h.wantWhole(id, func() (recovered, annals.SeqNr, error) { return h.recover(&late, id) })
-	if late.act != nil {
+	h.wantWhole(id, func() (recovered, annals.SeqNr, error) { return h.recover(late, id) })
+	if !acted {
 		h.Error("the recovery never asked for the last number, want it to")
 	}
 }
@@ -69,27 +75,6 @@ func (h *harness) wantWhole(id annals.PersistenceID, recovery func() (recovered,
 	if fault := r.fault(last); err != nil || fault != "" {
 		h.Errorf("recovery of %q during deletes: got last number %d, error %v, want a complete state or ErrTruncated; %s (%+v)", id, last, err, fault, r)
 	}
-}
-
-// lateDelete acts once, before the first read of a last number.
-type lateDelete struct {
-	annals.Store
-	act func()
-}
-
-func (s *lateDelete) Journal() annals.Journal { return lateDeleteJournal{s.Store.Journal(), s} }
-
-type lateDeleteJournal struct {
-	annals.Journal
-	s *lateDelete
-}
-
-func (j lateDeleteJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	if act := j.s.act; act != nil {
-		j.s.act = nil
-		act()
-	}
-	return j.Journal.LastSeqNr(ctx, id)
 }
 
 // recoverBesideOwner recovers an entity repeatedly while one goroutine appends and another saves snapshots, deletes the events that they cover

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"sync/atomic"
@@ -9,110 +8,50 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
 // limited is a store with limits.
 type limited struct {
-	annals.Store
+	faulty.Store
 	limits annals.Limits
 }
 
-func (s limited) Capabilities() annals.Capabilities {
+func newLimited(s annals.Store, limits annals.Limits) *limited {
+	return &limited{faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		if err := beyond(c, limits); err != nil {
+			return err
+		}
+		return run()
+	}}, limits}
+}
+
+func (s *limited) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	c.Limits = s.limits
 	return c
 }
-func (s limited) Journal() annals.Journal { return limitedJournal{s.Store.Journal(), s.limits} }
-func (s limited) Snapshots() annals.SnapshotStore {
-	return limitedSnapshots{s.Store.Snapshots(), s.limits}
-}
-func (s limited) States() annals.StateStore { return limitedStates{s.Store.States(), s.limits} }
 
-type limitedJournal struct {
-	annals.Journal
-	limits annals.Limits
-}
-
-func (j limitedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := valid.Commit(c, j.limits); err != nil {
-		return annals.Receipt{}, err
+// beyond is the error of a call about one entity that limits refuse.
+func beyond(c *faulty.Call, limits annals.Limits) error {
+	switch arg := c.Arg.(type) {
+	case *annals.Commit:
+		return valid.Commit(*arg, limits)
+	case *annals.Snapshot:
+		return valid.Snapshot(*arg, limits)
+	case *annals.StateWrite:
+		return valid.StateWrite(c.Op, *arg, limits)
+	case *annals.SnapshotCriteria:
+		if c.Writes {
+			return valid.SnapshotDelete(c.ID, *arg, limits)
+		}
 	}
-	return j.Journal.Append(ctx, c)
-}
-
-func (j limitedJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	if err := valid.ID("replay", id, j.limits); err != nil {
-		return func(yield func(annals.Event, error) bool) { yield(annals.Event{}, err) }
+	if c.ID == "" {
+		return nil
 	}
-	return j.Journal.Replay(ctx, id, from, to)
-}
-
-func (j limitedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	if err := valid.ID("last number", id, j.limits); err != nil {
-		return 0, err
-	}
-	return j.Journal.LastSeqNr(ctx, id)
-}
-
-func (j limitedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	if err := valid.ID("delete events", id, j.limits); err != nil {
-		return err
-	}
-	return j.Journal.DeleteTo(ctx, id, to)
-}
-
-type limitedSnapshots struct {
-	annals.SnapshotStore
-	limits annals.Limits
-}
-
-func (s limitedSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	if err := valid.ID("load snapshot", id, s.limits); err != nil {
-		return annals.Snapshot{}, false, err
-	}
-	return s.SnapshotStore.Latest(ctx, id, c)
-}
-
-func (s limitedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
-	if err := valid.Snapshot(snap, s.limits); err != nil {
-		return err
-	}
-	return s.SnapshotStore.Save(ctx, snap)
-}
-
-func (s limitedSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	if err := valid.SnapshotDelete(id, c, s.limits); err != nil {
-		return err
-	}
-	return s.SnapshotStore.Delete(ctx, id, c)
-}
-
-type limitedStates struct {
-	annals.StateStore
-	limits annals.Limits
-}
-
-func (s limitedStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	if err := valid.ID("get state", id, s.limits); err != nil {
-		return annals.State{}, false, err
-	}
-	return s.StateStore.Get(ctx, id)
-}
-
-func (s limitedStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := valid.StateWrite("put state", w, s.limits); err != nil {
-		return annals.Receipt{}, err
-	}
-	return s.StateStore.Put(ctx, w)
-}
-
-func (s limitedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := valid.StateWrite("delete state", w, s.limits); err != nil {
-		return annals.Receipt{}, err
-	}
-	return s.StateStore.Delete(ctx, w)
+	return valid.ID(c.Op, c.ID, limits)
 }
 
 // modest is a store that has every contract, reads entities, signals and tells of its health, and claims nothing else.
@@ -292,47 +231,20 @@ func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, fr
 	}
 }
 
-// unlucky loses the answer to one write when lose is set.
+// unlucky loses the answer to one write when lose is set, with an error of the kind. A write in a transaction has its answer.
 type unlucky struct {
-	annals.Store
+	faulty.TxStore[memstore.Tx]
 	lose atomic.Bool
-	kind error // of the error then; nil is ErrUnknown
 }
 
-func (s *unlucky) Journal() annals.Journal   { return unluckyJournal{s.Store.Journal(), s} }
-func (s *unlucky) States() annals.StateStore { return unluckyStates{s.Store.States(), s} }
-
-func (s *unlucky) answer(r annals.Receipt, err error) (annals.Receipt, error) {
-	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return annals.Receipt{}, &annals.Error{Op: "write", Kind: cmp.Or(s.kind, annals.ErrUnknown)}
-	}
-	return r, err
-}
-
-// InTx implements ability.Transactor. The answer to a transaction is lost, not those to the writes in it.
-func (s *unlucky) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	tx, err := ability.Of[ability.Transactor[memstore.Tx]](s.Store)
-	if err != nil {
+func newUnlucky(kind error) *unlucky {
+	s := &unlucky{}
+	s.TxStore = faulty.NewTx(memstore.New(), func(_ context.Context, c *faulty.Call, run func() error) error {
+		err := run()
+		if err == nil && c.Writes && !c.InTx && s.lose.CompareAndSwap(true, false) {
+			return &annals.Error{Op: c.Op, Kind: kind}
+		}
 		return err
-	}
-	_, err = s.answer(annals.Receipt{}, tx.InTx(ctx, fn))
-	return err
-}
-
-type unluckyJournal struct {
-	annals.Journal
-	s *unlucky
-}
-
-func (j unluckyJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	return j.s.answer(j.Journal.Append(ctx, c))
-}
-
-type unluckyStates struct {
-	annals.StateStore
-	s *unlucky
-}
-
-func (st unluckyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return st.s.answer(st.StateStore.Put(ctx, w))
+	})
+	return s
 }

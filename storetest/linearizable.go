@@ -11,7 +11,7 @@ import (
 var linearizableCases = []testCase{
 	{id: "LINEAR-1", about: "concurrent appends, reads and last numbers are linearizable", needs: needs(events), run: func(h *harness) { h.linearizable(h.store, false) }},
 	{id: "LINEAR-2", about: "concurrent appends, reads and deletes are linearizable", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.linearizable(h.store, true) }},
-	{id: "LINEAR-3", about: "the same when answers to appends get lost", needs: needs(events, fenceAfterDelete, repeatable), run: func(h *harness) { h.linearizable(&forgetful{Store: h.store}, true) }},
+	{id: "LINEAR-3", about: "the same when answers to appends get lost", needs: needs(events, fenceAfterDelete, repeatable), run: func(h *harness) { h.linearizable(newForgetful(h.store), true) }},
 	{id: "LINEAR-4", about: "concurrent writes and reads of a durable state are linearizable", needs: needs(states), run: func(h *harness) {
 		hi := newHistory()
 		h.writeStates(hi, []annals.PersistenceID{h.id()}, h.volume(40, 15))

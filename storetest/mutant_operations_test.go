@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/contexts"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -136,17 +137,12 @@ func (s uncontained) Journal() annals.Journal {
 }
 
 // misnamed calls an operation by another name.
-type misnamed struct{ *memstore.Store }
-
-func (s misnamed) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, last: func(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-		n, err := j.LastSeqNr(ctx, id)
-		if e := (*annals.Error)(nil); errors.As(err, &e) {
-			err = &annals.Error{Op: "last", ID: e.ID, Kind: e.Kind, Err: e.Err}
-		}
-		return n, err
-	}}
+func misnamed(_ context.Context, c *faulty.Call, run func() error) error {
+	err := run()
+	if e := (*annals.Error)(nil); c.Op == "last number" && errors.As(err, &e) {
+		err = &annals.Error{Op: "last", ID: e.ID, Kind: e.Kind, Err: e.Err}
+	}
+	return err
 }
 
 // readsAhead yields what it has read before, also when it is closed meanwhile.
@@ -210,35 +206,27 @@ type endlessInside struct {
 
 func (s endlessInside) Snapshots() annals.SnapshotStore { return s.outer.Snapshots() }
 
-// mutantQueries changes filters, and what queries yield.
-type mutantQueries struct {
-	*memstore.Store
-	filter func(f *annals.Filter)
-	sort   func(a, b annals.Event) int
-}
-
-func (s mutantQueries) Query() annals.Query { return mutantQuery{s.Store.Query(), s} }
-
-type mutantQuery struct {
-	annals.Query
-	m mutantQueries
-}
-
-func (q mutantQuery) changed(f annals.Filter) annals.Filter {
-	if q.m.filter != nil {
-		q.m.filter(&f)
+// changing changes filters.
+func changing(filter func(f *annals.Filter)) faulty.Around {
+	return func(_ context.Context, c *faulty.Call, run func() error) error {
+		if f, ok := c.Arg.(*annals.Filter); ok {
+			filter(f)
+		}
+		return run()
 	}
-	return f
 }
 
-func (q mutantQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	events := q.Query.Events(ctx, q.changed(f))
-	if q.m.sort == nil {
-		return events
-	}
+// byNumber yields the events that a query finds in the order of their numbers.
+type byNumber struct{ *memstore.Store }
+
+func (s byNumber) Query() annals.Query { return numberQuery{s.Store.Query()} }
+
+type numberQuery struct{ annals.Query }
+
+func (q numberQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return func(yield func(annals.Event, error) bool) {
-		found, err := collect(events)
-		slices.SortStableFunc(found, q.m.sort)
+		found, err := collect(q.Query.Events(ctx, f))
+		slices.SortStableFunc(found, func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) })
 		for _, e := range found {
 			if !yield(e, nil) {
 				return
@@ -248,18 +236,6 @@ func (q mutantQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[anna
 			yield(annals.Event{}, err)
 		}
 	}
-}
-
-func (q mutantQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return q.Query.States(ctx, q.changed(f))
-}
-
-func (q mutantQuery) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return q.Query.Snapshots(ctx, q.changed(f))
-}
-
-func (q mutantQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	return q.Query.Newest(ctx, q.changed(f))
 }
 
 // filteredNames keeps a subscription for each name and filter.
@@ -387,15 +363,11 @@ func (s hastySkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, 
 }
 
 // bareDeletes drops the metadata of deletes.
-type bareDeletes struct{ *memstore.Store }
-
-func (s bareDeletes) States() annals.StateStore { return bareDeleteStates{s.Store.States()} }
-
-type bareDeleteStates struct{ annals.StateStore }
-
-func (s bareDeleteStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	w.Metadata = annals.Payload{}
-	return s.StateStore.Delete(ctx, w)
+func bareDeletes(_ context.Context, c *faulty.Call, run func() error) error {
+	if c.Op == "delete state" {
+		c.Arg.(*annals.StateWrite).Metadata = annals.Payload{}
+	}
+	return run()
 }
 
 // writingHealth checks by a write that stays, and does not mind being closed.

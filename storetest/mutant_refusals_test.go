@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
@@ -36,17 +37,12 @@ func (s lightLimits) Journal() annals.Journal {
 }
 
 // longErrors adds the whole id to the error.
-type longErrors struct{ *memstore.Store }
-
-func (s longErrors) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		r, err := j.Append(ctx, c)
-		if err != nil {
-			err = errors.Join(err, errors.New(string(c.ID)))
-		}
-		return r, err
-	}}
+func longErrors(_ context.Context, c *faulty.Call, run func() error) error {
+	err := run()
+	if c.Op == "append" && err != nil {
+		err = errors.Join(err, errors.New(string(c.ID)))
+	}
+	return err
 }
 
 // fillsHoles stores a commit with any After above the last number, after events that make the numbers consecutive.

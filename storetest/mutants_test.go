@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
@@ -61,7 +62,7 @@ func TestMutants(t *testing.T) {
 			[]string{"SNAPSHOT-9"}},
 		{"reads the halves of a snapshot one after the other", func() annals.Store { return tornSnapshots{memstore.New()} },
 			[]string{"SNAPSHOT-10"}},
-		{"says conflict where it cannot know", func() annals.Store { return surePuts{memstore.New()} },
+		{"says conflict where it cannot know", func() annals.Store { return memoryAround(surePuts) },
 			[]string{"STATE-22", "STATE-23"}},
 		{"forgets revisions after a delete", func() annals.Store { return &freshStates{Store: memstore.New()} },
 			[]string{"D-04", "D-06", "STATE-1", "HISTORY-2"}},
@@ -95,13 +96,13 @@ func TestMutants(t *testing.T) {
 			[]string{"TX-16"}},
 		{"weighs payloads only", func() annals.Store { return lightLimits{memstore.New()} },
 			[]string{"REFUSE-7"}},
-		{"repeats an id of any length", func() annals.Store { return longErrors{memstore.New()} },
+		{"repeats an id of any length", func() annals.Store { return memoryAround(longErrors) },
 			[]string{"REFUSE-8"}},
 		{"takes an After above the last number", func() annals.Store { return fillsHoles{memstore.New()} },
 			[]string{"REFUSE-9"}},
 		{"gives the time of a slow clock", func() annals.Store { return ownClock{memstore.New()} },
 			[]string{"TIME-4", "TIME-9"}},
-		{"calls an operation by another name", func() annals.Store { return misnamed{memstore.New()} },
+		{"calls an operation by another name", func() annals.Store { return memoryAround(misnamed) },
 			[]string{"OPERATION-1", "CLOSE-1"}},
 		{"goes on with a loop when it is closed", func() annals.Store { return readsAhead{memstore.New()} },
 			[]string{"CLOSE-4"}},
@@ -112,27 +113,27 @@ func TestMutants(t *testing.T) {
 		{"reads when its transaction has ended", func() annals.Store { return endless{memstore.New()} },
 			[]string{"TX-5"}},
 		{"takes any filter", func() annals.Store {
-			return mutantQueries{Store: memstore.New(), filter: func(f *annals.Filter) {
+			return memoryAround(changing(func(f *annals.Filter) {
 				if valid.Filter("", *f) != nil {
 					*f = annals.Filter{}
 				}
-			}}
+			}))
 		},
 			[]string{"FILTER-1"}},
 		{"ignores the slices when there is a limit", func() annals.Store {
-			return mutantQueries{Store: memstore.New(), filter: func(f *annals.Filter) {
+			return memoryAround(changing(func(f *annals.Filter) {
 				if f.Limit > 0 {
 					f.Slices = annals.SliceRange{}
 				}
-			}}
+			}))
 		},
 			[]string{"FILTER-2", "FILTER-3"}},
 		{"shows nothing where it holds back", func() annals.Store {
-			return mutantQueries{Store: memstore.New(), filter: func(f *annals.Filter) {
+			return memoryAround(changing(func(f *annals.Filter) {
 				if f.Behind > 0 {
 					f.Type = "None"
 				}
-			}}
+			}))
 		},
 			[]string{"FILTER-4"}},
 		{"has the watermark at its clock, though events appear late", func() annals.Store {
@@ -145,7 +146,7 @@ func TestMutants(t *testing.T) {
 			return late{Store: memstore.New(), watermark: func(now time.Time) time.Time { return now.Add(-2 * lateness) }}
 		},
 			[]string{"WATERMARK-2"}},
-		{"has the watermark at its newest event", func() annals.Store { return stopsShort{memstore.New()} },
+		{"has the watermark at its newest event", func() annals.Store { return memoryAround(stopsShort) },
 			[]string{"WATERMARK-1"}},
 		{"puts snapshots where they were taken", func() annals.Store { return takenOrder{memstore.New()} },
 			[]string{"QUERY-30", "QUERY-31", "QUERY-32", "QUERY-34"}},
@@ -153,15 +154,13 @@ func TestMutants(t *testing.T) {
 			[]string{"TIME-6"}},
 		{"wraps imported times around", func() annals.Store { return wrappedTimes{memstore.New()} },
 			[]string{"TIME-8"}},
-		{"shows events in the order of their numbers", func() annals.Store {
-			return mutantQueries{Store: memstore.New(), sort: func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) }}
-		},
+		{"shows events in the order of their numbers", func() annals.Store { return byNumber{memstore.New()} },
 			[]string{"TIME-7"}},
 		{"skips to another number, and over what is there", func() annals.Store { return carelessSkips{memstore.New()} },
 			[]string{"SKIP-1", "SKIP-2", "SKIP-3", "SKIP-4", "SKIP-5", "SKIP-6", "SKIP-7"}},
 		{"looks for the last number before it skips", func() annals.Store { return hastySkips{memstore.New(), make(chan struct{})} },
 			[]string{"SKIP-8"}},
-		{"drops the metadata of deleted states", func() annals.Store { return bareDeletes{memstore.New()} },
+		{"drops the metadata of deleted states", func() annals.Store { return memoryAround(bareDeletes) },
 			[]string{"STATE-10"}},
 		{"joins positions at the newest", func() annals.Store { return mutantOffsets{Store: memstore.New(), load: resumesAtTheNewest} },
 			[]string{"OFFSET-3", "OFFSET-14", "OFFSET-20"}},
@@ -294,18 +293,17 @@ func (s *pooled) give() {
 	s.free++
 }
 
-type surePuts struct{ *memstore.Store }
+// memoryAround is a memstore with around, and with the abilities of memstore.
+func memoryAround(around faulty.Around) annals.Store {
+	return faulty.Able{Store: &faulty.Store{Store: memstore.New(), Around: around}}
+}
 
-func (s surePuts) States() annals.StateStore { return sureStates{s.Store.States()} }
-
-type sureStates struct{ annals.StateStore }
-
-func (s sureStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	r, err := s.StateStore.Put(ctx, w)
-	if errors.Is(err, annals.ErrUnknown) {
-		err = &annals.Error{Op: "put state", ID: w.ID, Kind: annals.ErrConflict}
+func surePuts(_ context.Context, c *faulty.Call, run func() error) error {
+	err := run()
+	if c.Op == "put state" && errors.Is(err, annals.ErrUnknown) {
+		err = &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrConflict}
 	}
-	return r, err
+	return err
 }
 
 // freshStates keeps no revision of a deleted state: the next put has another id in the inner store, and begins with revision 1.

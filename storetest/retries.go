@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 )
 
 var retryCases = []testCase{
@@ -140,29 +141,26 @@ func lateTryStaysConflict(h *harness) {
 
 // forgetful is a Store that loses the answer to every third append that was stored.
 type forgetful struct {
-	annals.Store
+	faulty.Store
 	writes atomic.Int64
 }
 
-func (s *forgetful) Journal() annals.Journal { return forgetfulJournal{s.Store.Journal(), s} }
-
-type forgetfulJournal struct {
-	annals.Journal
-	s *forgetful
-}
-
-func (j forgetfulJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	r, err := j.Journal.Append(ctx, c)
-	if err == nil && j.s.writes.Add(1)%3 == 0 {
-		return annals.Receipt{}, &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrUnknown, Err: errors.New("the suite lost the answer")}
+func newForgetful(s annals.Store) *forgetful {
+	f := &forgetful{Store: faulty.Store{Store: s}}
+	f.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
+		err := run()
+		if c.Op == "append" && err == nil && f.writes.Add(1)%3 == 0 {
+			return faulty.Lost(c)
+		}
+		return err
 	}
-	return r, err
+	return f
 }
 
 func lostAnswers(h *harness) {
 	const writers = 4
 	id, rounds := h.id(), h.volume(30, 10)
-	s := &forgetful{Store: h.store}
+	s := newForgetful(h.store)
 	landed, errs := make([]map[annals.SeqNr]annals.WriteID, writers), make([]error, writers)
 	together(writers, func(w int) {
 		landed[w] = map[annals.SeqNr]annals.WriteID{}

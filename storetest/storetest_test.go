@@ -44,7 +44,7 @@ func TestMemstore(t *testing.T) {
 func TestLimitedStore(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store {
-		return limited{memstore.New(), annals.Limits{MaxEvents: 7, MaxBytes: 64 << 10, MaxIDBytes: 600, MaxIDChars: 255, FirstSnapshot: true}}
+		return newLimited(memstore.New(), annals.Limits{MaxEvents: 7, MaxBytes: 64 << 10, MaxIDBytes: 600, MaxIDChars: 255, FirstSnapshot: true})
 	}})
 }
 
@@ -117,7 +117,7 @@ func (handle) Close() error { return nil }
 func TestLoseAnswer(t *testing.T) {
 	t.Parallel()
 	c := Config{
-		Open: func(testing.TB) annals.Store { return &unlucky{Store: memstore.New()} },
+		Open: func(testing.TB) annals.Store { return newUnlucky(annals.ErrUnknown) },
 		LoseAnswer: func(_ testing.TB, s annals.Store) func() {
 			s.(*unlucky).lose.Store(true)
 			return func() {}
@@ -125,7 +125,7 @@ func TestLoseAnswer(t *testing.T) {
 	}
 	run(t, c, slices.Concat(retryCases, acknowledgementCases, []testCase{caseOf(t, "TX-19")}))
 
-	c.Open = func(testing.TB) annals.Store { return &unlucky{Store: memstore.New(), kind: annals.ErrCorrupt} }
+	c.Open = func(testing.TB) annals.Store { return newUnlucky(annals.ErrCorrupt) }
 	for _, id := range []string{"RETRY-9", "RETRY-10", "RECEIPT-4", "TX-19"} {
 		if !fails(t, caseOf(t, id), c.probe(t)) {
 			t.Errorf("%s: passes for a store that calls what it stored corrupt", id)
