@@ -2,18 +2,18 @@ package hosttest
 
 import (
 	"context"
-	"iter"
 	"runtime"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
 func TestTwoRuntimes(t *testing.T) {
 	t.Parallel()
-	s := slow{memstore.New()}
+	s := slow()
 	TwoRuntimes(t, s, s)
 }
 
@@ -29,7 +29,7 @@ func TestRuntimesThatDoNotLook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 20 {
-				s := slow{memstore.New()}
+				s := slow()
 				calls, err := play(t.Context(), start, s, s, entity.Options{SingleOwner: true})
 				if err != nil {
 					t.Fatal(err)
@@ -43,47 +43,21 @@ func TestRuntimesThatDoNotLook(t *testing.T) {
 	}
 }
 
-// slow is a store with a delay, as over a network: other goroutines run while a call is under way.
-type slow struct{ annals.Store }
-
-func (s slow) Journal() annals.Journal   { return slowJournal{s.Store.Journal()} }
-func (s slow) States() annals.StateStore { return slowStates{s.Store.States()} }
-
-func pause() {
-	for range 20 {
-		runtime.Gosched()
+// slow is a memstore with a delay, as over a network: other goroutines run while a call is under way.
+func slow() annals.Store {
+	pause := func() {
+		for range 20 {
+			runtime.Gosched()
+		}
 	}
-}
-
-type slowJournal struct{ annals.Journal }
-
-func (j slowJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	pause()
-	defer pause()
-	return j.Journal.Append(ctx, c)
-}
-
-func (j slowJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	pause()
-	return j.Journal.Replay(ctx, id, from, to)
-}
-
-func (j slowJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	pause()
-	defer pause()
-	return j.Journal.LastSeqNr(ctx, id)
-}
-
-type slowStates struct{ annals.StateStore }
-
-func (s slowStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	pause()
-	defer pause()
-	return s.StateStore.Put(ctx, w)
-}
-
-func (s slowStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	pause()
-	defer pause()
-	return s.StateStore.Get(ctx, id)
+	return &faulty.Store{Store: memstore.New(), Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		switch c.Op {
+		case "append", "last number", "put state", "get state":
+			pause()
+			defer pause()
+		case "replay":
+			pause()
+		}
+		return run()
+	}}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 )
 
 // Recovery checks on s what hosts bring back from a store: the state that was in memory, also where it depends on the times and the
@@ -366,47 +368,12 @@ func forgetful(s annals.Store, recognises bool) annals.Store {
 	if !recognises {
 		return s
 	}
-	return &lossy{Store: s}
-}
-
-type lossy struct {
-	annals.Store
-	mu     sync.Mutex
-	writes int
-}
-
-func (s *lossy) Journal() annals.Journal   { return lossyJournal{s.Store.Journal(), s} }
-func (s *lossy) States() annals.StateStore { return lossyStates{s.Store.States(), s} }
-
-// answer is r and err, or ErrUnknown for every second write that succeeds.
-func (s *lossy) answer(op string, r annals.Receipt, err error) (annals.Receipt, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil || r.Repeated {
-		return r, err
-	}
-	if s.writes++; s.writes%2 == 0 {
-		return annals.Receipt{}, &annals.Error{Op: op, Kind: annals.ErrUnknown}
-	}
-	return r, nil
-}
-
-type lossyJournal struct {
-	annals.Journal
-	s *lossy
-}
-
-func (j lossyJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	r, err := j.Journal.Append(ctx, c)
-	return j.s.answer("append", r, err)
-}
-
-type lossyStates struct {
-	annals.StateStore
-	s *lossy
-}
-
-func (j lossyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	r, err := j.StateStore.Put(ctx, w)
-	return j.s.answer("put state", r, err)
+	var writes atomic.Int64
+	return &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		err := run()
+		if c.Op != "append" && c.Op != "put state" || err != nil || c.Result.(*annals.Receipt).Repeated || writes.Add(1)%2 == 1 {
+			return err
+		}
+		return faulty.Lost(c)
+	}}
 }

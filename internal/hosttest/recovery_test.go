@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -19,7 +20,7 @@ func TestRecovery(t *testing.T) {
 // On a store without Times, events have none in memory either.
 func TestRecoveryWithoutTimes(t *testing.T) {
 	t.Parallel()
-	Recovery(t, timeless{memstore.New()})
+	Recovery(t, timeless{around(memstore.New(), withoutTimes)})
 }
 
 type timeless struct{ annals.Store }
@@ -29,25 +30,24 @@ func (s timeless) Capabilities() annals.Capabilities {
 	c.Times, c.EventTimes, c.EventQueries, c.SnapshotQueries = false, false, false, false
 	return c
 }
-func (s timeless) Journal() annals.Journal { return timelessJournal{s.Store.Journal()} }
 
-type timelessJournal struct{ annals.Journal }
-
-func (j timelessJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	r, err := j.Journal.Append(ctx, c)
-	r.Time = time.Time{}
-	return r, err
+func withoutTimes(_ context.Context, c *faulty.Call, run func() error) error {
+	c.Each = func(value any) error {
+		if e, ok := value.(*annals.Event); ok {
+			e.Time = time.Time{}
+		}
+		return nil
+	}
+	err := run()
+	if c.Op == "append" {
+		c.Result.(*annals.Receipt).Time = time.Time{}
+	}
+	return err
 }
 
-func (j timelessJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		for e, err := range j.Journal.Replay(ctx, id, from, to) {
-			e.Time = time.Time{}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
+// around is s with around.
+func around(s annals.Store, around faulty.Around) annals.Store {
+	return &faulty.Store{Store: s, Around: around}
 }
 
 // Each mutant breaks what some of the cases rely on, and those cases must fail on it.
@@ -57,10 +57,10 @@ func TestRecoveryFindsMutants(t *testing.T) {
 		store annals.Store
 		found []string
 	}{
-		"receipts with another time":      {lateReceipts{memstore.New()}, []string{"InfoOfEvents", "InfoOfStates"}},
-		"events without metadata":         {plainEvents{memstore.New()}, []string{"InfoOfEvents"}},
+		"receipts with another time":      {around(memstore.New(), lateReceipts), []string{"InfoOfEvents", "InfoOfStates"}},
+		"events without metadata":         {around(memstore.New(), plainEvents), []string{"InfoOfEvents"}},
 		"replays end at number 2":         {shortReplays{memstore.New()}, []string{"OtherSnapshot"}},
-		"deletes do nothing":              {noDeletes{memstore.New()}, []string{"OtherSnapshotWithoutEvents"}},
+		"deletes do nothing":              {around(memstore.New(), noDeletes), []string{"OtherSnapshotWithoutEvents"}},
 		"one snapshot is kept, the first": {firstSnapshots{memstore.New()}, []string{"OtherSnapshot", "LiftedSnapshot", "OtherSnapshotWithoutEvents"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestNoSnapshotOfAReceiptWithinATransaction(t *testing.T) {
 	s, b := memstore.New(), ledger
 	b.SnapshotEvery = 1
 	err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-		r, err := aggregate.New(lateReceipts{in}, b, aggregate.Options{})
+		r, err := aggregate.New(around(in, lateReceipts), b, aggregate.Options{})
 		if err != nil {
 			return err
 		}
@@ -100,38 +100,21 @@ func TestNoSnapshotOfAReceiptWithinATransaction(t *testing.T) {
 	}
 }
 
-type lateReceipts struct{ annals.Store }
-
-func (s lateReceipts) Journal() annals.Journal   { return lateJournal{s.Store.Journal()} }
-func (s lateReceipts) States() annals.StateStore { return lateStates{s.Store.States()} }
-
-type lateJournal struct{ annals.Journal }
-
-func (j lateJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	r, err := j.Journal.Append(ctx, c)
-	r.Time = r.Time.Add(time.Microsecond)
-	return r, err
-}
-
-type lateStates struct{ annals.StateStore }
-
-func (s lateStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	r, err := s.StateStore.Put(ctx, w)
-	r.Time = r.Time.Add(time.Microsecond)
-	return r, err
-}
-
-type plainEvents struct{ annals.Store }
-
-func (s plainEvents) Journal() annals.Journal { return plainJournal{s.Store.Journal()} }
-
-type plainJournal struct{ annals.Journal }
-
-func (j plainJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	for i := range c.Events {
-		c.Events[i].Metadata = annals.Payload{}
+func lateReceipts(_ context.Context, c *faulty.Call, run func() error) error {
+	err := run()
+	if r, ok := c.Result.(*annals.Receipt); ok {
+		r.Time = r.Time.Add(time.Microsecond)
 	}
-	return j.Journal.Append(ctx, c)
+	return err
+}
+
+func plainEvents(_ context.Context, c *faulty.Call, run func() error) error {
+	if commit, ok := c.Arg.(*annals.Commit); ok {
+		for i := range commit.Events {
+			commit.Events[i].Metadata = annals.Payload{}
+		}
+	}
+	return run()
 }
 
 type shortReplays struct{ annals.Store }
@@ -147,14 +130,11 @@ func (j shortJournal) Replay(ctx context.Context, id annals.PersistenceID, from,
 	return j.Journal.Replay(ctx, id, from, to)
 }
 
-type noDeletes struct{ annals.Store }
-
-func (s noDeletes) Journal() annals.Journal { return undeletedJournal{s.Store.Journal()} }
-
-type undeletedJournal struct{ annals.Journal }
-
-func (undeletedJournal) DeleteTo(context.Context, annals.PersistenceID, annals.SeqNr) error {
-	return nil
+func noDeletes(_ context.Context, c *faulty.Call, run func() error) error {
+	if c.Op == "delete events" {
+		return nil
+	}
+	return run()
 }
 
 type firstSnapshots struct{ annals.Store }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -17,10 +18,10 @@ func TestRetention(t *testing.T) {
 func TestRetentionFindsMutants(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]annals.Store{
-		"deletes do nothing":                      noDeletes{memstore.New()},
+		"deletes do nothing":                      around(memstore.New(), noDeletes),
 		"a projection has the offsets of another": sharedOffsets{memstore.New()},
-		"all events are handled":                  allHandled{memstore.New()},
-		"no event is handled":                     noneHandled{memstore.New()},
+		"all events are handled":                  around(memstore.New(), handledTo(annals.MaxSeqNr)),
+		"no event is handled":                     around(memstore.New(), handledTo(0)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,21 +49,13 @@ func (o ofOneProjection) Handled(ctx context.Context, _ string, ids ...annals.Pe
 	return o.OffsetStore.Handled(ctx, "any", ids...)
 }
 
-type allHandled struct{ annals.Store }
-
-func (s allHandled) Offsets() annals.OffsetStore {
-	return handledTo{s.Store.Offsets(), annals.MaxSeqNr}
-}
-
-type noneHandled struct{ annals.Store }
-
-func (s noneHandled) Offsets() annals.OffsetStore { return handledTo{s.Store.Offsets(), 0} }
-
-type handledTo struct {
-	annals.OffsetStore
-	n annals.SeqNr
-}
-
-func (o handledTo) Handled(_ context.Context, _ string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	return []annals.Offset{{ID: ids[0], SeqNr: o.n}}, nil
+// handledTo has projections that have handled everything up to number n.
+func handledTo(n annals.SeqNr) faulty.Around {
+	return func(_ context.Context, c *faulty.Call, run func() error) error {
+		if all, ok := c.Result.(*[]annals.Offset); ok {
+			*all = []annals.Offset{{ID: c.ID, SeqNr: n}}
+			return nil
+		}
+		return run()
+	}
 }

@@ -3,14 +3,13 @@ package hosttest
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -44,10 +43,7 @@ func TestShares(t *testing.T) {
 }
 
 func shares(t *testing.T, hosts string, callers int, times time.Duration, busy bool, most, least float64) {
-	s := far{memstore.New(), times, times, new(atomic.Int64), nil}
-	if busy {
-		s.one = make(chan struct{}, 1)
-	}
+	s := newFar(times, times, busy)
 	long := 5000 * times // so that chance is small: the fewest writes of an owner are some hundreds
 	run := func(hosts string) Owners {
 		owners, err := NewOwners(hosts, s)
@@ -81,82 +77,45 @@ func shares(t *testing.T, hosts string, callers int, times time.Duration, busy b
 
 // far is a store whose reads and writes of entities take about so long, half of it before and half of it after their effect.
 type far struct {
-	annals.Store
-	read, write time.Duration
-	writes      *atomic.Int64 // all, also those that meet a conflict
-	one         chan struct{} // full while the store works; nil: the store works for all at the same time
+	faulty.Store
+	writes atomic.Int64 // all, also those that meet a conflict
 }
 
-// work begins work for a request. The result ends it.
-func (s far) work() (done func()) {
-	if s.one == nil {
-		return func() {}
+// newFar returns a far memstore. A busy one works for one request at a time.
+func newFar(read, write time.Duration, busy bool) *far {
+	works := make(chan struct{}, 1) // full while the store works
+	s := &far{Store: faulty.Store{Store: memstore.New()}}
+	s.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
+		work := func() (done func()) {
+			if !busy {
+				return func() {}
+			}
+			works <- struct{}{}
+			return func() { <-works }
+		}
+		switch c.Op {
+		case "append", "put state":
+			defer work()()
+			s.writes.Add(1)
+			half(write)
+			defer half(write)
+		case "get state":
+			defer work()()
+			half(read)
+			defer half(read)
+		case "load snapshot":
+			defer work()()
+			half(read) // the other half is in the replay
+		case "replay":
+			err := run()
+			defer work()()
+			half(read)
+			return err
+		}
+		return run()
 	}
-	s.one <- struct{}{}
-	return func() { <-s.one }
+	return s
 }
-
-func (s far) Journal() annals.Journal { return farJournal{s.Store.Journal(), s} }
-
-func (s far) States() annals.StateStore { return farStates{s.Store.States(), s} }
-
-func (s far) Snapshots() annals.SnapshotStore { return farSnapshots{s.Store.Snapshots(), s} }
 
 // half waits for about half of d.
 func half(d time.Duration) { time.Sleep(d*2/5 + rand.N(d/5+1)) }
-
-type farJournal struct {
-	annals.Journal
-	s far
-}
-
-func (j farJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	defer j.s.work()()
-	j.s.writes.Add(1)
-	half(j.s.write)
-	defer half(j.s.write)
-	return j.Journal.Append(ctx, c)
-}
-
-func (j farJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		for e, err := range j.Journal.Replay(ctx, id, from, to) {
-			if !yield(e, err) {
-				return
-			}
-		}
-		defer j.s.work()()
-		half(j.s.read)
-	}
-}
-
-type farStates struct {
-	annals.StateStore
-	s far
-}
-
-func (h farStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	defer h.s.work()()
-	h.s.writes.Add(1)
-	half(h.s.write)
-	defer half(h.s.write)
-	return h.StateStore.Put(ctx, w)
-}
-
-func (h farStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	defer h.s.work()()
-	half(h.s.read)
-	defer half(h.s.read)
-	return h.StateStore.Get(ctx, id)
-}
-
-type farSnapshots struct {
-	annals.SnapshotStore
-	s far
-}
-
-func (h farSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	defer h.s.work()()
-	half(h.s.read) // the other half is in Replay
-	return h.SnapshotStore.Latest(ctx, id, c)
-}
