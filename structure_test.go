@@ -83,7 +83,7 @@ var rules = []struct {
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root ability codec internal/backoff query projection"},
+	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty query projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},

@@ -27,7 +27,8 @@ type Call struct {
 	Op     string               // as in annals.Call
 	ID     annals.PersistenceID // of the entity, if the call is about one
 	Writes bool
-	InTx   bool // it is made within a transaction of a TxStore
+	Store  annals.Store // that run makes the call of
+	InTx   bool         // it is made within a transaction of a TxStore
 
 	// Arg points to the Commit, StateWrite, Snapshot, SnapshotCriteria, Progress, Filter, or the SeqNr at which a replay begins or a delete of
 	// events ends; nil for other calls. Result points to what is returned beside the error; it is not there for a sequence. Around may change both.
@@ -75,7 +76,7 @@ func (s TxStore[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T,
 }
 
 func ask[T any](ctx context.Context, s *Store, c Call, call func() (T, error)) (result T, err error) {
-	c.InTx, c.Result = s.inTx, &result
+	c.Store, c.InTx, c.Result = s.Store, s.inTx, &result
 	if err := s.Around(ctx, &c, func() (err error) { result, err = call(); return err }); err != nil {
 		var none T
 		return none, err
@@ -91,7 +92,7 @@ func do(ctx context.Context, s *Store, c Call, call func() error) error {
 func each[T any](ctx context.Context, s *Store, c Call, all func() iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		c, left := c, false
-		c.InTx = s.inTx
+		c.Store, c.InTx = s.Store, s.inTx
 		err := s.Around(ctx, &c, func() error {
 			for v, err := range all() {
 				if err == nil && c.Each != nil {

@@ -245,7 +245,7 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 
 // running runs a runner, on a store of which no request fails, while during runs. before is called before.
 func (w *world[T]) running(ctx context.Context, before func(*unreliable[T]), during func(*unreliable[T]) error) error {
-	s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies}
+	s := newUnreliable(w.Store, w.Events, w.lies, 0)
 	before(s)
 	r, err := w.runner(s)
 	if err != nil {

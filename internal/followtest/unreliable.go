@@ -1,17 +1,15 @@
 package followtest
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -27,11 +25,11 @@ type lies struct {
 	revision bool // a transaction writes states at any revision
 }
 
-// unreliable is the store of the read model of one runner, and of its events. Some of its requests fail, and the answers of others get lost.
+// unreliable is the store of the read model of one runner. Some of its requests fail, and the answers of others get lost.
 // When it is dead, all fail.
 type unreliable[T any] struct {
-	projection.TxStore[T]
-	events annals.Store
+	faulty.TxStore[T]
+	source annals.Store // of the events, which is as unreliable
 	lies   lies
 	oneIn  int // how many requests there are for each that fails; 0 = none fails
 	dead   atomic.Bool
@@ -41,6 +39,27 @@ type unreliable[T any] struct {
 	around atomic.Pointer[func(tx func() error) error] // makes the next transaction
 	ended  chan error                                  // of beforeTx
 	hangs  chan struct{}                               // the handler of the runner returns when it is closed; nil: at once
+}
+
+func newUnreliable[T any](model projection.TxStore[T], events annals.Store, l lies, oneIn int) *unreliable[T] {
+	s := &unreliable[T]{lies: l, oneIn: oneIn}
+	s.TxStore = faulty.NewTx(model, s.ofModel)
+	s.source = source{faulty.Able{Store: &faulty.Store{Store: events, Around: s.ofEvents}}, l}
+	return s
+}
+
+// source claims what the lies say.
+type source struct {
+	faulty.Able
+	lies lies
+}
+
+func (s source) Capabilities() annals.Capabilities {
+	c := s.Able.Capabilities()
+	if s.lies.inOrder {
+		c.Lateness = 0
+	}
+	return c
 }
 
 // fails decides at random whether something fails.
@@ -76,237 +95,110 @@ func (s *unreliable[T]) stopped() {
 	}
 }
 
-var (
-	errFailed = &annals.Error{Op: "call", Kind: annals.ErrUnavailable, Err: errors.New("failed on purpose")}
-	errDenied = &annals.Error{Op: "call", Kind: annals.ErrInvalid, Err: errors.New("denied on purpose")}
-)
-
-// fault is the error of all requests; nil when there is none.
-func (s *unreliable[T]) fault() error {
+// fault is the error of the request c if all fail.
+func (s *unreliable[T]) fault(c *faulty.Call) error {
 	switch {
 	case s.denies.Load():
-		return errDenied
+		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrInvalid, Err: errors.New("denied on purpose")}
 	case s.dead.Load():
-		return errFailed
+		return faulty.Failed(c)
 	}
 	return nil
 }
 
-// read runs a call that only reads.
-func (s *unreliable[T]) read(run func() error) error {
+// request makes a request, which may fail. If it writes, its answer may get lost.
+func (s *unreliable[T]) request(c *faulty.Call, run func() error) error {
 	s.stop.RLock()
 	s.stop.RUnlock() //nolint:staticcheck // it only waits
-	if err := s.fault(); err != nil {
+	if err := s.fault(c); err != nil {
 		return err
 	}
 	if s.fails() {
-		return errFailed
+		return faulty.Failed(c)
 	}
-	return run()
+	if err := run(); err != nil || !c.Writes || !s.fails() && !s.dead.Load() {
+		return err
+	}
+	return faulty.Lost(c)
 }
 
-// write runs a call that writes.
-func (s *unreliable[T]) write(run func() error) error {
-	return s.read(func() error {
-		if err := run(); err != nil || !s.fails() && !s.dead.Load() {
+// ofModel is around the calls of the read model.
+func (s *unreliable[T]) ofModel(ctx context.Context, c *faulty.Call, run func() error) error {
+	lying := func() error { return s.lies.of(ctx, c, run) }
+	if c.InTx {
+		return lying()
+	}
+	if c.Op == "transaction" || c.Op == "save offsets" {
+		s.stopped()
+	}
+	request := func() error { return s.request(c, lying) }
+	if c.Op == "transaction" {
+		if around := s.around.Swap(nil); around != nil {
+			return (*around)(request)
+		}
+	}
+	return request()
+}
+
+// ofEvents is around the calls of the store of the events. A sequence may fail at its beginning or in the middle.
+func (s *unreliable[T]) ofEvents(ctx context.Context, c *faulty.Call, run func() error) error {
+	if c.Result != nil {
+		return s.lies.of(ctx, c, func() error { return s.request(c, run) })
+	}
+	fails, at := s.fails(), rand.IntN(50)
+	broken := func(here bool) error {
+		if err := s.fault(c); err != nil || !fails || !here {
 			return err
 		}
-		return &annals.Error{Op: "call", Kind: annals.ErrUnknown, Err: errors.New("the answer was lost on purpose")}
-	})
-}
-
-// source is the store of the events, and the Watcher that it may be.
-func (s *unreliable[T]) source() annals.Store {
-	of := source[T]{s.events, s}
-	if w, err := ability.Of[ability.Watcher](s.events); err == nil {
-		return struct {
-			annals.Store
-			ability.Watcher
-		}{of, w}
+		return faulty.Failed(c)
 	}
-	return of
-}
-
-// source is the store of the events.
-type source[T any] struct {
-	annals.Store
-	s *unreliable[T]
-}
-
-func (x source[T]) Capabilities() annals.Capabilities {
-	c := x.Store.Capabilities()
-	if x.s.lies.inOrder {
-		c.Lateness = 0
+	c.Each = func(any) error { at--; return broken(at == -1) }
+	if err := s.lies.of(ctx, c, run); err != nil {
+		return err
 	}
-	return c
+	return broken(at >= 0)
 }
 
-func (x source[T]) Journal() annals.Journal { return journal[T]{x.Store.Journal(), x.s} }
-func (x source[T]) Query() annals.Query     { return queries[T]{x.Store.Query(), x.s} }
-
-func (s *unreliable[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
-	s.stopped()
-	tx := func() error {
-		return s.write(func() error {
-			return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error { return fn(ctx, tx, lyingTx{in, s.lies}) })
-		})
-	}
-	if around := s.around.Swap(nil); around != nil {
-		return (*around)(tx)
-	}
-	return tx()
-}
-
-// lyingTx is a store in a transaction.
-type lyingTx struct {
-	annals.Store
-	lies lies
-}
-
-func (s lyingTx) Offsets() annals.OffsetStore { return lyingOffsets{s.Store.Offsets(), s.lies} }
-func (s lyingTx) States() annals.StateStore   { return lyingStates{s.Store.States(), s.lies} }
-
-type lyingStates struct {
-	annals.StateStore
-	lies lies
-}
-
-func (x lyingStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if x.lies.revision {
-		stored, _, err := x.Get(ctx, w.ID)
-		if err != nil {
-			return annals.Receipt{}, err
+// of makes the call c and lies about it.
+func (l lies) of(ctx context.Context, c *faulty.Call, run func() error) error {
+	switch arg := c.Arg.(type) {
+	case *annals.Progress:
+		arg.Once = arg.Once && !l.once
+		if l.epoch {
+			arg.Epoch = 0
 		}
-		w.After = stored.Revision
+	case *annals.StateWrite:
+		if c.InTx && l.revision {
+			stored, _, err := c.Store.States().Get(ctx, c.ID)
+			if err != nil {
+				return err
+			}
+			arg.After = stored.Revision
+		}
 	}
-	return x.StateStore.Put(ctx, w)
-}
-
-type lyingOffsets struct {
-	annals.OffsetStore
-	lies lies
-}
-
-func (o lyingOffsets) Load(ctx context.Context, name string, r annals.SliceRange) ([]annals.Position, error) {
-	positions, err := o.OffsetStore.Load(ctx, name, r)
-	for i := range positions {
-		p := &positions[i]
-		if o.lies.newest {
-			for _, offset := range p.Offsets {
-				if offset.Compare(p.Through) > 0 {
-					p.Through = offset
+	if c.Op == "replay" && l.noHoles {
+		return nil
+	}
+	err := run()
+	switch result := c.Result.(type) {
+	case *time.Time:
+		if l.now || l.inOrder {
+			*result = time.Now().UTC()
+		}
+	case *[]annals.Position:
+		for i := range *result {
+			p := &(*result)[i]
+			if l.newest {
+				for _, offset := range p.Offsets {
+					if offset.Compare(p.Through) > 0 {
+						p.Through = offset
+					}
 				}
 			}
-		}
-		if o.lies.newest || o.lies.beyond {
-			p.Offsets = nil
-		}
-	}
-	return positions, err
-}
-
-func (o lyingOffsets) Save(ctx context.Context, p annals.Progress) error {
-	if o.lies.once {
-		p.Once = false
-	}
-	if o.lies.epoch {
-		p.Epoch = 0
-	}
-	return o.OffsetStore.Save(ctx, p)
-}
-
-func (s *unreliable[T]) Offsets() annals.OffsetStore {
-	return offsets[T]{lyingOffsets{s.TxStore.Offsets(), s.lies}, s}
-}
-
-type offsets[T any] struct {
-	annals.OffsetStore
-	s *unreliable[T]
-}
-
-func (o offsets[T]) Load(ctx context.Context, name string, r annals.SliceRange) (positions []annals.Position, err error) {
-	err = o.s.read(func() (err error) { positions, err = o.OffsetStore.Load(ctx, name, r); return err })
-	return positions, err
-}
-
-func (o offsets[T]) Save(ctx context.Context, p annals.Progress) error {
-	o.s.stopped()
-	return o.s.write(func() error { return o.OffsetStore.Save(ctx, p) })
-}
-
-func (s *unreliable[T]) States() annals.StateStore { return states[T]{s.TxStore.States(), s} }
-
-type states[T any] struct {
-	annals.StateStore
-	s *unreliable[T]
-}
-
-func (x states[T]) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
-	err = x.s.read(func() (err error) { state, ok, err = x.StateStore.Get(ctx, id); return err })
-	return state, ok, err
-}
-
-func (x states[T]) Put(ctx context.Context, w annals.StateWrite) (r annals.Receipt, err error) {
-	err = x.s.write(func() (err error) { r, err = x.StateStore.Put(ctx, w); return err })
-	return r, err
-}
-
-type journal[T any] struct {
-	annals.Journal
-	s *unreliable[T]
-}
-
-func (j journal[T]) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	if j.s.lies.noHoles {
-		return func(func(annals.Event, error) bool) {}
-	}
-	return breaking(j.s, j.Journal.Replay(ctx, id, from, to))
-}
-
-type queries[T any] struct {
-	annals.Query
-	s *unreliable[T]
-}
-
-func (q queries[T]) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return breaking(q.s, q.Query.Events(ctx, f))
-}
-
-func (q queries[T]) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return breaking(q.s, q.Query.States(ctx, f))
-}
-
-func (q queries[T]) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	err = q.s.read(func() (err error) { newest, err = q.Query.Newest(ctx, f); return err })
-	return newest, err
-}
-
-func (q queries[T]) Watermark(ctx context.Context) (at time.Time, err error) {
-	err = q.s.read(func() (err error) { at, err = q.Query.Watermark(ctx); return err })
-	if err == nil && (q.s.lies.now || q.s.lies.inOrder) {
-		at = time.Now().UTC()
-	}
-	return at, err
-}
-
-// breaking is seq, which may fail at its beginning or in the middle.
-func breaking[T, V any](s *unreliable[T], seq iter.Seq2[V, error]) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		var none V
-		fails := s.fails()
-		at := rand.IntN(50)
-		for v, err := range seq {
-			if broken := s.fault(); broken != nil || fails && at == 0 {
-				yield(none, cmp.Or(broken, error(errFailed)))
-				return
-			}
-			at--
-			if !yield(v, err) {
-				return
+			if l.newest || l.beyond {
+				p.Offsets = nil
 			}
 		}
-		if broken := s.fault(); broken != nil || fails && at >= 0 {
-			yield(none, cmp.Or(broken, error(errFailed)))
-		}
 	}
+	return err
 }

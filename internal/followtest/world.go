@@ -205,7 +205,7 @@ func (w *world[T]) appendBoth(ctx context.Context, first, second annals.Persiste
 // is killed, which means that no request of it reaches the store any more, or it is stopped for longer than its lease and goes on.
 func (w *world[T]) keepRunning(ctx context.Context) error {
 	for ctx.Err() == nil {
-		s := &unreliable[T]{TxStore: w.Store, events: w.Events, lies: w.lies, oneIn: oneIn}
+		s := newUnreliable(w.Store, w.Events, w.lies, oneIn)
 		r, err := w.runner(s)
 		if err != nil {
 			return err
@@ -240,7 +240,7 @@ type envelope = projection.Envelope[[]byte]
 
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
-	source := projection.Source[[]byte]{Store: s.source(), Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
+	source := projection.Source[[]byte]{Store: s.source, Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
 	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
