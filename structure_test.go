@@ -44,7 +44,7 @@ var rules = []struct {
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/leases internal/panics internal/progress internal/valid"},
-	{pkg: "projection/projectiontest", may: "root codec memstore projection"},
+	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
 	{pkg: "memstore", may: "root ability driver internal/panics internal/position internal/storeurl internal/writes"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
@@ -19,60 +20,30 @@ import (
 // process is the store of a read model as one process has it: some requests are not executed, the answers of others are lost, and none is
 // executed any more when the process was killed.
 type process struct {
-	*memstore.Store
+	faulty.TxStore[memstore.Tx]
 	killed atomic.Bool
-	faults bool
 }
 
-func (p *process) request(op string, run func() error) error {
-	roll := 100
-	if p.faults {
-		roll = rand.IntN(100)
-	}
-	if p.killed.Load() || roll < 3 {
-		return &annals.Error{Op: op, Kind: annals.ErrUnavailable}
-	}
-	err := run()
-	if err == nil && (p.killed.Load() || roll < 6) {
-		return &annals.Error{Op: op, Kind: annals.ErrUnknown}
-	}
-	return err
-}
-
-func (p *process) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
-	return p.request("transaction", func() error { return p.Store.InTx(ctx, fn) })
-}
-
-func (p *process) Offsets() annals.OffsetStore { return offsetsOf{p.Store.Offsets(), p} }
-func (p *process) States() annals.StateStore   { return statesOf{p.Store.States(), p} }
-
-type offsetsOf struct {
-	annals.OffsetStore
-	p *process
-}
-
-func (s offsetsOf) Load(ctx context.Context, name string, r annals.SliceRange) (all []annals.Position, err error) {
-	err = s.p.request("load offsets", func() error { all, err = s.OffsetStore.Load(ctx, name, r); return err })
-	return all, err
-}
-
-func (s offsetsOf) Save(ctx context.Context, progress annals.Progress) error {
-	return s.p.request("save offsets", func() error { return s.OffsetStore.Save(ctx, progress) })
-}
-
-type statesOf struct {
-	annals.StateStore
-	p *process
-}
-
-func (s statesOf) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
-	err = s.p.request("get state", func() error { state, ok, err = s.StateStore.Get(ctx, id); return err })
-	return state, ok, err
-}
-
-func (s statesOf) Put(ctx context.Context, w annals.StateWrite) (r annals.Receipt, err error) {
-	err = s.p.request("put state", func() error { r, err = s.StateStore.Put(ctx, w); return err })
-	return r, err
+func newProcess(model *memstore.Store, faults bool) *process {
+	p := &process{}
+	p.TxStore = faulty.NewTx(model, func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.InTx {
+			return run()
+		}
+		roll := 100
+		if faults {
+			roll = rand.IntN(100)
+		}
+		if p.killed.Load() || roll < 3 {
+			return faulty.Failed(c)
+		}
+		err := run()
+		if err == nil && (p.killed.Load() || roll < 6) {
+			return faulty.Lost(c)
+		}
+		return err
+	})
+	return p
 }
 
 // Events become visible late, in another order than that of their times, which step back and are often equal. Requests fail, answers are
@@ -122,7 +93,7 @@ func underFaults(t *testing.T, seed uint64) {
 	for range 3 {
 		processes.Go(func() {
 			for ctx.Err() == nil {
-				p := &process{Store: model, faults: true}
+				p := newProcess(model, true)
 				living, kill := context.WithCancel(ctx)
 				time.AfterFunc(time.Duration(rand.IntN(10_000))*time.Millisecond, func() {
 					p.killed.Store(rand.IntN(2) == 0) // otherwise the process ends in good order
@@ -156,7 +127,7 @@ func underFaults(t *testing.T, seed uint64) {
 	time.Sleep(10 * time.Second) // all events are visible
 	end()
 	processes.Wait()
-	catchUp(t, runner(&process{Store: model}))
+	catchUp(t, runner(newProcess(model, false)))
 	for id, last := range numbersOf {
 		if got, _ := model.Value(string(id)).(annals.SeqNr); got != last {
 			t.Errorf("%s: handled up to %d of %d", id, got, last)

@@ -128,7 +128,7 @@ func TestPauseWithoutAnswerOfARunner(t *testing.T) {
 		entered, leave := make(chan bool), make(chan bool)
 		first := true
 		var model counter
-		running(t, model.runner(t, "p", store, breaking[memstore.Tx]{store, b}, func() {
+		running(t, model.runner(t, "p", store, breaking(store, b), func() {
 			if first {
 				first = false
 				entered <- true
@@ -313,7 +313,7 @@ func TestControlUnderFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in := inMemory(memstore.New())
 				b := &breaks{mode: m, at: at}
-				c := NewControl(breaking[memstore.Tx]{in.store.(*memstore.Store), b}, "p")
+				c := NewControl(breaking(in.store.(*memstore.Store), b), "p")
 				var f failing
 				f.set("T|2/2", "T|3/3")
 				running(t, must(t)(in.once("p", in.store, f.handle, Options{OnError: park, Logger: silent})))

@@ -2,11 +2,10 @@ package projection_test
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	. "github.com/annals-go/annals/projection"
 )
 
@@ -70,102 +69,9 @@ func (b *breaks) call(run func() error) error {
 	return &annals.Error{Op: "call", Kind: kind}
 }
 
-// breaking is a store with breaks.
-type breaking[T any] struct {
-	TxStore[T]
-	b *breaks
-}
-
-func (s breaking[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
-	return s.b.call(func() error {
-		return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error { return fn(ctx, tx, breakingTx{in, s.b}) })
-	})
-}
-
-func (s breaking[T]) States() annals.StateStore   { return breakingTx{s.TxStore, s.b}.States() }
-func (s breaking[T]) Offsets() annals.OffsetStore { return breakingTx{s.TxStore, s.b}.Offsets() }
-func (s breaking[T]) Journal() annals.Journal     { return breakingTx{s.TxStore, s.b}.Journal() }
-
-// breakingTx is a store with breaks that is in a transaction.
-type breakingTx struct {
-	annals.Store
-	b *breaks
-}
-
-func (s breakingTx) States() annals.StateStore   { return breakingStates{s.Store.States(), s.b} }
-func (s breakingTx) Offsets() annals.OffsetStore { return breakingOffsets{s.Store.Offsets(), s.b} }
-func (s breakingTx) Journal() annals.Journal     { return breakingJournal{s.Store.Journal(), s.b} }
-
-type breakingStates struct {
-	annals.StateStore
-	b *breaks
-}
-
-func (s breakingStates) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
-	err = s.b.call(func() (err error) {
-		state, ok, err = s.StateStore.Get(ctx, id)
-		return err
-	})
-	return state, ok, err
-}
-
-func (s breakingStates) Put(ctx context.Context, w annals.StateWrite) (r annals.Receipt, err error) {
-	err = s.b.call(func() (err error) {
-		r, err = s.StateStore.Put(ctx, w)
-		return err
-	})
-	return r, err
-}
-
-type breakingOffsets struct {
-	annals.OffsetStore
-	b *breaks
-}
-
-func (s breakingOffsets) Load(ctx context.Context, projection string, r annals.SliceRange) (p []annals.Position, err error) {
-	err = s.b.call(func() (err error) {
-		p, err = s.OffsetStore.Load(ctx, projection, r)
-		return err
-	})
-	return p, err
-}
-
-func (s breakingOffsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (o []annals.Offset, err error) {
-	err = s.b.call(func() (err error) {
-		o, err = s.OffsetStore.Handled(ctx, projection, ids...)
-		return err
-	})
-	return o, err
-}
-
-func (s breakingOffsets) Save(ctx context.Context, p annals.Progress) error {
-	return s.b.call(func() error { return s.OffsetStore.Save(ctx, p) })
-}
-
-type breakingJournal struct {
-	annals.Journal
-	b *breaks
-}
-
-// Replay breaks in the middle.
-func (s breakingJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		left := errors.New("the loop was left")
-		err := s.b.call(func() error {
-			for e, err := range s.Journal.Replay(ctx, id, from, to) {
-				if err != nil {
-					return err
-				}
-				if !yield(e, nil) {
-					return left
-				}
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, left) {
-			yield(annals.Event{}, err)
-		}
-	}
+// breaking is s with breaks, also in its transactions.
+func breaking[T any](s TxStore[T], b *breaks) faulty.TxStore[T] {
+	return faulty.NewTx(s, func(_ context.Context, _ *faulty.Call, run func() error) error { return b.call(run) })
 }
 
 // kill has all calls fail until revive.

@@ -142,7 +142,7 @@ func TestGroupOutage(t *testing.T) {
 	outages := map[string]func(op string) (before, after error){
 		"of all": func(string) (before, after error) { return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil },
 		"of writes": func(op string) (before, after error) {
-			if op == "put" {
+			if op == "put state" {
 				before = &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
 			}
 			return before, nil
@@ -365,7 +365,7 @@ func TestGroupSettings(t *testing.T) {
 		if err := closed.Close(); err != nil {
 			t.Fatal(err)
 		}
-		n = w.join(func(n *node) { n.link.Store = closed })
+		n = w.join(func(n *node) { n.link.Store.Store = closed })
 		if err := n.ended(); !errors.Is(err, annals.ErrClosed) {
 			t.Errorf("a closed store: %v, want ErrClosed", err)
 		}
@@ -389,7 +389,7 @@ func TestGroupRequests(t *testing.T) {
 			count := func() (int, int) {
 				n.link.mu.Lock()
 				defer n.link.mu.Unlock()
-				return n.link.calls["get"], n.link.calls["put"]
+				return n.link.calls["get state"], n.link.calls["put state"]
 			}
 			g0, p0 := count()
 			w.sleep(time.Hour)
@@ -418,7 +418,7 @@ func TestGroupSlowWrites(t *testing.T) {
 		slow := func(n *node) {
 			n.handles = holdOnly
 			n.link.fault = func(op string) (before, after error) {
-				if op == "put" {
+				if op == "put state" {
 					w.sleep(testLease*3/2 + rand.N(testLease/10))
 				}
 				return nil, nil

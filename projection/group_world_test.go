@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -60,7 +61,7 @@ type node struct {
 
 // join starts a runner whose calls go over a link of its own. change may be nil.
 func (w *world) join(change func(*node)) *node {
-	n := &node{world: w, link: &link{Store: w.store, world: w}, end: make(chan struct{})}
+	n := &node{world: w, link: newLink(w), end: make(chan struct{})}
 	n.group = &group{
 		store: n.link, projection: "p", source: source{Type: "T"}, ranges: w.ranges, lease: testLease,
 		log: slog.New(slog.DiscardHandler), now: time.Now,
@@ -237,13 +238,24 @@ func (w *world) check() {
 
 // link is the way from a runner to the store.
 type link struct {
-	annals.Store
+	faulty.Store
 	world *world
 
 	mu    sync.Mutex
 	held  chan struct{}                         // while it is open, the process is stopped: no call begins or returns
 	fault func(op string) (before, after error) // of each call, nil = none
 	calls map[string]int
+}
+
+func newLink(w *world) *link {
+	l := &link{Store: faulty.Store{Store: w.store}, world: w, calls: map[string]int{}}
+	l.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
+		if p, ok := c.Arg.(*annals.Progress); ok && w.noSave {
+			p.Epoch = 0
+		}
+		return l.call(c.Op, run)
+	}
+	return l
 }
 
 func (l *link) freeze() {
@@ -284,9 +296,6 @@ func (l *link) call(op string, f func() error) error {
 	defer l.pass()
 	l.mu.Lock()
 	fault := l.fault
-	if l.calls == nil {
-		l.calls = map[string]int{}
-	}
 	l.calls[op]++
 	l.mu.Unlock()
 	var before, after error
@@ -320,57 +329,4 @@ func (l *link) handle(ctx context.Context, p annals.Progress) error {
 			return nil
 		})
 	})
-}
-
-func (l *link) States() annals.StateStore { return linkStates{l.Store.States(), l} }
-
-func (l *link) Offsets() annals.OffsetStore { return linkOffsets{l.Store.Offsets(), l} }
-
-type linkStates struct {
-	annals.StateStore
-	link *link
-}
-
-func (s linkStates) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
-	err = s.link.call("get", func() (err error) {
-		state, ok, err = s.StateStore.Get(ctx, id)
-		return err
-	})
-	return state, ok, err
-}
-
-func (s linkStates) Put(ctx context.Context, w annals.StateWrite) (r annals.Receipt, err error) {
-	err = s.link.call("put", func() (err error) {
-		r, err = s.StateStore.Put(ctx, w)
-		return err
-	})
-	return r, err
-}
-
-type linkOffsets struct {
-	annals.OffsetStore
-	link *link
-}
-
-func (s linkOffsets) Save(ctx context.Context, p annals.Progress) error {
-	if s.link.world.noSave {
-		p.Epoch = 0
-	}
-	return s.link.call("save", func() error { return s.OffsetStore.Save(ctx, p) })
-}
-
-func (s linkOffsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Position, err error) {
-	err = s.link.call("load", func() (err error) {
-		all, err = s.OffsetStore.Load(ctx, projection, r)
-		return err
-	})
-	return all, err
-}
-
-func (s linkOffsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
-	err = s.link.call("handled", func() (err error) {
-		all, err = s.OffsetStore.Handled(ctx, projection, ids...)
-		return err
-	})
-	return all, err
 }

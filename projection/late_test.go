@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/internal/warning"
 	"github.com/annals-go/annals/memstore"
@@ -194,38 +196,19 @@ func TestManyEventsBelowThePosition(t *testing.T) {
 	}
 }
 
-// warns is a store whose watermark comes with a warning.
-type warns struct {
-	annals.Store
-	told func(ctx context.Context)
-}
-
-func (s warns) Query() annals.Query { return warningQuery{s.Store.Query(), s} }
-
-type warningQuery struct {
-	annals.Query
-	s warns
-}
-
-func (q warningQuery) Watermark(ctx context.Context) (time.Time, error) {
-	q.s.told(ctx)
-	return q.Query.Watermark(ctx)
-}
-
 // What the store warns of reaches the log and the Observer once a minute, and the Status as long as it lasts.
 func TestWarningsOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, model, h := tooLate(nil), memstore.New(), &lateHandler{}
-		warn := true
-		var mu sync.Mutex
+		var warns atomic.Bool
+		warns.Store(true)
 		o := Options{Logger: silent, Observer: &told{}}
-		r := lateRunner(t, "once", warns{s, func(ctx context.Context) {
-			mu.Lock()
-			defer mu.Unlock()
-			if warn {
+		r := lateRunner(t, "once", &faulty.Store{Store: s, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+			if warns.Load() && c.Op == "query watermark" {
 				warning.Tell(ctx, errors.New("a transaction is old"))
 			}
+			return run()
 		}}, model, h, o)
 		running(t, r)
 		current := func() string {
@@ -240,9 +223,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 		if tells := slices.DeleteFunc(o.Observer.(*told).take(), func(s string) bool { return !strings.HasPrefix(s, "projection/p warning") }); len(tells) != 3 {
 			t.Errorf("the Observer was told %q", tells)
 		}
-		mu.Lock()
-		warn = false
-		mu.Unlock()
+		warns.Store(false)
 		time.Sleep(2 * time.Minute)
 		equal(t, "warning", current(), "")
 	})

@@ -12,38 +12,9 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
-
-// interrupted is a store that calls before once, before the call at of its durable states.
-type interrupted struct {
-	annals.Store
-	at     int
-	before func()
-}
-
-func (s *interrupted) States() annals.StateStore { return interruptedStates{s.Store.States(), s} }
-
-func (s *interrupted) call() {
-	if s.at--; s.at == 0 {
-		s.before()
-	}
-}
-
-type interruptedStates struct {
-	annals.StateStore
-	s *interrupted
-}
-
-func (i interruptedStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	i.s.call()
-	return i.StateStore.Get(ctx, id)
-}
-
-func (i interruptedStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	i.s.call()
-	return i.StateStore.Put(ctx, w)
-}
 
 // Between any two requests of one that parks the first entity of a slice another takes the slice off the list, and the other way round. The
 // list leads to the entity, or it was not stored.
@@ -73,11 +44,15 @@ func TestListOfParkedSlices(t *testing.T) {
 					}
 				}
 				tripped = false
-				in := &interrupted{store, at, func() {
-					tripped = true
-					if err := acts[1](store); err != nil && !errors.Is(err, annals.ErrConflict) {
-						t.Error(err)
+				calls := 0
+				in := &faulty.Store{Store: store, Around: func(_ context.Context, _ *faulty.Call, run func() error) error {
+					if calls++; calls == at {
+						tripped = true
+						if err := acts[1](store); err != nil && !errors.Is(err, annals.ErrConflict) {
+							t.Error(err)
+						}
 					}
+					return run()
 				}}
 				if err := acts[0](in); err != nil && !errors.Is(err, annals.ErrConflict) {
 					t.Error(err)

@@ -213,7 +213,7 @@ func parkUnderFaults(t *testing.T, store *memstore.Store, b *breaks, once bool) 
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b.die = cancel
-		flaky := breaking[memstore.Tx]{store, b}
+		flaky := breaking(store, b)
 		err := run(flaky, flaky, ctx)
 		b.revive()
 		ordered := func(x ParkedEntity) bool { return x.Retry }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqlitestore"
@@ -47,32 +48,28 @@ type faults struct {
 // maker is one of the methods of a target that make a Runner.
 type maker = func(name string, from annals.Store, before func(envelope) error, o Options) (*Runner, error)
 
-// faulty is a store with faults.
-type faulty[T any] struct {
-	TxStore[T]
+// withFaults is a store with faults.
+type withFaults[T any] struct {
+	faulty.TxStore[T]
 	*faults
 }
 
-func (f faulty[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
-	return f.around(func() error {
-		return f.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-			if err := fn(ctx, tx, in); err != nil {
-				return err
-			}
-			return f.commit()
-		})
+func newWithFaults[T any](s TxStore[T], f *faults) withFaults[T] {
+	return withFaults[T]{faulty.NewTx(s, func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.InTx || c.Op != "transaction" && c.Op != "save offsets" {
+			return run()
+		}
+		return f.around(run)
+	}), f}
+}
+
+func (s withFaults[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
+	return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
+		if err := fn(ctx, tx, in); err != nil {
+			return err
+		}
+		return s.commit()
 	})
-}
-
-func (f faulty[T]) Offsets() annals.OffsetStore { return faultyOffsets{f.TxStore.Offsets(), f.faults} }
-
-type faultyOffsets struct {
-	annals.OffsetStore
-	*faults
-}
-
-func (f faultyOffsets) Save(ctx context.Context, p annals.Progress) error {
-	return f.around(func() error { return f.OffsetStore.Save(ctx, p) })
 }
 
 func key(e envelope) string { return fmt.Sprintf("%s/%d", e.ID, e.SeqNr) }
@@ -88,7 +85,7 @@ func newTarget[T any](sound TxStore[T], add func(ctx context.Context, tx T, e en
 		return add(ctx, tx, e)
 	}
 	f := &faults{around: func(run func() error) error { return run() }, commit: func() error { return nil }}
-	store := faulty[T]{sound, f}
+	store := newWithFaults(sound, f)
 	return target{
 		store: sound, faults: f,
 		once: func(name string, from annals.Store, before func(envelope) error, o Options) (*Runner, error) {

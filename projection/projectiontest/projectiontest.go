@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
 )
@@ -71,57 +72,18 @@ func CatchUp(t testing.TB, r *projection.Runner) {
 // every other one fails. A handler of ExactlyOnce must write to its transaction only, which is undone with the save. A handler of AtLeastOnce
 // must not mind an event that it has handled before.
 func Redeliver[T any](s projection.TxStore[T]) projection.TxStore[T] {
-	return redelivering[T]{s, &failing{due: map[annals.SliceRange]bool{}}}
-}
-
-type redelivering[T any] struct {
-	projection.TxStore[T]
-	failing *failing
-}
-
-// InTx is ability.Transactor.
-func (s redelivering[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T, in annals.Store) error) error {
-	return s.TxStore.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-		return fn(ctx, tx, within{in, s.failing})
+	var mu sync.Mutex
+	due := map[annals.SliceRange]bool{} // the next save with events succeeds
+	fails := func(p *annals.Progress) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		due[p.Slices] = !due[p.Slices]
+		return due[p.Slices]
+	}
+	return faulty.NewTx(s, func(_ context.Context, c *faulty.Call, run func() error) error {
+		if p, ok := c.Arg.(*annals.Progress); ok && len(p.Offsets) > 0 && fails(p) {
+			return &annals.Error{Op: c.Op, Kind: annals.ErrUnavailable, Err: errors.New("projectiontest.Redeliver lets this save fail")}
+		}
+		return run()
 	})
-}
-
-// Offsets is annals.Store.
-func (s redelivering[T]) Offsets() annals.OffsetStore { return offsets{s.TxStore.Offsets(), s.failing} }
-
-// within is the store in a transaction.
-type within struct {
-	annals.Store
-	failing *failing
-}
-
-func (s within) Offsets() annals.OffsetStore { return offsets{s.Store.Offsets(), s.failing} }
-
-type offsets struct {
-	annals.OffsetStore
-	failing *failing
-}
-
-// Save is annals.OffsetStore.
-func (s offsets) Save(ctx context.Context, p annals.Progress) error {
-	if s.failing.fails(p) {
-		return &annals.Error{Op: "save offsets", Kind: annals.ErrUnavailable, Err: errors.New("projectiontest.Redeliver lets this save fail")}
-	}
-	return s.OffsetStore.Save(ctx, p)
-}
-
-// failing says which saves fail.
-type failing struct {
-	mu  sync.Mutex
-	due map[annals.SliceRange]bool // the next save with events succeeds
-}
-
-func (f *failing) fails(p annals.Progress) bool {
-	if len(p.Offsets) == 0 {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.due[p.Slices] = !f.due[p.Slices]
-	return f.due[p.Slices]
 }
