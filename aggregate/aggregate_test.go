@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -102,53 +103,35 @@ type opener = func(s annals.Store, o aggregate.Options) *repository
 
 // flaky is a memstore with a hook around every write.
 type flaky struct {
-	annals.Store
+	faulty.Store
+	mem   *memstore.Store
 	caps  annals.Capabilities
-	write func(id annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error)
+	write func(id annals.WriteID, next func() error) error
 	save  func() error
 }
 
 func newFlaky() *flaky {
 	m := memstore.New()
-	return &flaky{Store: m, caps: m.Capabilities(),
-		write: func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) { return next() },
+	s := &flaky{mem: m, caps: m.Capabilities(),
+		write: func(_ annals.WriteID, next func() error) error { return next() },
 		save:  func() error { return nil }}
+	s.Store = faulty.Store{Store: m, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		switch arg := c.Arg.(type) {
+		case *annals.Commit:
+			return s.write(arg.WriteID, run)
+		case *annals.StateWrite:
+			return s.write(arg.WriteID, run)
+		case *annals.Snapshot:
+			if err := s.save(); err != nil {
+				return err
+			}
+		}
+		return run()
+	}}
+	return s
 }
 
 func (s *flaky) Capabilities() annals.Capabilities { return s.caps }
-func (s *flaky) Journal() annals.Journal           { return flakyJournal{s.Store.Journal(), s} }
-func (s *flaky) States() annals.StateStore         { return flakyStates{s.Store.States(), s} }
-func (s *flaky) Snapshots() annals.SnapshotStore   { return flakySnapshots{s.Store.Snapshots(), s} }
-
-type flakyJournal struct {
-	annals.Journal
-	s *flaky
-}
-
-func (j flakyJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	return j.s.write(c.WriteID, func() (annals.Receipt, error) { return j.Journal.Append(ctx, c) })
-}
-
-type flakyStates struct {
-	annals.StateStore
-	s *flaky
-}
-
-func (h flakyStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return h.s.write(w.WriteID, func() (annals.Receipt, error) { return h.StateStore.Put(ctx, w) })
-}
-
-type flakySnapshots struct {
-	annals.SnapshotStore
-	s *flaky
-}
-
-func (h flakySnapshots) Save(ctx context.Context, s annals.Snapshot) error {
-	if err := h.s.save(); err != nil {
-		return err
-	}
-	return h.SnapshotStore.Save(ctx, s)
-}
 
 func TestDo(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
@@ -199,8 +182,8 @@ func TestDoAt(t *testing.T) {
 			t.Errorf("at -1: %v", err)
 		}
 		// Overtaken between load and write: read again, the number is another one.
-		other, tries := open(s.Store, aggregate.Options{}), 0
-		s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		other, tries := open(s.mem, aggregate.Options{}), 0
+		s.write = func(_ annals.WriteID, next func() error) error {
 			tries++
 			_, _ = other.Ask(t.Context(), "a", 7)
 			return next()
@@ -234,14 +217,14 @@ func TestLostAnswers(t *testing.T) {
 			s := newFlaky()
 			var ids []annals.WriteID
 			lost := 2
-			s.write = func(id annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(id annals.WriteID, next func() error) error {
 				ids = append(ids, id)
-				r, err := next()
+				err := next()
 				if lost > 0 {
 					lost--
-					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+					return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
 				}
-				return r, err
+				return err
 			}
 			r := open(s, aggregate.Options{WriteTimeout: time.Second})
 			if got, err := r.Do(t.Context(), "a", 5); got.Reply != 5 || got.SeqNr != 1 || err != nil {
@@ -387,9 +370,9 @@ func TestBadInputIsRefused(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
 		s := newFlaky()
 		s.caps.Limits.MaxIDBytes = 20
-		s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(annals.WriteID, func() error) error {
 			t.Error("something was written")
-			return annals.Receipt{}, nil
+			return nil
 		}
 		r := open(s, aggregate.Options{})
 		for _, id := range []string{"", "a\x00b", "a\xff", "twelve bytes and more"} {

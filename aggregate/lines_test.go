@@ -46,8 +46,8 @@ func TestConflictsEndAtConflictTimeout(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFlaky()
-			s.write = func(annals.WriteID, func() (annals.Receipt, error)) (annals.Receipt, error) {
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			s.write = func(annals.WriteID, func() error) error {
+				return &annals.Error{Op: "test", Kind: annals.ErrConflict}
 			}
 			r := open(s, aggregate.Options{ConflictTimeout: 10 * time.Second})
 			began := time.Now()
@@ -82,7 +82,7 @@ func TestOneOwnerPaysNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, seen := newFlaky(), &calls{}
 			writes := 0
-			s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ annals.WriteID, next func() error) error {
 				writes++
 				time.Sleep(10 * time.Millisecond)
 				return next()

@@ -43,9 +43,9 @@ func TestObserver(t *testing.T) {
 		}
 		ctx := context.WithValue(t.Context(), callerKey{}, "ann")
 		tries := 0
-		s.write = func(_ annals.WriteID, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(_ annals.WriteID, next func() error) error {
 			if tries++; tries == 1 {
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+				return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
 			}
 			return next()
 		}

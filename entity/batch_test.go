@@ -27,7 +27,7 @@ func gated(s *hooked) gate {
 	g := gate{make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+	s.write = func(_ context.Context, _ written, next func() error) error {
 		<-g.open
 		return next()
 	}
@@ -46,7 +46,7 @@ func TestOneWriteInFlight(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
 			var inFlight, most atomic.Int64
-			s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, _ written, next func() error) error {
 				most.Store(max(most.Load(), inFlight.Add(1)))
 				defer inFlight.Add(-1)
 				time.Sleep(5 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestRetriesAreIdentical(t *testing.T) {
 			s := newHooked()
 			var tries []written
 			step := make(chan error)
-			s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, w written, next func() error) error {
 				w.commit.Events = slices.Clone(w.commit.Events)
 				tries = append(tries, w)
 				err := <-step
@@ -86,9 +86,9 @@ func TestRetriesAreIdentical(t *testing.T) {
 					return next()
 				}
 				if len(tries) == 1 {
-					_, _ = next() // the answer gets lost
+					_ = next() // the answer gets lost
 				}
-				return annals.Receipt{}, err
+				return err
 			}
 			rt := start(s, entity.Options{})
 			first := ask(t.Context(), rt, 5)
@@ -220,7 +220,7 @@ func TestBatchesAreBounded(t *testing.T) {
 				s := newHooked()
 				s.caps.Limits = c.l
 				most := 0
-				s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				s.write = func(_ context.Context, w written, next func() error) error {
 					time.Sleep(time.Millisecond)
 					most = max(most, len(w.commit.Events))
 					return next()

@@ -55,7 +55,7 @@ func BenchmarkAskHotEntity(b *testing.B) {
 // The store takes 5 ms for a write: what counts is how many commands share one.
 func BenchmarkAskHotEntityWithLatency(b *testing.B) {
 	s := newHooked()
-	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+	s.write = func(_ context.Context, _ written, next func() error) error {
 		<-time.After(5 * time.Millisecond)
 		return next()
 	}

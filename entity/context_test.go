@@ -79,7 +79,7 @@ func TestContextEndsBeforeTheCommandIsDecidedAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			other := start(s.Store, entity.Options{})
+			other := start(s.mem, entity.Options{})
 			rt := start(s, entity.Options{})
 			mustAsk(t, rt, 1, 1)
 			g := gated(s)

@@ -79,11 +79,11 @@ func TestDoAtRepeated(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
-					if _, err := next(); err != nil {
-						return annals.Receipt{}, err
+				s.write = func(_ context.Context, w written, next func() error) error {
+					if err := next(); err != nil {
+						return err
 					}
-					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown, Last: 1}
+					return &annals.Error{Op: "test", Kind: annals.ErrUnknown, Last: 1}
 				}
 				if _, err := h.DoAt(t.Context(), "a", 0, payment{"k-1", 5}); !errors.Is(err, annals.ErrUnknown) {
 					t.Fatalf("the lost answer: %v", err)
@@ -122,7 +122,7 @@ func TestDoAtRepeated(t *testing.T) {
 func TestDoAtOvertakenByItself(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
-	first, err := entity.New(s.Store, payments, entity.Options{Logger: quiet})
+	first, err := entity.New(s.mem, payments, entity.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestDoAtOvertakenByItself(t *testing.T) {
 	}
 	for id, h := range map[string]atNumber{"e": rt, "a": repository} {
 		p := payment{"k-1", 5}
-		s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(_ context.Context, _ written, next func() error) error {
 			if _, err := first.DoAt(t.Context(), id, 0, p); err != nil {
 				t.Error(err)
 			}

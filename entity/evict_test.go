@@ -52,7 +52,7 @@ func TestEvict(t *testing.T) {
 				evicted <- rt.Evict(t.Context(), "a", func(ctx context.Context) error {
 					began = true
 					<-goOn
-					return forget(s.Store)(ctx)
+					return forget(s.mem)(ctx)
 				})
 			}()
 			synctest.Wait()
@@ -110,7 +110,7 @@ func TestEvictWaitsForTheSnapshot(t *testing.T) {
 		}
 		mustAsk(t, rt, 5, 5)
 		evicted := make(chan error, 1)
-		go func() { evicted <- rt.Evict(t.Context(), "a", forget(s.Store)) }()
+		go func() { evicted <- rt.Evict(t.Context(), "a", forget(s.mem)) }()
 		synctest.Wait()
 		select {
 		case err := <-evicted:
@@ -121,7 +121,7 @@ func TestEvictWaitsForTheSnapshot(t *testing.T) {
 		if err := <-evicted; err != nil {
 			t.Error(err)
 		}
-		if _, ok, err := s.Store.Snapshots().Latest(t.Context(), "Account|a", annals.SnapshotCriteria{}); ok || err != nil {
+		if _, ok, err := s.mem.Snapshots().Latest(t.Context(), "Account|a", annals.SnapshotCriteria{}); ok || err != nil {
 			t.Errorf("a snapshot is there: %t, %v", ok, err)
 		}
 		mustView(t, rt, 0, 0)

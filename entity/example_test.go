@@ -80,9 +80,9 @@ var wallet = behavior.EventSourced[Deposit, Deposited, Wallet, int]{
 func Example_unknown() {
 	ctx := context.Background()
 	store := newHooked()
-	store.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
-		_, _ = next() // what was sent is stored, and every answer gets lost
-		return annals.Receipt{}, &annals.Error{Op: "append", Kind: annals.ErrUnknown}
+	store.write = func(_ context.Context, _ written, next func() error) error {
+		_ = next() // what was sent is stored, and every answer gets lost
+		return &annals.Error{Op: "append", Kind: annals.ErrUnknown}
 	}
 	wallets, err := entity.New(store, wallet, entity.Options{WriteTimeout: 10 * time.Millisecond})
 	if err != nil {

@@ -18,7 +18,7 @@ func TestConflictDecidesAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			other := start(s.Store, entity.Options{})
+			other := start(s.mem, entity.Options{})
 			rt := start(s, entity.Options{})
 			mustAsk(t, rt, 5, 5)
 			g := gated(s)
@@ -46,7 +46,7 @@ func TestConflictDecidesRejectionsAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			other := start(s.Store, entity.Options{})
+			other := start(s.mem, entity.Options{})
 			g := gated(s)
 			rt := start(s, entity.Options{})
 			first := ask(t.Context(), rt, 5)
@@ -73,8 +73,8 @@ func TestConflictsEndAtConflictTimeout(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			s.write = func(context.Context, written, func() (annals.Receipt, error)) (annals.Receipt, error) {
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+			s.write = func(context.Context, written, func() error) error {
+				return &annals.Error{Op: "test", Kind: annals.ErrConflict}
 			}
 			rt := start(s, entity.Options{ConflictTimeout: 10 * time.Second})
 			began := time.Now()
@@ -102,9 +102,9 @@ func TestCertainFailureFailsItsCommandsOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
 			result := make(chan error)
-			s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, _ written, next func() error) error {
 				if err := <-result; err != nil {
-					return annals.Receipt{}, err
+					return err
 				}
 				return next()
 			}
@@ -130,15 +130,15 @@ func TestStoreRefusesOneOfABatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
 			g := make(chan struct{})
-			s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, w written, next func() error) error {
 				<-g
 				for _, e := range w.commit.Events {
 					if string(e.Data) == "13" {
-						return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConstraint}
+						return &annals.Error{Op: "test", Kind: annals.ErrConstraint}
 					}
 				}
 				if n := len(w.state.Data); n > 0 && strings.Contains("13 14 113 114", string(w.state.Data)) {
-					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConstraint}
+					return &annals.Error{Op: "test", Kind: annals.ErrConstraint}
 				}
 				return next()
 			}
@@ -167,11 +167,11 @@ func TestUnknownIsNotDecidedAgain(t *testing.T) {
 		for _, landed := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newHooked()
-				s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				s.write = func(ctx context.Context, w written, next func() error) error {
 					if landed && w.n == 1 {
-						_, _ = next()
+						_ = next()
 					}
-					return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+					return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
 				}
 				rt := start(s, entity.Options{WriteTimeout: 3 * time.Second})
 				began := time.Now()
@@ -204,12 +204,12 @@ func TestConflictWithOneselfIsUnknown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
 			s.caps.Repeatable, s.caps.IdempotentState = false, false
-			s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, w written, next func() error) error {
 				if w.n == 1 {
-					_, _ = next()
-					return annals.Receipt{}, errors.New("connection reset") // says nothing: as good as unknown
+					_ = next()
+					return errors.New("connection reset") // says nothing: as good as unknown
 				}
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrConflict}
+				return &annals.Error{Op: "test", Kind: annals.ErrConflict}
 			}
 			rt := start(s, entity.Options{})
 			_, err := rt.Ask(t.Context(), "a", 5)
@@ -227,16 +227,16 @@ func TestForgottenWriteIsUnknownAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newHooked()
-		other, _ := entity.NewState(s.Store, accountState, entity.Options{})
-		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		other, _ := entity.NewState(s.mem, accountState, entity.Options{})
+		s.write = func(_ context.Context, w written, next func() error) error {
 			if w.n == 1 {
-				_, _ = next()
+				_ = next()
 				for range 5 {
 					if _, err := other.Ask(t.Context(), "a", 1); err != nil {
 						t.Error(err)
 					}
 				}
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+				return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
 			}
 			return next()
 		}
@@ -254,8 +254,8 @@ func TestFirstTryFarBehindIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newHooked()
-		other, _ := entity.NewState(s.Store, accountState, entity.Options{})
-		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		other, _ := entity.NewState(s.mem, accountState, entity.Options{})
+		s.write = func(_ context.Context, w written, next func() error) error {
 			if w.n == 1 {
 				for i := range 6 {
 					mustAsk(t, other, 1, i+1)

@@ -18,18 +18,18 @@ import (
 // unreliable makes writes of s fail in every way that leaves the outcome open: answers get lost after the write was stored, writes are
 // refused before, and errors come that say nothing.
 func unreliable(s *hooked) {
-	s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+	s.write = func(_ context.Context, _ written, next func() error) error {
 		switch rand.IntN(8) {
 		case 0:
-			_, _ = next()
-			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+			_ = next()
+			return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
 		case 1:
-			return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+			return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
 		case 2:
-			_, _ = next()
-			return annals.Receipt{}, errors.New("connection reset")
+			_ = next()
+			return errors.New("connection reset")
 		case 3:
-			return annals.Receipt{}, errors.New("connection refused")
+			return errors.New("connection refused")
 		}
 		return next()
 	}

@@ -69,14 +69,14 @@ func TestObserver(t *testing.T) {
 		r := &recorder{}
 		rt, _ := entity.New(s, journaled(3), entity.Options{Observer: r, Logger: quiet})
 		fail := true
-		s.write = func(ctx context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(ctx context.Context, _ written, next func() error) error {
 			if ctx.Value(span{}) != "write" {
 				t.Error("the Observer's context does not reach the store")
 			}
 			time.Sleep(time.Millisecond)
 			if fail = !fail; !fail {
-				_, _ = next()
-				return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrUnknown}
+				_ = next()
+				return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
 			}
 			return next()
 		}
@@ -128,7 +128,7 @@ func TestCallersDoNotEndAWrite(t *testing.T) {
 			s := newHooked()
 			ctx, cancel := context.WithTimeout(as(t.Context(), "ann"), time.Second)
 			defer cancel()
-			s.write = func(ctx context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(ctx context.Context, _ written, next func() error) error {
 				time.Sleep(2 * time.Second)
 				end, ok := ctx.Deadline()
 				within, stop := context.WithTimeout(ctx, time.Second)

@@ -70,7 +70,7 @@ func TestPendingReturnsToZero(t *testing.T) {
 			s := newHooked()
 			unreliable(s)
 			faulty := s.write
-			s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(ctx context.Context, w written, next func() error) error {
 				time.Sleep(rand.N(20 * time.Millisecond))
 				return faulty(ctx, w, next)
 			}

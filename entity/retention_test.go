@@ -43,7 +43,7 @@ func TestDamagedSnapshotDeletesNothing(t *testing.T) {
 		s := newHooked()
 		s.save = func(ctx context.Context, snap annals.Snapshot, _ func() error) error {
 			snap.Data = snap.Data[:len(snap.Data)-1]
-			return s.Store.Snapshots().Save(ctx, snap)
+			return s.mem.Snapshots().Save(ctx, snap)
 		}
 		s.deleteTo = func(annals.PersistenceID, annals.SeqNr) { t.Error("deleted") }
 		var log bytes.Buffer

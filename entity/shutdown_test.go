@@ -64,9 +64,9 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			s.write = func(ctx context.Context, _ written, _ func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(ctx context.Context, _ written, _ func() error) error {
 				<-ctx.Done()
-				return annals.Receipt{}, ctx.Err()
+				return ctx.Err()
 			}
 			rt := start(s, entity.Options{MaxEntities: 1, MaxBatch: 1, WriteTimeout: time.Hour})
 			inFlight := ask(t.Context(), rt, 1)

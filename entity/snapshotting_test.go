@@ -87,8 +87,8 @@ func TestSnapshotIsOfAnAcknowledgedWrite(t *testing.T) {
 func TestNoSnapshotOfAFailedWrite(t *testing.T) {
 	t.Parallel()
 	s := newHooked()
-	s.write = func(context.Context, written, func() (annals.Receipt, error)) (annals.Receipt, error) {
-		return annals.Receipt{}, &annals.Error{Op: "test", Kind: annals.ErrFenced}
+	s.write = func(context.Context, written, func() error) error {
+		return &annals.Error{Op: "test", Kind: annals.ErrFenced}
 	}
 	s.save = func(context.Context, annals.Snapshot, func() error) error {
 		t.Error("a snapshot was saved")
@@ -221,7 +221,7 @@ func TestFirstCommitCarriesASnapshotWhereItMust(t *testing.T) {
 		s := newHooked()
 		s.caps.Limits.FirstSnapshot = true
 		var commits []annals.Commit
-		s.write = func(_ context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(_ context.Context, w written, next func() error) error {
 			commits = append(commits, w.commit)
 			return next()
 		}

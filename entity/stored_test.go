@@ -3,7 +3,6 @@ package entity_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 )
 
 // times is an account whose state is the balance and the times of its events, in microseconds since 1970.
@@ -137,12 +137,12 @@ func TestTimeOfDeletedEventsIsNotKnown(t *testing.T) {
 func deletesAndLosesTheFirst(t *testing.T, hasTimes bool) *entity.Runtime[int, times, int] {
 	s := newHooked()
 	s.caps.Times = hasTimes
-	s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
-		r, err := next()
+	s.write = func(ctx context.Context, w written, next func() error) error {
+		err := next()
 		if w.n == 1 && err == nil {
 			err = errors.Join(s.Journal().DeleteTo(ctx, w.commit.ID, annals.MaxSeqNr), &annals.Error{Kind: annals.ErrUnknown})
 		}
-		return r, err
+		return err
 	}
 	rt, err := entity.New(s, timed, entity.Options{MayDrop: true, Logger: quiet})
 	if err != nil {
@@ -203,7 +203,7 @@ func TestMetadataOfStates(t *testing.T) {
 		g := gated(s)
 		var wrote []string
 		gate := s.write
-		s.write = func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+		s.write = func(ctx context.Context, w written, next func() error) error {
 			wrote = append(wrote, string(w.state.Metadata.Data))
 			return gate(ctx, w, next)
 		}
@@ -231,27 +231,6 @@ func TestMetadataOfStates(t *testing.T) {
 			t.Errorf("the writes have the metadata of %q, want %q", wrote, want)
 		}
 	})
-}
-
-// overtakenReplay is a store where meanwhile runs before the first replay of all events.
-type overtakenReplay struct {
-	*hooked
-	meanwhile func()
-}
-
-func (s *overtakenReplay) Journal() annals.Journal { return overtakenJournal{s.hooked.Journal(), s} }
-
-type overtakenJournal struct {
-	annals.Journal
-	s *overtakenReplay
-}
-
-func (j overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	if run := j.s.meanwhile; from == 1 && run != nil {
-		j.s.meanwhile = nil
-		run()
-	}
-	return j.Journal.Replay(ctx, id, from, to)
 }
 
 // withSnapshots is account with snapshots of the given shape every two events.
@@ -282,12 +261,18 @@ func deposit(t *testing.T, s annals.Store, b behavior.EventSourced[int, int, int
 // While the entity is rebuilt from its events, another owner replaces the snapshot and deletes the events. The snapshot is read again.
 func TestRebuildIsOvertaken(t *testing.T) {
 	t.Parallel()
-	s := &overtakenReplay{hooked: newHooked()}
+	s := newHooked()
 	deposit(t, s, withSnapshots("balance"), entity.Options{}, 4)
-	s.meanwhile = func() { deposit(t, s.hooked, withSnapshots("balance/2"), entity.Options{DeleteEvents: true}, 2) }
-	rt, _ := entity.New(s, withSnapshots("balance/2"), entity.Options{Logger: quiet})
+	overtaken := false
+	rt, _ := entity.New(&faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.Op == "replay" && *c.Arg.(*annals.SeqNr) == 1 && !overtaken {
+			overtaken = true
+			deposit(t, s, withSnapshots("balance/2"), entity.Options{DeleteEvents: true}, 2)
+		}
+		return run()
+	}}, withSnapshots("balance/2"), entity.Options{Logger: quiet})
 	mustAsk(t, rt, 1, 7)
-	if s.meanwhile != nil {
+	if !overtaken {
 		t.Error("the entity was not rebuilt")
 	}
 	for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, 4) {

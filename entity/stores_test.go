@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
@@ -86,14 +86,14 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // hooked is a memstore whose calls can be watched, delayed and failed. A nil hook lets the call through.
 type hooked struct {
-	annals.Store
+	faulty.Store
+	mem  *memstore.Store
 	caps annals.Capabilities
 
-	write    func(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error)
+	write    func(ctx context.Context, w written, next func() error) error
 	save     func(ctx context.Context, s annals.Snapshot, next func() error) error
 	read     func(ctx context.Context, id annals.PersistenceID) error // before a recovery
 	deleteTo func(id annals.PersistenceID, to annals.SeqNr)
-	event    func(e annals.Event) (annals.Event, error)
 
 	writes, looks, refused atomic.Int64
 	mu                     sync.Mutex // guards write once a runtime is at work
@@ -108,15 +108,45 @@ type written struct {
 
 func newHooked() *hooked {
 	m := memstore.New()
-	return &hooked{Store: m, caps: m.Capabilities()}
+	s := &hooked{mem: m, caps: m.Capabilities()}
+	s.Store = faulty.Store{Store: m, Around: s.around}
+	return s
 }
 
 func (s *hooked) Capabilities() annals.Capabilities { return s.caps }
-func (s *hooked) Journal() annals.Journal           { return hookedJournal{s.Store.Journal(), s} }
-func (s *hooked) States() annals.StateStore         { return hookedStates{s.Store.States(), s} }
-func (s *hooked) Snapshots() annals.SnapshotStore   { return hookedSnapshots{s.Store.Snapshots(), s} }
 
-func (s *hooked) call(ctx context.Context, w written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+func (s *hooked) around(ctx context.Context, c *faulty.Call, run func() error) error {
+	switch arg := c.Arg.(type) {
+	case *annals.Commit:
+		if err := valid.Commit(*arg, s.caps.Limits); err != nil {
+			s.refused.Add(1)
+			return err
+		}
+		return s.call(ctx, written{commit: *arg}, run)
+	case *annals.StateWrite:
+		return s.call(ctx, written{state: *arg}, run)
+	case *annals.Snapshot:
+		if s.save != nil {
+			return s.save(ctx, *arg, run)
+		}
+	}
+	switch c.Op {
+	case "last number", "get state":
+		s.looks.Add(1)
+	case "delete events":
+		if s.deleteTo != nil {
+			s.deleteTo(c.ID, *c.Arg.(*annals.SeqNr))
+		}
+	}
+	if s.read != nil && (c.Op == "get state" || c.Op == "load snapshot") {
+		if err := s.read(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return run()
+}
+
+func (s *hooked) call(ctx context.Context, w written, next func() error) error {
 	w.n = s.writes.Add(1)
 	s.mu.Lock()
 	hook := s.write
@@ -132,88 +162,6 @@ func (s *hooked) heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write = nil
-}
-
-type hookedJournal struct {
-	annals.Journal
-	s *hooked
-}
-
-func (j hookedJournal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if err := valid.Commit(c, j.s.caps.Limits); err != nil {
-		j.s.refused.Add(1)
-		return annals.Receipt{}, err
-	}
-	return j.s.call(ctx, written{commit: c}, func() (annals.Receipt, error) { return j.Journal.Append(ctx, c) })
-}
-
-func (j hookedJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	j.s.looks.Add(1)
-	return j.Journal.LastSeqNr(ctx, id)
-}
-
-func (j hookedJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	if j.s.deleteTo != nil {
-		j.s.deleteTo(id, to)
-	}
-	return j.Journal.DeleteTo(ctx, id, to)
-}
-
-func (j hookedJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		for e, err := range j.Journal.Replay(ctx, id, from, to) {
-			if j.s.event != nil && err == nil {
-				e, err = j.s.event(e)
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-type hookedStates struct {
-	annals.StateStore
-	s *hooked
-}
-
-func (h hookedStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	h.s.looks.Add(1)
-	if h.s.read != nil {
-		if err := h.s.read(ctx, id); err != nil {
-			return annals.State{}, false, err
-		}
-	}
-	return h.StateStore.Get(ctx, id)
-}
-
-func (h hookedStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return h.s.call(ctx, written{state: w}, func() (annals.Receipt, error) { return h.StateStore.Put(ctx, w) })
-}
-
-func (h hookedStates) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return h.s.call(ctx, written{state: w}, func() (annals.Receipt, error) { return h.StateStore.Delete(ctx, w) })
-}
-
-type hookedSnapshots struct {
-	annals.SnapshotStore
-	s *hooked
-}
-
-func (h hookedSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	if h.s.read != nil {
-		if err := h.s.read(ctx, id); err != nil {
-			return annals.Snapshot{}, false, err
-		}
-	}
-	return h.SnapshotStore.Latest(ctx, id, c)
-}
-
-func (h hookedSnapshots) Save(ctx context.Context, s annals.Snapshot) error {
-	if h.s.save == nil {
-		return h.SnapshotStore.Save(ctx, s)
-	}
-	return h.s.save(ctx, s, func() error { return h.SnapshotStore.Save(ctx, s) })
 }
 
 // answer is what an Ask returned.

@@ -18,11 +18,11 @@ import (
 func waiting(t *testing.T, start starter, o entity.Options) (rt *entity.Runtime[int, int, int], s *hooked, waits <-chan answer) {
 	t.Helper()
 	s = newHooked()
-	other := start(s.Store, entity.Options{})
+	other := start(s.mem, entity.Options{})
 	rt = start(s, o)
 	mustAsk(t, rt, 1, 1)
 	var tries atomic.Int64
-	s.write = func(ctx context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+	s.write = func(ctx context.Context, _ written, next func() error) error {
 		if tries.Add(1) <= 3 {
 			if _, err := other.Ask(ctx, "a", 1); err != nil {
 				t.Error(err)
@@ -118,7 +118,7 @@ func TestOneOwnerPaysNothing(t *testing.T) {
 				s := newHooked()
 				reads := 0
 				s.read = func(context.Context, annals.PersistenceID) error { reads++; return nil }
-				s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+				s.write = func(_ context.Context, _ written, next func() error) error {
 					time.Sleep(10 * time.Millisecond)
 					return next()
 				}

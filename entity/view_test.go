@@ -113,7 +113,7 @@ func TestViewsInABatch(t *testing.T) {
 
 // stored is the number of events of id, and whether there are any.
 func (s *hooked) stored(t *testing.T, id annals.PersistenceID) (n annals.SeqNr, ok bool) {
-	n, err := s.Store.Journal().LastSeqNr(t.Context(), id)
+	n, err := s.mem.Journal().LastSeqNr(t.Context(), id)
 	if err != nil {
 		t.Error(err)
 	}
@@ -230,7 +230,7 @@ func TestNumbersTellStatesApart(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newHooked()
-			s.write = func(_ context.Context, _ written, next func() (annals.Receipt, error)) (annals.Receipt, error) {
+			s.write = func(_ context.Context, _ written, next func() error) error {
 				time.Sleep(5 * time.Millisecond)
 				return next()
 			}
