@@ -77,7 +77,7 @@ var rules = []struct {
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity internal/faulty", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
-	{pkg: "internal/late", may: "root ability driver memstore"},
+	{pkg: "internal/late", may: "root ability driver memstore internal/faulty"},
 	// faulty is a store in front of another one, which tests let fail.
 	{pkg: "internal/faulty", may: "root ability"},
 	// lost compares what a store tells of an entity with and without a row.

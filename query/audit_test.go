@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/query"
 )
@@ -144,26 +145,6 @@ func TestAuditBounds(t *testing.T) {
 	}
 }
 
-// counted counts the queries for events without payloads: those of audits.
-type counted struct {
-	late.Watched
-	audits *int
-}
-
-func (s counted) Query() annals.Query { return countedQuery{s.Watched.Query(), s.audits} }
-
-type countedQuery struct {
-	annals.Query
-	audits *int
-}
-
-func (q countedQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	if f.KeysOnly {
-		*q.audits++
-	}
-	return q.Query.Events(ctx, f)
-}
-
 // An audit costs a query in each Audit, also of a store in which nothing happens.
 func TestAuditCosts(t *testing.T) {
 	t.Parallel()
@@ -171,7 +152,13 @@ func TestAuditCosts(t *testing.T) {
 		for audit, most := range map[time.Duration]int{0: 6, -1: 0} {
 			synctest.Test(t, func(t *testing.T) {
 				var audits int
-				s := counted{late.Watched{Store: late.New(late.Options{Lateness: 2 * time.Second, Fixed: true})}, &audits}
+				watched := late.Watched{Store: late.New(late.Options{Lateness: 2 * time.Second, Fixed: true})}
+				s := faulty.Able{Store: &faulty.Store{Store: watched, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+					if f, ok := c.Arg.(*annals.Filter); ok && f.KeysOnly && c.Op == "query events" { // without payloads
+						audits++
+					}
+					return run()
+				}}}
 				write(t, s, "T|1", 3)
 				feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Audit: audit, Poll: time.Hour})
 				numbersIn(t, feed, 10*time.Second)
@@ -223,22 +210,16 @@ func TestAuditIsBounded(t *testing.T) {
 	})
 }
 
-// moved is a store whose watermark is as far from its own as it is told.
-type moved struct {
-	*late.Store
-	by time.Duration
-}
-
-func (s *moved) Query() annals.Query { return movedQuery{s.Store.Query(), s} }
-
-type movedQuery struct {
-	annals.Query
-	s *moved
-}
-
-func (q movedQuery) Watermark(ctx context.Context) (time.Time, error) {
-	at, err := q.Query.Watermark(ctx)
-	return at.Add(q.s.by), err
+// moved is s, but its watermark is as far from that of s as it is told.
+func moved(s annals.Store, by *time.Duration) annals.Store {
+	return &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		err := run()
+		if c.Op == "query watermark" {
+			at := c.Result.(*time.Time)
+			*at = at.Add(*by)
+		}
+		return err
+	}}
 }
 
 // The watermark goes back below the floor, as after a clock was set back, or beside a transaction that is old and begins to write. What is stored after
@@ -247,11 +228,12 @@ func TestWatermarkThatGoesBack(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &moved{tooLate(nil), ahead}
+			by := ahead
+			s := moved(tooLate(nil), &by)
 			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 			write(t, s, "T|1", 2)
 			wantNumbers(t, "before", numbersIn(t, feed, 5*time.Minute), byEntity{"T|1": {1, 2}})
-			s.by = 0
+			by = 0
 			numbersIn(t, feed, 10*time.Second)
 			write(t, s, "T|2", 3)
 			write(t, s, "T|1", 1)
@@ -264,7 +246,8 @@ func TestWatermarkThatGoesBack(t *testing.T) {
 func TestWatermarkThatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &moved{tooLate(map[int]time.Duration{2: time.Hour}), 0}
+		var by time.Duration
+		s := moved(tooLate(map[int]time.Duration{2: time.Hour}), &by)
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 		write(t, s, "T|1", 2)
 		wantNumbers(t, "before", numbersIn(t, feed, time.Minute), byEntity{"T|1": {1, 2}})
@@ -272,10 +255,10 @@ func TestWatermarkThatIsHeldBack(t *testing.T) {
 		began := time.Now()
 		wantNumbers(t, "while it is passed", numbersIn(t, feed, 10*time.Minute), byEntity{})
 		for time.Since(began) < time.Hour {
-			s.by = -time.Since(began)
+			by = -time.Since(began)
 			numbersIn(t, feed, time.Second)
 		}
-		s.by = 0
+		by = 0
 		wantNumbers(t, "after the commit", numbersIn(t, feed, 3*time.Minute), byEntity{"T|2": {1}})
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/query"
@@ -259,7 +260,15 @@ func TestTimesThatGoBack(t *testing.T) {
 func TestFirstCommitWhileReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &writesAtWatermark{Store: memstore.New(), write: func(s annals.Store) { write(t, s, "T|1", 1) }}
+		store, wrote := memstore.New(), false
+		s := faulty.Able{Store: &faulty.Store{Store: store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			err := run()
+			if c.Op == "query watermark" && !wrote {
+				wrote = true
+				write(t, store, "T|1", 1)
+			}
+			return err
+		}}}
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -272,27 +281,6 @@ func TestFirstCommitWhileReading(t *testing.T) {
 			t.Errorf("Through is %v", through)
 		}
 	})
-}
-
-type writesAtWatermark struct {
-	*memstore.Store
-	write func(annals.Store)
-}
-
-func (s *writesAtWatermark) Query() annals.Query { return watermarkThatWrites{s.Store.Query(), s} }
-
-type watermarkThatWrites struct {
-	annals.Query
-	s *writesAtWatermark
-}
-
-func (q watermarkThatWrites) Watermark(ctx context.Context) (time.Time, error) {
-	at, err := q.Query.Watermark(ctx)
-	if q.s.write != nil {
-		q.s.write(q.s.Store)
-		q.s.write = nil
-	}
-	return at, err
 }
 
 // After an error of its context, a feed goes on where it was.

@@ -4,39 +4,26 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/query"
 )
 
 // paged notes how many events each read of a store has returned.
-type paged struct {
-	annals.Store
-	pages []int
-}
-
-func (s *paged) Query() annals.Query { return pagedQuery{s.Store.Query(), s} }
-
-type pagedQuery struct {
-	annals.Query
-	s *paged
-}
-
-func (q pagedQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		n := 0
-		defer func() { q.s.pages = append(q.s.pages, n) }()
-		for e, err := range q.Query.Events(ctx, f) {
-			n++
-			if !yield(e, err) {
-				return
-			}
+func paged(s annals.Store, pages *[]int) annals.Store {
+	return &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.Op != "query events" {
+			return run()
 		}
-	}
+		n := 0
+		defer func() { *pages = append(*pages, n) }()
+		c.Each = func(any) error { n++; return nil }
+		return run()
+	}}
 }
 
 // The pages of a feed that catches up grow, and have a bound in bytes.
@@ -49,7 +36,8 @@ func TestPages(t *testing.T) {
 		"small": {4000, 1, []int{1000, 2000, 1000}},
 		"large": {20, 1 << 20, []int{8, 8, 4}},
 	} {
-		s := &paged{Store: memstore.New()}
+		var pages []int
+		s := paged(memstore.New(), &pages)
 		batch := slices.Repeat([]annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: make([]byte, c.bytes)}}}, c.events/4)
 		for n := 0; n < c.events; n += len(batch) {
 			if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: annals.SeqNr(n), Events: batch}); err != nil {
@@ -68,8 +56,8 @@ func TestPages(t *testing.T) {
 			}
 			n += len(b.Items)
 		}
-		if n != c.events || !slices.Equal(s.pages, c.want) {
-			t.Errorf("%s: %d events in pages of %v, want %d in pages of %v", name, n, s.pages, c.events, c.want)
+		if n != c.events || !slices.Equal(pages, c.want) {
+			t.Errorf("%s: %d events in pages of %v, want %d in pages of %v", name, n, pages, c.events, c.want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -40,6 +41,7 @@ type Options struct {
 type Store struct {
 	annals.Store
 	mem      *memstore.Store
+	faulty   *faulty.Store
 	o        Options
 	watchers driver.Watchers
 
@@ -72,8 +74,10 @@ func New(o Options) *Store {
 		o.Fault = func(string) error { return nil }
 	}
 	mem := memstore.New()
-	return &Store{Store: mem, mem: mem, o: o, random: rand.New(rand.NewPCG(o.Seed, 1)), writes: map[annals.WriteID]write{},
+	s := &Store{Store: mem, mem: mem, o: o, random: rand.New(rand.NewPCG(o.Seed, 1)), writes: map[annals.WriteID]write{},
 		states: map[stateKey]write{}, latest: map[annals.PersistenceID]time.Time{}, reads: map[string]int{}}
+	s.faulty = &faulty.Store{Store: contracts{mem, s}, Around: s.around}
+	return s
 }
 
 // Watched is a Store that is also an ability.Watcher: it signals each write, and when something becomes visible.
@@ -123,12 +127,19 @@ func (s *Store) Reads() map[string]int {
 	return reads
 }
 
-// read counts a read.
-func (s *Store) read(op string) error {
+// around counts reads, and calls Fault for them.
+func (s *Store) around(_ context.Context, c *faulty.Call, run func() error) error {
+	if c.Writes || c.Op == "get state" {
+		return run()
+	}
 	s.mu.Lock()
-	s.reads[op]++
+	s.reads[c.Op]++
 	s.mu.Unlock()
-	return s.o.Fault(op)
+	if err := s.o.Fault(c.Op); err != nil {
+		return err
+	}
+	c.Each = func(any) error { return s.o.Fault("next value") }
+	return run()
 }
 
 // begin registers a write of n events, before it is stored.
@@ -173,7 +184,23 @@ func (s *Store) wake(w write) {
 }
 
 // Journal is annals.Store.
-func (s *Store) Journal() annals.Journal { return journal{s.mem.Journal(), s} }
+func (s *Store) Journal() annals.Journal { return s.faulty.Journal() }
+
+// States is annals.Store.
+func (s *Store) States() annals.StateStore { return s.faulty.States() }
+
+// Query is annals.Store.
+func (s *Store) Query() annals.Query { return s.faulty.Query() }
+
+// contracts is the Store without Fault.
+type contracts struct {
+	annals.Store
+	s *Store
+}
+
+func (c contracts) Journal() annals.Journal   { return journal{c.Store.Journal(), c.s} }
+func (c contracts) States() annals.StateStore { return states{c.Store.States(), c.s} }
+func (c contracts) Query() annals.Query       { return query{c.Store.Query(), c.s} }
 
 type journal struct {
 	annals.Journal
@@ -211,20 +238,6 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 	return r, err
 }
 
-func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return faulty(j.s, "replay", func() iter.Seq2[annals.Event, error] { return j.Journal.Replay(ctx, id, from, to) })
-}
-
-func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	if err := j.s.read("last number"); err != nil {
-		return 0, err
-	}
-	return j.Journal.LastSeqNr(ctx, id)
-}
-
-// States is annals.Store.
-func (s *Store) States() annals.StateStore { return states{s.mem.States(), s} }
-
 type states struct {
 	annals.StateStore
 	s *Store
@@ -258,38 +271,24 @@ func (x states) late(w annals.StateWrite, do func() (annals.Receipt, error)) (an
 	return r, err
 }
 
-// Query is annals.Store.
-func (s *Store) Query() annals.Query { return query{s.mem.Query(), s} }
-
 type query struct {
 	annals.Query
 	s *Store
 }
 
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return faulty(q.s, "query events", func() iter.Seq2[annals.Event, error] {
-		limit := f.Limit
-		f.Limit = 0
-		return visible(q.Query.Events(ctx, f), limit, q.s.hiddenEvents())
-	})
+	limit := f.Limit
+	f.Limit = 0
+	return visible(q.Query.Events(ctx, f), limit, q.s.hiddenEvents())
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return faulty(q.s, "query states", func() iter.Seq2[annals.State, error] {
-		limit := f.Limit
-		f.Limit = 0
-		return visible(q.Query.States(ctx, f), limit, q.s.hiddenStates())
-	})
-}
-
-func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return faulty(q.s, "query ids", func() iter.Seq2[annals.PersistenceID, error] { return q.Query.IDs(ctx, entityType, after) })
+	limit := f.Limit
+	f.Limit = 0
+	return visible(q.Query.States(ctx, f), limit, q.s.hiddenStates())
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	if err := q.s.read("query newest"); err != nil {
-		return annals.Offset{}, err
-	}
 	for e, err := range visible(q.Query.Events(ctx, f), 0, q.s.hiddenEvents()) {
 		if err != nil {
 			return annals.Offset{}, err
@@ -299,11 +298,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	return newest, nil
 }
 
-// Watermark is annals.Query.
 func (q query) Watermark(context.Context) (time.Time, error) {
-	if err := q.s.read("query watermark"); err != nil {
-		return time.Time{}, err
-	}
 	q.s.mu.Lock()
 	defer q.s.mu.Unlock()
 	now := time.Now()
@@ -367,31 +362,6 @@ func visible[T any](all iter.Seq2[T, error], limit int, hidden func(T) bool) ite
 			if n++; !yield(v, err) || n == limit {
 				return
 			}
-		}
-	}
-}
-
-// faulty yields what all returns, or an error of Options.Fault.
-func faulty[T any](s *Store, op string, all func() iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		err := s.read(op)
-		if err == nil {
-			for v, failed := range all() {
-				if failed == nil {
-					failed = s.o.Fault("next value")
-				}
-				if failed != nil {
-					err = failed
-					break
-				}
-				if !yield(v, nil) {
-					return
-				}
-			}
-		}
-		if err != nil {
-			var none T
-			yield(none, err)
 		}
 	}
 }
