@@ -62,8 +62,9 @@ func (modest) Capabilities() annals.Capabilities {
 }
 func (s modest) Journal() annals.Journal         { return plainJournal{modestJournal{s.Store.Journal()}} }
 func (s modest) Snapshots() annals.SnapshotStore { return modestSnapshots{s.Store.Snapshots()} }
-func (s modest) States() annals.StateStore       { return modestStates{s.Store.States()} }
-func (s modest) Query() annals.Query             { return modestQuery{s.Store.Query()} }
+func (s modest) States() annals.StateStore       { return s.faulty().States() }
+func (s modest) Query() annals.Query             { return s.faulty().Query() }
+func (s modest) faulty() *faulty.Store           { return &faulty.Store{Store: s.Store, Around: modestly} }
 func (modest) Lacks(want any) error {
 	switch want.(type) {
 	case *ability.Recoverer, *ability.Watcher, *ability.HealthChecker:
@@ -160,55 +161,27 @@ func (s modestSnapshots) Delete(ctx context.Context, id annals.PersistenceID, c 
 	return s.SnapshotStore.Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 }
 
-// modestStates recognises no repeated write, keeps no metadata, and takes neither events nor deletes.
-type modestStates struct{ annals.StateStore }
-
-func (s modestStates) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if w.Event != nil {
-		return annals.Receipt{}, unsupported("put state")
+// modestly recognises no repeated write of a state, keeps no metadata of it, and takes neither events nor deletes. It does not query
+// snapshots, ids or tags.
+func modestly(_ context.Context, c *faulty.Call, run func() error) error {
+	switch arg := c.Arg.(type) {
+	case *annals.StateWrite:
+		if arg.Event != nil || c.Op == "delete state" {
+			return unsupportedFor(c.Op, c.ID)
+		}
+		if err := valid.StateWrite(c.Op, *arg, annals.Limits{}); err != nil {
+			return err
+		}
+		arg.WriteID, arg.Tags, arg.Metadata = annals.WriteID{}, nil, annals.Payload{}
+	case *annals.Filter:
+		if arg.Tag != "" || c.Op == "query snapshots" {
+			return unsupported(c.Op)
+		}
 	}
-	if err := valid.StateWrite("put state", w, annals.Limits{}); err != nil {
-		return annals.Receipt{}, err
+	if c.Op == "query ids" {
+		return unsupported(c.Op)
 	}
-	w.WriteID, w.Tags, w.Metadata = annals.WriteID{}, nil, annals.Payload{}
-	return s.StateStore.Put(ctx, w)
-}
-
-func (modestStates) Delete(_ context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return annals.Receipt{}, unsupportedFor("delete state", w.ID)
-}
-
-type modestQuery struct{ annals.Query }
-
-func (q modestQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	if f.Tag != "" {
-		return func(yield func(annals.Event, error) bool) { yield(annals.Event{}, unsupported("query events")) }
-	}
-	return q.Query.Events(ctx, f)
-}
-
-func (q modestQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	if f.Tag != "" {
-		return func(yield func(annals.State, error) bool) { yield(annals.State{}, unsupported("query states")) }
-	}
-	return q.Query.States(ctx, f)
-}
-
-func (modestQuery) Snapshots(context.Context, annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return func(yield func(annals.Snapshot, error) bool) {
-		yield(annals.Snapshot{}, unsupported("query snapshots"))
-	}
-}
-
-func (modestQuery) IDs(context.Context, string, annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) { yield("", unsupported("query ids")) }
-}
-
-func (q modestQuery) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	if f.Tag != "" {
-		return annals.Offset{}, unsupported("query newest")
-	}
-	return q.Query.Newest(ctx, f)
+	return run()
 }
 
 // timelessJournal has no times.

@@ -26,8 +26,8 @@ func TestFaultsAreFound(t *testing.T) {
 		open   func() annals.Store
 		counts string
 	}{
-		"takes its own write for another writer's": {func() annals.Store { return noWriteIDs{memstore.New()} }, falseConflicts},
-		"stores a write again":                     {func() annals.Store { return noConflicts{noWriteIDs{memstore.New()}} }, "writes stored twice"},
+		"takes its own write for another writer's": {func() annals.Store { return around(memstore.New(), noWriteIDs) }, falseConflicts},
+		"stores a write again":                     {func() annals.Store { return around(around(memstore.New(), noWriteIDs), noConflicts) }, "writes stored twice"},
 		"acknowledges before it stores":            {func() annals.Store { return hasty{memstore.New()} }, "acknowledged writes lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestFaultsAreFound(t *testing.T) {
 // RunNaive passes when the cases find false conflicts, and fails otherwise.
 func TestNaive(t *testing.T) {
 	t.Parallel()
-	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(noWriteIDs{memstore.New()}) }, Short: true, Only: []Part{Journal}}
+	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(around(memstore.New(), noWriteIDs)) }, Short: true, Only: []Part{Journal}}
 	RunNaive(t, naive, forgetting)
 
 	sound := Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }, Short: true}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -20,7 +19,7 @@ func TestClaimMutants(t *testing.T) {
 		open   func() annals.Store
 		caught []string
 	}{
-		{"claims Metadata and drops them", func() annals.Store { return dropping{memstore.New()} },
+		{"claims Metadata and drops them", func() annals.Store { return around(memstore.New(), dropping) },
 			[]string{"J-O4"}},
 		{"keeps Tags without the claim", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.Tags, c.TagQueries = false, false }}
@@ -78,18 +77,7 @@ func TestClaimMutants(t *testing.T) {
 	}
 }
 
-type dropping struct{ annals.Store }
-
-func (s dropping) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			c.Events[i].Metadata = annals.Payload{}
-		}
-		return j.Append(ctx, c)
-	}}
-}
+var dropping = writing(func(e *annals.NewEvent) { e.Metadata = annals.Payload{} })
 
 // timeless is a store whose events have no times.
 type timeless struct{ *memstore.Store }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 )
 
@@ -51,20 +52,16 @@ func (j mutantJournal) DeleteTo(ctx context.Context, id annals.PersistenceID, to
 	return j.Journal.DeleteTo(ctx, id, to)
 }
 
-type noConflicts struct{ annals.Store }
-
-func (s noConflicts) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		for {
-			r, err := j.Append(ctx, c)
-			e := (*annals.Error)(nil)
-			if !errors.As(err, &e) || e.Kind != annals.ErrConflict {
-				return r, err
-			}
-			c.After, c.Snapshot = e.Last, nil
+func noConflicts(_ context.Context, c *faulty.Call, run func() error) error {
+	for {
+		err := run()
+		e := (*annals.Error)(nil)
+		commit, ok := c.Arg.(*annals.Commit)
+		if !ok || !errors.As(err, &e) || e.Kind != annals.ErrConflict {
+			return err
 		}
-	}}
+		commit.After, commit.Snapshot = e.Last, nil
+	}
 }
 
 type onePage struct{ annals.Store }
@@ -133,14 +130,11 @@ func (s lateShard) Journal() annals.Journal {
 	}}
 }
 
-type noWriteIDs struct{ annals.Store }
-
-func (s noWriteIDs) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.WriteID = annals.WriteID{}
-		return j.Append(ctx, c)
-	}}
+func noWriteIDs(_ context.Context, c *faulty.Call, run func() error) error {
+	if commit, ok := c.Arg.(*annals.Commit); ok {
+		commit.WriteID = annals.WriteID{}
+	}
+	return run()
 }
 
 // reusing begins again with 1 when all events of an entity have been deleted: each time with another id in the inner store.
@@ -359,54 +353,20 @@ func (s *silentLosses) Journal() annals.Journal {
 	}}
 }
 
-// ownClock gives events the time of their writer's clock. slowed marks events whose writer's clock is an hour slow.
-type ownClock struct{ annals.Store }
-
-type slowed struct{ annals.Store }
-
 const slowTag = "slow"
 
-func (s slowed) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			c.Events[i].Tags = []string{slowTag}
+var (
+	// slowed marks events whose writer's clock is an hour slow. ownClock gives events the time of their writer's clock.
+	slowed   = writing(func(e *annals.NewEvent) { e.Tags = []string{slowTag} })
+	ownClock = replaying(func(e *annals.Event) {
+		if slices.Contains(e.Tags, slowTag) {
+			e.Time = e.Time.Add(-time.Hour)
 		}
-		return j.Append(ctx, c)
-	}}
-}
-
-func (s ownClock) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-		return func(yield func(annals.Event, error) bool) {
-			for e, err := range j.Replay(ctx, id, from, to) {
-				if slices.Contains(e.Tags, slowTag) {
-					e.Time = e.Time.Add(-time.Hour)
-				}
-				if !yield(e, err) {
-					return
-				}
-			}
+	})
+	// ownTimes gives the events of a commit different times.
+	ownTimes = replaying(func(e *annals.Event) {
+		if e.SeqNr%2 == 1 {
+			e.Time = e.Time.Add(-time.Microsecond)
 		}
-	}}
-}
-
-type ownTimes struct{ annals.Store }
-
-func (s ownTimes) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-		return func(yield func(annals.Event, error) bool) {
-			for e, err := range j.Replay(ctx, id, from, to) {
-				if e.SeqNr%2 == 1 {
-					e.Time = e.Time.Add(-time.Microsecond)
-				}
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	}}
-}
+	})
+)

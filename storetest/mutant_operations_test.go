@@ -288,35 +288,12 @@ func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) 
 	}
 }
 
-// coarseTimes keeps imported times in seconds.
-type coarseTimes struct{ *memstore.Store }
-
-func (s coarseTimes) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			c.Events[i].Time = c.Events[i].Time.Truncate(time.Second)
-		}
-		return j.Append(ctx, c)
-	}}
-}
-
 // wrappedTimes keeps imported times in 64 bits of nanoseconds.
-type wrappedTimes struct{ *memstore.Store }
-
-func (s wrappedTimes) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-		c.Events = slices.Clone(c.Events)
-		for i := range c.Events {
-			if t := c.Events[i].Time; !t.IsZero() {
-				c.Events[i].Time = time.Unix(0, t.UnixNano())
-			}
-		}
-		return j.Append(ctx, c)
-	}}
-}
+var wrappedTimes = writing(func(e *annals.NewEvent) {
+	if !e.Time.IsZero() {
+		e.Time = time.Unix(0, e.Time.UnixNano())
+	}
+})
 
 // carelessSkips skips to the number before, over what is there, and to any number.
 type carelessSkips struct{ *memstore.Store }

@@ -45,9 +45,9 @@ func withoutTimes(_ context.Context, c *faulty.Call, run func() error) error {
 	return err
 }
 
-// around is s with around.
-func around(s annals.Store, around faulty.Around) annals.Store {
-	return &faulty.Store{Store: s, Around: around}
+// around is s with a.
+func around(s annals.Store, a faulty.Around) annals.Store {
+	return &faulty.Store{Store: s, Around: a}
 }
 
 // Each mutant breaks what some of the cases rely on, and those cases must fail on it.
