@@ -7,51 +7,34 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/internal/faulty"
 )
 
-// mutantOffsets is a store whose saves and loads of offsets are changed.
-type mutantOffsets struct {
-	*memstore.Store
-	save func(ctx context.Context, s annals.OffsetStore, p annals.Progress) error
-	load func(all []annals.Position) []annals.Position
-
-	forgetsNothing bool
+// saving is a memstore whose saves of offsets are changed.
+func saving(save func(ctx context.Context, s annals.OffsetStore, p annals.Progress) error) annals.Store {
+	return memoryAround(func(ctx context.Context, c *faulty.Call, run func() error) error {
+		if p, ok := c.Arg.(*annals.Progress); ok {
+			return save(ctx, c.Store.Offsets(), *p)
+		}
+		return run()
+	})
 }
 
-func (m mutantOffsets) Offsets() annals.OffsetStore { return changedOffsets{m.Store.Offsets(), m} }
-
-type changedOffsets struct {
-	annals.OffsetStore
-	m mutantOffsets
-}
-
-func (o changedOffsets) Save(ctx context.Context, p annals.Progress) error {
-	if o.m.save == nil {
-		return o.OffsetStore.Save(ctx, p)
+func forgetsNothing(_ context.Context, c *faulty.Call, run func() error) error {
+	if c.Op == "forget offsets" {
+		return nil
 	}
-	return o.m.save(ctx, o.OffsetStore, p)
+	return run()
 }
 
-func (o changedOffsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
-	if o.m.forgetsNothing {
-		ids = nil
+// resumesAtTheNewest joins the positions that are loaded at the newest Through.
+func resumesAtTheNewest(_ context.Context, c *faulty.Call, run func() error) error {
+	all, ok := c.Result.(*[]annals.Position)
+	if err := run(); err != nil || !ok {
+		return err
 	}
-	return o.OffsetStore.Forget(ctx, projection, ids...)
-}
-
-func (o changedOffsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
-	all, err := o.OffsetStore.Load(ctx, projection, r)
-	if o.m.load == nil || err != nil {
-		return all, err
-	}
-	return o.m.load(all), nil
-}
-
-// resumesAtTheNewest joins positions at the newest Through.
-func resumesAtTheNewest(all []annals.Position) []annals.Position {
-	joined := all[0]
-	for _, p := range all[1:] {
+	joined := (*all)[0]
+	for _, p := range (*all)[1:] {
 		joined.Slices.To = p.Slices.To
 		joined.Offsets = append(joined.Offsets, p.Offsets...)
 		joined.Epoch = max(joined.Epoch, p.Epoch)
@@ -59,7 +42,8 @@ func resumesAtTheNewest(all []annals.Position) []annals.Position {
 			joined.Through = p.Through
 		}
 	}
-	return []annals.Position{joined}
+	*all = []annals.Position{joined}
+	return nil
 }
 
 // ignoresOnce saves whatever was handled before.

@@ -46,18 +46,16 @@ func longErrors(_ context.Context, c *faulty.Call, run func() error) error {
 }
 
 // fillsHoles stores a commit with any After above the last number, after events that make the numbers consecutive.
-type fillsHoles struct{ *memstore.Store }
-
-func (s fillsHoles) Journal() annals.Journal {
-	j := s.Store.Journal()
-	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
+func fillsHoles(ctx context.Context, c *faulty.Call, run func() error) error {
+	if commit, ok := c.Arg.(*annals.Commit); ok {
+		j := c.Store.Journal()
 		last, err := j.LastSeqNr(ctx, c.ID)
-		if err == nil && c.After > last {
-			_, err = j.Append(ctx, annals.Commit{ID: c.ID, After: last, Events: newEvents(last, int(c.After-last)), WriteID: annals.NewWriteID()})
+		if err == nil && commit.After > last {
+			_, err = j.Append(ctx, annals.Commit{ID: c.ID, After: last, Events: newEvents(last, int(commit.After-last)), WriteID: annals.NewWriteID()})
 		}
 		if err != nil {
-			return annals.Receipt{}, err
+			return err
 		}
-		return j.Append(ctx, c)
-	}}
+	}
+	return run()
 }

@@ -7,24 +7,21 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
 )
 
-type lastSaved struct{ *memstore.Store }
-
-func (s lastSaved) Snapshots() annals.SnapshotStore { return lastSavedSnapshots{s.Store.Snapshots()} }
-
-type lastSavedSnapshots struct{ annals.SnapshotStore }
-
-func (s lastSavedSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
-	if err := valid.Snapshot(snap, annals.Limits{}); err != nil {
-		return err
+func lastSaved(ctx context.Context, c *faulty.Call, run func() error) error {
+	if snap, ok := c.Arg.(*annals.Snapshot); ok {
+		if err := valid.Snapshot(*snap, annals.Limits{}); err != nil {
+			return err
+		}
+		if err := c.Store.Snapshots().Delete(ctx, c.ID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {
+			return err
+		}
 	}
-	if err := s.Delete(ctx, snap.ID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}); err != nil {
-		return err
-	}
-	return s.SnapshotStore.Save(ctx, snap)
+	return run()
 }
 
 // halfLooks looks for a snapshot of an even number, then for one of an odd number.
