@@ -115,133 +115,124 @@ func each[T any](ctx context.Context, s *Store, c Call, all func() iter.Seq2[T, 
 }
 
 // Journal is annals.Store.
-func (s *Store) Journal() annals.Journal { return journal{s.Store.Journal(), s} }
+func (s *Store) Journal() annals.Journal { return journal{s} }
 
 // Snapshots is annals.Store.
-func (s *Store) Snapshots() annals.SnapshotStore { return snapshots{s.Store.Snapshots(), s} }
+func (s *Store) Snapshots() annals.SnapshotStore { return snapshots{s} }
 
 // States is annals.Store.
-func (s *Store) States() annals.StateStore { return states{s.Store.States(), s} }
+func (s *Store) States() annals.StateStore { return states{s} }
 
 // Query is annals.Store.
-func (s *Store) Query() annals.Query { return query{s.Store.Query(), s} }
+func (s *Store) Query() annals.Query { return query{s} }
 
 // Offsets is annals.Store.
-func (s *Store) Offsets() annals.OffsetStore { return offsets{s.Store.Offsets(), s} }
+func (s *Store) Offsets() annals.OffsetStore { return offsets{s} }
 
 type (
-	journal struct {
-		annals.Journal
-		s *Store
-	}
-	snapshots struct {
-		annals.SnapshotStore
-		s *Store
-	}
-	states struct {
-		annals.StateStore
-		s *Store
-	}
-	query struct {
-		annals.Query
-		s *Store
-	}
-	offsets struct {
-		annals.OffsetStore
-		s *Store
-	}
+	journal   struct{ s *Store }
+	snapshots struct{ s *Store }
+	states    struct{ s *Store }
+	query     struct{ s *Store }
+	offsets   struct{ s *Store }
 )
 
 func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	return ask(ctx, j.s, Call{Op: "append", ID: c.ID, Writes: true, Arg: &c}, func() (annals.Receipt, error) { return j.Journal.Append(ctx, c) })
+	call := Call{Op: "append", ID: c.ID, Writes: true, Arg: &c}
+	return ask(ctx, j.s, call, func() (annals.Receipt, error) { return j.s.Store.Journal().Append(ctx, c) })
 }
 
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return each(ctx, j.s, Call{Op: "replay", ID: id, Arg: &from}, func() iter.Seq2[annals.Event, error] { return j.Journal.Replay(ctx, id, from, to) })
+	call := Call{Op: "replay", ID: id, Arg: &from}
+	return each(ctx, j.s, call, func() iter.Seq2[annals.Event, error] { return j.s.Store.Journal().Replay(ctx, id, from, to) })
 }
 
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	return ask(ctx, j.s, Call{Op: "last number", ID: id}, func() (annals.SeqNr, error) { return j.Journal.LastSeqNr(ctx, id) })
+	return ask(ctx, j.s, Call{Op: "last number", ID: id}, func() (annals.SeqNr, error) { return j.s.Store.Journal().LastSeqNr(ctx, id) })
 }
 
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	return do(ctx, j.s, Call{Op: "delete events", ID: id, Writes: true, Arg: &to}, func() error { return j.Journal.DeleteTo(ctx, id, to) })
+	return do(ctx, j.s, Call{Op: "delete events", ID: id, Writes: true, Arg: &to}, func() error { return j.s.Store.Journal().DeleteTo(ctx, id, to) })
 }
 
 func (x snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (latest annals.Snapshot, ok bool, err error) {
 	latest, err = ask(ctx, x.s, Call{Op: "load snapshot", ID: id, Arg: &c}, func() (s annals.Snapshot, err error) {
-		s, ok, err = x.SnapshotStore.Latest(ctx, id, c)
+		s, ok, err = x.s.Store.Snapshots().Latest(ctx, id, c)
 		return s, err
 	})
 	return latest, ok && err == nil, err
 }
 
 func (x snapshots) Save(ctx context.Context, s annals.Snapshot) error {
-	return do(ctx, x.s, Call{Op: "save snapshot", ID: s.ID, Writes: true, Arg: &s}, func() error { return x.SnapshotStore.Save(ctx, s) })
+	return do(ctx, x.s, Call{Op: "save snapshot", ID: s.ID, Writes: true, Arg: &s}, func() error { return x.s.Store.Snapshots().Save(ctx, s) })
 }
 
 func (x snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
-	return do(ctx, x.s, Call{Op: "delete snapshots", ID: id, Writes: true, Arg: &c}, func() error { return x.SnapshotStore.Delete(ctx, id, c) })
+	return do(ctx, x.s, Call{Op: "delete snapshots", ID: id, Writes: true, Arg: &c}, func() error { return x.s.Store.Snapshots().Delete(ctx, id, c) })
 }
 
 func (x states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
 	state, err = ask(ctx, x.s, Call{Op: "get state", ID: id}, func() (s annals.State, err error) {
-		s, ok, err = x.StateStore.Get(ctx, id)
+		s, ok, err = x.s.Store.States().Get(ctx, id)
 		return s, err
 	})
 	return state, ok && err == nil, err
 }
 
 func (x states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return ask(ctx, x.s, Call{Op: "put state", ID: w.ID, Writes: true, Arg: &w}, func() (annals.Receipt, error) { return x.StateStore.Put(ctx, w) })
+	call := Call{Op: "put state", ID: w.ID, Writes: true, Arg: &w}
+	return ask(ctx, x.s, call, func() (annals.Receipt, error) { return x.s.Store.States().Put(ctx, w) })
 }
 
 func (x states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	return ask(ctx, x.s, Call{Op: "delete state", ID: w.ID, Writes: true, Arg: &w}, func() (annals.Receipt, error) { return x.StateStore.Delete(ctx, w) })
+	call := Call{Op: "delete state", ID: w.ID, Writes: true, Arg: &w}
+	return ask(ctx, x.s, call, func() (annals.Receipt, error) { return x.s.Store.States().Delete(ctx, w) })
 }
 
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return each(ctx, q.s, Call{Op: "query events", Arg: &f}, func() iter.Seq2[annals.Event, error] { return q.Query.Events(ctx, f) })
+	return each(ctx, q.s, Call{Op: "query events", Arg: &f}, func() iter.Seq2[annals.Event, error] { return q.s.Store.Query().Events(ctx, f) })
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return each(ctx, q.s, Call{Op: "query states", Arg: &f}, func() iter.Seq2[annals.State, error] { return q.Query.States(ctx, f) })
+	return each(ctx, q.s, Call{Op: "query states", Arg: &f}, func() iter.Seq2[annals.State, error] { return q.s.Store.Query().States(ctx, f) })
 }
 
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return each(ctx, q.s, Call{Op: "query snapshots", Arg: &f}, func() iter.Seq2[annals.Snapshot, error] { return q.Query.Snapshots(ctx, f) })
+	return each(ctx, q.s, Call{Op: "query snapshots", Arg: &f}, func() iter.Seq2[annals.Snapshot, error] { return q.s.Store.Query().Snapshots(ctx, f) })
 }
 
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return each(ctx, q.s, Call{Op: "query ids"}, func() iter.Seq2[annals.PersistenceID, error] { return q.Query.IDs(ctx, entityType, after) })
+	return each(ctx, q.s, Call{Op: "query ids"}, func() iter.Seq2[annals.PersistenceID, error] { return q.s.Store.Query().IDs(ctx, entityType, after) })
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	return ask(ctx, q.s, Call{Op: "query newest", Arg: &f}, func() (annals.Offset, error) { return q.Query.Newest(ctx, f) })
+	return ask(ctx, q.s, Call{Op: "query newest", Arg: &f}, func() (annals.Offset, error) { return q.s.Store.Query().Newest(ctx, f) })
 }
 
 func (q query) Watermark(ctx context.Context) (time.Time, error) {
-	return ask(ctx, q.s, Call{Op: "query watermark"}, func() (time.Time, error) { return q.Query.Watermark(ctx) })
+	return ask(ctx, q.s, Call{Op: "query watermark"}, func() (time.Time, error) { return q.s.Store.Query().Watermark(ctx) })
 }
 
 func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
-	return ask(ctx, o.s, Call{Op: "load positions"}, func() ([]annals.Position, error) { return o.OffsetStore.Load(ctx, projection, r) })
+	return ask(ctx, o.s, Call{Op: "load positions"}, func() ([]annals.Position, error) { return o.s.Store.Offsets().Load(ctx, projection, r) })
 }
 
 func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	return ask(ctx, o.s, Call{Op: "load offsets", ID: only(ids)}, func() ([]annals.Offset, error) { return o.OffsetStore.Handled(ctx, projection, ids...) })
+	call := Call{Op: "load offsets", ID: only(ids)}
+	return ask(ctx, o.s, call, func() ([]annals.Offset, error) { return o.s.Store.Offsets().Handled(ctx, projection, ids...) })
 }
 
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
-	return do(ctx, o.s, Call{Op: "save offsets", Writes: true, Arg: &p}, func() error { return o.OffsetStore.Save(ctx, p) })
+	return do(ctx, o.s, Call{Op: "save offsets", Writes: true, Arg: &p}, func() error { return o.s.Store.Offsets().Save(ctx, p) })
 }
 
 func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	return do(ctx, o.s, Call{Op: "reset offsets", Writes: true}, func() error { return o.OffsetStore.Reset(ctx, projection, r, to) })
+	return do(ctx, o.s, Call{Op: "reset offsets", Writes: true}, func() error { return o.s.Store.Offsets().Reset(ctx, projection, r, to) })
 }
 
 func (o offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
-	return do(ctx, o.s, Call{Op: "forget offsets", ID: only(ids), Writes: true}, func() error { return o.OffsetStore.Forget(ctx, projection, ids...) })
+	call := Call{Op: "forget offsets", ID: only(ids), Writes: true}
+	return do(ctx, o.s, call, func() error { return o.s.Store.Offsets().Forget(ctx, projection, ids...) })
 }
 
 // only is the one of ids, or none.
