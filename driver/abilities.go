@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -76,10 +75,7 @@ func is[T any](d Driver) bool {
 
 // offered is the Driver as a T. The error is ErrUnsupported when it lacks that ability, else fault.
 func offered[T any](s *Store, fault error) (T, error) {
-	d, ok := s.driver.(T)
-	if !ok {
-		return d, unclaimed("")
-	}
+	d, _ := s.driver.(T)
 	if err := s.Lacks((*T)(nil)); err != nil {
 		return d, unclaimed(err.Error())
 	}
@@ -90,16 +86,12 @@ func offered[T any](s *Store, fault error) (T, error) {
 func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := a.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
-	d, err := offered[ability.Recoverer](a.Store, valid.ID(k.Op, id, a.caps.Limits))
-	if err == nil {
-		err = k.goesOn()
-	}
-	if err != nil {
+	d, err := offered[ability.Recoverer](a.Store, valid.ID("", id, a.caps.Limits))
+	if err = k.streams(err); err != nil {
 		return 0, err
 	}
-	k.streams()
 	return d.Recover(k.in, id, func(s annals.Snapshot) error {
-		k.transferred(0, snapshotSize(s))
+		k.transferred(snapshotSize(s))
 		k.caller(func() { k.own = snapshot(s) })
 		return k.own
 	}, func(e annals.Event) error {
@@ -111,16 +103,14 @@ func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapsho
 
 // SkipTo is ability.Skipper.
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	const op = "skip"
-	d, err := offered[ability.Skipper](a.Store, valid.Skip(op, id, after, n, a.caps.Limits))
-	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
+	d, err := offered[ability.Skipper](a.Store, valid.Skip("", id, after, n, a.caps.Limits))
+	return do(ctx, a.Store, annals.Call{Op: "skip", ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
 }
 
 // SkipStateTo is ability.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	const op = "skip state"
-	d, err := offered[ability.StateSkipper](a.Store, valid.Skip(op, id, 0, n, a.caps.Limits))
-	return do(ctx, a.Store, annals.Call{Op: op, ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
+	d, err := offered[ability.StateSkipper](a.Store, valid.Skip("", id, 0, n, a.caps.Limits))
+	return do(ctx, a.Store, annals.Call{Op: "skip state", ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
 }
 
 // FindStates is ability.StateFinder. The Driver checks whether the type has the column.
@@ -156,19 +146,17 @@ func Undeleted(last annals.SeqNr, events, snapshot, state bool) error {
 
 // Watch is ability.Watcher. The Driver ends the watches that are open when the store is closed.
 func (a Abilities) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
-	const op = "watch"
-	d, err := offered[ability.Watcher](a.Store, valid.Filter(op, f))
-	return ask(ctx, a.Store, annals.Call{Op: op}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
+	d, err := offered[ability.Watcher](a.Store, valid.Filter("", f))
+	return ask(ctx, a.Store, annals.Call{Op: "watch"}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
 // Subscribe is ability.Subscriber. The Driver waits for events outside of Fetch, and ends its loops when the store is closed.
 func (a Abilities) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
-	const op = "subscribe"
 	d, err := offered[ability.Subscriber](a.Store, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !a.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
 	}
-	return each(ctx, a.Store, annals.Call{Op: op}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
+	return each(ctx, a.Store, annals.Call{Op: "subscribe"}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
 		return func(yield func(ability.Delivery, error) bool) {
 			for delivery, err := range d.Subscribe(ctx, name, f) {
 				if ack := delivery.Ack; ack != nil {
@@ -192,14 +180,10 @@ func (a Abilities) CheckHealth(ctx context.Context) error {
 func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []ability.Hole, err error) {
 	k := a.start(ctx, annals.Call{Op: "check", ID: id})
 	defer k.end(&err)
-	if !a.caps.Events {
-		return nil, unclaimed("")
-	}
-	if err := cmp.Or(valid.ID(k.Op, id, a.caps.Limits), k.goesOn()); err != nil {
+	if err := k.streams(claimed(a.caps.Events, valid.ID("", id, a.caps.Limits))); err != nil {
 		return nil, err
 	}
 	k.holes = &holes
-	k.streams()
 	for e, err := range a.driver.Journal().Replay(k.in, id, 1, annals.MaxSeqNr) {
 		if err != nil {
 			return nil, err
@@ -208,7 +192,6 @@ func (a Abilities) Check(ctx context.Context, id annals.PersistenceID) (holes []
 	}
 	if r, ok := a.driver.(ability.Recoverer); ok {
 		k.holes = new([]ability.Hole) // Replay has found them
-		k.streams()
 		if _, err := r.Recover(k.in, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
 			return nil, err
 		}

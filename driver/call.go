@@ -198,10 +198,9 @@ func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Con
 func Stream(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
-	if err := k.goesOn(); err != nil {
+	if err := k.streams(nil); err != nil {
 		return err
 	}
-	k.streams()
 	return fn(k.in)
 }
 

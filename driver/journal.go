@@ -19,8 +19,8 @@ type journal struct {
 	d annals.Journal // nil where Events is not claimed
 }
 
-func (j journal) fault(op string, id annals.PersistenceID) error {
-	return claimed(j.s.caps.Events, valid.ID(op, id, j.s.caps.Limits))
+func (j journal) fault(id annals.PersistenceID) error {
+	return claimed(j.s.caps.Events, valid.ID("", id, j.s.caps.Limits))
 }
 
 // Append is annals.Journal. A Commit without a WriteID gets one. A Receipt has no Time where Times is not claimed.
@@ -42,23 +42,20 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		r.Time = time.Time{}
 	}
 	if err == nil && k.spent != nil {
-		bytes := 0
 		for i := range c.Events {
-			bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
+			k.transferred(1, bytes(&c.Events[i].Payload, &c.Events[i].Metadata))
 		}
 		if c.Snapshot != nil {
-			bytes += snapshotSize(*c.Snapshot)
+			k.transferred(snapshotSize(*c.Snapshot))
 		}
-		k.transferred(len(c.Events), bytes)
 	}
 	return r, err
 }
 
 // Replay is annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	const op = "replay"
 	from = max(from, 1)
-	return each(ctx, j.s, annals.Call{Op: op, ID: id}, j.fault(op, id), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	return each(ctx, j.s, annals.Call{Op: "replay", ID: id}, j.fault(id), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		if from > to {
 			return func(func(annals.Event, error) bool) {}
 		}
@@ -68,14 +65,12 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 
 // LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	const op = "last number"
-	return ask(ctx, j.s, annals.Call{Op: op, ID: id}, false, j.fault(op, id), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
+	return ask(ctx, j.s, annals.Call{Op: "last number", ID: id}, false, j.fault(id), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
 }
 
 // DeleteTo is annals.Journal.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	const op = "delete events"
-	return do(ctx, j.s, annals.Call{Op: op, ID: id}, true, j.fault(op, id), func(ctx context.Context) error {
+	return do(ctx, j.s, annals.Call{Op: "delete events", ID: id}, true, j.fault(id), func(ctx context.Context) error {
 		if to < 1 {
 			return nil
 		}

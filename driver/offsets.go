@@ -19,21 +19,20 @@ type offsets struct {
 	d annals.OffsetStore // nil where Offsets is not claimed
 }
 
-func (o offsets) fault(op string, p annals.Progress, limits annals.Limits) error {
-	return claimed(o.s.caps.Offsets, valid.Progress(op, p, limits))
+func (o offsets) fault(p annals.Progress, limits annals.Limits) error {
+	return claimed(o.s.caps.Offsets, valid.Progress("", p, limits))
 }
 
 // Load is annals.OffsetStore.
 func (o offsets) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
-	const op = "load positions"
-	fault := o.fault(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
-	return ask(ctx, o.s, annals.Call{Op: op}, false, fault, func(ctx context.Context) ([]annals.Position, error) { return o.d.Load(ctx, projection, r) })
+	fault := o.fault(annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
+	return ask(ctx, o.s, annals.Call{Op: "load positions"}, false, fault, func(ctx context.Context) ([]annals.Position, error) { return o.d.Load(ctx, projection, r) })
 }
 
 // Handled is annals.OffsetStore.
 func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
 	c := callOf("load offsets", ids)
-	return ask(ctx, o.s, c, false, o.faultOf(c.Op, projection, ids), func(ctx context.Context) ([]annals.Offset, error) {
+	return ask(ctx, o.s, c, false, o.faultOf(projection, ids), func(ctx context.Context) ([]annals.Offset, error) {
 		if len(ids) == 0 {
 			return nil, nil
 		}
@@ -43,8 +42,7 @@ func (o offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 
 // Save is annals.OffsetStore. Times are stored in microseconds.
 func (o offsets) Save(ctx context.Context, p annals.Progress) error {
-	const op = "save offsets"
-	return do(ctx, o.s, annals.Call{Op: op}, true, o.fault(op, p, o.s.caps.Limits), func(ctx context.Context) error {
+	return do(ctx, o.s, annals.Call{Op: "save offsets"}, true, o.fault(p, o.s.caps.Limits), func(ctx context.Context) error {
 		p.Through = micros(p.Through)
 		p.Offsets = slices.Clone(p.Offsets)
 		for i, each := range p.Offsets {
@@ -56,15 +54,14 @@ func (o offsets) Save(ctx context.Context, p annals.Progress) error {
 
 // Reset is annals.OffsetStore.
 func (o offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	const op = "reset offsets"
-	fault := o.fault(op, annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
-	return do(ctx, o.s, annals.Call{Op: op}, true, fault, func(ctx context.Context) error { return o.d.Reset(ctx, projection, r, micros(to)) })
+	fault := o.fault(annals.Progress{Projection: projection, Slices: r}, o.s.caps.Limits)
+	return do(ctx, o.s, annals.Call{Op: "reset offsets"}, true, fault, func(ctx context.Context) error { return o.d.Reset(ctx, projection, r, micros(to)) })
 }
 
 // Forget is annals.OffsetStore.
 func (o offsets) Forget(ctx context.Context, projection string, ids ...annals.PersistenceID) error {
 	c := callOf("forget offsets", ids)
-	return do(ctx, o.s, c, true, o.faultOf(c.Op, projection, ids), func(ctx context.Context) error {
+	return do(ctx, o.s, c, true, o.faultOf(projection, ids), func(ctx context.Context) error {
 		if len(ids) == 0 {
 			return nil
 		}
@@ -82,14 +79,14 @@ func callOf(op string, ids []annals.PersistenceID) annals.Call {
 }
 
 // faultOf is what is wrong with a call for ids, of which there may be any number.
-func (o offsets) faultOf(op, projection string, ids []annals.PersistenceID) error {
+func (o offsets) faultOf(projection string, ids []annals.PersistenceID) error {
 	asked := annals.Progress{Projection: projection}
 	for _, id := range ids {
 		asked.Offsets = append(asked.Offsets, annals.Offset{ID: id})
 	}
 	limits := o.s.caps.Limits
 	limits.MaxOffsets = 0
-	return o.fault(op, asked, limits)
+	return o.fault(asked, limits)
 }
 
 // micros returns o with its time in microseconds, rounded down.

@@ -20,9 +20,9 @@ type query struct {
 	d annals.Query // nil where nothing of it is claimed
 }
 
-// filterFault is what is wrong with f for op.
-func (q query) filterFault(op string, f annals.Filter, claims bool) error {
-	err := claimed(claims, valid.Filter(op, f))
+// fault is what is wrong with f for a query that the store may claim.
+func (q query) fault(f annals.Filter, claims bool) error {
+	err := claimed(claims, valid.Filter("", f))
 	if err == nil && f.Tag != "" && !q.s.caps.TagQueries {
 		return unclaimed("a query by tag")
 	}
@@ -31,33 +31,32 @@ func (q query) filterFault(op string, f annals.Filter, claims bool) error {
 
 // Events is annals.Query.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	const op = "query events"
-	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.EventQueries), eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
+	fault := q.fault(f, q.s.caps.EventQueries)
+	return each(ctx, q.s, annals.Call{Op: "query events"}, fault, eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		return q.d.Events(ctx, f)
 	})
 }
 
 // States is annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	const op = "query states"
-	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.StateQueries), stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
+	fault := q.fault(f, q.s.caps.StateQueries)
+	return each(ctx, q.s, annals.Call{Op: "query states"}, fault, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return q.d.States(ctx, f)
 	})
 }
 
 // Snapshots is annals.Query.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	const op = "query snapshots"
-	size := func(s annals.Snapshot) (events, bytes int) { return 0, snapshotSize(s) }
-	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, f, q.s.caps.SnapshotQueries), size, func(ctx context.Context) iter.Seq2[annals.Snapshot, error] {
+	fault := q.fault(f, q.s.caps.SnapshotQueries)
+	return each(ctx, q.s, annals.Call{Op: "query snapshots"}, fault, snapshotSize, func(ctx context.Context) iter.Seq2[annals.Snapshot, error] {
 		return q.d.Snapshots(ctx, f)
 	})
 }
 
 // IDs is annals.Query. It leaves out the library's own ids unless it is asked for their type.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	const op = "query ids"
-	return each(ctx, q.s, annals.Call{Op: op}, q.filterFault(op, annals.Filter{}, q.s.caps.IDQueries), idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
+	fault := claimed(q.s.caps.IDQueries, nil)
+	return each(ctx, q.s, annals.Call{Op: "query ids"}, fault, idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
 		return func(yield func(annals.PersistenceID, error) bool) {
 			for id, err := range q.d.IDs(ctx, entityType, after) {
 				if err == nil && entityType == "" && progress.Internal(id) {
@@ -73,8 +72,8 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 
 // Newest is annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	const op = "query newest"
-	return ask(ctx, q.s, annals.Call{Op: op}, false, q.filterFault(op, f, q.s.caps.EventQueries), func(ctx context.Context) (annals.Offset, error) { return q.d.Newest(ctx, f) })
+	fault := q.fault(f, q.s.caps.EventQueries)
+	return ask(ctx, q.s, annals.Call{Op: "query newest"}, false, fault, func(ctx context.Context) (annals.Offset, error) { return q.d.Newest(ctx, f) })
 }
 
 // Watermark is annals.Query.

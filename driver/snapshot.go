@@ -21,11 +21,11 @@ type snapshots struct {
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id})
 	defer k.end(&err)
-	if err := k.use(claimed(s.s.caps.Snapshots, valid.ID(k.Op, id, s.s.caps.Limits)), false); err != nil {
+	if err := k.use(claimed(s.s.caps.Snapshots, valid.ID("", id, s.s.caps.Limits)), false); err != nil {
 		return annals.Snapshot{}, false, err
 	}
 	newest, ok, err = s.d.Latest(k.in, id, c)
-	k.transferred(0, snapshotSize(newest))
+	k.transferred(snapshotSize(newest))
 	return newest, ok, err
 }
 
@@ -37,7 +37,7 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err erro
 		return err
 	}
 	if err = s.d.Save(k.in, snapshot); err == nil {
-		k.transferred(0, snapshotSize(snapshot))
+		k.transferred(snapshotSize(snapshot))
 	}
 	return err
 }

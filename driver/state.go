@@ -22,7 +22,7 @@ type states struct {
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
 	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
 	defer k.end(&err)
-	if err := k.use(claimed(s.s.caps.States, valid.ID(k.Op, id, s.s.caps.Limits)), false); err != nil {
+	if err := k.use(claimed(s.s.caps.States, valid.ID("", id, s.s.caps.Limits)), false); err != nil {
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
@@ -69,11 +69,10 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 		write = s.d.Delete
 	}
 	if r, err = write(k.in, w); err == nil {
-		bytes := len(w.Data) + len(w.Metadata.Data)
+		k.transferred(0, bytes(&w.Payload, &w.Metadata))
 		if w.Event != nil {
-			bytes += len(w.Event.Data) + len(w.Event.Metadata.Data)
+			k.transferred(1, bytes(&w.Event.Payload, &w.Event.Metadata))
 		}
-		k.transferred(events, bytes)
 	}
 	return r, err
 }

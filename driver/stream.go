@@ -10,46 +10,40 @@ import (
 	"github.com/annals-go/annals/ability"
 )
 
-// stream is the use of a Store by a call that runs the caller's code in between. It is in the context of such a call.
-type stream struct {
-	s     *Store
-	c     annals.Call
-	holes *[]ability.Hole // nil unless the call is Check
-}
-
+// streamKey is the key of the *call in the context of a call that runs the caller's code in between.
 type streamKey struct{}
 
 // Fetch runs fn, which reads from the backend for a loop or for Recover. Close waits for fn, and fn is not run after Close. In a
 // call that uses the backend from beginning to end Fetch just runs fn.
 func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	st, _ := ctx.Value(streamKey{}).(*stream)
-	if st == nil {
+	c, _ := ctx.Value(streamKey{}).(*call)
+	if c == nil {
 		return fn(ctx)
 	}
-	within, err := st.s.begin(ctx, st.c, false)
+	within, err := c.s.begin(ctx, c.Call, false)
 	if err != nil {
 		return err
 	}
-	defer st.s.leave(false)
-	defer func() { err = st.s.finish(within, st.c, err) }()
-	return fn(context.WithValue(within, streamKey{}, (*stream)(nil)))
+	defer c.s.leave(false)
+	defer func() { err = c.s.finish(within, c.Call, err) }()
+	return fn(context.WithValue(within, streamKey{}, (*call)(nil)))
 }
 
 // accept notes numbers that a replay or recovery takes for unused although no mark proves it. In a strict Store that is ErrCorrupt.
 func accept(ctx context.Context, h ability.Hole) error {
-	st, _ := ctx.Value(streamKey{}).(*stream)
-	if st == nil {
+	c, _ := ctx.Value(streamKey{}).(*call)
+	if c == nil {
 		return nil
 	}
 	Count(ctx, annals.Result{Unused: int(h.To - h.From + 1)})
 	switch {
-	case st.holes != nil:
-		*st.holes = append(*st.holes, h)
-	case st.s.strict:
+	case c.holes != nil:
+		*c.holes = append(*c.holes, h)
+	case c.s.strict:
 		return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("there are no events %d to %d, and no mark says that they never were", h.From, h.To)}
 	default:
-		st.s.unused.Do(func() {
-			slog.Warn("annals: numbers without events were taken for unused, although no mark proves it; Check finds all of them", "store", st.s.name, "id", st.c.ID, "from", int64(h.From), "to", int64(h.To))
+		c.s.unused.Do(func() {
+			slog.Warn("annals: numbers without events were taken for unused, although no mark proves it; Check finds all of them", "store", c.s.name, "id", c.ID, "from", int64(h.From), "to", int64(h.To))
 		})
 	}
 	return nil
@@ -79,9 +73,13 @@ func Pages[T any](ctx context.Context, fetch func(ctx context.Context) (page []T
 	}
 }
 
-// streams makes c a call that uses the backend within Fetch alone.
-func (c *call) streams() {
-	c.in = context.WithValue(c.ctx, streamKey{}, &stream{c.s, c.Call, c.holes})
+// streams makes c a call that uses the backend within Fetch alone. It refuses the call when fault is not nil.
+func (c *call) streams(fault error) error {
+	if fault != nil {
+		return fault
+	}
+	c.in = context.WithValue(c.ctx, streamKey{}, c)
+	return c.goesOn()
 }
 
 // goesOn reports why the body of a loop is not to run again; nil when it is.
@@ -111,13 +109,9 @@ func each[T any](ctx context.Context, s *Store, c annals.Call, fault error, size
 
 // loop runs the caller's body until it leaves, there is no more, or an error ends it.
 func loop[T any](c *call, fault error, size func(T) (events, bytes int), read func(ctx context.Context) iter.Seq2[T, error], yield func(T, error) bool) error {
-	if fault != nil {
-		return fault
-	}
-	if err := c.goesOn(); err != nil {
+	if err := c.streams(fault); err != nil {
 		return err
 	}
-	c.streams()
 	for v, err := range read(c.in) {
 		if err != nil {
 			return err
@@ -136,14 +130,16 @@ func loop[T any](c *call, fault error, size func(T) (events, bytes int), read fu
 	return nil
 }
 
-func eventSize(e annals.Event) (events, bytes int) { return 1, len(e.Data) + len(e.Metadata.Data) }
-func deliverySize(d ability.Delivery) (events, bytes int) {
-	for _, e := range d.Events {
-		_, size := eventSize(e)
-		bytes += size
+// bytes is what a payload and its metadata count for.
+func bytes(p, metadata *annals.Payload) int { return len(p.Data) + len(metadata.Data) }
+
+func eventSize(e annals.Event) (events, size int)       { return 1, bytes(&e.Payload, &e.Metadata) }
+func stateSize(s annals.State) (events, size int)       { return 0, bytes(&s.Payload, &s.Metadata) }
+func snapshotSize(s annals.Snapshot) (events, size int) { return 0, bytes(&s.Payload, &s.Metadata) }
+func idSize(annals.PersistenceID) (events, size int)    { return 0, 0 }
+func deliverySize(d ability.Delivery) (events, size int) {
+	for i := range d.Events {
+		size += bytes(&d.Events[i].Payload, &d.Events[i].Metadata)
 	}
-	return len(d.Events), bytes
+	return len(d.Events), size
 }
-func stateSize(s annals.State) (events, bytes int)    { return 0, len(s.Data) + len(s.Metadata.Data) }
-func snapshotSize(s annals.Snapshot) int              { return len(s.Data) + len(s.Metadata.Data) }
-func idSize(annals.PersistenceID) (events, bytes int) { return 0, 0 }

@@ -104,10 +104,8 @@ func (w *walk) take(ctx context.Context, p *Part) error {
 	}
 	for i := range p.Events {
 		e := &p.Events[i]
-		if e.SeqNr > w.next {
-			if err := w.gap(ctx, e.SeqNr-1); err != nil {
-				return err
-			}
+		if err := w.gap(ctx, e.SeqNr-1); err != nil {
+			return err
 		}
 		if err := w.hand(e); err != nil {
 			return err

@@ -1,5 +1,5 @@
 // Package valid says what is wrong with the arguments of a call to a store: nil, ErrInvalid or ErrTooLarge. Package driver asks it in front of
-// each driver, and hosts ask it before they answer a command.
+// each driver, and hosts ask it before they answer a command. An op "" is for callers that name their errors later.
 package valid
 
 import (
