@@ -91,9 +91,7 @@ func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 // Then demands that the last command was accepted with exactly these events: equal to them, or stored as the same bytes.
 func (k *Case[C, E, S, R]) Then(events ...E) *Case[C, E, S, R] {
 	k.t.Helper()
-	if k.err != nil {
-		k.t.Fatalf("rejected: %v", k.err)
-	}
+	demandAcceptance(k.t, k.err)
 	if !slices.EqualFunc(events, k.events, func(a, b E) bool { return same(k.b.Events, a, b) }) {
 		k.t.Fatalf("events: got %+v, want %+v", k.events, events)
 	}
@@ -193,11 +191,16 @@ func samePayload(a, b annals.Payload) bool {
 	return a.SerializerID == b.SerializerID && a.Manifest == b.Manifest && bytes.Equal(a.Data, b.Data)
 }
 
-func demandReply[R any](t testing.TB, got R, err error, want R) {
+func demandAcceptance(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("rejected: %v", err)
 	}
+}
+
+func demandReply[R any](t testing.TB, got R, err error, want R) {
+	t.Helper()
+	demandAcceptance(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("reply: got %+v, want %+v", got, want)
 	}

@@ -89,7 +89,7 @@ func (k *StateCase[C, S, R]) When(c C) *StateCase[C, S, R] {
 // Then demands that the last command was accepted and saved exactly s: equal to it, or stored as the same bytes.
 func (k *StateCase[C, S, R]) Then(s S) *StateCase[C, S, R] {
 	k.t.Helper()
-	k.accepted()
+	demandAcceptance(k.t, k.err)
 	if !k.saved {
 		k.t.Fatalf("nothing was saved, want %+v", s)
 	}
@@ -102,7 +102,7 @@ func (k *StateCase[C, S, R]) Then(s S) *StateCase[C, S, R] {
 // ThenDeleted demands that the last command was accepted and deleted the state.
 func (k *StateCase[C, S, R]) ThenDeleted() *StateCase[C, S, R] {
 	k.t.Helper()
-	k.accepted()
+	demandAcceptance(k.t, k.err)
 	if !k.deleted {
 		k.t.Fatalf("the state was not deleted: %+v", k.state)
 	}
@@ -112,7 +112,7 @@ func (k *StateCase[C, S, R]) ThenDeleted() *StateCase[C, S, R] {
 // ThenNothing demands that the last command was accepted and neither saved nor deleted the state.
 func (k *StateCase[C, S, R]) ThenNothing() *StateCase[C, S, R] {
 	k.t.Helper()
-	k.accepted()
+	demandAcceptance(k.t, k.err)
 	if k.saved || k.deleted {
 		k.t.Fatalf("the state was saved or deleted: %+v", k.state)
 	}
@@ -138,13 +138,6 @@ func (k *StateCase[C, S, R]) State(check func(s S)) *StateCase[C, S, R] {
 	k.t.Helper()
 	check(k.state)
 	return k
-}
-
-func (k *StateCase[C, S, R]) accepted() {
-	k.t.Helper()
-	if k.err != nil {
-		k.t.Fatalf("rejected: %v", k.err)
-	}
 }
 
 // stored is s as it comes back from a store.
