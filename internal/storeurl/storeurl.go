@@ -76,6 +76,19 @@ func (p *Parameters) take(name string) string {
 	return value
 }
 
+// read reads a parameter that the URL may have. parse reports whether the value is right; wrong is the fault of one that is not.
+func read[T any](p *Parameters, name string, to *T, wrong string, parse func(value string) (T, bool)) {
+	value := p.take(name)
+	if value == "" {
+		return
+	}
+	if v, ok := parse(value); ok {
+		*to = v
+	} else {
+		p.Fault(name, wrong)
+	}
+}
+
 // Text reads a parameter that can have any value except the empty one.
 func (p *Parameters) Text(name string, to *string) {
 	if value := p.take(name); value != "" {
@@ -85,15 +98,10 @@ func (p *Parameters) Text(name string, to *string) {
 
 // List reads texts that are separated by commas.
 func (p *Parameters) List(name string, to *[]string) {
-	value := p.take(name)
-	if value == "" {
-		return
-	}
-	if all := strings.Split(value, ","); slices.Contains(all, "") {
-		p.Fault(name, "has an empty part")
-	} else {
-		*to = all
-	}
+	read(p, name, to, "has an empty part", func(value string) ([]string, bool) {
+		all := strings.Split(value, ",")
+		return all, !slices.Contains(all, "")
+	})
 }
 
 // Flag reads true or false.
@@ -103,41 +111,26 @@ func (p *Parameters) Flag(name string, to *bool) {
 
 // Duration reads a duration above zero, such as 1m30s.
 func (p *Parameters) Duration(name string, to *time.Duration) {
-	value := p.take(name)
-	if value == "" {
-		return
-	}
-	if d, err := time.ParseDuration(value); err != nil || d <= 0 {
-		p.Fault(name, "is not a duration above zero, such as 1m30s")
-	} else {
-		*to = d
-	}
+	read(p, name, to, "is not a duration above zero, such as 1m30s", func(value string) (time.Duration, bool) {
+		d, err := time.ParseDuration(value)
+		return d, err == nil && d > 0
+	})
 }
 
 // Number reads an integer above zero.
 func Number[N int | int64](p *Parameters, name string, to *N) {
-	value := p.take(name)
-	if value == "" {
-		return
-	}
-	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 1 || int64(N(n)) != n {
-		p.Fault(name, "is not a whole number above zero")
-	} else {
-		*to = N(n)
-	}
+	read(p, name, to, "is not a whole number above zero", func(value string) (N, bool) {
+		n, err := strconv.ParseInt(value, 10, 64)
+		return N(n), err == nil && n >= 1 && int64(N(n)) == n
+	})
 }
 
 // Choice reads one of several values.
 func Choice[T any](p *Parameters, name string, to *T, among map[string]T) {
-	value := p.take(name)
-	if value == "" {
-		return
-	}
-	if v, ok := among[value]; ok {
-		*to = v
-	} else {
-		p.Fault(name, "is none of "+strings.Join(slices.Sorted(maps.Keys(among)), ", "))
-	}
+	read(p, name, to, "is none of "+strings.Join(slices.Sorted(maps.Keys(among)), ", "), func(value string) (T, bool) {
+		v, ok := among[value]
+		return v, ok
+	})
 }
 
 // Fields reads a parameter for each field of the struct that to points to, and of the structs in it: a text, flag (a bool or *bool), number above
