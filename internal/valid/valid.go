@@ -3,9 +3,9 @@
 package valid
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -54,18 +54,15 @@ func Commit(c annals.Commit, l annals.Limits) error {
 		}
 		faults = append(faults, snapshotFault(s))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrInvalid, Err: err}
-	}
 	if l.FirstSnapshot && c.After == 0 && c.Snapshot == nil {
-		return &annals.Error{Op: "append", ID: c.ID, Kind: annals.ErrInvalid, Err: errors.New("the store wants a snapshot with the first commit")}
+		faults = append(faults, errors.New("the store wants a snapshot with the first commit"))
 	}
-	return tooLarge("append", c.ID, len(c.Events), size, l)
+	return cmp.Or(invalid("append", c.ID, faults...), tooLarge("append", c.ID, len(c.Events), size, l))
 }
 
 // StateWrite says what is wrong with w for a store with limits l. A deleting write has no payload; op is "put state" or "delete state".
 func StateWrite(op string, w annals.StateWrite, l annals.Limits) error {
-	faults := []error{idFault(w.ID, l), validTags(w.Tags), metadataFault(w.Metadata)}
+	faults := []error{idFault(w.ID, l), tagFault(w.Tags), metadataFault(w.Metadata)}
 	size, events := tagBytes(w.Tags)+payloadSize(&w.Metadata), 0
 	if w.After < 0 || w.After == annals.MaxSeqNr {
 		faults = append(faults, fmt.Errorf("After is %d", w.After))
@@ -80,10 +77,7 @@ func StateWrite(op string, w annals.StateWrite, l annals.Limits) error {
 		size += EventSize(w.Event)
 		faults = append(faults, eventFault(w.Event))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: op, ID: w.ID, Kind: annals.ErrInvalid, Err: err}
-	}
-	return tooLarge(op, w.ID, events, size, l)
+	return cmp.Or(invalid(op, w.ID, faults...), tooLarge(op, w.ID, events, size, l))
 }
 
 // Snapshot says what is wrong with s for a store with limits l.
@@ -92,41 +86,30 @@ func Snapshot(s annals.Snapshot, l annals.Limits) error {
 	if s.SeqNr < 1 {
 		faults = append(faults, fmt.Errorf("SeqNr is %d", s.SeqNr))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: "save snapshot", ID: s.ID, Kind: annals.ErrInvalid, Err: err}
-	}
-	return tooLarge("save snapshot", s.ID, 0, snapshotSize(&s), l)
+	return cmp.Or(invalid("save snapshot", s.ID, faults...), tooLarge("save snapshot", s.ID, 0, snapshotSize(&s), l))
 }
 
 // Skip says what is wrong with an id, the last number and the number to skip to, for a store with limits l. op is "skip" or "skip state".
 func Skip(op string, id annals.PersistenceID, after, n annals.SeqNr, l annals.Limits) error {
-	err := idFault(id, l)
+	var number error
 	if after < 0 || n <= after || n >= annals.MaxSeqNr {
-		err = errors.Join(err, fmt.Errorf("the number to skip to is %d, after %d", n, after))
+		number = fmt.Errorf("the number to skip to is %d, after %d", n, after)
 	}
-	if err != nil {
-		return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
-	}
-	return nil
+	return invalid(op, id, idFault(id, l), number)
 }
 
 // ID says what is wrong with id for a store with limits l. op is the operation that reads or deletes it.
 func ID(op string, id annals.PersistenceID, l annals.Limits) error {
-	if err := idFault(id, l); err != nil {
-		return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
-	}
-	return nil
+	return invalid(op, id, idFault(id, l))
 }
 
 // SnapshotDelete is ID for SnapshotStore.Delete, which also demands an upper bound.
 func SnapshotDelete(id annals.PersistenceID, c annals.SnapshotCriteria, l annals.Limits) error {
-	if err := ID("delete snapshots", id, l); err != nil {
-		return err
-	}
+	var unbounded error
 	if c.MaxSeqNr == 0 && c.MaxTime.IsZero() {
-		return &annals.Error{Op: "delete snapshots", ID: id, Kind: annals.ErrInvalid, Err: errors.New("the criteria have no upper bound")}
+		unbounded = errors.New("the criteria have no upper bound")
 	}
-	return nil
+	return invalid("delete snapshots", id, idFault(id, l), unbounded)
 }
 
 // Progress says what is wrong with p for a store with limits l. op is the operation that p, or a part of it, is for.
@@ -148,8 +131,8 @@ func Progress(op string, p annals.Progress, l annals.Limits) error {
 			faults = append(faults, fault)
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
+	if err := invalid(op, "", faults...); err != nil {
+		return err
 	}
 	if n := len(p.Offsets); l.MaxOffsets > 0 && n > l.MaxOffsets {
 		return &annals.Error{Op: op, Kind: annals.ErrTooLarge, Err: fmt.Errorf("%d offsets, the store takes %d", n, l.MaxOffsets)}
@@ -166,10 +149,7 @@ func Filter(op string, f annals.Filter) error {
 	if f.Behind < 0 {
 		faults = append(faults, fmt.Errorf("Behind is %v", f.Behind))
 	}
-	if err := errors.Join(faults...); err != nil {
-		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: err}
-	}
-	return nil
+	return invalid(op, "", faults...)
 }
 
 // Subscription says what is wrong with f and the name of a subscription.
@@ -177,9 +157,9 @@ func Subscription(name string, f annals.Filter) error {
 	const op = "subscribe"
 	switch {
 	case name == "":
-		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: errors.New("there is no name")}
+		return invalid(op, "", errors.New("there is no name"))
 	case f.After != annals.Offset{} || f.Behind != 0 || f.Limit != 0:
-		return &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: errors.New("After, Behind and Limit must be zero")}
+		return invalid(op, "", errors.New("After, Behind and Limit must be zero"))
 	}
 	return Filter(op, f)
 }
@@ -190,8 +170,13 @@ func Forgetting(f ability.Forgetting, l annals.Limits) error {
 	if f.Age < 0 {
 		age = fmt.Errorf("the age is %v", f.Age)
 	}
-	if err := errors.Join(idFault(f.ID, l), age); err != nil {
-		return &annals.Error{Op: "forget", ID: f.ID, Kind: annals.ErrInvalid, Err: err}
+	return invalid("forget", f.ID, idFault(f.ID, l), age)
+}
+
+// invalid is ErrInvalid of op on id with all faults; nil when there are none.
+func invalid(op string, id annals.PersistenceID, faults ...error) error {
+	if err := errors.Join(faults...); err != nil {
+		return &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: err}
 	}
 	return nil
 }
@@ -209,10 +194,8 @@ func idFault(id annals.PersistenceID, l annals.Limits) error {
 	switch {
 	case id == "":
 		return errors.New("the persistence id is empty")
-	case !utf8.ValidString(string(id)):
-		return errors.New("the persistence id is not valid UTF-8")
-	case strings.ContainsRune(string(id), 0):
-		return errors.New("the persistence id contains U+0000")
+	case !validText(string(id)):
+		return errors.New("the persistence id is not valid UTF-8 without U+0000")
 	case l.MaxIDBytes > 0 && len(id) > l.MaxIDBytes:
 		return fmt.Errorf("the persistence id has %d bytes, the store takes %d", len(id), l.MaxIDBytes)
 	case l.MaxIDChars > 0 && utf8.RuneCountInString(string(id)) > l.MaxIDChars:
@@ -247,7 +230,7 @@ func eventFault(e *annals.NewEvent) error {
 	if year := e.Time.UTC().Year(); !e.Time.IsZero() && (year < 2 || year > 9999) { // no other time is rounded to the zero time
 		at = fmt.Errorf("the time is in the year %d", year)
 	}
-	return errors.Join(payloadFault(e.Payload), metadataFault(e.Metadata), validTags(e.Tags), adapter, at)
+	return errors.Join(payloadFault(e.Payload), metadataFault(e.Metadata), tagFault(e.Tags), adapter, at)
 }
 
 // EventSize is what e takes of Limits.MaxBytes.
@@ -269,7 +252,7 @@ func tagBytes(tags []string) (n int) {
 }
 
 func snapshotFault(s *annals.Snapshot) error {
-	return errors.Join(payloadFault(s.Payload), metadataFault(s.Metadata), validTags(s.Tags))
+	return errors.Join(payloadFault(s.Payload), metadataFault(s.Metadata), tagFault(s.Tags))
 }
 
 func metadataFault(p annals.Payload) error {
@@ -282,7 +265,7 @@ func metadataFault(p annals.Payload) error {
 	return nil
 }
 
-func validTags(tags []string) error {
+func tagFault(tags []string) error {
 	for _, t := range tags {
 		if t == "" || !validText(t) {
 			return fmt.Errorf("tag %s is not non-empty valid UTF-8 without U+0000", quote.Text(t))
@@ -291,32 +274,18 @@ func validTags(tags []string) error {
 	return nil
 }
 
-func validText(s string) bool {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return false
-		}
-	}
-	return utf8.ValidString(s)
-}
+func validText(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
 
 func tooLarge(op string, id annals.PersistenceID, events, size int, l annals.Limits) error {
 	var err error
 	if l.MaxEvents > 0 && events > l.MaxEvents {
 		err = fmt.Errorf("%d events, the store takes %d", events, l.MaxEvents)
 	}
-	if limit := orMax(l.MaxBytes); size > limit {
-		err = errors.Join(err, fmt.Errorf("%d bytes, the store takes %d", size, limit))
+	if l.MaxBytes > 0 && size > l.MaxBytes {
+		err = errors.Join(err, fmt.Errorf("%d bytes, the store takes %d", size, l.MaxBytes))
 	}
 	if err != nil {
 		return &annals.Error{Op: op, ID: id, Kind: annals.ErrTooLarge, Err: err}
 	}
 	return nil
-}
-
-func orMax(n int) int {
-	if n == 0 {
-		return math.MaxInt
-	}
-	return n
 }
