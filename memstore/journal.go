@@ -79,9 +79,7 @@ func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annal
 
 // Replay is annals.Journal: events as of its beginning. What is written or deleted later does not show in them.
 func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-	return fetched(ctx, func() []annals.Event {
-		d, unlock := v.read()
-		defer unlock()
+	return fetched(ctx, v, func(d *data) []annals.Event {
 		st := d.streams.get(id)
 		end := index(st.events, min(to, st.last)+1)
 		return st.events[min(index(st.events, from), end):end]
@@ -116,9 +114,13 @@ func index(events []annals.Event, n annals.SeqNr) int {
 	return i
 }
 
-// fetched yields what read returns.
-func fetched[T any](ctx context.Context, read func() []T) iter.Seq2[T, error] {
-	return driver.Pages(ctx, func(context.Context) ([]T, bool, error) { return read(), false, nil })
+// fetched yields what read returns, which has the lock.
+func fetched[T any](ctx context.Context, v view, read func(d *data) []T) iter.Seq2[T, error] {
+	return driver.Pages(ctx, func(context.Context) ([]T, bool, error) {
+		d, unlock := v.read()
+		defer unlock()
+		return read(d), false, nil
+	})
 }
 
 // Recover is ability.Recoverer.

@@ -13,45 +13,35 @@ import (
 type query struct{ view }
 
 func (v query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return fetched(ctx, func() []annals.Event {
-		d, unlock := v.read()
-		defer unlock()
+	return fetched(ctx, v.view, func(d *data) []annals.Event {
 		return limited(d.events(f), f.Limit)
 	})
 }
 
 func (v query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return fetched(ctx, func() (found []annals.State) {
-		d, unlock := v.read()
-		defer unlock()
+	return fetched(ctx, v.view, func(d *data) (found []annals.State) {
 		for _, row := range d.states.all() {
 			if matches(f, row.Offset(), row.Tags) {
 				found = append(found, row.State)
 			}
 		}
-		slices.SortFunc(found, func(a, b annals.State) int { return a.Offset().Compare(b.Offset()) })
-		return limited(found, f.Limit)
+		return limited(ordered(found), f.Limit)
 	})
 }
 
 func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return fetched(ctx, func() (found []annals.Snapshot) {
-		d, unlock := v.read()
-		defer unlock()
+	return fetched(ctx, v.view, func(d *data) (found []annals.Snapshot) {
 		for _, all := range d.snapshots.all() {
 			if s, ok := newest(all, annals.SnapshotCriteria{}); ok && matches(f, s.Offset(), s.Tags) {
 				found = append(found, s)
 			}
 		}
-		slices.SortFunc(found, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
-		return limited(found, f.Limit)
+		return limited(ordered(found), f.Limit)
 	})
 }
 
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return fetched(ctx, func() (found []annals.PersistenceID) {
-		d, unlock := v.read()
-		defer unlock()
+	return fetched(ctx, v.view, func(d *data) (found []annals.PersistenceID) {
 		add := func(id annals.PersistenceID) {
 			if id > after && (entityType == "" || id.Type() == entityType) {
 				found = append(found, id)
@@ -94,8 +84,13 @@ func (d *data) events(f annals.Filter) (found []annals.Event) {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
-	return found
+	return ordered(found)
+}
+
+// ordered is all in the order of Offset.
+func ordered[T interface{ Offset() annals.Offset }](all []T) []T {
+	slices.SortFunc(all, func(a, b T) int { return a.Offset().Compare(b.Offset()) })
+	return all
 }
 
 func matches(f annals.Filter, o annals.Offset, tags []string) bool {
