@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/annals-go/annals"
 )
@@ -21,8 +20,12 @@ func EventsOf(ctx context.Context, s annals.Store, id annals.PersistenceID, from
 		ctx, end := context.WithCancel(ctx) // ends the watch
 		defer end()
 		f := annals.Filter{Type: id.Type(), Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}}
-		one := oneEntity{journal: s.Journal(), id: id, next: max(from, 1), to: to, options: o, waker: newWaker(s, f, o)}
-		if err := one.follow(ctx, yield); err != nil {
+		one := oneEntity{journal: s.Journal(), id: id, next: max(from, 1), to: to, options: o}
+		if one.next > to {
+			return
+		}
+		waker := newWaker(s, f, o)
+		if err := waker.follow(ctx, func() (bool, error) { return one.look(ctx, yield) }); err != nil {
 			yield(annals.Event{}, err)
 		}
 	}
@@ -34,28 +37,9 @@ type oneEntity struct {
 	id       annals.PersistenceID
 	next, to annals.SeqNr
 	options  Options
-	waker    waker
 }
 
-// follow yields events until the query ends. After yield has returned false it returns nil.
-func (q *oneEntity) follow(ctx context.Context, yield func(annals.Event, error) bool) error {
-	for ended := q.next > q.to; !ended; {
-		if err := q.waker.wait(ctx, time.Time{}, false); err != nil {
-			return err
-		}
-		err := q.waker.repeat(ctx, func() (err error) {
-			ended, err = q.look(ctx, yield)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		q.waker.done()
-	}
-	return nil
-}
-
-// look reads once to the end. It returns whether the query ends there.
+// look reads once to the end. It returns whether the query ends there, which is also when yield has returned false.
 func (q *oneEntity) look(ctx context.Context, yield func(annals.Event, error) bool) (ended bool, err error) {
 	if q.options.Current || q.to < annals.MaxSeqNr { // asked before the events, so that all events to it are found
 		last, err := q.journal.LastSeqNr(ctx, q.id)

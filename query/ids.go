@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
@@ -29,35 +28,28 @@ func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter
 		}
 		waker := newWaker(nil, annals.Filter{}, o) // it polls
 		yielded := map[annals.PersistenceID]bool{}
-		for ended := false; !ended; {
-			err := waker.wait(ctx, time.Time{}, false)
-			after := annals.PersistenceID("")
-			if err == nil {
-				err = waker.repeat(ctx, func() error {
-					for id, err := range s.Query().IDs(ctx, entityType, after) {
-						if err != nil {
-							return err
-						}
-						after = id
-						if yielded[id] {
-							continue
-						}
-						if ended = !yield(id, nil); ended {
-							return nil
-						}
-						if !o.Current {
-							yielded[id] = true
-						}
-					}
-					return nil
-				})
+		after := annals.PersistenceID("") // where a read that is repeated goes on
+		err = waker.follow(ctx, func() (ended bool, err error) {
+			for id, err := range s.Query().IDs(ctx, entityType, after) {
+				if err != nil {
+					return false, err
+				}
+				after = id
+				if yielded[id] {
+					continue
+				}
+				if !yield(id, nil) {
+					return true, nil
+				}
+				if !o.Current {
+					yielded[id] = true
+				}
 			}
-			if err != nil {
-				yield("", err)
-				return
-			}
-			waker.done()
-			ended = ended || o.Current
+			after = ""
+			return o.Current, nil
+		})
+		if err != nil {
+			yield("", err)
 		}
 	}
 }

@@ -236,9 +236,7 @@ func (f *Feed[T]) fits(o annals.Offset) bool {
 
 // pass notes that the look has come to o.
 func (f *Feed[T]) pass(o annals.Offset) {
-	if o.Compare(f.head) > 0 {
-		f.head = o
-	}
+	f.head = later(o, f.head)
 	f.raise(o)
 }
 
@@ -247,9 +245,7 @@ func (f *Feed[T]) raise(o annals.Offset) {
 	if limit := (annals.Offset{Time: f.watermark}); o.Compare(limit) > 0 {
 		o = limit
 	}
-	if o.Compare(f.floor) > 0 {
-		f.floor = o
-	}
+	f.floor = later(o, f.floor)
 }
 
 // finish ends the look.

@@ -26,13 +26,9 @@ type Change struct {
 // numbers of the snapshots are remembered until the events have come as far. A store that does not claim Capabilities.SnapshotQueries is
 // ErrUnsupported.
 func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o Options) iter.Seq2[Change, error] {
+	from, limit := begin(&f)
 	return func(yield func(Change, error) bool) {
-		const op = "follow events from snapshots"
-		from, limit, err := begin(op, &f)
-		if err == nil {
-			err = claims.Refusal(op, s.Capabilities(), claims.SnapshotFeed)
-		}
-		if err != nil {
+		if err := claims.Refusal("follow events from snapshots", s.Capabilities(), claims.SnapshotFeed); err != nil {
 			yield(Change{}, err)
 			return
 		}

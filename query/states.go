@@ -12,17 +12,5 @@ import (
 // there. With Options.Current it ends when it has read to the end once. Without f.Type, the states in which the library keeps its own data are left
 // out: those of types that begin with "annals.".
 func States(ctx context.Context, s annals.Store, f annals.Filter, o Options) iter.Seq2[annals.State, error] {
-	return func(yield func(annals.State, error) bool) {
-		from, limit, err := begin("follow states", &f)
-		if err != nil {
-			yield(annals.State{}, err)
-			return
-		}
-		feed, err := NewStateFeed(s, f, from, o)
-		if err != nil {
-			yield(annals.State{}, err)
-			return
-		}
-		feed.each(ctx, limit, yield)
-	}
+	return follow(ctx, s, f, o, NewStateFeed)
 }

@@ -113,6 +113,23 @@ func (w *waker) failed(ctx context.Context, err error) error {
 	return backoff.Wait(ctx, w.tries+3)
 }
 
+// follow calls look, which reads to the end, until that says that the query ends. It returns the error with which the query ends.
+func (w *waker) follow(ctx context.Context, look func() (ended bool, err error)) error {
+	for ended := false; !ended; w.done() {
+		err := w.wait(ctx, time.Time{}, false)
+		if err == nil {
+			err = w.repeat(ctx, func() (err error) {
+				ended, err = look()
+				return err
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // repeat reads until that works, or returns the error with which the query ends.
 func (w *waker) repeat(ctx context.Context, read func() error) error {
 	for {
