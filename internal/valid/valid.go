@@ -21,10 +21,7 @@ const maxFaults = 10
 // Commit says what is wrong with c for a store with limits l: everything at once, of ten events at most.
 func Commit(c annals.Commit, l annals.Limits) error {
 	var faults []error // stays nil for a valid Commit, so that nothing is allocated
-	if fault := idFault(c.ID, l); fault != nil {
-		faults = append(faults, fault)
-	}
-	if fault := reservedFault(c.ID); fault != nil {
+	if fault := errors.Join(idFault(c.ID, l), reservedFault(c.ID)); fault != nil {
 		faults = append(faults, fault)
 	}
 	size := 0
@@ -154,14 +151,14 @@ func Filter(op string, f annals.Filter) error {
 
 // Subscription says what is wrong with f and the name of a subscription.
 func Subscription(name string, f annals.Filter) error {
-	const op = "subscribe"
-	switch {
-	case name == "":
-		return invalid(op, "", errors.New("there is no name"))
-	case f.After != annals.Offset{} || f.Behind != 0 || f.Limit != 0:
-		return invalid(op, "", errors.New("After, Behind and Limit must be zero"))
+	faults := []error{sliceFault(f.Slices)}
+	if name == "" {
+		faults = append(faults, errors.New("there is no name"))
 	}
-	return Filter(op, f)
+	if f.After != (annals.Offset{}) || f.Behind != 0 || f.Limit != 0 {
+		faults = append(faults, errors.New("After, Behind and Limit must be zero"))
+	}
+	return invalid("subscribe", "", faults...)
 }
 
 // Forgetting says what is wrong with f for a store with limits l.
