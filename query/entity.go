@@ -25,7 +25,7 @@ func EventsOf(ctx context.Context, s annals.Store, id annals.PersistenceID, from
 			return
 		}
 		waker := newWaker(s, f, o)
-		if err := waker.follow(ctx, func() (bool, error) { return one.look(ctx, yield) }); err != nil {
+		if err := waker.keepLooking(ctx, func() (bool, error) { return one.look(ctx, yield) }); err != nil {
 			yield(annals.Event{}, err)
 		}
 	}

@@ -22,7 +22,7 @@ func Events(ctx context.Context, s annals.Store, f annals.Filter, o Options) ite
 // follow yields the items of the feed that newFeed returns, which begins after f.After, and ends after f.Limit items.
 func follow[T any](ctx context.Context, s annals.Store, f annals.Filter, o Options,
 	newFeed func(annals.Store, annals.Filter, annals.Position, Options) (*Feed[T], error)) iter.Seq2[T, error] {
-	from, limit := begin(&f)
+	from, limit := bounds(&f)
 	return func(yield func(T, error) bool) {
 		ctx, end := context.WithCancel(ctx) // ends the watch
 		defer end()
@@ -43,8 +43,8 @@ func follow[T any](ctx context.Context, s annals.Store, f annals.Filter, o Optio
 	}
 }
 
-// begin takes After and Limit out of f. A negative Limit stays: it is a fault of the feed.
-func begin(f *annals.Filter) (from annals.Position, limit int) {
+// bounds takes After and Limit out of f. A negative Limit stays: it is a fault of the feed.
+func bounds(f *annals.Filter) (from annals.Position, limit int) {
 	from, limit = annals.Position{Through: f.After}, f.Limit
 	f.After, f.Limit = annals.Offset{}, min(f.Limit, 0)
 	return from, limit

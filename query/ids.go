@@ -29,7 +29,7 @@ func IDs(ctx context.Context, s annals.Store, entityType string, o Options) iter
 		waker := newWaker(nil, annals.Filter{}, o) // it polls
 		yielded := map[annals.PersistenceID]bool{}
 		after := annals.PersistenceID("") // where a read that is repeated goes on
-		err = waker.follow(ctx, func() (ended bool, err error) {
+		err = waker.keepLooking(ctx, func() (ended bool, err error) {
 			for id, err := range s.Query().IDs(ctx, entityType, after) {
 				if err != nil {
 					return false, err

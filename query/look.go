@@ -200,11 +200,9 @@ func (f *Feed[T]) readPage(ctx context.Context) error {
 	for item, err := range f.read(ctx, filter) {
 		if err != nil {
 			l.asked = time.Time{} // the next read may be answered by another server, whose watermark is earlier
-		}
-		if err != nil && len(l.page) > 0 {
-			return nil // what was read is right, and the next read goes on after it
-		}
-		if err != nil {
+			if len(l.page) > 0 {
+				return nil // what was read is right, and the next read goes on after it
+			}
 			return err
 		}
 		l.page = append(l.page, item)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -60,12 +61,7 @@ func (o Options) withDefaults(s annals.Store) (Options, error) {
 			o.Poll = pollWatched
 		}
 	}
-	if o.Window == 0 {
-		o.Window = window
-	}
-	if o.Audit == 0 {
-		o.Audit = audit
-	}
+	o.Window, o.Audit = cmp.Or(o.Window, window), cmp.Or(o.Audit, audit)
 	if s.Capabilities().Lateness == 0 || o.Current {
 		o.Audit = -1
 	}

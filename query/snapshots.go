@@ -26,7 +26,7 @@ type Change struct {
 // numbers of the snapshots are remembered until the events have come as far. A store that does not claim Capabilities.SnapshotQueries is
 // ErrUnsupported.
 func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o Options) iter.Seq2[Change, error] {
-	from, limit := begin(&f)
+	from, limit := bounds(&f)
 	return func(yield func(Change, error) bool) {
 		if err := claims.Refusal("follow events from snapshots", s.Capabilities(), claims.SnapshotFeed); err != nil {
 			yield(Change{}, err)

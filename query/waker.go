@@ -113,8 +113,8 @@ func (w *waker) failed(ctx context.Context, err error) error {
 	return backoff.Wait(ctx, w.tries+3)
 }
 
-// follow calls look, which reads to the end, until that says that the query ends. It returns the error with which the query ends.
-func (w *waker) follow(ctx context.Context, look func() (ended bool, err error)) error {
+// keepLooking calls look, which reads to the end, until look says that the query ends. It returns the error with which the query ends.
+func (w *waker) keepLooking(ctx context.Context, look func() (ended bool, err error)) error {
 	for ended := false; !ended; w.done() {
 		err := w.wait(ctx, time.Time{}, false)
 		if err == nil {
