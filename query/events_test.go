@@ -182,6 +182,28 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// A second loop over a sequence begins and ends where the first one did.
+func TestASecondLoop(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	write(t, s, "T|1", 4)
+	all := query.Events(t.Context(), s, annals.Filter{}, query.Options{Current: true})
+	var after annals.Offset
+	for e, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = e.Offset()
+		break
+	}
+	two := query.Events(t.Context(), s, annals.Filter{After: after, Limit: 2}, query.Options{Current: true})
+	for range 2 {
+		if got, want := numbers(t, two), []annals.SeqNr{2, 3}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
 // The states in which the library keeps its own data are handed over only to those who ask for their type.
 func TestStatesOfTheLibrary(t *testing.T) {
 	t.Parallel()

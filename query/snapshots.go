@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,12 +29,8 @@ type Change struct {
 func EventsFromSnapshots(ctx context.Context, s annals.Store, f annals.Filter, o Options) iter.Seq2[Change, error] {
 	from, limit := bounds(&f)
 	return func(yield func(Change, error) bool) {
-		if err := claims.Refusal("follow events from snapshots", s.Capabilities(), claims.SnapshotFeed); err != nil {
-			yield(Change{}, err)
-			return
-		}
 		feed, err := NewFeed(s, f, from, o)
-		if err != nil {
+		if err := cmp.Or(err, claims.Refusal("follow events from snapshots", s.Capabilities(), claims.SnapshotFeed)); err != nil {
 			yield(Change{}, err)
 			return
 		}
