@@ -42,9 +42,11 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		r.Time = time.Time{}
 	}
 	if err == nil && k.spent != nil {
+		size := 0
 		for i := range c.Events {
-			k.transferred(1, bytes(&c.Events[i].Payload, &c.Events[i].Metadata))
+			size += bytes(&c.Events[i].Payload, &c.Events[i].Metadata)
 		}
+		k.transferred(len(c.Events), size)
 		if c.Snapshot != nil {
 			k.transferred(snapshotSize(*c.Snapshot))
 		}
