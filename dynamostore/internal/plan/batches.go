@@ -5,9 +5,9 @@ import "iter"
 // inBatch is the most items of a batch.
 const inBatch = 100
 
-// Batches calls do for the items found, some at a time, so that not all are in memory. The slice is do's own.
-func Batches(found iter.Seq2[Item, error], do func(items []Item) error) error {
-	var items []Item
+// Batches calls do for what is found, some at a time, so that not all is in memory. The slice is do's own.
+func Batches[T any](found iter.Seq2[T, error], do func(items []T) error) error {
+	var items []T
 	for it, err := range found {
 		if err != nil {
 			return err

@@ -17,18 +17,16 @@ const (
 
 // held is a shard that a loop holds.
 type held struct {
-	shard                      // as it was claimed; write and position are those of the last write, and under lock
+	shard                      // as it was claimed; write is that of the last write, position is what the next one stores, and both are under lock
 	at      time.Time          // of the last write that succeeded; under lock
 	writer  chan struct{}      // has a value while the item of the shard is being written
 	done    chan struct{}      // has a value when a delivery was acknowledged
 	release context.CancelFunc // ends reading: the shard is free when no delivery is open
 	drop    context.CancelFunc // ends reading, and the wait for the open delivery
-	marks   *plan.Recent[annals.PersistenceID, mark]
 
 	// These are under the mutex of the loop.
 	next *delivery // waits to be taken
 	open *delivery // was taken, and is not acknowledged
-	read string    // the last record up to which everything is acknowledged
 	lost bool      // the shard is free, or another loop has it, or may have it
 }
 
@@ -94,26 +92,21 @@ func (l *loop) ack(ctx context.Context, h *held, d *delivery) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.open, h.read = nil, s.position
+	h.open = nil
 	signal(h.done)
 	return nil
 }
 
 // reach notes that everything up to position is acknowledged, and stores that at times.
 func (l *loop) reach(ctx context.Context, h *held, position string) error {
-	l.mu.Lock()
-	h.read = position
-	l.mu.Unlock()
 	if err := h.lock(ctx); err != nil {
 		return err
 	}
 	defer h.unlock()
-	if position == h.position || time.Since(h.at) < l.Lease {
+	if h.position = position; time.Since(h.at) < l.Lease {
 		return nil
 	}
-	s := h.shard
-	s.position = position
-	return l.store(ctx, h, s)
+	return l.store(ctx, h, h.shard)
 }
 
 // finish frees h, which is no longer read. Before, it waits for the acknowledgement of the open delivery, until ctx ends. ended says that
@@ -146,14 +139,14 @@ func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 		return err
 	}
 	defer h.unlock()
-	s := h.shard
 	l.mu.Lock()
 	lost := h.lost
-	s.owner, s.ended, s.position = "", ended, cmp.Or(h.read, s.position)
 	l.mu.Unlock()
 	if lost {
 		return nil
 	}
+	s := h.shard
+	s.owner, s.ended = "", ended
 	err := l.store(ctx, h, s)
 	if err == nil {
 		l.lose(h)

@@ -72,7 +72,7 @@ func (l *loop) holder(s shard) *held {
 func (l *loop) removeLoop(ctx context.Context, id string, m member) error {
 	op := plan.Op{Table: l.Table, Key: key(l.name, itemLoop+id), Delete: true, Condition: "#write = :write",
 		Names: map[string]string{"#write": attrWrite}, Values: plan.Item{":write": plan.S(m.write)}}
-	return l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: func([]plan.Item, bool) error { return nil }})
+	return l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: plan.Expected})
 }
 
 // claim makes s, of the stream name, this loop's.

@@ -16,7 +16,7 @@ import (
 func (l *loop) start(ctx context.Context, name string, s shard) {
 	holding, drop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
 	reading, release := context.WithCancel(holding)
-	h := &held{shard: s, writer: make(chan struct{}, 1), done: make(chan struct{}, 1), release: release, drop: drop, marks: &plan.Recent[annals.PersistenceID, mark]{}}
+	h := &held{shard: s, writer: make(chan struct{}, 1), done: make(chan struct{}, 1), release: release, drop: drop}
 	l.mu.Lock()
 	l.held = append(l.held, h)
 	l.mu.Unlock()
@@ -49,9 +49,10 @@ type reader struct {
 	*loop
 	shard     *held
 	building  *delivery
-	position  string                                // of the last record that was read completely
-	parked    map[annals.PersistenceID]annals.SeqNr // that this reader has stored: the first numbers that it could not read
-	truncated map[annals.PersistenceID]int          // how often replays of entities that are not parked were ErrTruncated
+	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
+	position  string                                  // of the last record that was read completely
+	parked    map[annals.PersistenceID]annals.SeqNr   // that this reader has stored: the first numbers that it could not read
+	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated
 }
 
 // run reads until nothing follows.
@@ -72,7 +73,7 @@ func (r *reader) run(ctx context.Context, name string) error {
 			}
 			return err
 		}
-		if err := repeated(ctx, next); err != nil {
+		if err := repeated(ctx, next); err != nil || len(records) == 0 {
 			return err
 		}
 		if err := repeated(ctx, func() error { return r.records(ctx, records) }); err != nil || end {
@@ -113,9 +114,8 @@ func (r *reader) catchUp(ctx context.Context, part int) error {
 }
 
 func (r *reader) piece(ctx context.Context, p plan.Part) error {
-	const some = 100 // ids whose marks are read in one request
-	var all []plan.Found
-	deliver := func() error {
+	fitting := plan.Picked(r.Feed.Scan(ctx, r.Executor, p), func(f plan.Found) (plan.Found, bool, error) { return f, r.fits(f.ID), nil })
+	return plan.Batches(fitting, func(all []plan.Found) error { // the marks of a batch are read in one request
 		ids := make([]annals.PersistenceID, len(all))
 		for i, f := range all {
 			ids[i] = f.ID
@@ -131,23 +131,8 @@ func (r *reader) piece(ctx context.Context, p plan.Part) error {
 				return err
 			}
 		}
-		all = nil
 		return nil
-	}
-	for f, err := range r.Feed.Scan(ctx, r.Executor, p) {
-		if err != nil {
-			return err
-		}
-		if !r.fits(f.ID) {
-			continue
-		}
-		if all = append(all, f); len(all) == some {
-			if err := deliver(); err != nil {
-				return err
-			}
-		}
-	}
-	return deliver()
+	})
 }
 
 // has reports whether the events that a scan found are delivered.
@@ -311,19 +296,19 @@ func (r *reader) flush(ctx context.Context) error {
 
 // mark is that of id, which remember has been called for.
 func (r *reader) mark(id annals.PersistenceID) mark {
-	m, _ := r.shard.marks.Get(id)
+	m, _ := r.marks.Get(id)
 	return m
 }
 
 func (r *reader) set(id annals.PersistenceID, m mark) {
-	r.shard.marks.Change(id, func(mark, bool) mark { return m })
+	r.marks.Change(id, func(mark, bool) mark { return m })
 }
 
 // remember makes the marks of ids known.
 func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error {
 	var unknown []annals.PersistenceID
 	for _, id := range ids {
-		if _, ok := r.shard.marks.Get(id); ok || slices.Contains(unknown, id) {
+		if _, ok := r.marks.Get(id); ok || slices.Contains(unknown, id) {
 			continue
 		}
 		if r.building != nil {
