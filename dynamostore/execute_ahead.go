@@ -8,15 +8,14 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// page is a part of what is read, or the error that ends the reading.
-type page struct {
-	items []plan.Item
-	last  bool // no page follows
-	err   error
-}
+// reading yields the pages of one query, or of some keys. An error comes last.
+type reading = iter.Seq2[plan.Page, error]
 
-// reading reads pages from the service; an error is its last page.
-type reading func(ctx context.Context) iter.Seq[page]
+// received is a page that a goroutine has read, or the error that ends the reading.
+type received struct {
+	plan.Page
+	err error
+}
 
 // readers run readings in goroutines. Each holds at most one page that the consumer has not received.
 type readers struct {
@@ -41,13 +40,13 @@ func (r *readers) stop() {
 
 // start begins a reading. Its pages are sent to the channel, which is closed after the last one. When wanted is not nil, each page after the first
 // is read when a value has been received from wanted.
-func (r *readers) start(read reading, wanted <-chan struct{}) <-chan page {
-	pages := make(chan page)
+func (r *readers) start(read reading, wanted <-chan struct{}) <-chan received {
+	pages := make(chan received)
 	r.running.Go(func() {
 		defer close(pages)
-		for p := range read(r.ctx) {
+		for p, err := range read {
 			select {
-			case pages <- p:
+			case pages <- received{p, err}:
 			case <-r.done:
 				return
 			}
@@ -64,28 +63,31 @@ func (r *readers) start(read reading, wanted <-chan struct{}) <-chan page {
 	return pages
 }
 
-// inOrder yields the pages of readings, one reading after the other, each with its place. While the caller works on the pages of one
-// reading, up to ahead more readings are under way; with ahead 0 a page is read when the caller asks for it. An error ends the sequence.
-func inOrder(ctx context.Context, readings iter.Seq[reading], ahead int) iter.Seq2[int, page] {
-	return func(yield func(int, page) bool) {
-		place := 0
+// inOrder yields the pages of the readings that begin makes, one reading after the other, each with its place. While the caller works on the
+// pages of one reading, up to ahead more readings are under way; with ahead 0 a page is read when the caller asks for it. An error ends the
+// sequence. begin makes the readings with the ctx that it is given, and ends when yield returns false.
+func inOrder(ctx context.Context, ahead int, begin func(ctx context.Context, yield func(reading) bool)) reading {
+	return func(yield func(plan.Page, error) bool) {
+		place, going := 0, true
+		next := func(p plan.Page, err error) bool {
+			p.Query = place
+			going = yield(p, err) && err == nil
+			return going
+		}
 		if ahead <= 0 {
-			for read := range readings {
-				for p := range read(ctx) {
-					if !yield(place, p) || p.err != nil {
-						return
-					}
-				}
+			begin(ctx, func(read reading) bool {
+				read(next)
 				place++
-			}
+				return going
+			})
 			return
 		}
 		running := newReaders(ctx)
 		defer running.stop()
-		var open []<-chan page
+		var open []<-chan received
 		first := func() bool {
 			for p := range open[0] {
-				if !yield(place, p) || p.err != nil {
+				if !next(p.Page, p.err) {
 					return false
 				}
 			}
@@ -93,28 +95,25 @@ func inOrder(ctx context.Context, readings iter.Seq[reading], ahead int) iter.Se
 			place++
 			return true
 		}
-		for read := range readings {
-			if open = append(open, running.start(read, nil)); len(open) > ahead && !first() {
-				return
-			}
-		}
-		for len(open) > 0 {
-			if !first() {
-				return
-			}
+		begin(running.ctx, func(read reading) bool {
+			open = append(open, running.start(read, nil))
+			return len(open) <= ahead || first()
+		})
+		for going && len(open) > 0 {
+			first()
 		}
 	}
 }
 
 // itemsOf yields the items of pages.
-func itemsOf(pages iter.Seq2[int, page]) iter.Seq2[plan.Item, error] {
+func itemsOf(pages reading) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for _, p := range pages {
-			if p.err != nil {
-				yield(nil, p.err)
+		for p, err := range pages {
+			if err != nil {
+				yield(nil, err)
 				return
 			}
-			if !give(p.items, yield) {
+			if !give(p.Items, yield) {
 				return
 			}
 		}
@@ -133,18 +132,11 @@ func give(items []plan.Item, yield func(plan.Item, error) bool) bool {
 
 // Series is plan.Executor.
 func (e *engine) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
-	return func(yield func(plan.Page, error) bool) {
-		readings := func(yield func(reading) bool) {
-			for q := range queries {
-				if !yield(e.pages(q)) {
-					return
-				}
-			}
-		}
-		for place, p := range inOrder(ctx, readings, ahead) {
-			if !yield(plan.Page{Query: place, Items: p.items, Last: p.last}, p.err) {
+	return inOrder(ctx, ahead, func(ctx context.Context, yield func(reading) bool) {
+		for q := range queries {
+			if !yield(e.pages(ctx, q)) {
 				return
 			}
 		}
-	}
+	})
 }

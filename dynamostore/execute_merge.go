@@ -29,7 +29,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 				q.Bytes = mergedBytes / len(queries)
 			}
 			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0, early: q.Limit == 0 && len(queries) <= fewQueries}
-			s.pages = running.start(e.pages(q), s.wanted)
+			s.pages = running.start(e.pages(running.ctx, q), s.wanted)
 			shards[i] = s
 		}
 		backward := queries[0].Backward
@@ -56,7 +56,7 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 
 // shard is one query of a merge: the rest of its page, and the order of the first item in it.
 type shard struct {
-	pages  <-chan page
+	pages  <-chan received
 	wanted chan struct{} // receives a value for each page that is wanted after the first
 	ahead  bool          // the next page is wanted when the first item of a page is taken, otherwise when the last one has been
 	early  bool          // the next page is wanted when a page has been received
@@ -93,7 +93,7 @@ func (s *shard) advance(order string) error {
 		if p.err != nil {
 			return p.err
 		}
-		if s.items, s.asked, s.ended = p.items, false, !open; s.early && open {
+		if s.items, s.asked, s.ended = p.Items, false, !open; s.early && open {
 			s.ask()
 		}
 	}

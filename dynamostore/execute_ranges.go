@@ -104,31 +104,31 @@ func number(it plan.Item, key string) int64 {
 // parallel reads the items of q in m. It returns false when yield has returned false, or was given an error.
 func (e *engine) parallel(ctx context.Context, q plan.Query, m stretch, yield func(plan.Item, error) bool) bool {
 	var open []int64 // how many numbers each range has that is not yet read to its end
-	ranges := func(yield func(reading) bool) {
+	ranges := func(ctx context.Context, yield func(reading) bool) {
 		for m.from <= m.to {
 			from, to := m.next()
 			open = append(open, to-from+1)
 			ranged := q
 			ranged.Anchor = nil // the tail has been read already: an entity that is forgotten now appears as a hole
 			ranged.From, ranged.To = plan.N(from), plan.N(to)
-			if !yield(e.pages(ranged)) {
+			if !yield(e.pages(ctx, ranged)) {
 				return
 			}
 		}
 	}
 	bytes := 0 // in the range that is being yielded
-	for _, p := range inOrder(ctx, ranges, rangesAhead-1) {
-		if p.err != nil {
-			yield(nil, p.err)
+	for p, err := range inOrder(ctx, rangesAhead-1, ranges) {
+		if err != nil {
+			yield(nil, err)
 			return false
 		}
-		if !give(p.items, yield) {
+		if !give(p.Items, yield) {
 			return false
 		}
-		for _, it := range p.items {
+		for _, it := range p.Items {
 			bytes += plan.Size(it)
 		}
-		if p.last {
+		if p.Last {
 			m.learn(open[0], bytes)
 			open, bytes = open[1:], 0
 		}

@@ -27,7 +27,7 @@ const (
 
 // read sends a read until it is answered. keys are the names of the partitions that it uses.
 func read[I, O any](ctx context.Context, e *engine, keys func() []string, send func(context.Context, *I, ...func(*dynamodb.Options)) (*O, error), in *I) (out *O, err error) {
-	_, _, err = e.run(ctx, request{read: true, keys: keys, send: func(context.Context) (err error) { out, err = send(ctx, in, once); return err }})
+	_, _, err = e.run(ctx, request{read: true, keys: keys, send: func(ctx context.Context) (err error) { out, err = send(ctx, in, once); return err }})
 	return out, err
 }
 
@@ -58,29 +58,20 @@ func (e *engine) GetAll(ctx context.Context, table string, keys []plan.Item) ([]
 
 // GetEach is plan.Executor.
 func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
-	return itemsOf(inOrder(ctx, func(yield func(reading) bool) {
-		chunk := make([]plan.Item, 0, getChunk)
-		for key := range keys {
-			if chunk = append(chunk, key); len(chunk) == getChunk {
-				if !yield(e.gets(table, chunk)) {
-					return
-				}
-				chunk = make([]plan.Item, 0, getChunk)
+	return itemsOf(inOrder(ctx, ahead, func(ctx context.Context, yield func(reading) bool) {
+		for chunk := range plan.Chunks(keys, getChunk) {
+			if !yield(e.gets(ctx, table, chunk)) {
+				return
 			}
 		}
-		if len(chunk) > 0 {
-			yield(e.gets(table, chunk))
-		}
-	}, ahead))
+	}))
 }
 
 // gets reads up to getChunk items as one page, which has one item for each key, nil where there is none.
-func (e *engine) gets(table string, keys []plan.Item) reading {
-	return func(ctx context.Context) iter.Seq[page] {
-		return func(yield func(page) bool) {
-			items, err := e.GetMany(ctx, plan.Gets(table, keys))
-			yield(page{items, err == nil, err})
-		}
+func (e *engine) gets(ctx context.Context, table string, keys []plan.Item) reading {
+	return func(yield func(plan.Page, error) bool) {
+		items, err := e.GetMany(ctx, plan.Gets(table, keys))
+		yield(plan.Page{Items: items}, err)
 	}
 }
 
@@ -192,48 +183,46 @@ func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 	if q.Dense {
 		return e.ranges(ctx, q)
 	}
-	return itemsOf(inOrder(ctx, slices.Values([]reading{e.pages(q)}), 0))
+	return itemsOf(e.pages(ctx, q))
 }
 
 // pages reads the pages of q.
-func (e *engine) pages(q plan.Query) reading {
-	return func(ctx context.Context) iter.Seq[page] {
-		return func(yield func(page) bool) {
-			in := e.queryInput(q)
-			_, sort := e.tables[q.Table].Keys(q.Index)
-			limit := q.Limit
-			if first := max(q.Bytes/itemBytes, 1); q.Bytes > 0 && (limit == 0 || limit > first) {
-				limit = first
+func (e *engine) pages(ctx context.Context, q plan.Query) reading {
+	return func(yield func(plan.Page, error) bool) {
+		in := e.queryInput(q)
+		_, sort := e.tables[q.Table].Keys(q.Index)
+		limit := q.Limit
+		if first := max(q.Bytes/itemBytes, 1); q.Bytes > 0 && (limit == 0 || limit > first) {
+			limit = first
+		}
+		var anchor types.AttributeValue // range key with which the page must begin; nil is any
+		for {
+			in.Limit = nil
+			if limit > 0 && limit < pageFree {
+				in.Limit = aws.Int32(int32(limit))
 			}
-			var anchor types.AttributeValue // range key with which the page must begin; nil is any
-			for {
-				in.Limit = nil
-				if limit > 0 && limit < pageFree {
-					in.Limit = aws.Int32(int32(limit))
-				}
-				limit *= pageGrows
-				out, err := e.page(ctx, q, in)
-				if err == nil && anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
-					err = &annals.Error{Kind: annals.ErrTruncated}
-				}
-				if err != nil {
-					yield(page{err: err})
-					return
-				}
-				if q.Bytes > 0 && len(out.Items) > 0 {
-					limit = itemsIn(q.Bytes, out.Items)
-				}
-				last := len(out.LastEvaluatedKey) == 0
-				if !yield(page{items: out.Items, last: last}) || last {
-					return
-				}
-				if q.Paged != nil {
-					q.Paged()
-				}
-				in.ExclusiveStartKey = out.LastEvaluatedKey
-				if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
-					in.ExclusiveStartKey, in.ExpressionAttributeValues[":from"] = nil, anchor
-				}
+			limit *= pageGrows
+			out, err := e.page(ctx, q, in)
+			if err == nil && anchor != nil && (len(out.Items) == 0 || plan.KeyText(out.Items[0][sort.Name]) != plan.KeyText(anchor)) {
+				err = &annals.Error{Kind: annals.ErrTruncated}
+			}
+			if err != nil {
+				yield(plan.Page{}, err)
+				return
+			}
+			if q.Bytes > 0 && len(out.Items) > 0 {
+				limit = itemsIn(q.Bytes, out.Items)
+			}
+			last := len(out.LastEvaluatedKey) == 0
+			if !yield(plan.Page{Items: out.Items, Last: last}, nil) || last {
+				return
+			}
+			if q.Paged != nil {
+				q.Paged()
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+			if anchor = lastAnchor(q, out.Items, anchor != nil)[sort.Name]; anchor != nil {
+				in.ExclusiveStartKey, in.ExpressionAttributeValues[":from"] = nil, anchor
 			}
 		}
 	}

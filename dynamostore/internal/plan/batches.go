@@ -25,6 +25,27 @@ func Batches[T any](found iter.Seq2[T, error], do func(items []T) error) error {
 	return do(items)
 }
 
+// Chunks yields the values of all, in slices of up to size. A slice is the caller's own.
+func Chunks[T any](all iter.Seq[T], size int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		var chunk []T
+		for v := range all {
+			if chunk == nil {
+				chunk = make([]T, 0, size)
+			}
+			if chunk = append(chunk, v); len(chunk) == size {
+				if !yield(chunk) {
+					return
+				}
+				chunk = nil
+			}
+		}
+		if len(chunk) > 0 {
+			yield(chunk)
+		}
+	}
+}
+
 // Picked yields what pick makes of the values of all, without those for which it returns false. The first error ends the sequence.
 func Picked[T, U any](all iter.Seq2[T, error], pick func(v T) (picked U, ok bool, err error)) iter.Seq2[U, error] {
 	return func(yield func(U, error) bool) {

@@ -140,7 +140,7 @@ func (e *Executor) gets(what string, gets []plan.Get) []plan.Item {
 // GetEach is plan.Executor: it reads up to 100 keys at a time, and none ahead.
 func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for chunk := range chunks(keys, 100) {
+		for chunk := range plan.Chunks(keys, 100) {
 			var items []plan.Item
 			e.print("get each %s\n", table)
 			for _, key := range chunk {
@@ -154,24 +154,6 @@ func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.I
 					return
 				}
 			}
-		}
-	}
-}
-
-// chunks yields keys in slices of up to size.
-func chunks(keys iter.Seq[plan.Item], size int) iter.Seq[[]plan.Item] {
-	return func(yield func([]plan.Item) bool) {
-		var chunk []plan.Item
-		for key := range keys {
-			if chunk = append(chunk, key); len(chunk) == size {
-				if !yield(chunk) {
-					return
-				}
-				chunk = nil
-			}
-		}
-		if len(chunk) > 0 {
-			yield(chunk)
 		}
 	}
 }

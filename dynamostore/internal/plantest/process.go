@@ -120,7 +120,7 @@ func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.
 // GetEach is plan.Executor: a request for as many keys as a page has.
 func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for chunk := range chunks(keys, cmp.Or(a.s.Page, 100)) {
+		for chunk := range plan.Chunks(keys, cmp.Or(a.s.Page, 100)) {
 			var items []plan.Item
 			var failed error
 			a.request(func() {
