@@ -164,7 +164,7 @@ func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], ahead 
 		}
 		place := 0
 		for q := range queries {
-			open = append(open, &series{pages: pages{query: q}, Page: plan.Page{Query: place}})
+			open = append(open, &series{query: q, Page: plan.Page{Query: place}})
 			if place++; len(open) > ahead && !first() {
 				return
 			}
@@ -174,94 +174,75 @@ func (a *process) Series(_ context.Context, queries iter.Seq[plan.Query], ahead 
 	}
 }
 
-// series is one query of a Series.
-type series struct {
-	pages
-	plan.Page
-	err  error
-	read bool // Page has been read, and not yet been yielded
-}
-
-func (s *series) next(a *process) {
-	if s.last != nil && s.query.Paged != nil {
-		s.query.Paged()
-	}
-	s.Items, s.err = s.pages.next(a.tablesFor(s.query), a.s.Page)
-	s.Last, s.read = s.ended, true
-	for _, it := range s.Items {
-		a.hear(showItem(it))
-	}
-}
-
 // Query is plan.Executor, page by page.
-func (a *process) Query(_ context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
+func (a *process) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
-		for p := (pages{query: q}); ; {
-			var page []plan.Item
-			var err error
-			a.request(func() { page, err = p.next(a.tablesFor(q), a.s.Page) })
+		for p, err := range a.Series(ctx, slices.Values([]plan.Query{q}), 0) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, it := range page {
-				a.hear(showItem(it))
+			for _, it := range p.Items {
 				if !yield(it, nil) {
 					return
 				}
-			}
-			if p.ended {
-				return
-			}
-			if q.Paged != nil {
-				q.Paged()
 			}
 		}
 	}
 }
 
-// tablesFor returns the tables that answer a query.
-func (a *process) tablesFor(q plan.Query) *Executor {
-	if a.s.lags(q) {
-		return a.s.index()
-	}
-	return a.Executor
-}
-
-// pages are those of a query.
-type pages struct {
+// series is one query of a Series.
+type series struct {
+	plan.Page
+	err    error
+	read   bool // Page has been read, and not yet been yielded
 	query  plan.Query
 	last   plan.Item // of the page before
 	anchor plan.Item // where the next page begins
-	ended  bool
 }
 
-func (p *pages) next(e *Executor, size int) ([]plan.Item, error) {
-	_, sort := e.tables[p.query.Table].Keys(p.query.Index)
-	found := e.tables[p.query.Table].query(p.query)
-	if p.last != nil {
+// next reads the next page.
+func (s *series) next(a *process) {
+	if s.last != nil && s.query.Paged != nil {
+		s.query.Paged()
+	}
+	tables := a.Executor
+	if a.s.lags(s.query) {
+		tables = a.s.index()
+	}
+	s.Items, s.err = s.page(tables, a.s.Page)
+	s.read = true
+	for _, it := range s.Items {
+		a.hear(showItem(it))
+	}
+}
+
+func (s *series) page(e *Executor, size int) ([]plan.Item, error) {
+	_, sort := e.tables[s.query.Table].Keys(s.query.Index)
+	found := e.tables[s.query.Table].query(s.query)
+	if s.last != nil {
 		found = slices.DeleteFunc(found, func(it plan.Item) bool {
-			order := compare(it[sort.Name], p.last[sort.Name])
-			if p.anchor != nil {
-				return compare(it[sort.Name], p.anchor[sort.Name]) < 0
+			order := compare(it[sort.Name], s.last[sort.Name])
+			if s.anchor != nil {
+				return compare(it[sort.Name], s.anchor[sort.Name]) < 0
 			}
-			return order == 0 || (order < 0) != p.query.Backward
+			return order == 0 || (order < 0) != s.query.Backward
 		})
 	}
-	e.print("%s", showQuery(p.query, []string{fmt.Sprintf("%q", p.query.Hash)}))
-	if p.anchor != nil && (len(found) == 0 || compare(found[0][sort.Name], p.anchor[sort.Name]) != 0) {
+	e.print("%s", showQuery(s.query, []string{fmt.Sprintf("%q", s.query.Hash)}))
+	if s.anchor != nil && (len(found) == 0 || compare(found[0][sort.Name], s.anchor[sort.Name]) != 0) {
 		e.print("    = the anchor has been removed\n")
 		return nil, &annals.Error{Kind: annals.ErrTruncated}
 	}
-	again := p.anchor != nil
+	again := s.anchor != nil
 	if size == 0 || len(found) <= size {
-		p.ended = true
+		s.Last = true
 	} else {
 		found = found[:max(size, 2)] // a page that begins with an anchor has at least one more item
-		p.last, p.anchor = found[len(found)-1], nil
+		s.last, s.anchor = found[len(found)-1], nil
 		for i, it := range slices.Backward(found) {
-			if p.query.Anchor != nil && p.query.Anchor(it) && (i > 0 || !again) {
-				p.anchor = it
+			if s.query.Anchor != nil && s.query.Anchor(it) && (i > 0 || !again) {
+				s.anchor = it
 				break
 			}
 		}
