@@ -192,6 +192,14 @@ func (e *engine) keysOf(ops []plan.Op) (keys []string) {
 	return slices.Compact(keys)
 }
 
+// keysOfGets returns the names of the partitions of the items of gets. mode is that of partition.
+func (e *engine) keysOfGets(mode string, gets ...plan.Get) (keys []string) {
+	for _, g := range gets {
+		keys = append(keys, e.keyOf(mode, g.Table, g.Key))
+	}
+	return slices.Compact(keys)
+}
+
 // keysOfOwn returns the names of the partitions that the caller's own items use. For tables that are not the store's these are the names
 // of the tables.
 func (e *engine) keysOfOwn(own []types.TransactWriteItem) (keys []string) {

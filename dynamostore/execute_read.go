@@ -34,7 +34,7 @@ func read[I, O any](ctx context.Context, e *engine, keys func() []string, send f
 // Get is plan.Executor.
 func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	in := &dynamodb.GetItemInput{TableName: &g.Table, Key: g.Key, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity()}
-	out, err := read(ctx, e, func() []string { return []string{e.keyOf("r", g.Table, g.Key)} }, e.client.GetItem, in)
+	out, err := read(ctx, e, func() []string { return e.keysOfGets("r", g) }, e.client.GetItem, in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,13 +81,7 @@ func (e *engine) GetTogether(ctx context.Context, gets []plan.Get) ([]plan.Item,
 	for i := range gets {
 		in.TransactItems[i].Get = &types.Get{TableName: &gets[i].Table, Key: gets[i].Key}
 	}
-	keys := func() (names []string) {
-		for _, g := range gets {
-			names = append(names, e.keyOf("r", g.Table, g.Key))
-		}
-		return slices.Compact(names)
-	}
-	out, err := read(ctx, e, keys, e.client.TransactGetItems, in)
+	out, err := read(ctx, e, func() []string { return e.keysOfGets("r", gets...) }, e.client.TransactGetItems, in)
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +149,7 @@ func (e *engine) GetMany(ctx context.Context, gets []plan.Get) ([]plan.Item, err
 // batch sends a request for keys, and further ones for those that send returns as unprocessed. When some keys were processed, the
 // answer was only too large, and the next request follows at once. When none was, the request was throttled.
 func (e *engine) batch(ctx context.Context, mode string, keys []plan.Get, send func(keys []plan.Get, touched func() []string) (left []plan.Get, err error)) error {
-	touched := func() (all []string) {
-		for _, key := range keys {
-			all = append(all, e.keyOf(mode, key.Table, key.Key))
-		}
-		return slices.Compact(all)
-	}
+	touched := func() []string { return e.keysOfGets(mode, keys...) }
 	for try := 0; len(keys) > 0; try++ {
 		left, err := send(keys, touched)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
@@ -38,19 +39,15 @@ func (s streams) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsI
 	return readStream(ctx, s, s.client.GetRecords, in)
 }
 
-func readStream[I, O any](ctx context.Context, s streams, send func(context.Context, *I, ...func(*dynamodbstreams.Options)) (*O, error), in *I) (out *O, err error) {
-	_, _, err = s.run(ctx, request{
-		read: true,
-		keys: func() []string { return nil }, // each shard has its own capacity, and one reader
-		send: func(ctx context.Context) (err error) {
-			out, err = send(ctx, in, onceStreams)
-			if limit, ok := errors.AsType[*streamtypes.LimitExceededException](err); ok { // the service's answer to requests that come too often; of a table it means something else
-				err = &smithy.GenericAPIError{Code: "ThrottlingException", Message: limit.ErrorMessage()}
-			}
-			return err
-		},
-	})
-	return out, err
+func readStream[I, O any](ctx context.Context, s streams, send func(context.Context, *I, ...func(*dynamodbstreams.Options)) (*O, error), in *I) (*O, error) {
+	keys := func() []string { return nil } // each shard has its own capacity, and one reader
+	return read(ctx, s.engine, keys, func(ctx context.Context, in *I, _ ...func(*dynamodb.Options)) (*O, error) {
+		out, err := send(ctx, in, onceStreams)
+		if limit, ok := errors.AsType[*streamtypes.LimitExceededException](err); ok { // the service's answer to requests that come too often; of a table it means something else
+			err = &smithy.GenericAPIError{Code: "ThrottlingException", Message: limit.ErrorMessage()}
+		}
+		return out, err
+	}, in)
 }
 
 // onceStreams is once for the other service.

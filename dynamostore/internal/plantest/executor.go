@@ -103,17 +103,20 @@ func (e *Executor) Get(_ context.Context, g plan.Get) (plan.Item, bool, error) {
 }
 
 // GetAll is plan.Executor.
-func (e *Executor) GetAll(_ context.Context, table string, keys []plan.Item) (found []plan.Item, err error) {
+func (e *Executor) GetAll(_ context.Context, table string, keys []plan.Item) ([]plan.Item, error) {
+	return slices.DeleteFunc(e.each("get all", table, keys), func(it plan.Item) bool { return it == nil }), nil
+}
+
+// each reads the items of keys, nil where there is none, by one request.
+func (e *Executor) each(what, table string, keys []plan.Item) []plan.Item {
 	defer e.meanwhile()
-	e.print("get all %s\n", table)
-	for _, key := range keys {
-		it := e.tables[table].find(key)
-		if it != nil {
-			found = append(found, it)
-		}
-		e.print("    %s\n%s", showKey(key), answer(it))
+	items := make([]plan.Item, len(keys))
+	e.print("%s %s\n", what, table)
+	for i, key := range keys {
+		items[i] = e.tables[table].find(key)
+		e.print("    %s\n%s", showKey(key), answer(items[i]))
 	}
-	return found, nil
+	return items
 }
 
 // GetMany is plan.Executor.
@@ -141,15 +144,7 @@ func (e *Executor) gets(what string, gets []plan.Get) []plan.Item {
 func (e *Executor) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		for chunk := range plan.Chunks(keys, 100) {
-			var items []plan.Item
-			e.print("get each %s\n", table)
-			for _, key := range chunk {
-				it := e.tables[table].find(key)
-				items = append(items, it)
-				e.print("    %s\n%s", showKey(key), answer(it))
-			}
-			e.meanwhile()
-			for _, it := range items {
+			for _, it := range e.each("get each", table, chunk) {
 				if !yield(it, nil) {
 					return
 				}

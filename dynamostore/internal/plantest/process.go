@@ -118,19 +118,14 @@ func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.
 }
 
 // GetEach is plan.Executor: a request for as many keys as a page has.
-func (a *process) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
+func (a *process) GetEach(_ context.Context, table string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		for chunk := range plan.Chunks(keys, cmp.Or(a.s.Page, 100)) {
 			var items []plan.Item
-			var failed error
-			a.request(func() {
-				for it, err := range a.Executor.GetEach(ctx, table, slices.Values(chunk), ahead) {
-					items, failed = append(items, it), err
-				}
-			})
+			a.request(func() { items = a.each("get each", table, chunk) })
 			for _, it := range items {
 				a.hear(showItem(it))
-				if !yield(it, failed) {
+				if !yield(it, nil) {
 					return
 				}
 			}
