@@ -28,7 +28,10 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 			if q.Bytes == 0 && len(queries) > fewQueries {
 				q.Bytes = mergedBytes / len(queries)
 			}
-			s := &shard{wanted: make(chan struct{}, 1), asked: true, ahead: q.Limit == 0, early: q.Limit == 0 && len(queries) <= fewQueries}
+			s := &shard{asked: true, ahead: q.Limit == 0}
+			if !s.ahead || len(queries) > fewQueries {
+				s.wanted = make(chan struct{}, 1)
+			}
 			s.pages = running.start(e.pages(running.ctx, q), s.wanted)
 			shards[i] = s
 		}
@@ -57,9 +60,8 @@ func (e *engine) Merge(ctx context.Context, queries []plan.Query, order string) 
 // shard is one query of a merge: the rest of its page, and the order of the first item in it.
 type shard struct {
 	pages  <-chan received
-	wanted chan struct{} // receives a value for each page that is wanted after the first
+	wanted chan struct{} // receives a value for each page that is wanted after the first; nil: the next page is read when a page has been received
 	ahead  bool          // the next page is wanted when the first item of a page is taken, otherwise when the last one has been
-	early  bool          // the next page is wanted when a page has been received
 	items  []plan.Item
 	head   int64
 	known  bool // head is the order of items[0]
@@ -69,7 +71,7 @@ type shard struct {
 
 // ask wants the next page, once.
 func (s *shard) ask() {
-	if !s.asked {
+	if s.wanted != nil && !s.asked {
 		s.asked = true
 		s.wanted <- struct{}{}
 	}
@@ -93,9 +95,7 @@ func (s *shard) advance(order string) error {
 		if p.err != nil {
 			return p.err
 		}
-		if s.items, s.asked, s.ended = p.Items, false, !open; s.early && open {
-			s.ask()
-		}
+		s.items, s.asked, s.ended = p.Items, false, !open
 	}
 	if len(s.items) > 0 && !s.known {
 		s.head, _ = plan.Number(s.items[0], order)

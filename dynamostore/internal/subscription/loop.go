@@ -137,16 +137,14 @@ func (l *loop) run(ctx context.Context) {
 			l.fail(err)
 			return
 		}
-		next := time.NewTimer(wait)
 		select {
-		case <-next.C:
+		case <-time.After(wait):
 		case <-l.look:
 		case <-l.closing:
 			return
 		case <-ctx.Done():
 			return
 		}
-		next.Stop()
 	}
 }
 

@@ -135,7 +135,7 @@ type failures struct {
 func (f *failures) wait(err error) (time.Duration, bool) {
 	is := func(kind error) bool { return errors.Is(err, kind) }
 	switch {
-	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrCorrupt), errors.Is(err, annals.ErrUnsupported):
+	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrCorrupt), is(annals.ErrUnsupported):
 		return 0, false
 	case is(annals.ErrConflict), is(annals.ErrUnknown), is(annals.ErrUnavailable), is(annals.ErrTruncated):
 		f.refused = time.Time{}
