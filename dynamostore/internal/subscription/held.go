@@ -3,7 +3,6 @@ package subscription
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -158,25 +157,20 @@ func (l *loop) free(ctx context.Context, h *held, ended bool) error {
 func (l *loop) store(ctx context.Context, h *held, s shard, more ...plan.Op) error {
 	for {
 		s.write = newWrite()
-		var stored plan.Item
-		w := plan.Write{Ops: append([]plan.Op{l.change(s, h.write)}, more...), Refused: func(old []plan.Item, _ bool) error {
-			stored = old[0]
-			return &annals.Error{Kind: annals.ErrConflict}
-		}}
-		_, err := l.Executor.Write(ctx, w)
+		out, err := l.Executor.Write(ctx, plan.Write{Ops: append([]plan.Op{l.change(s, h.write)}, more...), Refused: plan.Expected})
 		switch {
-		case err == nil:
+		case err != nil:
+			return err
+		case !out.Refused:
 			h.write, h.position, h.at = s.write, s.position, time.Now()
 			return nil
-		case !errors.Is(err, annals.ErrConflict):
-			return err
 		}
 		// The write before is one of this loop's, when its answer was lost.
-		if owner, _ := plan.Text(stored, attrOwner); owner != l.id {
+		if owner, _ := plan.Text(out.Old[0], attrOwner); owner != l.id {
 			l.lose(h)
 			return errLost
 		}
-		h.write, _ = plan.Text(stored, attrWrite)
+		h.write, _ = plan.Text(out.Old[0], attrWrite)
 	}
 }
 
