@@ -8,7 +8,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// reading yields the pages of one query, or of some keys. An error comes last.
+// reading yields the pages of one query, or the one page of some keys, of which Last is not set. An error comes last.
 type reading = iter.Seq2[plan.Page, error]
 
 // received is a page that a goroutine has read, or the error that ends the reading.
@@ -19,7 +19,7 @@ type received struct {
 
 // readers run readings in goroutines. Each holds at most one page that the consumer has not received.
 type readers struct {
-	ctx     context.Context // of the replay
+	ctx     context.Context // of the readings: begin makes them with it
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	done    chan struct{} // closed when the consumer has stopped. ctx does not serve for this: its end is an error that the consumer must get

@@ -81,7 +81,7 @@ func TestProjections(t *testing.T) {
 				"a writer whose clock is behind": {Begin: func(context.Context) (followtest.Store, error) {
 					return func(ctx context.Context, passed time.Time, cs ...annals.Commit) (err error) {
 						writer := open()
-						dynamostore.SetBack(writer, time.Since(passed)+10*time.Millisecond)
+						dynamostore.SetBack(writer, time.Since(passed)+time.Second) // a request may take a while
 						for _, c := range cs {
 							_, failed := writer.Journal().Append(ctx, c)
 							err = errors.Join(err, failed)

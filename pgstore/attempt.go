@@ -58,7 +58,7 @@ func (a *attempts) kind() error {
 }
 
 // untilKnown makes attempts of a write until its outcome is known, or for resolveFor. Where the answer to an attempt was lost, it makes no
-// further ones once ctx has ended.
+// further ones when they would be blind, or once ctx has ended.
 func (s *backend) untilKnown(ctx context.Context, a *attempts, attempt func(ctx context.Context, q querier) (outcome, error)) (o outcome, err error) {
 	for {
 		err = s.attempt(ctx, func(ctx context.Context, q querier) (err error) {
@@ -68,10 +68,10 @@ func (s *backend) untilKnown(ctx context.Context, a *attempts, attempt func(ctx 
 		if err == nil || !a.again(err) {
 			return o, err
 		}
-		driver.Count(ctx, annals.Result{Retries: 1})
 		if a.maybe && (a.blind || ctx.Err() != nil) || time.Since(a.since) > resolveFor {
 			return outcome{}, &annals.Error{Kind: a.kind(), Err: fault(err).Err}
 		}
+		driver.Count(ctx, annals.Result{Retries: 1})
 		_ = backoff.Wait(ctx, a.unsettled+3) // when ctx ends the next attempt fails at once
 	}
 }

@@ -67,7 +67,7 @@ func TestProjections(t *testing.T) {
 				}},
 				"a writer whose clock is behind": {Begin: func(context.Context) (followtest.Store, error) {
 					return func(ctx context.Context, passed time.Time, cs ...annals.Commit) error {
-						return writeForeign(ctx, session(t, url), time.Since(passed)+10*time.Millisecond, cs...)
+						return writeForeign(ctx, session(t, url), time.Since(passed)+time.Second, cs...) // a request may take a while
 					}, nil
 				}},
 			},

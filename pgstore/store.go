@@ -269,7 +269,7 @@ func (v *view) reader(ctx context.Context) querier {
 	return v.s.reads
 }
 
-// write makes a write of one transaction. It repeats the write when the server undid it because of other transactions. When the answer
+// write makes a write of one transaction. It repeats the write when the server undid it because of other transactions, as untilKnown does. When the answer
 // is lost the error is ErrUnknown. Within InTx there is one attempt, and its outcome is certain.
 func (v *view) write(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	if v.tx != nil {

@@ -51,7 +51,11 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	b.Settled = r.marks.deleted()
 	b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{})
 	if r.snapshots.byTime && err == nil && b.Snapshot.SeqNr < b.Settled {
-		b.Snapshot, b.Found, err = r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{MinSeqNr: 1})
+		higher, ok, err := r.snapshots.Latest(ctx, r.id, annals.SnapshotCriteria{MinSeqNr: b.Snapshot.SeqNr + 1})
+		if ok {
+			b.Snapshot, b.Found = higher, true
+		}
+		return b, err
 	}
 	return b, err
 }

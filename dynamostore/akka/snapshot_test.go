@@ -279,7 +279,7 @@ func TestRecoveryByTimeBehindDeletes(t *testing.T) {
 	}
 	recovered := func(want annals.SeqNr) {
 		t.Helper()
-		var first annals.SeqNr
+		first := annals.SeqNr(-1)
 		last, err := c.Recover(t.Context(), "a", func(s annals.Snapshot) error {
 			first = s.SeqNr
 			return nil
@@ -288,6 +288,14 @@ func TestRecoveryByTimeBehindDeletes(t *testing.T) {
 			t.Errorf("a recovery begins with snapshot %d and ends with %d, %v, want %d and 9", first, last, err, want)
 		}
 	}
+	recovered(-1)
+	if err := c.Snapshots.Save(t.Context(), annals.Snapshot{ID: "a", Time: at(500), Payload: annals.Payload{SerializerID: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Journal.DeleteTo(t.Context(), "a", 2); err != nil {
+		t.Fatal(err)
+	}
+	recovered(0) // the plugin has stored it before the first event
 	for n, ms := range map[annals.SeqNr]int64{5: 2000, 7: 1000} {
 		if err := c.Snapshots.Save(t.Context(), annals.Snapshot{ID: "a", SeqNr: n, Time: at(ms), Payload: annals.Payload{SerializerID: 4}}); err != nil {
 			t.Fatal(err)

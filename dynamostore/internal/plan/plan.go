@@ -80,9 +80,9 @@ func Gets(table string, keys []Item) []Get {
 // part.
 type Part struct{ N, Of int }
 
-// Page is a page of one query of a Series.
+// Page is a part of what one query has found.
 type Page struct {
-	Query int // which query, counted from 0
+	Query int // which query of a Series, counted from 0
 	Items []Item
 	Last  bool // it is the last page of its query
 }
