@@ -16,7 +16,8 @@ import (
 //	Lacks(want any) error
 //
 // and that says why not. want is a nil pointer to the ability, such as (*Skipper)(nil). Stores of package driver have Lacks and ask
-// their driver. A wrapper that embeds an annals.Store has only the abilities of its own methods. If it also has the method
+// their driver. A type that embeds such a store has all of its methods: one that adds an ability of its own answers for that by a Lacks of its own.
+// A wrapper that embeds an annals.Store has only the abilities of its own methods. If it also has the method
 //
 //	Unwrap() annals.Store
 //

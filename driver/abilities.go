@@ -11,7 +11,7 @@ import (
 )
 
 // Abilities is a Store with all abilities that its Driver has; ability.Of asks for them. What the Driver lacks is ErrUnsupported. A Store within a
-// transaction has no Watcher and no Subscriber.
+// transaction is no Watcher and no Subscriber. A type that embeds Abilities and adds an ability that the Driver lacks needs a Lacks of its own.
 type Abilities struct{ *Store }
 
 var (
@@ -58,7 +58,10 @@ func (s *Store) Lacks(want any) error {
 	case *ability.Checker:
 		has = s.caps.Events
 	}
-	if !has {
+	switch {
+	case !has && s.tx != nil:
+		return errors.New("a store within a transaction lacks it, or its tables or its driver have nothing for it")
+	case !has:
 		return errors.New("its tables or its driver have nothing for it")
 	}
 	if d, ok := s.driver.(interface{ Lacks(want any) error }); ok {

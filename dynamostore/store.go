@@ -49,7 +49,7 @@ const defaultAttempts = 8
 // Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], and has the abilities of
 // driver.Abilities. Its methods may be called from many goroutines at once.
 //
-//   - Subscribe is ErrUnsupported without Options.Subscriptions, which say how it works. There is no Watch.
+//   - Subscribe is ErrUnsupported without Options.Subscriptions, which say how it works. Watch is ErrUnsupported.
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (ability.Of).
 //   - SkipStateTo is ErrUnsupported when the layout keeps no tombstones of states: then there is no place for
 //     a revision without a state.

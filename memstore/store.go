@@ -22,7 +22,7 @@ type Options struct {
 
 // Store is an annals.Store and Transactor[Tx], and has the abilities of driver.Abilities. Watch signals every event and state.
 // Subscriptions end with the process, and a new name begins with the first event. FindStates finds the states whose column has no value by nil.
-// An open store is healthy.
+// An open store is healthy. A type that embeds a *Store and has another Journal has the Recover of the Store still: see ability.Of.
 type Store struct {
 	driver.Abilities
 	backend *backend

@@ -50,7 +50,7 @@ type catchUp struct {
 	paused bool // whether watchOthers found the projection paused
 }
 
-// set sets the slices of r in of, which is c.reached or c.held.
+// set sets the slices of r in of, which is c.reached or c.held. When all slices are reached it ends the call.
 func (c *catchUp) set(of *[annals.SliceCount]bool, r annals.SliceRange, to bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,8 +98,8 @@ func (c *catchUp) watchOthers(ctx context.Context) {
 
 // handledTo reports whether all events of p's slices at or before newest have been handled. An error is false.
 func (r *Runner) handledTo(ctx context.Context, p annals.Position, newest annals.Offset) bool {
-	s, err := rangeStatus(ctx, r.stream, p.Slices, []annals.Position{p}, 0)
-	return err == nil && (!s.lagAtLeast || s.first.Compare(newest) > 0)
+	s, err := rangeStatus(ctx, r.stream, p.Slices, []annals.Position{p}, 0, newest)
+	return err == nil && (!s.lagAtLeast || newest == annals.Offset{})
 }
 
 // carriedOut reports whether no retry is ordered in slices. An error is false.

@@ -123,6 +123,7 @@ func (m *member) loop(ctx context.Context) error {
 // end takes note of works that have returned, of e and of those that returned at the same time.
 func (m *member) end(e ending) error {
 	for {
+		m.takeLate(e.slices)
 		delete(m.running, e.slices)
 		m.floor = max(m.floor, e.epoch)
 		if e.err != nil {
@@ -165,7 +166,7 @@ func (m *member) look(ctx context.Context) error {
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
-	m.takeLate(&next)
+	m.addLate(&next)
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
 		if err := document.save(within, m.store, m.revision, next); err != nil {
@@ -182,15 +183,20 @@ func (m *member) look(ctx context.Context) error {
 	return nil
 }
 
-// takeLate adds to next the events that became visible too late. They are m.late until next is saved.
-func (m *member) takeLate(next *record) {
-	for r := range m.running {
-		if m.health != nil {
-			n, at := m.health(r).takeLate()
-			if m.late += n; at.After(m.lateAt) {
-				m.lateAt = at
-			}
+// takeLate takes the events of r that became visible too late. They are m.late until they are in the record.
+func (m *member) takeLate(r annals.SliceRange) {
+	if m.health != nil {
+		n, at := m.health(r).takeLate()
+		if m.late += n; at.After(m.lateAt) {
+			m.lateAt = at
 		}
+	}
+}
+
+// addLate adds to next the events that became visible too late.
+func (m *member) addLate(next *record) {
+	for r := range m.running {
+		m.takeLate(r)
 	}
 	if next.Late += m.late; m.late > 0 && m.lateAt.After(next.LateAt) {
 		next.LateAt = m.lateAt
@@ -328,7 +334,7 @@ func (m *member) leave(ctx context.Context) {
 	defer cancel()
 	err := recordOf(m.projection).change(ctx, m.store, func(r *record) error {
 		*r = r.without(m.id)
-		m.takeLate(r)
+		m.addLate(r)
 		return nil
 	})
 	if err != nil {

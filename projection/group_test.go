@@ -214,6 +214,38 @@ func TestGroupReset(t *testing.T) {
 	})
 }
 
+// The events that a work has found too late are counted, also when it ends before the runner looks again.
+func TestGroupCountsLateEventsOfEndedWorks(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		all := map[annals.SliceRange]*health{}
+		var mu sync.Mutex
+		var found sync.WaitGroup
+		found.Add(4)
+		n := w.join(func(n *node) {
+			n.tell = func(context.Context, annals.Call, annals.Result) {}
+			n.health = func(r annals.SliceRange) *health {
+				mu.Lock()
+				defer mu.Unlock()
+				if all[r] == nil {
+					all[r] = &health{timeout: time.Hour, grace: time.Hour}
+				}
+				return all[r]
+			}
+			n.handles = func(_ context.Context, r annals.SliceRange, _ int64) error {
+				n.health(r).late(1)
+				found.Done()
+				found.Wait()
+				return annals.ErrClosed
+			}
+		})
+		<-n.end
+		if late := w.record().Late; late != 4 || !errors.Is(n.err, annals.ErrClosed) {
+			t.Errorf("%d late events of 4 are counted, %v", late, n.err)
+		}
+	})
+}
+
 // While a projection is paused, no range is held.
 func TestGroupPause(t *testing.T) {
 	t.Parallel()

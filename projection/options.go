@@ -121,7 +121,7 @@ const (
 	Retry Verdict = iota // handle it again after at most half a second, for ever; the later events of its range wait
 	Skip                 // go on as if it had been handled
 	// Park leaves out the event and the later ones of its entity until Control.Retry or Control.Discard, and goes on with the others. When
-	// the parked entities of a slice do not fit into one durable state of the store any more, Park is Stop.
+	// the parked entities of a slice do not fit into one durable state of the store any more, Park is Stop, and so is a retry that has failed.
 	Park
 	Stop // end Run with the error
 )

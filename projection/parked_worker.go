@@ -222,7 +222,7 @@ func (w *worker) toPark(ctx context.Context, slice int) (parkedSlice, error) {
 func (w *worker) loadParked(ctx context.Context, x ParkedEntity) (parkedSlice, error) {
 	p, err := w.toPark(ctx, x.ID.Slice())
 	if err == nil && p.entities[x.ID].From != x.From {
-		err = &annals.Error{Op: "retry a parked entity", ID: x.ID, After: x.From, Last: p.entities[x.ID].From, Kind: annals.ErrConflict}
+		err = &annals.Error{Op: "park an entity", ID: x.ID, After: x.From, Last: p.entities[x.ID].From, Kind: annals.ErrConflict}
 	}
 	return p, err
 }

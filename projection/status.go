@@ -55,7 +55,6 @@ type RangeStatus struct {
 	Warning string `json:"warning,omitempty"`
 
 	lagAtLeast bool
-	first      annals.Offset // of the events that have not been handled; zero: there are none
 }
 
 // Status reads how far the projection has come, and counts in source, the store of the events, what is left to handle. It may be called
@@ -97,7 +96,7 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 		return Status{}, err
 	}
 	for _, l := range ranges {
-		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(ranges), 1))
+		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(ranges), 1), annals.Offset{})
 		if err != nil {
 			return Status{}, err
 		}
@@ -114,12 +113,13 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	return s, nil
 }
 
-// rangeStatus counts the events of from in r that have not been handled, up to most. positions are those of all slices.
-func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, positions []annals.Position, most int) (RangeStatus, error) {
+// rangeStatus counts the events of from in r that have not been handled, up to most, and not after until if that is not zero. positions are those
+// of all slices.
+func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, positions []annals.Position, most int, until annals.Offset) (RangeStatus, error) {
 	s := RangeStatus{Slices: r}
 	f := from.filter()
 	f.KeysOnly = true
-	handled := newStart(positions, annals.Offset{})
+	var oldest time.Time // of the events that have not been handled
 	for _, p := range positions {
 		first, end := p.Slices.Bounds()
 		f.After, f.Slices = p.Through, annals.SliceRange{From: max(first, r.From), To: min(end, r.To)}
@@ -129,15 +129,19 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 		if f.Slices.From == r.From || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
 		}
+		handled := newStart([]annals.Position{p}, annals.Offset{})
 		for e, err := range from.read(ctx, f) {
 			if err != nil {
 				return RangeStatus{}, err
 			}
+			if until != (annals.Offset{}) && e.Offset().Compare(until) > 0 {
+				break
+			}
 			if handled.covers(e.Offset()) {
 				continue
 			}
-			if s.first == (annals.Offset{}) || e.Offset().Compare(s.first) < 0 {
-				s.first = e.Offset()
+			if oldest.IsZero() || e.Time.Before(oldest) {
+				oldest = e.Time
 			}
 			if s.Lag == most {
 				s.lagAtLeast = true
@@ -146,8 +150,8 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 			s.Lag++
 		}
 	}
-	if s.first != (annals.Offset{}) {
-		s.LagTime = max(time.Since(s.first.Time), 0)
+	if !oldest.IsZero() {
+		s.LagTime = max(time.Since(oldest), 0)
 	}
 	return s, nil
 }
