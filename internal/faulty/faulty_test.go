@@ -115,7 +115,10 @@ func TestFaults(t *testing.T) {
 			t.Errorf("the numbers are %v", numbers)
 		}
 	}
-	for range s.Journal().Replay(ctx, "T|1", 1, annals.MaxSeqNr) {
+	for _, err := range s.Journal().Replay(ctx, "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 }
