@@ -34,6 +34,11 @@ func TestValidateReportsEverything(t *testing.T) {
 	if err := sourced.Validate(); err != nil {
 		t.Error(err)
 	}
+	library := sourced
+	library.Type = "annals.counter"
+	if err := library.Validate(); err == nil || !strings.Contains(err.Error(), "Type") {
+		t.Errorf("a type of the library: got %v", err)
+	}
 	sourced.SnapshotEvery = -1
 	sourced.Events = broken[int]{}
 	if err := sourced.Validate(); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "SnapshotEvery") {

@@ -163,6 +163,12 @@ func illegalStateIDs(h *harness) {
 		_, _, err = h.store.States().Get(h.ctx, id)
 		h.wantKind(err, annals.ErrInvalid, "get a state of %s", what)
 	}
+	if h.caps.StateEvents {
+		w := stateWrite(reserved, 0)
+		w.Event = &h.commit(reserved, 0, 1).Events[0]
+		_, err := h.store.States().Put(h.ctx, w)
+		h.wantKind(err, annals.ErrInvalid, "put a state of the library with an event")
+	}
 	if h.caps.StateQueries {
 		if got := h.queryStates(annals.Filter{}, 0); len(got) > 0 {
 			h.Errorf("states after refused writes: got %d, want none", len(got))
