@@ -37,14 +37,16 @@ func unclaimed(what string) error {
 
 // Lacks is for ability.Of: it says why the Driver lacks an ability, nil when it has it.
 func (s *Store) Lacks(want any) error {
-	has := true
+	has, within := true, error(nil) // what keeps a store within a transaction from it
 	switch want.(type) {
 	case *ability.Recoverer:
 		has = s.caps.Events && is[ability.Recoverer](s.driver)
 	case *ability.Subscriber:
-		has = s.caps.Events && s.tx == nil && is[ability.Subscriber](s.driver)
+		has = s.caps.Events && is[ability.Subscriber](s.driver)
+		within = errors.New("a transaction pushes no events")
 	case *ability.Watcher:
-		has = s.tx == nil && is[ability.Watcher](s.driver)
+		has = is[ability.Watcher](s.driver)
+		within = errors.New("a transaction signals nothing")
 	case *ability.Skipper:
 		has = s.caps.Events && is[ability.Skipper](s.driver)
 	case *ability.StateSkipper:
@@ -59,10 +61,10 @@ func (s *Store) Lacks(want any) error {
 		has = s.caps.Events
 	}
 	switch {
-	case !has && s.tx != nil:
-		return errors.New("a store within a transaction lacks it, or its tables or its driver have nothing for it")
 	case !has:
 		return errors.New("its tables or its driver have nothing for it")
+	case s.tx != nil && within != nil:
+		return within
 	}
 	if d, ok := s.driver.(interface{ Lacks(want any) error }); ok {
 		return d.Lacks(want)

@@ -336,27 +336,32 @@ func TestCatchUpCarriesOutOrders(t *testing.T) {
 	})
 }
 
-func TestParkedEntitiesThatAreTooLarge(t *testing.T) {
-	t.Parallel()
-	in := inMemory(memstore.New())
-	add(t, in.store, 1, 1, 3)
+// tooLarge refuses transactions in which handle was not called, as those that park an entity.
+func (f *faults) tooLarge() (handle func(envelope) error) {
 	handled := false
-	in.faults.around = func(run func() error) error {
+	f.around = func(run func() error) error {
 		handled = false
 		return run()
 	}
-	in.faults.commit = func() error {
+	f.commit = func() error {
 		if !handled {
 			return &annals.Error{Op: "transaction", Kind: annals.ErrTooLarge}
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err := must(t)(in.once("p", in.store, func(envelope) error {
+	return func(envelope) error {
 		handled = true
 		return errBroken
-	}, Options{OnError: park, Logger: silent, Ranges: 1})).CatchUp(ctx)
+	}
+}
+
+func TestParkedEntitiesThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	add(t, in.store, 1, 1, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := must(t)(in.once("p", in.store, in.faults.tooLarge(), Options{OnError: park, Logger: silent, Ranges: 1})).CatchUp(ctx)
 	if !errors.Is(err, errBroken) || !errors.Is(err, annals.ErrTooLarge) {
 		t.Errorf("CatchUp returned %v", err)
 	}
@@ -367,22 +372,10 @@ func TestRetriedEntitiesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	in := inMemory(memstore.New())
 	add(t, in.store, 1, 1, 3)
-	handled := false
-	r := must(t)(in.once("p", in.store, func(envelope) error {
-		handled = true
-		return errBroken
-	}, Options{OnError: park, Logger: silent, Ranges: 1}))
+	handle := func(envelope) error { return errBroken }
+	r := must(t)(in.once("p", in.store, func(e envelope) error { return handle(e) }, Options{OnError: park, Logger: silent, Ranges: 1}))
 	catchUp(t, r)
-	in.faults.around = func(run func() error) error {
-		handled = false
-		return run()
-	}
-	in.faults.commit = func() error {
-		if !handled {
-			return &annals.Error{Op: "transaction", Kind: annals.ErrTooLarge}
-		}
-		return nil
-	}
+	handle = in.faults.tooLarge()
 	if err := r.Control().Retry(t.Context()); err != nil {
 		t.Fatal(err)
 	}

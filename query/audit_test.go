@@ -210,8 +210,8 @@ func TestAuditIsBounded(t *testing.T) {
 	})
 }
 
-// moved is s, but its watermark is as far from that of s as it is told.
-func moved(s annals.Store, by *time.Duration) annals.Store {
+// shifted is s with a watermark that is so far from that of s.
+func shifted(s annals.Store, by *time.Duration) annals.Store {
 	return &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
 		err := run()
 		if c.Op == "query watermark" {
@@ -229,7 +229,7 @@ func TestWatermarkThatGoesBack(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			by := ahead
-			s := moved(tooLate(nil), &by)
+			s := shifted(tooLate(nil), &by)
 			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 			write(t, s, "T|1", 2)
 			wantNumbers(t, "before", numbersIn(t, feed, 5*time.Minute), byEntity{"T|1": {1, 2}})
@@ -247,7 +247,7 @@ func TestWatermarkThatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var by time.Duration
-		s := moved(tooLate(map[int]time.Duration{2: time.Hour}), &by)
+		s := shifted(tooLate(map[int]time.Duration{2: time.Hour}), &by)
 		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
 		write(t, s, "T|1", 2)
 		wantNumbers(t, "before", numbersIn(t, feed, time.Minute), byEntity{"T|1": {1, 2}})

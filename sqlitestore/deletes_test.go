@@ -239,11 +239,7 @@ func TestLostProgress(t *testing.T) {
 	check := lost.Progress(t, f.s.Offsets())
 	for table, key := range map[string]string{"offsets": "persistence_id", "offset_epochs": "slice_from"} {
 		mustExec(t, f.db, "CREATE TABLE kept_"+table+" AS SELECT * FROM "+table)
-		var rows int
-		if err := f.db.QueryRowContext(t.Context(), "SELECT count(*) FROM kept_"+table).Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
-		for i := range rows {
+		for i := range count(t, f.db, "SELECT count(*) FROM kept_"+table) {
 			mustExec(t, f.db, "DELETE FROM "+table+" WHERE "+key+" = (SELECT "+key+" FROM kept_"+table+" ORDER BY "+key+" LIMIT 1 OFFSET ?)", i)
 			check(fmt.Sprintf("%d of %s", i, table), f.s.Offsets())
 			mustExec(t, f.db, "INSERT OR IGNORE INTO "+table+" SELECT * FROM kept_"+table)

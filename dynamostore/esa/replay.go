@@ -212,19 +212,21 @@ func (r *reader) together(ctx context.Context, from, to annals.SeqNr) (p driver.
 	if err != nil {
 		return p, err
 	}
-	rows, err := r.j.events.At(r.id, from, to, func(keys []plan.Item) ([]plan.Item, error) {
-		items, err := r.j.x.GetTogether(ctx, append([]plan.Get{{Table: r.j.heads, Key: key}}, plan.Gets(r.j.events.Name, keys)...))
-		if err == nil {
-			r.head, err = r.j.rows.head(r.id, items[0])
-		}
-		if err == nil && r.head.item == nil {
-			err = r.j.lost(key)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return items[1:], nil
-	})
+	keys, err := r.j.events.Keys(r.id, from, to)
+	if err != nil {
+		return p, err
+	}
+	items, err := r.j.x.GetTogether(ctx, append([]plan.Get{{Table: r.j.heads, Key: key}}, plan.Gets(r.j.events.Name, keys)...))
+	if err == nil {
+		r.head, err = r.j.rows.head(r.id, items[0])
+	}
+	if err == nil && r.head.item == nil {
+		err = r.j.lost(key)
+	}
+	if err != nil {
+		return p, err
+	}
+	rows, err := r.j.events.At(r.id, from, keys, items[1:])
 	p.Deleted = r.head.deleted
 	for _, it := range rows {
 		e, err := r.decode(it)

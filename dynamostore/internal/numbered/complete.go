@@ -102,33 +102,47 @@ func (t Table) missing(ctx context.Context, x plan.Executor, id annals.Persisten
 
 // ByKey reads the rows from … to by their computed keys, in order. It returns none when a key cannot be computed.
 func (t Table) ByKey(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.At(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetAll(ctx, t.Name, keys) })
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetAll(ctx, t.Name, keys) })
 }
 
 // Together is ByKey for up to 100 rows, as they are at one moment, at twice the units.
 func (t Table) Together(ctx context.Context, x plan.Executor, id annals.PersistenceID, from, to annals.SeqNr) ([]plan.Item, error) {
-	return t.At(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetTogether(ctx, plan.Gets(t.Name, keys)) })
+	return t.byKey(id, from, to, func(keys []plan.Item) ([]plan.Item, error) { return x.GetTogether(ctx, plan.Gets(t.Name, keys)) })
 }
 
-// At is ByKey with the items that read returns for keys, in any order, and nil where there is none. It leaves out those of other ids.
-func (t Table) At(id annals.PersistenceID, from, to annals.SeqNr, read func(keys []plan.Item) ([]plan.Item, error)) (found []plan.Item, err error) {
-	if from <= 0 || from > to {
-		return nil, nil
-	}
-	keys := make([]plan.Item, 0, to-from+1)
-	for n := from; ; n++ {
-		key, err := t.Key(id, n)
-		if err != nil {
-			return nil, nil // it cannot be computed
-		}
-		if keys = append(keys, key); n == to {
-			break // n may be the greatest number
-		}
+// byKey is ByKey with the items that read returns for keys.
+func (t Table) byKey(id annals.PersistenceID, from, to annals.SeqNr, read func(keys []plan.Item) ([]plan.Item, error)) ([]plan.Item, error) {
+	keys, err := t.Keys(id, from, to)
+	if err != nil || len(keys) == 0 {
+		return nil, nil //nolint:nilerr // a key cannot be computed, or there are none
 	}
 	items, err := read(keys)
 	if err != nil {
 		return nil, err
 	}
+	return t.At(id, from, keys, items)
+}
+
+// Keys are the computed keys of the rows from … to of id.
+func (t Table) Keys(id annals.PersistenceID, from, to annals.SeqNr) (keys []plan.Item, err error) {
+	if from <= 0 || from > to {
+		return nil, nil
+	}
+	keys = make([]plan.Item, 0, to-from+1)
+	for n := from; ; n++ {
+		key, err := t.Key(id, n)
+		if err != nil {
+			return nil, err
+		}
+		if keys = append(keys, key); n == to {
+			return keys, nil // n may be the greatest number
+		}
+	}
+}
+
+// At returns the rows of id, in order, among the items that were read at keys, which are those of Keys from a number on. The items are in any order,
+// and nil where there is none.
+func (t Table) At(id annals.PersistenceID, from annals.SeqNr, keys, items []plan.Item) (found []plan.Item, err error) {
 	for _, it := range items {
 		if t.OwnerOf(it) != id {
 			continue

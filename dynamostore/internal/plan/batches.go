@@ -6,23 +6,23 @@ import "iter"
 const inBatch = 100
 
 // Batches calls do for what is found, some at a time, so that not all is in memory. The slice is do's own.
-func Batches[T any](found iter.Seq2[T, error], do func(items []T) error) error {
-	var items []T
-	for it, err := range found {
+func Batches[T any](found iter.Seq2[T, error], do func(items []T) error) (err error) {
+	values := func(yield func(T) bool) {
+		for v, failed := range found {
+			if err = failed; err != nil || !yield(v) {
+				return
+			}
+		}
+	}
+	for items := range Chunks(values, inBatch) {
+		if err == nil {
+			err = do(items)
+		}
 		if err != nil {
 			return err
 		}
-		if items = append(items, it); len(items) == inBatch {
-			if err := do(items); err != nil {
-				return err
-			}
-			items = nil
-		}
 	}
-	if len(items) == 0 {
-		return nil
-	}
-	return do(items)
+	return err
 }
 
 // Chunks yields the values of all, in slices of up to size. A slice is the caller's own.
