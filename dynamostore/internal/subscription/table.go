@@ -157,8 +157,37 @@ type view struct {
 	void   []plan.Item // the keys of shards of earlier rounds
 }
 
-// load reads the view of the subscription name.
+// load reads the view of the subscription name. The parts of the catch-up are stored with the head, and stay as long as their round. When some are
+// missing, a new round may have begun during the read: a second read tells.
 func load(ctx context.Context, x plan.Executor, table, name string) (view, error) {
+	for seen := ""; ; {
+		v, err := read(ctx, x, table, name)
+		if err != nil || v.head == nil {
+			return v, err
+		}
+		there := v.parts()
+		switch {
+		case there == parts:
+			return v, nil
+		case v.head.write == seen:
+			return view{}, corrupt(fmt.Errorf("%d of %d parts of the catch-up of the subscription %s are there", there, parts, quote.Text(name)))
+		}
+		seen = v.head.write
+	}
+}
+
+// parts is how many parts the catch-up of the round has.
+func (v view) parts() (n int) {
+	for _, s := range v.shards {
+		if _, ok := s.part(); ok && s.round == v.head.round {
+			n++
+		}
+	}
+	return n
+}
+
+// read reads the view once.
+func read(ctx context.Context, x plan.Executor, table, name string) (view, error) {
 	v := view{loops: map[string]member{}}
 	for it, err := range x.Query(ctx, plan.Query{Table: table, Hash: own(name)}) {
 		if err == nil {
