@@ -55,8 +55,8 @@ race: servers ## the tests under the race detector, with less data; needs a C co
 
 # The tests without the race detector are compiled as for make test, so that .ci/run compiles them once.
 soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how often
-	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER)-' ./storetest ./sqlitestore ./pgstore
-	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER)-' ./dynamostore
+	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance|Transactor)/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./storetest ./sqlitestore ./pgstore
+	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./dynamostore
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 	$(in_memory) $(raced) -timeout 60m -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes $(call times,2)
 	$(in_memory) $(raced) -timeout 60m -run 'ProcessesShare' ./projection -rounds $(call times,3)

@@ -95,7 +95,7 @@ func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapsho
 	if err = k.streams(err); err != nil {
 		return 0, err
 	}
-	return d.Recover(k.in, id, func(s annals.Snapshot) error {
+	last, err = d.Recover(k.in, id, func(s annals.Snapshot) error {
 		k.transferred(snapshotSize(s))
 		k.caller(func() { k.own = snapshot(s) })
 		return k.own
@@ -104,18 +104,30 @@ func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapsho
 		k.caller(func() { k.own = event(e) })
 		return k.own
 	})
+	if err == nil {
+		a.tx.saw(Seen{ID: id, Number: last})
+	}
+	return last, err
 }
 
 // SkipTo is ability.Skipper.
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, err := offered[ability.Skipper](a.Store, valid.Skip("", id, after, n, a.caps.Limits))
-	return do(ctx, a.Store, annals.Call{Op: "skip", ID: id}, true, err, func(ctx context.Context) error { return d.SkipTo(ctx, id, after, n) })
+	return do(ctx, a.Store, annals.Call{Op: "skip", ID: id}, true, err, func(ctx context.Context) error {
+		err := d.SkipTo(ctx, id, after, n)
+		a.tx.wrote(Seen{ID: id}, err)
+		return err
+	})
 }
 
 // SkipStateTo is ability.StateSkipper.
 func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	d, err := offered[ability.StateSkipper](a.Store, valid.Skip("", id, 0, n, a.caps.Limits))
-	return do(ctx, a.Store, annals.Call{Op: "skip state", ID: id}, true, err, func(ctx context.Context) error { return d.SkipStateTo(ctx, id, n) })
+	return do(ctx, a.Store, annals.Call{Op: "skip state", ID: id}, true, err, func(ctx context.Context) error {
+		err := d.SkipStateTo(ctx, id, n)
+		a.tx.wrote(Seen{ID: id, State: true}, err)
+		return err
+	})
 }
 
 // FindStates is ability.StateFinder. The Driver checks whether the type has the column.
@@ -129,7 +141,14 @@ func (a Abilities) FindStates(ctx context.Context, entityType, column string, va
 // Forget is ability.Forgetter.
 func (a Abilities) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	d, err := offered[ability.Forgetter](a.Store, valid.Forgetting(f, a.caps.Limits))
-	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) { return d.Forget(ctx, f) })
+	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) {
+		forgotten, err := d.Forget(ctx, f)
+		if forgotten && !f.DryRun {
+			a.tx.wrote(Seen{ID: f.ID}, err)
+			a.tx.wrote(Seen{ID: f.ID, State: true}, err)
+		}
+		return forgotten, err
+	})
 }
 
 // Undeleted is the error of Forget for an entity that has events, a snapshot or a state; nil when it has none of them. last is its last

@@ -38,6 +38,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		c.WriteID = annals.NewWriteID()
 	}
 	r, err = j.d.Append(k.in, c)
+	j.s.tx.wrote(Seen{ID: c.ID}, err)
 	if !j.s.caps.Times {
 		r.Time = time.Time{}
 	}
@@ -61,13 +62,19 @@ func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to a
 		if from > to {
 			return func(func(annals.Event, error) bool) {}
 		}
-		return j.d.Replay(ctx, id, from, to)
+		return j.s.tx.replay(ctx, j.d, id, from, to)
 	})
 }
 
 // LastSeqNr is annals.Journal.
 func (j journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	return ask(ctx, j.s, annals.Call{Op: "last number", ID: id}, false, j.fault(id), func(ctx context.Context) (annals.SeqNr, error) { return j.d.LastSeqNr(ctx, id) })
+	return ask(ctx, j.s, annals.Call{Op: "last number", ID: id}, false, j.fault(id), func(ctx context.Context) (annals.SeqNr, error) {
+		n, err := j.d.LastSeqNr(ctx, id)
+		if err == nil {
+			j.s.tx.saw(Seen{ID: id, Number: n})
+		}
+		return n, err
+	})
 }
 
 // DeleteTo is annals.Journal.

@@ -26,6 +26,9 @@ func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.
 		return annals.State{}, false, err
 	}
 	state, ok, err = s.d.Get(k.in, id)
+	if err == nil {
+		s.s.tx.saw(Seen{ID: id, State: true, Number: state.Revision})
+	}
 	k.transferred(stateSize(state))
 	return state, ok, err
 }
@@ -68,7 +71,12 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 	if deletes {
 		write = s.d.Delete
 	}
-	if r, err = write(k.in, w); err == nil {
+	r, err = write(k.in, w)
+	s.s.tx.wrote(Seen{ID: w.ID, State: true}, err)
+	if w.Event != nil {
+		s.s.tx.wrote(Seen{ID: w.ID}, err)
+	}
+	if err == nil {
 		k.transferred(0, bytes(&w.Payload, &w.Metadata))
 		if w.Event != nil {
 			k.transferred(1, bytes(&w.Event.Payload, &w.Event.Metadata))

@@ -51,11 +51,14 @@ func New(d Driver, o Options) *Store {
 }
 
 // transaction is one that the user's function is in.
-type transaction struct{ ended atomic.Bool }
+type transaction struct {
+	ended atomic.Bool
+	reads *reads
+}
 
 // InTx returns s within a transaction, which d reads and writes in. Its Capabilities are those of d. After end every call of it is ErrClosed.
 func InTx(s *Store, d Driver) (in *Store, end func()) {
-	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{}}
+	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{reads: newReads(d)}}
 	in.savepoint, _ = d.(Savepointer)
 	return in, func() { in.tx.ended.Store(true) }
 }

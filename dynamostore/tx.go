@@ -82,6 +82,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	})
 }
 
+// Atomically is ability.Atomic: InTx without writes of the caller's own.
+func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ *Tx, in annals.Store) error { return fn(ctx, in) })
+}
+
 // inTx is the store inside a transaction. It has one of the optional abilities, and the functions of the layout.
 type inTx struct {
 	*driver.Store

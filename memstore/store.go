@@ -122,7 +122,7 @@ func (v view) Capabilities() annals.Capabilities {
 	return annals.Capabilities{
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: true,
 		CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true, SnapshotQueries: true, TagQueries: true,
-		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
+		DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, GuardsReads: true,
 	}
 }
 

@@ -49,6 +49,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in
 	})
 }
 
+// Atomically is ability.Atomic: InTx without writes of the caller's own.
+func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ Tx, in annals.Store) error { return fn(ctx, in) })
+}
+
 // alone runs fn, with code of the user, in a transaction. Other writes go on when ctx ends, also when fn has not returned.
 func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, v view) error) error {
 	if err := b.begin(ctx); err != nil {

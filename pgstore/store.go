@@ -235,7 +235,7 @@ func (v *view) Capabilities() annals.Capabilities {
 		Events: true, Snapshots: true, States: true, EventQueries: true, StateQueries: true, IDQueries: true, Offsets: v.s.offset.exists(),
 		CommitSnapshot: true, Tags: true, Metadata: true, StateMetadata: stateMetadata, Times: true, EventTimes: true,
 		SnapshotQueries: v.s.snapshotsAreFollowed(), TagQueries: true, DeletesStates: true, StateEvents: true,
-		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes,
+		IdempotentState: idempotent, Repeatable: true, FenceAfterDelete: !v.s.options.PluginDeletes, GuardsReads: true,
 		Lateness: v.s.options.Lateness,
 		Limits:   v.s.limits,
 	}

@@ -88,6 +88,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	})
 }
 
+// Atomically is ability.Atomic: InTx without writes of the caller's own.
+func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ pgx.Tx, in annals.Store) error { return fn(ctx, in) })
+}
+
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
 	b := s.backend
 	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s), b.options.WriteTimeout)
@@ -108,7 +113,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
 		}
-		return nil
+		return in.Guard(ctx)
 	})
 	switch {
 	case err == nil && t.wrote.Load():

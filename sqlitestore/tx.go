@@ -53,6 +53,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 	})
 }
 
+// Atomically is ability.Atomic: InTx without writes of the caller's own.
+func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ *sql.Tx, in annals.Store) error { return fn(ctx, in) })
+}
+
 // txSession is the session of one transaction. One call at a time uses the connection.
 type txSession struct {
 	self *Store

@@ -183,6 +183,7 @@ func claimsFit(h *harness) {
 		{"Lateness", c.Lateness != 0, c.Lateness > 0 && (c.EventQueries || c.StateQueries || c.IDQueries), "at least 0, and EventQueries, StateQueries or IDQueries"},
 		{"Repeatable", c.Repeatable, c.Events, "Events"},
 		{"FenceAfterDelete", c.FenceAfterDelete, c.Events, "Events"},
+		{"GuardsReads", c.GuardsReads, c.Events || c.States, "Events or States"},
 		{"ability.Forgetter", is[ability.Forgetter](h.store), c.Events || c.States, "Events or States"},
 		{"ability.Skipper", is[ability.Skipper](h.store), c.Events, "Events"},
 		{"ability.StateSkipper", is[ability.StateSkipper](h.store), c.States, "States"},

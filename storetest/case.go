@@ -88,6 +88,7 @@ var (
 	orderedFeed      = claims(Queries, "Lateness 0", func(c annals.Capabilities) bool { return c.Lateness == 0 })
 	repeatable       = claims("", "Repeatable", func(c annals.Capabilities) bool { return c.Repeatable })
 	fenceAfterDelete = claims("", "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
+	guardsReads      = claims("", "GuardsReads", func(c annals.Capabilities) bool { return c.GuardsReads })
 	sizeLimit        = claims("", "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Snapshots, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 

@@ -20,7 +20,7 @@ func RunTransactor[T any](t *testing.T, c Config) {
 }
 
 func transactorCases[T any]() []testCase {
-	return []testCase{
+	return append([]testCase{
 		{id: "TX-1", about: "writes of fn are stored when it returns nil", needs: needs(events), run: txCommits[T]},
 		{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack[T]},
 		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
@@ -40,7 +40,7 @@ func transactorCases[T any]() []testCase {
 		{id: "TX-18", about: "the abilities of the inner store work", run: txAbilities[T]},
 		{id: "TX-19", about: "a transaction that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: txAnswerLost[T]},
 		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
-	}
+	}, guardCases[T]()...)
 }
 
 // inTx runs fn once in a transaction of the store.

@@ -56,6 +56,7 @@ var Informative = map[string]string{
 	"StateEvents":     "hosts write no StateWrite.Event; the store refuses one",
 	"IdempotentState": "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"Repeatable":      "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
+	"GuardsReads":     "hosts read and write one entity at a time",
 	"Lateness":        "followers look back so far",
 	"Limits":          "writes are checked one by one; EvolveStored needs that FirstSnapshot is false",
 }

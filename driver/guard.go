@@ -1,0 +1,133 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/annals-go/annals"
+)
+
+// Guarder is an optional ability of a Driver within a transaction that others may write beside.
+type Guarder interface {
+	// Guard makes the transaction ErrConflict when something in read has another number at the commit. written are the entities that the
+	// transaction has written to. Both are sorted by id, without duplicates; read is not empty.
+	Guard(ctx context.Context, read []Seen, written []annals.PersistenceID) error
+}
+
+// Seen is what a transaction has read of an entity, and did not write.
+type Seen struct {
+	ID     annals.PersistenceID
+	State  bool         // Number is the revision of the durable state, not the last number of the events
+	Number annals.SeqNr // 0: there was nothing
+}
+
+// Guard is called before the commit of a transaction that s is in, when the user's function has returned nil. It passes to the Guarder what was
+// read through s.
+func (s *Store) Guard(ctx context.Context) error {
+	g, _ := s.driver.(Guarder)
+	if g == nil {
+		return nil
+	}
+	read, written := s.tx.reads.list()
+	if len(read) == 0 {
+		return nil
+	}
+	return g.Guard(ctx, read, written)
+}
+
+// reads are what a transaction has read and written. The key is a Seen without Number. nil: nothing is noted.
+type reads struct {
+	mu      sync.Mutex
+	numbers map[Seen]annals.SeqNr
+	written map[Seen]bool
+}
+
+func newReads(d Driver) *reads {
+	if !is[Guarder](d) {
+		return nil
+	}
+	return &reads{numbers: map[Seen]annals.SeqNr{}, written: map[Seen]bool{}}
+}
+
+// saw notes that r was read. When it is read twice, the first number counts.
+func (t *transaction) saw(r Seen) {
+	if t == nil || t.reads == nil {
+		return
+	}
+	n := r.Number
+	r.Number = 0
+	t.reads.mu.Lock()
+	defer t.reads.mu.Unlock()
+	if _, again := t.reads.numbers[r]; !again && !t.reads.written[r] {
+		t.reads.numbers[r] = n
+	}
+}
+
+// wrote notes the outcome of a write to r, whose condition guards from then on. What was read before a conflict does not count: the caller
+// knows that it is out of date.
+func (t *transaction) wrote(r Seen, err error) {
+	if t == nil || t.reads == nil || err != nil && !errors.Is(err, annals.ErrConflict) {
+		return
+	}
+	t.reads.mu.Lock()
+	defer t.reads.mu.Unlock()
+	delete(t.reads.numbers, r)
+	if err == nil {
+		t.reads.written[r] = true
+	}
+}
+
+// list returns what Guarder.Guard is called with.
+func (r *reads) list() (read []Seen, written []annals.PersistenceID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, n := range r.numbers {
+		key.Number = n
+		read = append(read, key)
+	}
+	for key := range r.written {
+		written = append(written, key.ID)
+	}
+	slices.SortFunc(read, func(a, b Seen) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.rank(), b.rank())) })
+	slices.Sort(written)
+	return read, slices.Compact(written)
+}
+
+func (r Seen) rank() int {
+	if r.State {
+		return 1
+	}
+	return 0
+}
+
+// replay is a replay by d, which notes the last number when the loop has come to it. That number is read before the events: an event that is
+// stored in between is either yielded, or makes the number another one.
+func (t *transaction) replay(ctx context.Context, d annals.Journal, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if t == nil || t.reads == nil {
+		return d.Replay(ctx, id, from, to)
+	}
+	return func(yield func(annals.Event, error) bool) {
+		var last annals.SeqNr
+		err := Fetch(ctx, func(ctx context.Context) (err error) {
+			last, err = d.LastSeqNr(ctx, id)
+			return err
+		})
+		if err != nil {
+			yield(annals.Event{}, err)
+			return
+		}
+		for e, err := range d.Replay(ctx, id, from, to) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+			last = max(last, e.SeqNr)
+		}
+		if to >= last {
+			t.saw(Seen{ID: id, Number: last})
+		}
+	}
+}
