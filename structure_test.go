@@ -49,8 +49,8 @@ var rules = []struct {
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
 	{pkg: "memstore", may: "root ability driver internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqltx", may: "root ability"},
-	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/ddl internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/ddl internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
@@ -59,7 +59,7 @@ var rules = []struct {
 	{pkg: "internal/bound"},
 	{pkg: "internal/clock"},
 	{pkg: "internal/contexts"}, // for hosts and package driver
-	{pkg: "internal/ddl"},
+	{pkg: "internal/sqltext"},
 	{pkg: "internal/leases"},
 	{pkg: "internal/writes", may: "root driver"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},

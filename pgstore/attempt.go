@@ -15,7 +15,7 @@ import (
 
 const (
 	networkTime  = 2 * time.Second  // for an answer to travel, in addition to the server's own time-out: at most
-	resolveFor   = 30 * time.Second // how long the outcome of a write is looked for: far less than keepFor
+	resolveFor   = 30 * time.Second // how long the outcome of a write is looked for: far less than fencingDelete keeps rows
 	maxDeadlocks = 5                // attempts of a write that the server undid because of other transactions
 )
 

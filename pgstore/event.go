@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,12 +15,14 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// eventColumns are the columns of an event but for its id, as eventDecoder takes them, with expressions for the two payloads. NULL costs
-// the server less than an empty text.
-func eventColumns(payload, meta string) string {
-	return "seq_nr, db_timestamp, event_ser_id, event_ser_manifest, " + payload +
-		", writer, nullif(adapter_manifest, ''), tags, meta_ser_id, meta_ser_manifest, " + meta
-}
+// The columns of an event but for its id, as eventDecoder takes them, and the same without payloads. NULL costs the server less than an empty
+// text.
+const (
+	eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload::bytea, writer, nullif(adapter_manifest, ''), tags,
+		meta_ser_id, meta_ser_manifest, meta_payload`
+	eventKeys = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, NULL::bytea, writer, nullif(adapter_manifest, ''), tags,
+		meta_ser_id, meta_ser_manifest, NULL::bytea`
+)
 
 // eventFormats are the formats of these columns that eventDecoder reads itself. Both formats of a text are the same bytes, but the
 // binary one costs the server more.
@@ -30,12 +31,6 @@ var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormat
 
 // idAndEventFormats are those of a persistence_id and what follows it.
 var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
-
-// payloadColumns are the columns of a snapshot or state in the order of eventColumns, whose names begin with prefix.
-func payloadColumns(number, at, prefix, payload, tags string, meta ...string) string {
-	return number + ", " + at + ", " + prefix + "ser_id, coalesce(" + prefix + "ser_manifest, ''), " + payload + ", NULL::text, NULL::text, " + tags + ", " +
-		strings.Join(meta, ", ")
-}
 
 // appendEvents appends the next events of d's rows, limit at most. more is false when there are no rows behind them.
 func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.Event, more bool, err error) {

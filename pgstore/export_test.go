@@ -46,7 +46,7 @@ func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annal
 func Mutate(s *Store, text, other string) (changed int) {
 	sql := &s.backend.sql
 	for _, statement := range []*string{&sql.appendNext, &sql.appendEach, &sql.appendAll, &sql.appendDeleted, &sql.deleteTo,
-		&sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal} {
+		&s.backend.states[""].sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal} {
 		if mutant := strings.ReplaceAll(*statement, text, other); mutant != *statement {
 			*statement = mutant
 			changed++

@@ -11,19 +11,18 @@ import (
 
 // FindStates implements ability.StateFinder.
 func (v *view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	const find = `SELECT {columns} FROM {state}
-		WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0 AND {column} {is value} ORDER BY persistence_id LIMIT {limit}`
 	t, after := v.s.tableOf(entityType), ""
 	return driver.Pages(ctx, func(ctx context.Context) (page []annals.State, more bool, err error) {
 		wanted, err := driver.Find(entityType, t.StateType, column, value, v.s.keep(t))
 		if err != nil {
 			return nil, false, err
 		}
-		is, args := "IS NULL", []any{entityType, after}
+		is, args := " IS NULL", []any{entityType, after}
 		if wanted != nil {
-			is, args = "= $3", append(args, wanted)
+			is, args = " = $3", append(args, wanted)
 		}
-		sql := v.s.fill(find, "{columns}", t.sql.columns, "{state}", t.name, "{column}", quote(column), "{is value}", is, "{limit}", strconv.Itoa(queryPage))
+		sql := t.fill(`SELECT `+stateColumns+` FROM "durable_state" WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0 AND `) +
+			quote(column) + is + ` ORDER BY persistence_id LIMIT ` + strconv.Itoa(queryPage)
 		if page, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
 			after = string(page[len(page)-1].ID)
 		}
@@ -31,7 +30,7 @@ func (v *view) FindStates(ctx context.Context, entityType, column string, value 
 	})
 }
 
-// queryStates runs a query for stateStatements.columns.
+// queryStates runs a query for stateColumns.
 func (v *view) queryStates(ctx context.Context, sql string, args ...any) ([]annals.State, error) {
 	rows, err := v.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, args...)...)
 	if err != nil {

@@ -20,15 +20,15 @@ const pluginWindow = 130 * time.Second
 func (v offsets) foreignRanges(ctx context.Context, projection string) (all position.Ranges, err error) {
 	known := "NULL::timestamptz"
 	if v.s.epoch.exists() {
-		known = v.s.fill(`(SELECT max(newest_time) FROM {epoch} WHERE projection_name = $1 AND slice_from <= newest.slice AND slice_to > newest.slice)`)
+		known = `(SELECT max(newest_time) FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from <= newest.slice AND slice_to > newest.slice)`
 	}
 	rows, err := v.reader(ctx).Query(ctx, v.s.fill(`
 		SELECT newest.projection_key, max(newest.timestamp_offset)
 		FROM (SELECT slices.slice, o.projection_key, o.timestamp_offset
-			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM {offset} o
+			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM "akka_projection_timestamp_offset_store" o
 				WHERE o.slice = slices.slice AND o.projection_name = $1 ORDER BY o.timestamp_offset DESC LIMIT 1) o) newest
-		WHERE timestamp_offset > coalesce({known}, '-infinity')
-		GROUP BY newest.projection_key`, "{known}", known), projection, annals.SliceCount)
+		WHERE timestamp_offset > coalesce(`+known+`, '-infinity')
+		GROUP BY newest.projection_key`), projection, annals.SliceCount)
 	if err != nil {
 		return nil, err
 	}

@@ -20,32 +20,30 @@ const (
 	forgetTxTime = time.Second
 )
 
-// prepareForget makes the statements of Forget, with {state} for the table of the entity's state.
-//
-// The transactions that have written to the journal hold its lock of mode ROW EXCLUSIVE from before the snapshots of their statements to
-// their ends. So those that are not listed here have ended, or see in their next statements what this statement has seen.
-func (s *backend) prepareForget() {
-	s.sql.remains = s.fill(`
+const (
+	// The transactions that have written to the journal hold its lock of mode ROW EXCLUSIVE from before the snapshots of their statements to
+	// their ends. So those that are not listed here have ended, or see in their next statements what this statement has seen.
+	findRemains = `
 		WITH j AS (SELECT coalesce(bool_or(NOT deleted), FALSE) AS events, coalesce(max(seq_nr), 0) AS last, max(db_timestamp) AS at
-				FROM {journal} WHERE persistence_id = $1),
+				FROM "event_journal" WHERE persistence_id = $1),
 			s AS (SELECT coalesce(bool_or(state_ser_id <> 0), FALSE) AS state, coalesce(max(revision), 0) AS last, max(db_timestamp) AS at
-				FROM {state} WHERE persistence_id = $1)
-		SELECT j.events, EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $1), s.state, greatest(j.last, s.last), j.last, coalesce(j.at::text, ''),
+				FROM "durable_state" WHERE persistence_id = $1)
+		SELECT j.events, EXISTS (SELECT FROM "snapshot" WHERE persistence_id = $1), s.state, greatest(j.last, s.last), j.last, coalesce(j.at::text, ''),
 			coalesce($2::bigint > 0 AND greatest(j.at, s.at) > transaction_timestamp() - $2::bigint * interval '1 microsecond', FALSE),
 			coalesce(j.at >= transaction_timestamp(), FALSE),
-			ARRAY(SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = '{journal}'::regclass
+			ARRAY(SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND relation = $3::text::regclass
 				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 				AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid())
-		FROM j, s`)
-	s.sql.lockState = `SELECT FROM {state} WHERE persistence_id = $1 FOR UPDATE`
-	s.sql.lockDeletes = `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`
-	s.sql.lockNewest = s.fill(`SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr = $2 FOR UPDATE`)
-	s.sql.lockJournal = s.fill(`LOCK TABLE {journal} IN SHARE ROW EXCLUSIVE MODE`)
-	s.sql.forgetEvents = s.fill(`DELETE FROM {journal} WHERE persistence_id = $1 AND seq_nr <= $2 AND deleted`)
+		FROM j, s`
+	lockState    = `SELECT FROM "durable_state" WHERE persistence_id = $1 FOR UPDATE`
+	lockDeletes  = `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`
+	lockNewest   = `SELECT FROM "event_journal" WHERE persistence_id = $1 AND seq_nr = $2 FOR UPDATE`
+	lockJournal  = `LOCK TABLE "event_journal" IN SHARE ROW EXCLUSIVE MODE`
+	forgetEvents = `DELETE FROM "event_journal" WHERE persistence_id = $1 AND seq_nr <= $2 AND deleted`
 	// An entity without a state row was not locked: a state that was written since the check stays.
-	s.sql.forgetState = `DELETE FROM {state} WHERE persistence_id = $1 AND state_ser_id = 0
+	forgetState = `DELETE FROM "durable_state" WHERE persistence_id = $1 AND state_ser_id = 0
 		AND NOT ($2::bigint > 0 AND db_timestamp > transaction_timestamp() - $2::bigint * interval '1 microsecond')`
-}
+)
 
 // remains is what is left of an entity whose events and state are deleted.
 type remains struct {
@@ -71,7 +69,7 @@ func (r remains) since(before remains) remains {
 func (s *backend) remains(ctx context.Context, q querier, f ability.Forgetting) (r remains, err error) {
 	var events, snapshot, state bool
 	var last int64
-	err = q.QueryRow(ctx, s.ofState(s.sql.remains, f.ID), string(f.ID), f.Age.Microseconds()).
+	err = q.QueryRow(ctx, s.stateTable(f.ID).sql.remains, string(f.ID), f.Age.Microseconds(), s.journal.name).
 		Scan(&events, &snapshot, &state, &last, (*int64)(&r.last), &r.at, &r.young, &r.own, &r.writers)
 	if err == nil {
 		err = driver.Undeleted(annals.SeqNr(last), events, snapshot, state)
@@ -79,14 +77,9 @@ func (s *backend) remains(ctx context.Context, q querier, f ability.Forgetting) 
 	return r, err
 }
 
-// ofState fills the name of the table of id's state into a statement.
-func (s *backend) ofState(sql string, id annals.PersistenceID) string {
-	return s.fill(sql, "{state}", s.stateTable(id).name)
-}
-
 // Forget implements ability.Forgetter. An append that had looked up the last number before would store an event after numbers that have
 // been forgotten. So it first waits for the transactions that may not have seen the delete. Those that have seen it lock the newest
-// row, as the last step does: see prepareAppend.
+// row, as the last step does: see appendDeleted.
 func (v *view) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	if f.DryRun {
 		r, err := v.s.remains(ctx, v.reader(ctx), f)
@@ -140,7 +133,7 @@ func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, 
 		if _, err := tx.Exec(ctx, v.s.sql.forgetEvents, string(f.ID), int64(r.last)); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, v.s.ofState(v.s.sql.forgetState, f.ID), string(f.ID), f.Age.Microseconds())
+		_, err = tx.Exec(ctx, v.s.stateTable(f.ID).sql.forgetState, string(f.ID), f.Age.Microseconds())
 		return err
 	})
 	return done && err == nil, err
@@ -151,7 +144,7 @@ func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, 
 func (s *backend) lockEntity(ctx context.Context, tx pgx.Tx, id annals.PersistenceID, r remains, wait time.Duration) error {
 	batch := new(pgx.Batch)
 	batch.Queue("SET LOCAL lock_timeout = " + milliseconds(wait))
-	batch.Queue(s.ofState(s.sql.lockState, id), string(id))
+	batch.Queue(s.stateTable(id).sql.lockState, string(id))
 	batch.Queue(s.sql.lockDeletes, string(id))
 	if r.own {
 		batch.Queue(s.sql.lockJournal)

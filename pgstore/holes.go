@@ -8,19 +8,16 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// prepareGap makes the query for what is known about the numbers $2 … $3, none of which had an event: whether there is an event before
-// them, the last of their rows, or else the next row, if it is flagged as deleted, whether there are rows from $2 on and a state, and the
-// events around them.
-func (s *backend) prepareGap() {
-	s.sql.gap = s.fill(`
-		WITH a AS MATERIALIZED (SELECT writer, db_timestamp FROM {journal} WHERE persistence_id = $1 AND seq_nr < $2 AND NOT deleted ORDER BY seq_nr DESC LIMIT 1),
-			b AS MATERIALIZED (SELECT seq_nr, writer, db_timestamp, deleted FROM {journal} WHERE persistence_id = $1 AND seq_nr > $3 ORDER BY seq_nr LIMIT 1),
-			marked AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM {journal} WHERE persistence_id = $1 AND seq_nr BETWEEN $2 AND $3 AND deleted)
-		SELECT coalesce((SELECT seq_nr FROM marked), (SELECT seq_nr FROM b WHERE deleted), 0),
-			EXISTS (SELECT FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2),
-			EXISTS (SELECT FROM {state} WHERE persistence_id = $1),
-			(SELECT writer FROM a), (SELECT db_timestamp FROM a), (SELECT writer FROM b WHERE NOT deleted), (SELECT db_timestamp FROM b)`)
-}
+// findGap reads what is known about the numbers $2 … $3, none of which had an event: the last of their rows, or else the next row, if it is
+// flagged as deleted, whether there are rows from $2 on and a state, and the events around them.
+const findGap = `
+	WITH a AS MATERIALIZED (SELECT writer, db_timestamp FROM "event_journal" WHERE persistence_id = $1 AND seq_nr < $2 AND NOT deleted ORDER BY seq_nr DESC LIMIT 1),
+		b AS MATERIALIZED (SELECT seq_nr, writer, db_timestamp, deleted FROM "event_journal" WHERE persistence_id = $1 AND seq_nr > $3 ORDER BY seq_nr LIMIT 1),
+		marked AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM "event_journal" WHERE persistence_id = $1 AND seq_nr BETWEEN $2 AND $3 AND deleted)
+	SELECT coalesce((SELECT seq_nr FROM marked), (SELECT seq_nr FROM b WHERE deleted), 0),
+		EXISTS (SELECT FROM "event_journal" WHERE persistence_id = $1 AND seq_nr >= $2),
+		EXISTS (SELECT FROM "durable_state" WHERE persistence_id = $1),
+		(SELECT writer FROM a), (SELECT db_timestamp FROM a), (SELECT writer FROM b WHERE NOT deleted), (SELECT db_timestamp FROM b)`
 
 // Gap is driver.Reader. A row that is flagged as deleted says that all before it are deleted, unless there is an event before it: then it
 // is a marker that a plugin left beyond the last event. Events that belong to a durable state are numbered by its revisions, some of which
@@ -33,7 +30,7 @@ func (r *replay) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 	var rows, state bool
 	var a, b writer
 	err = driver.Fetch(ctx, func(ctx context.Context) error {
-		return r.reader(ctx).QueryRow(ctx, r.s.fill(r.s.sql.gap, "{state}", r.s.stateTable(r.id).name), string(r.id), int64(from), int64(to)).
+		return r.reader(ctx).QueryRow(ctx, r.s.stateTable(r.id).sql.gap, string(r.id), int64(from), int64(to)).
 			Scan((*int64)(&marked), &rows, &state, &a.name, &a.at, &b.name, &b.at)
 	})
 	switch {

@@ -196,14 +196,14 @@ func newHostile(script []byte) *hostile {
 		panic(err)
 	}
 	of := func(name string, s shape) *table {
-		t := &table{name: quote(name), columns: map[string]column{"name": {typ: "text", oid: pgtype.TextOID}}, key: s.keys[0]}
+		t := &table{name: quote(name), shape: s, columns: map[string]column{"name": {typ: "text", oid: pgtype.TextOID}}, key: s.keys[0]}
 		for _, c := range s.columns {
 			t.columns[c.Name] = column{typ: typesOf[c.Type][0]}
 		}
 		return t
 	}
 	b.journal, b.snapshot, b.offset, b.epoch = of(b.tables.Journal, journalShape), of(b.tables.Snapshot, snapshotShape), of(b.tables.TimestampOffset, offsetShape), of(b.tables.Epoch, epochShape)
-	_ = b.verifyStates(func(name string) *table { return of(name, stateShape) })
+	_ = b.verifyStates(of)
 	b.prepare()
 	outer := driver.New(&view{s: b}, driver.Options{Name: "postgres"})
 	h.store, h.end = driver.InTx(outer, &view{b, &transaction{tx: h, ctx: context.Background()}})

@@ -27,19 +27,19 @@ func (q query) ids(ctx context.Context, entityType string, after annals.Persiste
 		ofType, args = "entity_type = $3", append(args, entityType)
 	}
 	states := union(q.s.stateTables(entityType), func(*stateTable) string {
-		return `(SELECT DISTINCT persistence_id FROM {state} WHERE persistence_id > $1 AND {type} ORDER BY persistence_id LIMIT $2)`
+		return `(SELECT DISTINCT persistence_id FROM "durable_state" WHERE persistence_id > $1 AND ` + ofType + ` ORDER BY persistence_id LIMIT $2)`
 	})
 	// The journal has many rows per id: go from id to id in the index instead of reading all rows.
 	sql := q.s.fill(`
 		SELECT DISTINCT persistence_id
 		FROM ((WITH RECURSIVE step AS (
-				(SELECT persistence_id FROM {journal} WHERE persistence_id > $1 AND {type} ORDER BY persistence_id LIMIT 1)
+				(SELECT persistence_id FROM "event_journal" WHERE persistence_id > $1 AND `+ofType+` ORDER BY persistence_id LIMIT 1)
 				UNION ALL
 				SELECT next.persistence_id FROM step CROSS JOIN LATERAL (
-					SELECT j.persistence_id FROM {journal} j WHERE j.persistence_id > step.persistence_id AND {type} ORDER BY j.persistence_id LIMIT 1) next)
+					SELECT j.persistence_id FROM "event_journal" j WHERE j.persistence_id > step.persistence_id AND `+ofType+` ORDER BY j.persistence_id LIMIT 1) next)
 			SELECT persistence_id FROM step LIMIT $2)
-			UNION ALL `+states+`) ids
-		ORDER BY persistence_id LIMIT $2`, "{type}", ofType)
+			UNION ALL `) + states + `) ids
+		ORDER BY persistence_id LIMIT $2`
 	rows, err := q.reader(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 			}
 		}, v.s.fill(`
 			SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-			FROM generate_series($2::int, $3::int - 1) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM {offset} o
+			FROM generate_series($2::int, $3::int - 1) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
 				WHERE o.slice = slices.slice AND o.projection_name = $1 AND o.timestamp_offset >= $4) o
 			ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, x.From, x.To, x.Through.Time)
 		if err != nil {
@@ -78,7 +78,8 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 // ownText reads the newest row of each of many entities.
 const ownText = `
 	SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-	FROM unnest($2::int[], $3::text[]) AS asked (slice, id) JOIN {offset} o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
+	FROM unnest($2::int[], $3::text[]) AS asked (slice, id)
+		JOIN "akka_projection_timestamp_offset_store" o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
 	ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`
 
 // own reads the newest row of each of ids.
@@ -161,8 +162,8 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	var b pgx.Batch
 	b.Queue(v.s.fill(`
 		WITH o AS MATERIALIZED (SELECT o.* FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)),
-		replaced AS (DELETE FROM {offset} old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
-		INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+		replaced AS (DELETE FROM "akka_projection_timestamp_offset_store" old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
+		INSERT INTO "akka_projection_timestamp_offset_store" (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
 		p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
 	if v.s.epoch.exists() {
@@ -179,7 +180,7 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 			return err
 		}
 		var b pgx.Batch
-		b.Queue(v.s.fill(`DELETE FROM {offset} WHERE projection_name = $1 AND slice >= $2 AND slice < $3
+		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice >= $2 AND slice < $3
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
 			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
 		if v.s.epoch.exists() {
@@ -202,12 +203,12 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 				return err
 			}
 			_, err := tx.Exec(ctx, v.s.fill(`
-				WITH newest AS MATERIALIZED (SELECT o.* FROM {offset} o WHERE o.slice = $2 AND o.projection_name = $1
+				WITH newest AS MATERIALIZED (SELECT o.* FROM "akka_projection_timestamp_offset_store" o WHERE o.slice = $2 AND o.projection_name = $1
 					ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1),
-				kept AS (INSERT INTO {offset} (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+				kept AS (INSERT INTO "akka_projection_timestamp_offset_store" (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 					SELECT n.projection_name, n.projection_key, n.slice, $4::text, n.seq_nr, n.timestamp_offset, n.timestamp_consumed
 					FROM newest n WHERE n.persistence_id = $3 ON CONFLICT DO NOTHING)
-				DELETE FROM {offset} o USING newest n WHERE o.slice = $2 AND o.projection_name = $1
+				DELETE FROM "akka_projection_timestamp_offset_store" o USING newest n WHERE o.slice = $2 AND o.projection_name = $1
 					AND (o.persistence_id = $3 OR o.persistence_id = $4 AND o.timestamp_offset < n.timestamp_offset)`),
 				projection, slice, string(id), forgotten)
 			if err != nil {

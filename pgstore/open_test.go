@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -76,8 +77,8 @@ func TestOpenWithoutServer(t *testing.T) {
 func TestNamesAreQuoted(t *testing.T) {
 	t.Parallel()
 	u := postgres.Database(t)
-	o := pgstore.Options{CreateTables: true, JSONB: true, Tables: pgstore.Tables{Schema: `My "Schema"; --`, Journal: `Event's %s "Journal"`, Snapshot: "Snap Shot",
-		State: "select", TimestampOffset: "Offset", Epoch: "Ünïcode"}}
+	o := pgstore.Options{CreateTables: true, JSONB: true, Tables: pgstore.Tables{Schema: `My "Schema"; --`, Journal: `Event's %s "Journal"`, Snapshot: `"event_journal"`,
+		State: `"snapshot"`, TimestampOffset: "Offset", Epoch: "Ünïcode"}}
 	s := openAt(t, u, o)
 	openAt(t, u, o) // what exists is left as it is
 	json := annals.Payload{SerializerID: 31, Manifest: "M", Data: []byte(`{"a": 1}`)}
@@ -95,6 +96,9 @@ func TestNamesAreQuoted(t *testing.T) {
 		t.Error(err)
 	}
 	wantIDs(t, s, "", "T|1")
+	if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|2"}); !done || err != nil {
+		t.Errorf("forgetting returns %v, %v", done, err)
+	}
 	wantKind(t, put(t, s, "T|2", 0, text("no JSON")), annals.ErrInvalid)
 	wantKind(t, put(t, s, "T|2", 0, annals.Payload{SerializerID: 31, Data: []byte(`{"a": "\u0000"}`)}), annals.ErrInvalid) // JSON, but not to PostgreSQL
 }

@@ -77,11 +77,10 @@ func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at ti
 	m.match(f, time.Time{}, "seq_nr")
 	sql := q.s.fill(`
 		SELECT first.db_timestamp
-		FROM unnest({slices}::int[]) AS s (slice)
-			CROSS JOIN LATERAL (SELECT db_timestamp FROM {journal} j WHERE j.slice = s.slice AND NOT deleted AND {condition}
-				ORDER BY db_timestamp, seq_nr LIMIT {each}) first
-		ORDER BY first.db_timestamp OFFSET {offset rows} LIMIT 1`, "{condition}", m.where(),
-		"{slices}", m.arg(numbers(f.Slices.Bounds())), "{each}", m.arg(each), "{offset rows}", m.arg(nr-1))
+		FROM unnest(` + m.arg(numbers(f.Slices.Bounds())) + `::int[]) AS s (slice)
+			CROSS JOIN LATERAL (SELECT db_timestamp FROM "event_journal" j WHERE j.slice = s.slice AND NOT deleted AND ` + m.where() + `
+				ORDER BY db_timestamp, seq_nr LIMIT ` + m.arg(each) + `) first
+		ORDER BY first.db_timestamp OFFSET ` + m.arg(nr-1) + ` LIMIT 1`)
 	err = q.reader(ctx).QueryRow(ctx, sql, m.args...).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, nil

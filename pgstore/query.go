@@ -79,14 +79,14 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 
 // Events implements annals.Query. Go compares ids byte by byte, as the collation "C" does.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	columns := q.s.sql.events
+	columns := eventColumns
 	if f.KeysOnly {
-		columns = q.s.sql.eventKeys
+		columns = eventKeys
 	}
 	return pages(ctx, f, annals.Event.Offset, q.estimate, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT persistence_id, {columns} FROM {journal} WHERE {condition} AND NOT deleted ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
-			"{columns}", columns, "{condition}", m.where(), "{limit}", m.arg(limit))
+		sql := q.s.fill(`SELECT persistence_id, ` + columns + ` FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
+			ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
 		if err != nil {
 			return nil, err
@@ -98,18 +98,20 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 // everything is no bound, for tables with one row per entity and no long history.
 func everything(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil }
 
-// Snapshots implements annals.Query.
+// Snapshots implements annals.Query. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	from := q.s.sql.snapshots
+	columns := snapshotColumns
 	if f.KeysOnly {
-		from = q.s.sql.snapshotKeys
+		columns = snapshotKeys
 	}
 	return pages(ctx, f, annals.Snapshot.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT db_timestamp, persistence_id, {columns}
-			FROM {snapshots} WHERE {condition} ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT {limit}`,
-			"{columns}", payloadColumns("seq_nr", "written", "", "payload", "tags", "meta_ser_id", "meta_ser_manifest", "meta"),
-			"{snapshots}", from, "{condition}", m.where(), "{limit}", m.arg(limit))
+		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columns + `
+			FROM (SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload,
+					coalesce(db_timestamp, (SELECT j.db_timestamp FROM "event_journal" j
+						WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), ` + atWritten + `) AS db_timestamp
+				FROM "snapshot" s) s
+			WHERE ` + m.where() + ` ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, m.args...)
 		if err != nil {
 			return nil, err
@@ -124,36 +126,37 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
+	columns := stateColumns
+	if f.KeysOnly {
+		columns = stateKeys
+	}
 	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
-		const inOrder = ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT {limit}`
+		where, inOrder := m.where(), ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT `+m.arg(limit)
 		sql := `SELECT * FROM (` + union(q.s.stateTables(f.Type), func(t *stateTable) string {
-			columns, newest := t.sql.columns, "TRUE"
-			if f.KeysOnly {
-				columns = t.sql.keys
-			}
+			newest := `TRUE`
 			if t.wide() { // an entity may have two rows
-				newest = "NOT EXISTS (SELECT FROM {state} newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)"
+				newest = `NOT EXISTS (SELECT FROM "durable_state" newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)`
 			}
-			return `(SELECT ` + columns + ` FROM {state} s WHERE {condition} AND ` + newest + inOrder + `)`
+			return `(SELECT ` + columns + ` FROM "durable_state" s WHERE ` + where + ` AND ` + newest + inOrder + `)`
 		}) + `) s` + inOrder
-		return q.queryStates(ctx, q.s.fill(sql, "{condition}", m.where(), "{limit}", m.arg(limit)), m.args...)
+		return q.queryStates(ctx, sql, m.args...)
 	})
 }
 
-// union is the query for each of the tables, whose name replaces {state}, as one query.
+// union is the query for each of the tables as one query.
 func union(tables []*stateTable, query func(*stateTable) string) string {
 	parts := make([]string, len(tables))
 	for i, t := range tables {
-		parts[i] = strings.ReplaceAll(query(t), "{state}", t.name)
+		parts[i] = t.fill(query(t))
 	}
 	return strings.Join(parts, " UNION ALL ")
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
 	m := q.matching(f, time.Time{}, "seq_nr")
-	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM {journal} WHERE {condition} AND NOT deleted
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`, "{condition}", m.where())
+	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
+		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`)
 	err = q.eachOffset(ctx, func(o annals.Offset) { newest = o }, sql, m.args...)
 	return newest, err
 }

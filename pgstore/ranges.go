@@ -33,10 +33,10 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 	if v.s.epoch.exists() {
 		var b pgx.Batch
 		b.Queue(v.s.fill(`
-			SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
-				AND NOT EXISTS (SELECT FROM {epoch} other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
+			SELECT `+rangeColumns+` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
+				AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
 					AND (other.slice_from, other.slice_to) <> ($2, $3))
-			FOR UPDATE`, "{range}", rangeColumns), projection, from, to).Query(func(rows pgx.Rows) (err error) {
+			FOR UPDATE`), projection, from, to).Query(func(rows pgx.Rows) (err error) {
 			ranges, err = readRanges(rows, nil)
 			return err
 		})
@@ -82,8 +82,8 @@ func (v offsets) lockOverlapping(ctx context.Context, tx pgx.Tx, projection stri
 
 // ranges reads the rows that overlap the slices from ≤ s < to.
 func (v offsets) ranges(ctx context.Context, q querier, projection string, from, to int, lock string) (position.Ranges, error) {
-	return readRanges(q.Query(ctx, v.s.fill(`SELECT {range} FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
-		ORDER BY slice_from, slice_to {lock}`, "{range}", rangeColumns, "{lock}", lock), projection, from, to))
+	return readRanges(q.Query(ctx, v.s.fill(`SELECT `+rangeColumns+` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+		ORDER BY slice_from, slice_to `+lock), projection, from, to))
 }
 
 // readRanges decodes rows of rangeColumns.
@@ -124,15 +124,15 @@ func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRa
 		rows.times, rows.seqNrs, rows.ids = append(rows.times, x.Through.Time), append(rows.seqNrs, int64(x.Through.SeqNr)), append(rows.ids, string(x.Through.ID))
 	}
 	b.Queue(v.s.fill(`
-		WITH replaced AS (DELETE FROM {epoch} WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
+		WITH replaced AS (DELETE FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
 				AND (slice_from, slice_to) NOT IN (SELECT * FROM unnest($5::int[], $6::int[]))
 			RETURNING newest_time),
 		newest AS (SELECT greatest($4::timestamptz, max(newest_time)) AS at FROM replaced)
-		INSERT INTO {epoch} AS old (projection_name, {range}, newest_time)
+		INSERT INTO "annals_projection_epoch" AS old (projection_name, `+rangeColumns+`, newest_time)
 		SELECT $1, x.*, newest.at FROM unnest($5::int[], $6::int[], $7::bigint[], $8::timestamptz[], $9::bigint[], $10::text[]) AS x, newest
 		ON CONFLICT (projection_name, slice_from, slice_to) DO UPDATE SET epoch = excluded.epoch, through_time = excluded.through_time,
-			through_seq_nr = excluded.through_seq_nr, through_id = excluded.through_id, newest_time = greatest(old.newest_time, excluded.newest_time)`,
-		"{range}", rangeColumns), projection, from, to, newest, rows.from, rows.to, rows.epochs, rows.times, rows.seqNrs, rows.ids)
+			through_seq_nr = excluded.through_seq_nr, through_id = excluded.through_id, newest_time = greatest(old.newest_time, excluded.newest_time)`),
+		projection, from, to, newest, rows.from, rows.to, rows.epochs, rows.times, rows.seqNrs, rows.ids)
 }
 
 // lockSlices locks the slices from ≤ s < to against others that do the same, because a slice may have no row to lock yet. The slices are

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,29 +9,28 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Kinds of rows of the recovery statement, in its first column.
+// Kinds of rows of recoverEntity, in its first column.
 const (
 	lastRow = iota // has only the entity's last number
 	snapshotRow
 	eventRow
 )
 
-// recoverPage is how many events the recovery statement returns at most. Further ones are read as in a replay.
+// recoverPage is how many events recoverEntity returns at most. Further ones are read as in a replay.
 const recoverPage = 1000
 
 // recoverFormats are the formats of a row's kind and of the eventColumns.
 var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
-func (s *backend) prepareRecover() {
-	s.sql.recover = s.fill(`
-		WITH snap AS MATERIALIZED (SELECT * FROM {snapshot} WHERE persistence_id = $1)
-		(SELECT {last row}, `+lastNumber("$1")+`, 'epoch'::timestamptz, 0, '', ''::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea)
-		UNION ALL (SELECT {snapshot row}, {snapshot columns} FROM snap)
-		UNION ALL (SELECT {event row}, {events} FROM {journal} WHERE persistence_id = $1 AND NOT deleted
-			AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT {page})
-		ORDER BY 1, 2`, "{snapshot columns}", s.snapshotColumns(),
-		"{page}", strconv.Itoa(recoverPage), "{last row}", strconv.Itoa(lastRow), "{snapshot row}", strconv.Itoa(snapshotRow), "{event row}", strconv.Itoa(eventRow))
-}
+// recoverEntity reads the entity $1, and $2 events at most.
+const recoverEntity = `
+	WITH snap AS MATERIALIZED (SELECT * FROM "snapshot" WHERE persistence_id = $1)
+	(SELECT 0, coalesce((SELECT seq_nr FROM "event_journal" WHERE persistence_id = $1 ORDER BY seq_nr DESC LIMIT 1), 0),
+		'epoch'::timestamptz, 0, '', NULL::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea)
+	UNION ALL (SELECT 1, ` + snapshotColumns + ` FROM snap)
+	UNION ALL (SELECT 2, ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND NOT deleted
+		AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT $2)
+	ORDER BY 1, 2`
 
 // Recover implements ability.Recoverer.
 func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
@@ -59,7 +57,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 
 // first reads the last number, the snapshot and the events after it.
 func (r *replay) first(ctx context.Context, b *driver.Beginning) (p driver.Part, err error) {
-	rows, err := r.reader(ctx).Query(ctx, r.s.sql.recover, recoverFormats, string(r.id))
+	rows, err := r.reader(ctx).Query(ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
 	if err != nil {
 		return p, err
 	}

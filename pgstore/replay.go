@@ -17,10 +17,10 @@ const (
 	eventBytes = int(unsafe.Sizeof(annals.Event{})) // of an event without its payloads
 )
 
-func (s *backend) prepareReplay() {
-	s.sql.replay = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT $3`)
-	s.sql.replayTo = s.fill(`SELECT {events} FROM {journal} WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT $3`)
-}
+const (
+	replayFrom = `SELECT ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND seq_nr >= $2 AND NOT deleted ORDER BY seq_nr LIMIT $3`
+	replayTo   = `SELECT ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT $3`
+)
 
 // Replay implements annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {

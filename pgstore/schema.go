@@ -139,8 +139,9 @@ func (s *backend) missing(ctx context.Context, q querier, all bool) ([]object, e
 	return missing, err
 }
 
+// The tables. The payloads, and nothing else, are BYTEA NOT NULL.
 const (
-	journalColumns = `
+	createJournal = `CREATE TABLE "event_journal" (
 	slice INT NOT NULL,
 	entity_type VARCHAR(255) NOT NULL,
 	persistence_id VARCHAR(255) NOT NULL,
@@ -148,7 +149,7 @@ const (
 	db_timestamp TIMESTAMPTZ NOT NULL,
 	event_ser_id INTEGER NOT NULL,
 	event_ser_manifest VARCHAR(255) NOT NULL,
-	event_payload {payload} NOT NULL,
+	event_payload BYTEA NOT NULL,
 	deleted BOOLEAN DEFAULT FALSE NOT NULL,
 	writer VARCHAR(255) NOT NULL,
 	adapter_manifest VARCHAR(255),
@@ -156,9 +157,10 @@ const (
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id, seq_nr)`
+	PRIMARY KEY (persistence_id, seq_nr)
+)`
 
-	snapshotColumns = `
+	createSnapshot = `CREATE TABLE "snapshot" (
 	slice INT NOT NULL,
 	entity_type VARCHAR(255) NOT NULL,
 	persistence_id VARCHAR(255) NOT NULL,
@@ -167,14 +169,15 @@ const (
 	write_timestamp BIGINT NOT NULL,
 	ser_id INTEGER NOT NULL,
 	ser_manifest VARCHAR(255) NOT NULL,
-	snapshot {payload} NOT NULL,
+	snapshot BYTEA NOT NULL,
 	tags TEXT[],
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id)`
+	PRIMARY KEY (persistence_id)
+)`
 
-	stateColumns = `
+	createState = `CREATE TABLE "durable_state" (
 	slice INT NOT NULL,
 	entity_type VARCHAR(255) NOT NULL,
 	persistence_id VARCHAR(255) NOT NULL,
@@ -182,15 +185,16 @@ const (
 	db_timestamp TIMESTAMPTZ NOT NULL,
 	state_ser_id INTEGER NOT NULL,
 	state_ser_manifest VARCHAR(255),
-	state_payload {payload} NOT NULL,
+	state_payload BYTEA NOT NULL,
 	tags TEXT[],
 	write_ids TEXT,
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id)`
+	PRIMARY KEY (persistence_id)
+)`
 
-	offsetColumns = `
+	createOffset = `CREATE TABLE "akka_projection_timestamp_offset_store" (
 	projection_name VARCHAR(255) NOT NULL,
 	projection_key VARCHAR(255) NOT NULL,
 	slice INT NOT NULL,
@@ -198,9 +202,10 @@ const (
 	seq_nr BIGINT NOT NULL,
 	timestamp_offset TIMESTAMPTZ NOT NULL,
 	timestamp_consumed TIMESTAMPTZ NOT NULL,
-	PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr)`
+	PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr)
+)`
 
-	epochColumns = `
+	createEpoch = `CREATE TABLE "annals_projection_epoch" (
 	projection_name VARCHAR(255) NOT NULL,
 	slice_from SMALLINT NOT NULL,
 	slice_to SMALLINT NOT NULL,
@@ -209,23 +214,25 @@ const (
 	through_seq_nr BIGINT,
 	through_id VARCHAR(255),
 	newest_time TIMESTAMPTZ,
-	PRIMARY KEY (projection_name, slice_from, slice_to)`
+	PRIMARY KEY (projection_name, slice_from, slice_to)
+)`
 )
 
-// positionColumns are the columns of epochColumns that tables of an older release do not have.
+// positionColumns are the columns of createEpoch that tables of an older release do not have.
 var positionColumns = []string{"through_time", "through_seq_nr", "through_id", "newest_time"}
 
 // objects are all that the store uses, the schema first where it has a name.
 func (s *backend) objects() (all []object) {
-	t, payload := s.tables, "BYTEA"
+	t, payload := s.tables, "BYTEA NOT NULL"
 	if s.options.JSONB {
-		payload = "JSONB"
+		payload = "JSONB NOT NULL"
 	}
 	if t.Schema != "" {
 		all = append(all, object{name: t.Schema, ddl: "CREATE SCHEMA " + quote(t.Schema)})
 	}
-	table := func(name, columns string) {
-		all = append(all, object{name: t.quoted(name), ddl: "CREATE TABLE " + t.quoted(name) + " (" + strings.ReplaceAll(columns, "{payload}", payload) + ")"})
+	table := func(name, create string) {
+		fill := strings.NewReplacer(append([]string{`"durable_state"`, t.quoted(name), "BYTEA NOT NULL", payload}, t.names()...)...)
+		all = append(all, object{name: t.quoted(name), ddl: fill.Replace(create)})
 	}
 	column := func(of string, s shape, names []string, shared bool) {
 		for _, c := range s.columns {
@@ -236,25 +243,25 @@ func (s *backend) objects() (all []object) {
 	}
 	index := func(of, suffix, columns string) {
 		name := indexName(of, suffix)
-		all = append(all, object{name: t.quoted(name), ddl: fmt.Sprintf("CREATE INDEX %s ON %s %s", quote(name), t.quoted(of), columns)})
+		all = append(all, object{name: t.quoted(name), ddl: "CREATE INDEX " + quote(name) + " ON " + t.quoted(of) + " " + columns})
 	}
 	tags := func(of string) {
 		if s.options.TagsIndex {
 			index(of, "_tags_idx", "USING gin (tags)")
 		}
 	}
-	table(t.Journal, journalColumns)
+	table(t.Journal, createJournal)
 	index(t.Journal, "_slice_idx", "(slice, entity_type, db_timestamp, seq_nr)")
 	tags(t.Journal)
-	table(t.Snapshot, snapshotColumns)
+	table(t.Snapshot, createSnapshot)
 	for _, name := range t.states(s.options) {
-		table(name, stateColumns)
+		table(name, createState)
 		column(name, stateShape, stateShape.optional, true)
 		index(name, "_slice_idx", "(slice, entity_type, db_timestamp)")
 		tags(name)
 	}
-	table(t.TimestampOffset, offsetColumns)
-	table(t.Epoch, epochColumns)
+	table(t.TimestampOffset, createOffset)
+	table(t.Epoch, createEpoch)
 	column(t.Epoch, epochShape, positionColumns, false)
 	epoch := t.quoted(t.Epoch)
 	return append(all,

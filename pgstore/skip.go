@@ -9,27 +9,25 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// prepareSkip makes the statement that leaves the plugins' marker at $4, and one right after the last row: there it meets a concurrent
-// writer of the entity's next event. It returns whether it did anything. It does for an entity without events whose last number is $5 and,
-// where $5 is NULL, for one whose snapshot has the number $4 and whose journal ends before that: the plugins can remove all events without
-// a marker, and their entities continue after the snapshot.
-func (s *backend) prepareSkip() {
-	s.sql.skip = s.fill(`
-		WITH last AS (SELECT ` + lastNumber("$3::text") + ` AS seq_nr),
-		first AS (
-			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
-			SELECT $1::int, $2::text, $3::text, last.seq_nr + 1, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM last
-			WHERE CASE WHEN $5::bigint IS NULL
-				THEN last.seq_nr < $4::bigint AND EXISTS (SELECT FROM {snapshot} WHERE persistence_id = $3::text AND seq_nr = $4::bigint)
-				ELSE last.seq_nr = $5::bigint AND NOT EXISTS (SELECT FROM {journal} WHERE persistence_id = $3::text AND NOT deleted) END
-			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
-			RETURNING seq_nr),
-		target AS (
-			INSERT INTO {journal} (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
-			SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', {no payload}, TRUE, '', '' FROM first
-			WHERE first.seq_nr < $4::bigint)
-		SELECT EXISTS (SELECT FROM first)`)
-}
+// skipNumbers leaves the plugins' marker at $4, and one right after the last row: there it meets a concurrent writer of the entity's next
+// event. It returns whether it did anything. It does for an entity without events whose last number is $5 and, where $5 is NULL, for one
+// whose snapshot has the number $4 and whose journal ends before that: the plugins can remove all events without a marker, and their
+// entities continue after the snapshot.
+const skipNumbers = `
+	WITH last AS (SELECT coalesce((SELECT seq_nr FROM "event_journal" WHERE persistence_id = $3::text ORDER BY seq_nr DESC LIMIT 1), 0) AS seq_nr),
+	first AS (
+		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+		SELECT $1::int, $2::text, $3::text, last.seq_nr + 1, transaction_timestamp(), 0, '', ''::bytea, TRUE, '', '' FROM last
+		WHERE CASE WHEN $5::bigint IS NULL
+			THEN last.seq_nr < $4::bigint AND EXISTS (SELECT FROM "snapshot" WHERE persistence_id = $3::text AND seq_nr = $4::bigint)
+			ELSE last.seq_nr = $5::bigint AND NOT EXISTS (SELECT FROM "event_journal" WHERE persistence_id = $3::text AND NOT deleted) END
+		ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+		RETURNING seq_nr),
+	target AS (
+		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer, adapter_manifest)
+		SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', ''::bytea, TRUE, '', '' FROM first
+		WHERE first.seq_nr < $4::bigint)
+	SELECT EXISTS (SELECT FROM first)`
 
 // skip makes n the last number of an entity that has no events and the last number after, or with nil of one that has a snapshot of n. It
 // returns false for any other entity.
@@ -50,8 +48,8 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 		}
 	}
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var done int
-		if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&done); err != nil {
+		var more bool
+		if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&more); err != nil {
 			return err
 		}
 		if won, err := v.s.skip(ctx, tx, id, &after, n); err != nil || won {
@@ -59,7 +57,7 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 		}
 		var last int64
 		var events bool
-		const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM {journal} WHERE persistence_id = $1`
+		const there = `SELECT coalesce(max(seq_nr), 0), coalesce(bool_or(NOT deleted), FALSE) FROM "event_journal" WHERE persistence_id = $1`
 		if err := tx.QueryRow(ctx, v.s.fill(there), string(id)).Scan(&last, &events); err != nil {
 			return err
 		}
@@ -79,7 +77,7 @@ func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annal
 		}
 		won, err := tx.Exec(ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
 		if err == nil && won.RowsAffected() == 0 {
-			err = tx.QueryRow(ctx, t.sql.last, string(id)).Scan((*int64)(&last))
+			err = tx.QueryRow(ctx, t.sql.lookUp, string(id)).Scan((*int64)(&last), nil)
 		}
 		return err
 	})

@@ -15,59 +15,49 @@ type snapshots struct{ *view }
 const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 253402300799999
 	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
-// snapshotColumns are a snapshot's columns in the order of eventColumns.
-func (s *backend) snapshotColumns() string {
-	tags := "NULL::text[]"
-	if s.snapshot.has("tags") {
-		tags = "tags"
-	}
-	return payloadColumns("seq_nr", atWritten, "", payloadBytes(s.snapshot, "snapshot"), tags, "meta_ser_id", "meta_ser_manifest", "meta_payload")
-}
+// The columns of a snapshot in the order of eventColumns, and the same without payloads.
+const (
+	snapshotColumns = `seq_nr, ` + atWritten + `, ser_id, coalesce(ser_manifest, ''), snapshot::bytea, NULL::text, NULL::text, "tags",
+		meta_ser_id, meta_ser_manifest, meta_payload`
+	snapshotKeys = `seq_nr, ` + atWritten + `, ser_id, coalesce(ser_manifest, ''), NULL::bytea, NULL::text, NULL::text, "tags",
+		meta_ser_id, meta_ser_manifest, NULL::bytea`
+)
 
 func asSnapshot(e annals.Event) annals.Snapshot {
 	return annals.Snapshot{ID: e.ID, SeqNr: e.SeqNr, Time: e.Time, Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata}
 }
 
-func (s *backend) prepareSnapshots() {
-	s.sql.loadSnapshot = s.fill(`SELECT {snapshot columns} FROM {snapshot}
-		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`, "{snapshot columns}", s.snapshotColumns())
-	s.sql.deleteSnapshots = s.fill(`DELETE FROM {snapshot}
-		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`)
-
-	further, values, sets := "", "", ""
-	if s.snapshotsAreFollowed() {
-		s.sql.snapshots = s.followedSnapshots(payloadBytes(s.snapshot, "snapshot"), "meta_payload")
-		s.sql.snapshotKeys = s.followedSnapshots("''::bytea", "NULL::bytea")
-		further = ", tags, db_timestamp"
-		values = s.fill(`, coalesce($12::text::text[], '{}'),
-			coalesce((SELECT db_timestamp FROM {journal} WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp())`)
-		sets = ", tags = excluded.tags, db_timestamp = excluded.db_timestamp"
-	}
-	s.sql.saveSnapshot = s.fill(`
-		INSERT INTO {snapshot} AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
-			meta_ser_id, meta_ser_manifest, meta_payload{further})
-		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, {payload},
-			$9, $10, $11{values})
+const (
+	loadSnapshot = `SELECT ` + snapshotColumns + ` FROM "snapshot"
+		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
+	deleteSnapshots = `DELETE FROM "snapshot"
+		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
+	saveSnapshot = `
+		INSERT INTO "snapshot" AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
+			meta_ser_id, meta_ser_manifest, meta_payload)
+		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, $8::bytea,
+			$9, $10, $11)
 		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
 			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
-			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload{sets}
-		WHERE old.seq_nr <= excluded.seq_nr`, "{payload}", payloadValue(s.snapshot, "snapshot", "$8::bytea"),
-		"{further}", further, "{values}", values, "{sets}", sets)
-}
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload
+		WHERE old.seq_nr <= excluded.seq_nr`
+	// saveSnapshot where snapshotsAreFollowed.
+	saveFollowed = `
+		INSERT INTO "snapshot" AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
+			meta_ser_id, meta_ser_manifest, meta_payload, tags, db_timestamp)
+		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, $8::bytea,
+			$9, $10, $11, coalesce($12::text::text[], '{}'),
+			coalesce((SELECT db_timestamp FROM "event_journal" WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp()))
+		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
+			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload, tags = excluded.tags, db_timestamp = excluded.db_timestamp
+		WHERE old.seq_nr <= excluded.seq_nr`
+)
 
 // snapshotsAreFollowed reports whether the table has the event's time and tags, for followers that start from snapshots. Akka's
 // tables have them since 1.2.0, Pekko's do not.
 func (s *backend) snapshotsAreFollowed() bool {
 	return s.snapshot.has("tags") && s.snapshot.has("db_timestamp")
-}
-
-// followedSnapshots are the snapshots with the columns of conditions and those that eventDecoder takes, with expressions for the two
-// payloads. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
-func (s *backend) followedSnapshots(payload, meta string) string {
-	return s.fill(`(SELECT persistence_id, slice, entity_type, seq_nr, {written} AS written, ser_id, ser_manifest, {payload} AS payload, tags,
-			meta_ser_id, meta_ser_manifest, {meta} AS meta, coalesce(db_timestamp, (SELECT j.db_timestamp FROM {journal} j
-				WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), {written}) AS db_timestamp
-		FROM {snapshot} s) s`, "{written}", atWritten, "{payload}", payload, "{meta}", meta)
 }
 
 func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
@@ -83,7 +73,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 }
 
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
-	if err := storable(v.s.snapshot, "snapshot", s.Payload, s.Metadata); err != nil {
+	if err := storable(v.s.snapshot, s.Payload, s.Metadata); err != nil {
 		return invalid(err)
 	}
 	return v.write(ctx, func(ctx context.Context, q querier) error { return v.s.save(ctx, q, s) })

@@ -27,7 +27,7 @@ func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State,
 }
 
 func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := storable(v.s.stateTable(w.ID).table, "state_payload", w.Payload, w.Metadata); err != nil {
+	if err := storable(v.s.stateTable(w.ID).table, w.Payload, w.Metadata); err != nil {
 		return annals.Receipt{}, invalid(err)
 	}
 	return v.put(ctx, w, false)

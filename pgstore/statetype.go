@@ -17,16 +17,20 @@ import (
 // writeIDs is the optional column for the last writes of a state, in the text form of writes.List. The plugins do not write it.
 const writeIDs = "write_ids"
 
+// metaNames are the optional columns for the metadata of a state. The plugins do not write them.
+var metaNames = []string{"meta_ser_id", "meta_ser_manifest", "meta_payload"}
+
 // stateTable is where the states of one entity type live.
 type stateTable struct {
 	*table
 	annals.StateType[pgx.Tx]
-	sql stateStatements
+	fill func(sql string) string // see filler
+	sql  stateStatements
 }
 
-// keepsMetadata reports whether the table has the three optional columns for metadata. The plugins do not write them.
+// keepsMetadata reports whether the table has all the columns for metadata.
 func (t *stateTable) keepsMetadata() bool {
-	return t.has("meta_ser_id") && t.has("meta_ser_manifest") && t.has("meta_payload")
+	return !slices.ContainsFunc(metaNames, func(name string) bool { return !t.has(name) })
 }
 
 // wide reports whether the primary key contains the revision, as in Pekko's tables and in Akka's before 1.2.4. Then the key allows
@@ -53,16 +57,16 @@ func (s *backend) stateTables(entityType string) []*stateTable {
 }
 
 // verifyStates inspects the common table and those of the types.
-func (s *backend) verifyStates(look func(name string) *table) error {
-	common := look(s.tables.State)
+func (s *backend) verifyStates(look func(string, shape) *table) error {
+	common := look(s.tables.State, stateShape)
 	s.states = map[string]*stateTable{"": {table: common}}
-	faults := []error{stateShape.faults(common)}
+	faults := []error{common.faults()}
 	for _, entityType := range slices.Sorted(maps.Keys(s.options.StateTypes)) {
 		st := s.options.StateTypes[entityType]
 		t := common
 		if st.Table != "" {
-			t = look(st.Table)
-			faults = append(faults, stateShape.faults(t))
+			t = look(st.Table, stateShape)
+			faults = append(faults, t.faults())
 		}
 		for _, name := range st.Columns {
 			if t.exists() && !t.has(name) {

@@ -25,19 +25,22 @@ func wantNoSecret(t *testing.T, err error) {
 	}
 }
 
+// seen is the name of a column, which must stay as it is in the store's statements.
+const seen = `seen "durable_state" /*, value*/`
+
 // users are states with a unique name, a score and a handler.
 func users(t *testing.T, o pgstore.Options, handler func(context.Context, pgx.Tx, annals.State) error, bind func(annals.State) (annals.Columns, error)) (*pgstore.Store, string) {
 	t.Helper()
 	url := postgres.Schema(t)
 	openAt(t, url, pgstore.Options{CreateTables: true})
-	run(t, url, `CREATE TABLE users (LIKE durable_state INCLUDING ALL, name VARCHAR(40) UNIQUE, score INT, seen TIMESTAMPTZ);
+	run(t, url, `CREATE TABLE users (LIKE durable_state INCLUDING ALL, name VARCHAR(40) UNIQUE, score INT, `+pgx.Identifier{seen}.Sanitize()+` TIMESTAMPTZ);
 		CREATE TABLE counts (id INT PRIMARY KEY, n INT CHECK (n < 1000000)); INSERT INTO counts VALUES (1, 0)`)
-	o.StateTypes = map[string]annals.StateType[pgx.Tx]{"User": {Table: "users", Columns: []string{"name", "score", "seen"}, Bind: bind, OnChange: handler}}
+	o.StateTypes = map[string]annals.StateType[pgx.Tx]{"User": {Table: "users", Columns: []string{"name", "score", seen}, Bind: bind, OnChange: handler}}
 	return openAt(t, url, o), url
 }
 
 func bindName(s annals.State) (annals.Columns, error) {
-	return annals.Columns{"name": string(s.Data), "score": int64(len(s.Data)), "seen": time.Unix(int64(s.Revision), 0)}, nil
+	return annals.Columns{"name": string(s.Data), "score": int64(len(s.Data)), seen: time.Unix(int64(s.Revision), 0)}, nil
 }
 
 func TestUniqueColumn(t *testing.T) {
@@ -91,7 +94,7 @@ func TestFindStates(t *testing.T) {
 		kind   error
 	}{
 		{"score", int64(3), "User|1", nil}, {"score", nil, "User|2", nil}, {"name", "nobody", "", nil}, {"name", "gone", "", nil},
-		{"seen", time.Unix(1, 0), "User|1 User|2", nil},
+		{seen, time.Unix(1, 0), "User|1 User|2", nil},
 		{"score", "three", "", annals.ErrInvalid}, {"tags", "x", "", annals.ErrInvalid}, {"name; DROP TABLE users", "x", "", annals.ErrInvalid},
 	} {
 		var got []string

@@ -17,7 +17,7 @@ func (s *backend) storableCommit(c annals.Commit) error {
 		}
 	}
 	if c.Snapshot != nil {
-		if err := storable(s.snapshot, "snapshot", c.Snapshot.Payload, c.Snapshot.Metadata); err != nil {
+		if err := storable(s.snapshot, c.Snapshot.Payload, c.Snapshot.Metadata); err != nil {
 			return invalid(fmt.Errorf("snapshot: %w", err))
 		}
 	}
@@ -34,15 +34,15 @@ func (s *backend) storableEvent(e *annals.NewEvent) error {
 	case y < 1 || y > 9999:
 		return fmt.Errorf("its time is in the year %d", y)
 	}
-	return storable(s.journal, "event_payload", e.Payload, e.Metadata)
+	return storable(s.journal, e.Payload, e.Metadata)
 }
 
 // storable says what the columns of t would refuse.
-func storable(t *table, column string, p, metadata annals.Payload) error {
+func storable(t *table, p, metadata annals.Payload) error {
 	if err := manifestsFit(p, metadata); err != nil {
 		return err
 	}
-	if t.json(column) && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
+	if t.json() && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
 		return errors.New("the payload is not JSON, but its column is")
 	}
 	return nil

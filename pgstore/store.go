@@ -136,7 +136,8 @@ type backend struct {
 	yugabyte   bool         // the server is a YugabyteDB
 
 	journal, snapshot, offset, epoch *table
-	states                           map[string]*stateTable // by entity type; "" is the common one
+	states                           map[string]*stateTable  // by entity type; "" is the common one
+	fill                             func(sql string) string // see filler
 	sql                              statements
 	types                            typeMap
 	limits                           annals.Limits

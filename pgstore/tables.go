@@ -74,6 +74,13 @@ func (t Tables) states(o Options) []string {
 	return all
 }
 
+// names are Akka's names and those of t, as statements have them, in pairs for a strings.Replacer.
+func (t Tables) names() []string {
+	akka := AkkaTables()
+	return []string{quote(akka.Journal), t.quoted(t.Journal), quote(akka.Snapshot), t.quoted(t.Snapshot), quote(akka.State), t.quoted(t.State),
+		quote(akka.TimestampOffset), t.quoted(t.TimestampOffset), quote(akka.Epoch), t.quoted(t.Epoch)}
+}
+
 // quoted is name, with t's schema, as a statement has it.
 func (t Tables) quoted(name string) string {
 	if t.Schema == "" {

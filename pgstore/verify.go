@@ -9,12 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/annals-go/annals/internal/ddl"
+	"github.com/annals-go/annals/internal/sqltext"
 )
 
 // table is what the database says about one of the store's tables.
 type table struct {
 	name    string // quoted, in its schema
+	shape   shape
 	columns map[string]column
 	key     []string // of the primary key, in its order
 	emptied bool     // by the server when it recovers from a crash, because the table is unlogged
@@ -28,38 +29,39 @@ type column struct {
 func (t *table) exists() bool           { return t.columns != nil }
 func (t *table) has(column string) bool { _, ok := t.columns[column]; return ok }
 
-// json reports whether a payload column holds JSON and not bytes.
-func (t *table) json(column string) bool {
-	typ := t.columns[column].typ
+// json reports whether the payload column holds JSON and not bytes.
+func (t *table) json() bool {
+	typ := t.columns[t.shape.payload].typ
 	return typ == "jsonb" || typ == "json"
 }
 
 // typesOf has, for each type that the store creates columns with, the types that such a column may have in an existing table.
 var typesOf = map[string][]string{
 	"SMALLINT": {"smallint", "integer", "bigint"}, "INT": {"integer", "bigint"}, "INTEGER": {"integer", "bigint"}, "BIGINT": {"bigint"}, "VARCHAR": {"character varying", "text"},
-	"TEXT": {"character varying", "text"}, "TIMESTAMPTZ": {"timestamp with time zone"}, "{payload}": {"bytea", "jsonb", "json"},
+	"TEXT": {"character varying", "text"}, "TIMESTAMPTZ": {"timestamp with time zone"},
 	"BYTEA": {"bytea"}, "BOOLEAN": {"boolean"}, "TEXT[]": {"text[]", "character varying[]"},
 }
 
 // shape is what a table must look like. It may have further columns.
 type shape struct {
-	columns  []ddl.Column
+	columns  []sqltext.Column
+	payload  string   // the column that may also hold JSON
 	optional []string // names of columns that may be missing
 	keys     [][]string
 }
 
-// shapeOf is the shape of tables like those that the store creates with these columns.
-func shapeOf(text string, optional ...string) shape {
-	columns, key := ddl.Columns(text)
-	return shape{columns, optional, [][]string{key}}
+// shapeOf is the shape of tables like the one that create creates.
+func shapeOf(create, payload string, optional ...string) shape {
+	columns, key := sqltext.Columns(create)
+	return shape{columns, payload, optional, [][]string{key}}
 }
 
 var (
-	journalShape  = shapeOf(journalColumns)
-	snapshotShape = shapeOf(snapshotColumns, "db_timestamp", "tags")
-	stateShape    = shapeOf(stateColumns, writeIDs, "meta_ser_id", "meta_ser_manifest", "meta_payload").orKey("persistence_id", "revision")
-	offsetShape   = shapeOf(offsetColumns)
-	epochShape    = shapeOf(epochColumns)
+	journalShape  = shapeOf(createJournal, "event_payload")
+	snapshotShape = shapeOf(createSnapshot, "snapshot", "db_timestamp", "tags")
+	stateShape    = shapeOf(createState, "state_payload", append(metaNames, writeIDs)...).orKey("persistence_id", "revision")
+	offsetShape   = shapeOf(createOffset, "")
+	epochShape    = shapeOf(createEpoch, "")
 )
 
 // orKey is s for tables that may have this primary key, too.
@@ -70,11 +72,11 @@ func (s shape) orKey(key ...string) shape {
 
 // has reports whether the column is the store's own.
 func (s shape) has(column string) bool {
-	return slices.ContainsFunc(s.columns, func(c ddl.Column) bool { return c.Name == column })
+	return slices.ContainsFunc(s.columns, func(c sqltext.Column) bool { return c.Name == column })
 }
 
-// faults is everything in which t differs from s.
-func (s shape) faults(t *table) error {
+// faults is everything in which t differs from its shape.
+func (t *table) faults() error {
 	if !t.exists() {
 		return fmt.Errorf("there is no table %s", t.name)
 	}
@@ -82,24 +84,27 @@ func (s shape) faults(t *table) error {
 	if t.emptied {
 		faults = append(faults, fmt.Errorf("table %s is unlogged, so a crash of the server empties it: SET LOGGED, or accept that with Options.NonDurable", t.name))
 	}
-	for _, c := range s.columns {
+	for _, c := range t.shape.columns {
 		have, types := t.columns[c.Name].typ, typesOf[c.Type]
+		if c.Name == t.shape.payload {
+			types = append(types, "jsonb", "json")
+		}
 		switch {
-		case !t.has(c.Name) && !slices.Contains(s.optional, c.Name):
+		case !t.has(c.Name) && !slices.Contains(t.shape.optional, c.Name):
 			faults = append(faults, fmt.Errorf("table %s has no column %q", t.name, c.Name))
 		case t.has(c.Name) && !slices.Contains(types, have):
 			faults = append(faults, fmt.Errorf("table %s: column %q is %s, not %s", t.name, c.Name, have, strings.Join(types, " or ")))
 		}
 	}
-	if !slices.ContainsFunc(s.keys, func(key []string) bool { return slices.Equal(key, t.key) }) {
-		faults = append(faults, fmt.Errorf("table %s has the primary key (%s), not (%s)", t.name, strings.Join(t.key, ", "), strings.Join(s.keys[0], ", ")))
+	if !slices.ContainsFunc(t.shape.keys, func(key []string) bool { return slices.Equal(key, t.key) }) {
+		faults = append(faults, fmt.Errorf("table %s has the primary key (%s), not (%s)", t.name, strings.Join(t.key, ", "), strings.Join(t.shape.keys[0], ", ")))
 	}
 	return errors.Join(faults...)
 }
 
 // inspect asks the database for the columns and the key of a table.
-func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
-	t := &table{name: s.tables.quoted(name)}
+func (s *backend) inspect(ctx context.Context, name string, shape shape) (*table, error) {
+	t := &table{name: s.tables.quoted(name), shape: shape}
 	rows, err := s.reads.Query(ctx, `
 		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, array_position(i.indkey::int2[], a.attnum) AS place, c.relpersistence <> 'p'
 		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
@@ -127,8 +132,8 @@ func (s *backend) inspect(ctx context.Context, name string) (*table, error) {
 // verify inspects the server, the tables and the role's rights. wrong is everything that is wrong with them; err says that they could not
 // be inspected.
 func (s *backend) verify(ctx context.Context) (wrong, err error) {
-	look := func(name string) *table {
-		t, lookErr := s.inspect(ctx, name)
+	look := func(name string, shape shape) *table {
+		t, lookErr := s.inspect(ctx, name, shape)
 		err = errors.Join(err, lookErr)
 		return t
 	}
@@ -136,7 +141,8 @@ func (s *backend) verify(ctx context.Context) (wrong, err error) {
 	if err := s.reads.QueryRow(ctx, "SELECT version() LIKE '%-YB-%'").Scan(&s.yugabyte); err != nil {
 		return nil, err
 	}
-	s.journal, s.snapshot, s.offset, s.epoch = look(s.tables.Journal), look(s.tables.Snapshot), look(s.tables.TimestampOffset), look(s.tables.Epoch)
+	s.journal, s.snapshot = look(s.tables.Journal, journalShape), look(s.tables.Snapshot, snapshotShape)
+	s.offset, s.epoch = look(s.tables.TimestampOffset, offsetShape), look(s.tables.Epoch, epochShape)
 	stateFaults := s.verifyStates(look)
 	if err != nil {
 		return nil, err
@@ -145,12 +151,12 @@ func (s *backend) verify(ctx context.Context) (wrong, err error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := []error{journalShape.faults(s.journal), snapshotShape.faults(s.snapshot), stateFaults, lacking}
+	faults := []error{s.journal.faults(), s.snapshot.faults(), stateFaults, lacking}
 	if s.offset.exists() {
-		faults = append(faults, offsetShape.faults(s.offset))
+		faults = append(faults, s.offset.faults())
 	}
 	if s.epoch.exists() {
-		wrong := epochShape.faults(s.epoch)
+		wrong := s.epoch.faults()
 		if wrong != nil && !s.epoch.has("through_time") {
 			wrong = fmt.Errorf("%w: an older release made it, and Migrate upgrades it", wrong)
 		}

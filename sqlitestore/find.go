@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"iter"
-	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -11,11 +10,10 @@ import (
 
 // FindStates is ability.StateFinder. Tombstones are left out.
 func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	const find = `SELECT {columns} FROM {table}
-		WHERE {table}.{column} IS ? AND entity_type = ? AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
 	t := v.b.types.of(entityType)
 	arg, err := driver.Find(entityType, t.StateType, column, value, columnArg)
-	text := strings.NewReplacer("{columns}", stateColumns, "{table}", t.table, "{column}", quote(column)).Replace(find)
+	text := `SELECT ` + stateColumns + ` FROM ` + t.table + ` WHERE ` + t.table + `.` + quote(column) + ` IS ?
+		AND entity_type = ? AND state_ser_id <> 0 AND persistence_id > ? ORDER BY persistence_id LIMIT ?`
 	return pages(ctx, v, annals.Filter{}, annals.State.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.State]) error {
 		if err != nil {
 			return err

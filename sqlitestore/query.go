@@ -17,10 +17,10 @@ type query struct{ view }
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	columns, until := eventColumns, heldBack(f)
 	if f.KeysOnly {
-		columns = strings.NewReplacer(`event_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
+		columns = eventKeys
 	}
 	return pages(ctx, q.view, f, annals.Event.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.Event]) error {
-		where, args := filter(f, until, `seq_nr`, p.most)
+		where, args := filter(f, until, `db_timestamp`, `seq_nr`, p.most)
 		text := `SELECT persistence_id, ` + columns + ` FROM event_journal WHERE deleted = 0 AND ` + where + `
 			ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`
 		var row eventRow
@@ -37,12 +37,12 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	columns, until := stateColumns, heldBack(f)
 	if f.KeysOnly {
-		columns = strings.NewReplacer(`state_payload`, `x''`, `crc32c`, `NULL`).Replace(columns)
+		columns = stateKeys
 	}
 	tables := q.b.types.tables(f.Type)
 	return pages(ctx, q.view, f, annals.State.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.State]) error {
-		where, args := filter(f, until, `revision`, p.most)
-		text := union(tables, `SELECT `+columns+` FROM {table} WHERE `+where) + ` ORDER BY db_timestamp, revision LIMIT ?7`
+		where, args := filter(f, until, `db_timestamp`, `revision`, p.most)
+		text := union(tables, `SELECT `+columns+` FROM durable_state WHERE `+where) + ` ORDER BY db_timestamp, revision LIMIT ?7`
 		return scanStates(ctx, q, p, text, args...)
 	})
 }
@@ -66,18 +66,18 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 func snapshotPage(f annals.Filter, until int64, most int) (text string, args []any) {
 	columns := snapshotColumns
 	if f.KeysOnly {
-		columns = strings.NewReplacer(`snapshot,`, `x'',`, `crc32c`, `NULL`).Replace(columns)
+		columns = snapshotKeys
 	}
-	where, args := filter(f, until, `seq_nr`, most)
-	return strings.ReplaceAll(`SELECT persistence_id, db_timestamp, `+columns+` FROM snapshot WHERE `+where+`
-		ORDER BY db_timestamp, seq_nr, persistence_id LIMIT ?7`, `db_timestamp`, snapshotEventTime), args
+	where, args := filter(f, until, snapshotEventTime, `seq_nr`, most)
+	return `SELECT persistence_id, ` + snapshotEventTime + `, ` + columns + ` FROM snapshot WHERE ` + where + `
+		ORDER BY ` + snapshotEventTime + `, seq_nr, persistence_id LIMIT ?7`, args
 }
 
-// union is the query for each of the tables, which replaces {table}, as one query.
+// union is a query of durable_state as one query of all the tables.
 func union(tables []string, query string) string {
 	parts := make([]string, len(tables))
 	for i, table := range tables {
-		parts[i] = strings.ReplaceAll(query, `{table}`, table)
+		parts[i] = strings.ReplaceAll(query, commonTable, table)
 	}
 	return strings.Join(parts, ` UNION ALL `)
 }
@@ -107,17 +107,17 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 // idQuery is the statement that reads up to ?3 ids between ?1 and ?2. It seeks the next id in the index of each table, so its cost does
 // not depend on the number of events.
 func idQuery(stateTables []string) string {
-	tables := append([]string{`event_journal`}, stateTables...)
 	return `WITH RECURSIVE ids (id) AS (
 			SELECT ?1
 			UNION ALL SELECT (SELECT min(id) FROM (
-				` + union(tables, `SELECT min(persistence_id) AS id FROM {table} WHERE persistence_id > ids.id AND persistence_id < ?2`) + `
+				SELECT min(persistence_id) AS id FROM event_journal WHERE persistence_id > ids.id AND persistence_id < ?2
+				UNION ALL ` + union(stateTables, `SELECT min(persistence_id) FROM durable_state WHERE persistence_id > ids.id AND persistence_id < ?2`) + `
 			)) FROM ids WHERE ids.id IS NOT NULL
 		) SELECT id FROM ids WHERE id > ?1 LIMIT ?3`
 }
 
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	where, args := filter(f, heldBack(f), `seq_nr`, 1)
+	where, args := filter(f, heldBack(f), `db_timestamp`, `seq_nr`, 1)
 	text := `SELECT db_timestamp, seq_nr, persistence_id FROM event_journal WHERE deleted = 0 AND ` + where + `
 		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id DESC LIMIT ?7`
 	err = q.read(ctx, func(ctx context.Context, q *statements) error {
@@ -141,19 +141,20 @@ func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 // heldBack is the time from which on rows are left out because of f.Behind, in microseconds.
 func heldBack(f annals.Filter) int64 { return time.Now().Add(-f.Behind).UnixMicro() }
 
-// filter returns the conditions for f on a table whose numbers are in the column number, and their arguments. ?7 is most, the rows that are read.
-func filter(f annals.Filter, until int64, number string, most int) (where string, args []any) {
+// filter returns the conditions for f on a table with the times at and the numbers number, and their arguments. ?7 is most, the rows that are
+// read.
+func filter(f annals.Filter, until int64, at, number string, most int) (where string, args []any) {
 	after, micros := f.After, ceilMicros(f.After.Time)
 	if micros != after.Time.UnixMicro() {
 		after = annals.Offset{} // the time is between two microseconds: all rows of the later one are after it
 	}
 	from, to := f.Slices.Bounds()
-	where = `(db_timestamp, ` + number + `, persistence_id) > (?1, ?2, ?3)`
+	where = `(` + at + `, ` + number + `, persistence_id) > (?1, ?2, ?3)`
 	if from > 0 || to < annals.SliceCount {
 		where += ` AND slice >= ?4 AND slice < ?5`
 	}
 	if f.Behind > 0 {
-		where += ` AND db_timestamp < ?6`
+		where += ` AND ` + at + ` < ?6`
 	}
 	if f.Type != "" {
 		where += ` AND entity_type = ?8`

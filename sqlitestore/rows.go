@@ -15,8 +15,13 @@ import (
 // Times are stored as microseconds since 1970 in UTC, tags as a JSON array or NULL for none, metadata in three columns that are all NULL
 // or all set, and WriteIDs as the text of a UUID.
 
-const eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
-	adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+// The columns of an event but for its id, and the same without the payload.
+const (
+	eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
+		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+	eventKeys = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, x'', deleted, writer,
+		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, NULL`
+)
 
 // eventRow decodes rows of eventColumns, one after the other.
 type eventRow struct {

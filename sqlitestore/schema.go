@@ -121,8 +121,15 @@ var (
 	}
 )
 
-// createStateTable is not STRICT, because additional columns may have any type.
-const createStateTable = `CREATE TABLE IF NOT EXISTS %s (
+// StateTable is the statement that creates a table for durable states, with additional columns as SQL writes them
+// ("title TEXT"): run it in Options.Init for each StateType.Table. The name and the columns are put into the statement as they are.
+func StateTable(table string, columns ...string) string {
+	additional := ""
+	for _, column := range columns {
+		additional += "\t" + column + ",\n"
+	}
+	// It is not STRICT, because additional columns may have any type.
+	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
 	slice INTEGER NOT NULL,
 	entity_type TEXT NOT NULL,
 	persistence_id TEXT NOT NULL,
@@ -137,29 +144,19 @@ const createStateTable = `CREATE TABLE IF NOT EXISTS %s (
 	meta_payload BLOB,
 	writes TEXT,
 	crc32c INTEGER,
-%s	PRIMARY KEY (persistence_id)
+` + additional + `	PRIMARY KEY (persistence_id)
 )`
-
-// StateTable is the statement that creates a table for durable states, with additional columns as SQL writes them
-// ("title TEXT"): run it in Options.Init for each StateType.Table. The name and the columns are put into the statement as they are.
-func StateTable(table string, columns ...string) string {
-	additional := ""
-	for _, column := range columns {
-		additional += "\t" + column + ",\n"
-	}
-	return fmt.Sprintf(createStateTable, table, additional)
 }
 
 // stateTable is a table for durable states; its additional columns have no type.
 func stateTable(name string, columns ...string) table {
-	const index = `CREATE INDEX IF NOT EXISTS %s
-	ON %s (db_timestamp, revision, slice, entity_type)`
 	t := table{
 		name:   name,
 		create: StateTable(quote(name), columns...),
 		added:  []string{"crc32c", "meta_ser_id", "meta_ser_manifest", "meta_payload"},
 	}
-	t.index = fmt.Sprintf(index, quote(t.indexName()), quote(name))
+	t.index = `CREATE INDEX IF NOT EXISTS ` + quote(t.indexName()) + `
+	ON ` + quote(name) + ` (db_timestamp, revision, slice, entity_type)`
 	return t
 }
 

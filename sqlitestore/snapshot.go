@@ -46,7 +46,11 @@ func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID,
 // snapshotEventTime is the time of a snapshot's event.
 const snapshotEventTime = `ifnull(db_timestamp, write_timestamp)`
 
-const snapshotColumns = `seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+// The columns of a snapshot but for its id, and the same without the payload.
+const (
+	snapshotColumns = `seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+	snapshotKeys    = `seq_nr, write_timestamp, ser_id, ser_manifest, x'', tags, meta_ser_id, meta_ser_manifest, meta_payload, NULL`
+)
 
 // readSnapshot decodes snapshotColumns. The caller has set s.ID.
 func readSnapshot(v *values, s *annals.Snapshot) {

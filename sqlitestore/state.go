@@ -3,18 +3,23 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/sqltext"
 	"github.com/annals-go/annals/internal/writes"
 )
 
 // states is the annals.StateStore of a view.
 type states struct{ view }
 
-const stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags,
-	meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+// The columns of a state, and the same without the payload.
+const (
+	stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), state_payload, tags,
+		meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+	stateKeys = `persistence_id, revision, db_timestamp, state_ser_id, ifnull(state_ser_manifest, ''), x'', tags,
+		meta_ser_id, meta_ser_manifest, meta_payload, NULL`
+)
 
 // readState decodes stateColumns. A tombstone has serializer 0.
 func readState(v *values) (annals.State, error) {
@@ -150,28 +155,24 @@ func (t *stateType) revision(ctx context.Context, tx *transaction, id annals.Per
 	return last, writes, err
 }
 
+// Additional columns follow where the comments are: see sqltext.WithColumns.
+const (
+	insertState = `INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload,
+			tags, meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c/*, column*/)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14/*, value*/)`
+	updateState = `UPDATE durable_state SET slice = ?1, entity_type = ?2, revision = ?4, db_timestamp = ?5, state_ser_id = ?6, state_ser_manifest = ?7,
+			state_payload = ?8, tags = ?9, meta_ser_id = ?10, meta_ser_manifest = ?11, meta_payload = ?12, writes = ?13, crc32c = ?14/*, column = value*/
+		WHERE persistence_id = ?3`
+)
+
 // store writes s, the first revision of its entity or a later one. Additional columns that are not in columns keep their values, as all
 // do in a delete.
 func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, first bool, all writes.List, columns []string, values []any) error {
-	const (
-		insert = `INSERT INTO {table} (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload,
-				tags, meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c{, column})
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14{, ?})`
-		update = `UPDATE {table} SET slice = ?1, entity_type = ?2, revision = ?4, db_timestamp = ?5, state_ser_id = ?6, state_ser_manifest = ?7,
-				state_payload = ?8, tags = ?9, meta_ser_id = ?10, meta_ser_manifest = ?11, meta_payload = ?12, writes = ?13, crc32c = ?14{, column = ?}
-			WHERE persistence_id = ?3`
-	)
-	text := update
+	text := t.update
 	if first {
-		text = insert
+		text = t.insert
 	}
-	var names, marks, sets strings.Builder // of the additional columns
-	for _, column := range columns {
-		names.WriteString(`, ` + quote(column))
-		marks.WriteString(`, ?`)
-		sets.WriteString(`, ` + quote(column) + ` = ?`)
-	}
-	text = strings.NewReplacer("{table}", t.table, "{, column}", names.String(), "{, ?}", marks.String(), "{, column = ?}", sets.String()).Replace(text)
+	text = sqltext.WithColumns(text, len(columns), func(i int) (name, value string) { return quote(columns[i]), "?" })
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
 	_, err := tx.exec(ctx, text, append([]any{int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision), s.Time.UnixMicro(),
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData, all.String(),

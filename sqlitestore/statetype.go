@@ -13,13 +13,20 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
-	"github.com/annals-go/annals/internal/ddl"
+	"github.com/annals-go/annals/internal/sqltext"
 )
 
-// stateType is an annals.StateType with the quoted name of its table.
+// stateType is an annals.StateType with the quoted name of its table, and statements for that.
 type stateType struct {
 	annals.StateType[*sql.Tx]
-	table string // quoted
+	table          string
+	insert, update string // see store
+}
+
+func newStateType(t annals.StateType[*sql.Tx]) *stateType {
+	t.Table = cmp.Or(fold(t.Table), commonTable)
+	table := quote(t.Table)
+	return &stateType{t, table, strings.Replace(insertState, commonTable, table, 1), strings.Replace(updateState, commonTable, table, 1)}
 }
 
 // stateTypes are the entity types that Options.StateTypes names; all others are in the common table.
@@ -27,7 +34,7 @@ type stateTypes map[string]*stateType
 
 const commonTable = "durable_state"
 
-var common = &stateType{table: quote(commonTable)}
+var common = newStateType(annals.StateType[*sql.Tx]{})
 
 // compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
@@ -37,8 +44,7 @@ func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error
 	}
 	compiled := stateTypes{}
 	for entityType, t := range types {
-		t.Table = cmp.Or(fold(t.Table), commonTable)
-		compiled[entityType] = &stateType{StateType: t, table: quote(t.Table)}
+		compiled[entityType] = newStateType(t)
 	}
 	return compiled, nil
 }
@@ -52,7 +58,7 @@ func validName(_, name string) error {
 
 // ownColumns are the names of the store's columns in a table of states.
 func ownColumns() (names []string) {
-	columns, _ := ddl.Columns(stateTable("").create)
+	columns, _ := sqltext.Columns(stateTable("").create)
 	for _, c := range columns {
 		names = append(names, c.Name)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/annals-go/annals/internal/ddl"
+	"github.com/annals-go/annals/internal/sqltext"
 )
 
 // table is a table of the store, with the index by which queries read it in the order of time.
@@ -28,7 +28,7 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 	if len(there) == 0 {
 		return []error{fmt.Errorf("there is no table %q", t.name)}, nil
 	}
-	columns, key := ddl.Columns(t.create)
+	columns, key := sqltext.Columns(t.create)
 	for _, want := range columns {
 		switch c, ok := there[want.Name]; {
 		case !ok:
@@ -60,7 +60,7 @@ func (t table) addColumns(ctx context.Context, q *statements) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	columns, _ := ddl.Columns(t.create)
+	columns, _ := sqltext.Columns(t.create)
 	for _, c := range columns {
 		if _, ok := there[c.Name]; ok || !slices.Contains(t.added, c.Name) {
 			continue

@@ -1,0 +1,52 @@
+// Package sqltext is about the columns in the statements of the SQL stores.
+package sqltext
+
+import "strings"
+
+// Column is a column of a table.
+type Column struct {
+	Name       string
+	Type       string // without a length
+	NotNull    bool
+	Definition string // as the statement has it
+}
+
+// Columns returns the columns of a table and the names of its primary key, in order. In the text, which is a CREATE TABLE, each column and
+// the primary key have a line that begins with a tab.
+func Columns(text string) (columns []Column, key []string) {
+	for line := range strings.Lines(text) {
+		definition, ok := strings.CutPrefix(strings.TrimRight(line, ",\n"), "\t")
+		if names, isKey := strings.CutPrefix(definition, "PRIMARY KEY ("); isKey {
+			key = strings.Split(strings.TrimSuffix(names, ")"), ", ")
+		} else if ok {
+			name, rest, _ := strings.Cut(definition, " ")
+			typ, _, _ := strings.Cut(rest, " ")
+			typ, _, _ = strings.Cut(typ, "(")
+			columns = append(columns, Column{name, typ, strings.Contains(rest, "NOT NULL"), definition})
+		}
+	}
+	return columns, key
+}
+
+// Where WithColumns puts further columns and their values: comments, so that a statement can also be run without them.
+const (
+	columnMark = "/*, column*/"
+	valueMark  = "/*, value*/"
+	setMark    = "/*, column = value*/"
+)
+
+// WithColumns is an INSERT or UPDATE with n further columns, which stand as the statement shall have them. It has room for more: WithColumns can
+// be called again with the statement.
+func WithColumns(statement string, n int, column func(i int) (name, value string)) string {
+	if n == 0 {
+		return statement
+	}
+	var names, values, sets strings.Builder
+	for i := range n {
+		name, value := column(i)
+		names.WriteString(", " + name)
+		values.WriteString(", " + value)
+		sets.WriteString(", " + name + " = " + value)
+	}
+	return strings.NewReplacer(columnMark, names.String()+columnMark, valueMark, values.String()+valueMark, setMark, sets.String()+setMark).Replace(statement)
+}
