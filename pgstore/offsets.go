@@ -44,10 +44,8 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 // known returns the ranges of r: those that this store has saved, and those that follow from the rows of the plugins.
 func (v offsets) known(ctx context.Context, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
 	from, to := r.Bounds()
-	if v.s.epoch.exists() {
-		if ranges, err = v.ranges(ctx, v.reader(ctx), projection, from, to, ""); err != nil {
-			return nil, err
-		}
+	if ranges, err = v.ranges(ctx, nil, projection, from, to, ""); err != nil {
+		return nil, err
 	}
 	foreign, err := v.foreignRanges(ctx, projection)
 	for _, x := range foreign {
@@ -57,12 +55,9 @@ func (v offsets) known(ctx context.Context, projection string, r annals.SliceRan
 }
 
 func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	var ranges position.Ranges
-	if v.s.epoch.exists() {
-		var err error
-		if ranges, err = v.ranges(ctx, v.reader(ctx), projection, 0, annals.SliceCount, ""); err != nil {
-			return nil, err
-		}
+	ranges, err := v.ranges(ctx, nil, projection, 0, annals.SliceCount, "")
+	if err != nil {
+		return nil, err
 	}
 	own, err := v.own(ctx, v.reader(ctx), projection, ids)
 	if err != nil {
@@ -166,9 +161,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		INSERT INTO "akka_projection_timestamp_offset_store" (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
 		p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
-	if v.s.epoch.exists() {
-		v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
-	}
+	v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
 	return tx.SendBatch(ctx, &b).Close()
 }
 
@@ -183,9 +176,7 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice >= $2 AND slice < $3
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
 			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
-		if v.s.epoch.exists() {
-			v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
-		}
+		v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
 		return tx.SendBatch(ctx, &b).Close()
 	})
 }

@@ -56,9 +56,6 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 
 // lockOverlapping locks the slices from ≤ s < to and the rows that overlap them, and returns the rows.
 func (v offsets) lockOverlapping(ctx context.Context, tx pgx.Tx, projection string, from, to int) (position.Ranges, error) {
-	if !v.s.epoch.exists() {
-		return nil, lockSlices(ctx, tx, projection, from, to)
-	}
 	for first, end := from, to; ; {
 		overlapping, err := v.ranges(ctx, tx, projection, first, end, "")
 		if err != nil {
@@ -80,8 +77,14 @@ func (v offsets) lockOverlapping(ctx context.Context, tx pgx.Tx, projection stri
 	}
 }
 
-// ranges reads the rows that overlap the slices from ≤ s < to.
+// ranges reads the rows that overlap the slices from ≤ s < to, by q, or with nil where v reads.
 func (v offsets) ranges(ctx context.Context, q querier, projection string, from, to int, lock string) (position.Ranges, error) {
+	if !v.s.epoch.exists() {
+		return nil, nil
+	}
+	if q == nil {
+		q = v.reader(ctx)
+	}
 	return readRanges(q.Query(ctx, v.s.fill(`SELECT `+rangeColumns+` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
 		ORDER BY slice_from, slice_to `+lock), projection, from, to))
 }
@@ -109,8 +112,11 @@ func readRanges(rows pgx.Rows, err error) (all position.Ranges, _ error) {
 	return all, err
 }
 
-// replaceRanges replaces the locked rows stored, which overlap r, by saved. newest is the newest time of the offsets saved for r.
+// replaceRanges replaces the locked rows, which overlap r, by saved. newest is the newest time of the offsets saved for r.
 func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRange, saved position.Ranges, newest time.Time) {
+	if !v.s.epoch.exists() {
+		return
+	}
 	from, to := r.Bounds()
 	var rows struct {
 		from, to []int32

@@ -33,9 +33,8 @@ var decoders = []struct {
 		return mustBeValid(valid.Commit(annals.Commit{ID: row.ID, After: row.SeqNr - 1, Events: []annals.NewEvent{n}}, annals.Limits{}))
 	}},
 	{"snapshot", 10, func(v *values) error {
-		s := annals.Snapshot{ID: "T|1"}
-		readSnapshot(v, &s)
-		if err := v.corrupt(); err != nil {
+		s, err := readSnapshot(v, "T|1")
+		if err != nil {
 			return err
 		}
 		return mustBeValid(valid.Snapshot(s, annals.Limits{}))

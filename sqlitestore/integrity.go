@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -54,12 +53,8 @@ func (b *backend) checkRows(ctx context.Context, q *statements) error {
 		return err
 	}
 	err = q.rows(ctx, `SELECT persistence_id, `+snapshotColumns+` FROM snapshot`, nil, func(v *values) (bool, error) {
-		s := annals.Snapshot{ID: v.id("persistence_id")}
-		readSnapshot(v, &s)
-		if v.err != nil {
-			return false, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot: %w", v.err)}
-		}
-		return true, nil
+		_, err := readSnapshot(v, v.id("persistence_id"))
+		return true, err
 	})
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -53,10 +52,12 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 	return pages(ctx, q.view, f, annals.Snapshot.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.Snapshot]) error {
 		text, args := snapshotPage(f, until, p.most)
 		return q.rows(ctx, text, args, func(v *values) (bool, error) {
-			s := annals.Snapshot{ID: v.id("persistence_id"), EventTime: fromMicros(v.any64("db_timestamp"))}
-			if readSnapshot(v, &s); v.err != nil {
-				return false, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot: %w", v.err)}
+			id, at := v.id("persistence_id"), fromMicros(v.any64("db_timestamp"))
+			s, err := readSnapshot(v, id)
+			if err != nil {
+				return false, err
 			}
+			s.EventTime = at
 			return p.add(s, len(s.Data)+len(s.Metadata.Data)), nil
 		})
 	})

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -33,14 +34,17 @@ func bounds(id annals.PersistenceID, c annals.SnapshotCriteria) []any {
 	return []any{string(id), int64(c.MinSeqNr), int64(c.MaxSeqNr), oldest, newest}
 }
 
-func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
+func latestSnapshot(ctx context.Context, q *statements, id annals.PersistenceID, c annals.SnapshotCriteria) (s annals.Snapshot, found bool, err error) {
 	const text = `SELECT ` + snapshotColumns + ` FROM snapshot WHERE ` + criteria
-	s := annals.Snapshot{ID: id}
-	found, err := q.row(ctx, text, bounds(id, c), func(v *values) { readSnapshot(v, &s) })
-	if err != nil || !found {
+	err = q.rows(ctx, text, bounds(id, c), func(v *values) (_ bool, err error) {
+		s, err = readSnapshot(v, id)
+		found = true
+		return false, err
+	})
+	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	return s, true, nil
+	return s, found, nil
 }
 
 // snapshotEventTime is the time of a snapshot's event.
@@ -52,15 +56,19 @@ const (
 	snapshotKeys    = `seq_nr, write_timestamp, ser_id, ser_manifest, x'', tags, meta_ser_id, meta_ser_manifest, meta_payload, NULL`
 )
 
-// readSnapshot decodes snapshotColumns. The caller has set s.ID.
-func readSnapshot(v *values, s *annals.Snapshot) {
-	s.SeqNr, s.Time = v.seqNr("seq_nr", 1), fromMicros(v.any64("write_timestamp"))
+// readSnapshot decodes snapshotColumns of the entity id.
+func readSnapshot(v *values, id annals.PersistenceID) (annals.Snapshot, error) {
+	s := annals.Snapshot{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.any64("write_timestamp"))}
 	s.SerializerID, s.Manifest, s.Data = v.serializerID("ser_id"), v.text("ser_manifest"), v.blob("snapshot")
 	s.Tags, s.Metadata = v.tags("tags"), v.metadata()
 	if s.SerializerID == 0 {
 		v.fault("ser_id", "0")
 	}
-	new(checksums).verify(v, summedSnapshot(s), false)
+	new(checksums).verify(v, summedSnapshot(&s), false)
+	if v.err != nil {
+		return annals.Snapshot{}, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot: %w", v.err)}
+	}
+	return s, nil
 }
 
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) error {

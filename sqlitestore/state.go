@@ -42,9 +42,8 @@ func summedState(s *annals.State) *annals.Event {
 }
 
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, there bool, err error) {
-	text := `SELECT ` + stateColumns + ` FROM ` + s.b.types.of(id.Type()).table + ` WHERE persistence_id = ?`
 	err = s.read(ctx, func(ctx context.Context, q *statements) error {
-		return q.rows(ctx, text, []any{string(id)}, func(v *values) (_ bool, err error) {
+		return q.rows(ctx, s.b.types.of(id.Type()).get, []any{string(id)}, func(v *values) (_ bool, err error) {
 			state, err = readState(v)
 			return false, err
 		})
@@ -150,14 +149,15 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 
 // revision returns the last revision of a state, 0 where there is none, and the value of the column writes.
 func (t *stateType) revision(ctx context.Context, tx *transaction, id annals.PersistenceID) (last annals.SeqNr, writes string, err error) {
-	find := `SELECT revision, writes FROM ` + t.table + ` WHERE persistence_id = ?`
-	_, err = tx.row(ctx, find, []any{string(id)}, func(v *values) { last, writes = v.seqNr("revision", 1), v.optionalText("writes") })
+	_, err = tx.row(ctx, t.last, []any{string(id)}, func(v *values) { last, writes = v.seqNr("revision", 1), v.optionalText("writes") })
 	return last, writes, err
 }
 
-// Additional columns follow where the comments are: see sqltext.WithColumns.
+// Statements for the common table. Additional columns follow where the comments are: see sqltext.WithColumns.
 const (
-	insertState = `INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload,
+	getState     = `SELECT ` + stateColumns + ` FROM durable_state WHERE persistence_id = ?`
+	lastRevision = `SELECT revision, writes FROM durable_state WHERE persistence_id = ?`
+	insertState  = `INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload,
 			tags, meta_ser_id, meta_ser_manifest, meta_payload, writes, crc32c/*, column*/)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14/*, value*/)`
 	updateState = `UPDATE durable_state SET slice = ?1, entity_type = ?2, revision = ?4, db_timestamp = ?5, state_ser_id = ?6, state_ser_manifest = ?7,

@@ -19,14 +19,15 @@ import (
 // stateType is an annals.StateType with the quoted name of its table, and statements for that.
 type stateType struct {
 	annals.StateType[*sql.Tx]
-	table          string
-	insert, update string // see store
+	table                     string
+	get, last, insert, update string // the statements
 }
 
 func newStateType(t annals.StateType[*sql.Tx]) *stateType {
 	t.Table = cmp.Or(fold(t.Table), commonTable)
 	table := quote(t.Table)
-	return &stateType{t, table, strings.Replace(insertState, commonTable, table, 1), strings.Replace(updateState, commonTable, table, 1)}
+	of := func(text string) string { return strings.Replace(text, commonTable, table, 1) }
+	return &stateType{t, table, of(getState), of(lastRevision), of(insertState), of(updateState)}
 }
 
 // stateTypes are the entity types that Options.StateTypes names; all others are in the common table.
