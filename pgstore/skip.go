@@ -77,7 +77,7 @@ func (v *view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annal
 		}
 		won, err := tx.Exec(ctx, t.sql.skip, id.Slice(), id.Type(), string(id), int64(n))
 		if err == nil && won.RowsAffected() == 0 {
-			err = tx.QueryRow(ctx, t.sql.lookUp, string(id)).Scan((*int64)(&last), nil)
+			err = tx.QueryRow(ctx, t.sql.last, string(id)).Scan((*int64)(&last))
 		}
 		return err
 	})

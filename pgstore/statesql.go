@@ -15,7 +15,7 @@ import (
 // stateStatements are the texts of the statements for one table.
 type stateStatements struct {
 	insert, update                  string // see stateTable.statement
-	get, lookUp, skip, gap          string
+	get, lookUp, last, skip, gap    string
 	remains, lockState, forgetState string // Forget's
 }
 
@@ -31,6 +31,7 @@ const (
 const (
 	getState    = `SELECT ` + stateColumns + ` FROM "durable_state" WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`
 	lookUpState = `SELECT revision, coalesce("write_ids", '') FROM "durable_state" WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`
+	lastOfState = `SELECT revision FROM "durable_state" WHERE persistence_id = $1 ORDER BY revision DESC LIMIT 1`
 	skipState   = `
 		INSERT INTO "durable_state" (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload)
 		SELECT $1::int, $2::text, $3::text, $4::bigint, transaction_timestamp(), 0, '', ''::bytea
@@ -87,7 +88,7 @@ func (t *stateTable) prepare(s *backend) {
 	}
 	t.sql = stateStatements{
 		insert: withOptional(insertState, firstID), update: withOptional(updateState, nextIDs),
-		get: fill(getState), lookUp: fill(lookUpState), skip: fill(skipState), gap: fill(findGap),
+		get: fill(getState), lookUp: fill(lookUpState), last: fill(lastOfState), skip: fill(skipState), gap: fill(findGap),
 		remains: fill(findRemains), lockState: fill(lockState), forgetState: fill(forgetState),
 	}
 }
