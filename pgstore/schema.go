@@ -157,8 +157,7 @@ const (
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id, seq_nr)
-)`
+	PRIMARY KEY (persistence_id, seq_nr))`
 
 	createSnapshot = `CREATE TABLE "snapshot" (
 	slice INT NOT NULL,
@@ -174,8 +173,7 @@ const (
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id)
-)`
+	PRIMARY KEY (persistence_id))`
 
 	createState = `CREATE TABLE "durable_state" (
 	slice INT NOT NULL,
@@ -191,8 +189,7 @@ const (
 	meta_ser_id INTEGER,
 	meta_ser_manifest VARCHAR(255),
 	meta_payload BYTEA,
-	PRIMARY KEY (persistence_id)
-)`
+	PRIMARY KEY (persistence_id))`
 
 	createOffset = `CREATE TABLE "akka_projection_timestamp_offset_store" (
 	projection_name VARCHAR(255) NOT NULL,
@@ -202,8 +199,7 @@ const (
 	seq_nr BIGINT NOT NULL,
 	timestamp_offset TIMESTAMPTZ NOT NULL,
 	timestamp_consumed TIMESTAMPTZ NOT NULL,
-	PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr)
-)`
+	PRIMARY KEY (slice, projection_name, timestamp_offset, persistence_id, seq_nr))`
 
 	createEpoch = `CREATE TABLE "annals_projection_epoch" (
 	projection_name VARCHAR(255) NOT NULL,
@@ -214,8 +210,7 @@ const (
 	through_seq_nr BIGINT,
 	through_id VARCHAR(255),
 	newest_time TIMESTAMPTZ,
-	PRIMARY KEY (projection_name, slice_from, slice_to)
-)`
+	PRIMARY KEY (projection_name, slice_from, slice_to))`
 )
 
 // positionColumns are the columns of createEpoch that tables of an older release do not have.

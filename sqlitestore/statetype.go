@@ -19,15 +19,15 @@ import (
 // stateType is an annals.StateType with the quoted name of its table, and statements for that.
 type stateType struct {
 	annals.StateType[*sql.Tx]
-	table                     string
-	get, last, insert, update string // the statements
+	table                              string
+	get, last, insert, update, remains string // the statements
 }
 
 func newStateType(t annals.StateType[*sql.Tx]) *stateType {
 	t.Table = cmp.Or(fold(t.Table), commonTable)
 	table := quote(t.Table)
-	of := func(text string) string { return strings.Replace(text, commonTable, table, 1) }
-	return &stateType{t, table, of(getState), of(lastRevision), of(insertState), of(updateState)}
+	of := func(text string) string { return strings.ReplaceAll(text, commonTable, table) }
+	return &stateType{t, table, of(getState), of(lastRevision), of(insertState), of(updateState), of(findRemains)}
 }
 
 // stateTypes are the entity types that Options.StateTypes names; all others are in the common table.

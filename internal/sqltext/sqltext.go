@@ -17,7 +17,7 @@ func Columns(text string) (columns []Column, key []string) {
 	for line := range strings.Lines(text) {
 		definition, ok := strings.CutPrefix(strings.TrimRight(line, ",\n"), "\t")
 		if names, isKey := strings.CutPrefix(definition, "PRIMARY KEY ("); isKey {
-			key = strings.Split(strings.TrimSuffix(names, ")"), ", ")
+			key = strings.Split(strings.TrimRight(names, ")"), ", ")
 		} else if ok {
 			name, rest, _ := strings.Cut(definition, " ")
 			typ, _, _ := strings.Cut(rest, " ")
@@ -28,25 +28,19 @@ func Columns(text string) (columns []Column, key []string) {
 	return columns, key
 }
 
-// Where WithColumns puts further columns and their values: comments, so that a statement can also be run without them.
-const (
-	columnMark = "/*, column*/"
-	valueMark  = "/*, value*/"
-	setMark    = "/*, column = value*/"
-)
-
-// WithColumns is an INSERT or UPDATE with n further columns, which stand as the statement shall have them. It has room for more: WithColumns can
-// be called again with the statement.
-func WithColumns(statement string, n int, column func(i int) (name, value string)) string {
+// WithColumns adds n columns to an INSERT or UPDATE, which has the comments /*, column*/ and /*, value*/, or /*, column = value*/, where they
+// belong. The comments stay behind them, for more columns.
+func WithColumns(statement string, n int, of func(i int) (name, value string)) string {
 	if n == 0 {
 		return statement
 	}
 	var names, values, sets strings.Builder
 	for i := range n {
-		name, value := column(i)
+		name, value := of(i)
 		names.WriteString(", " + name)
 		values.WriteString(", " + value)
 		sets.WriteString(", " + name + " = " + value)
 	}
-	return strings.NewReplacer(columnMark, names.String()+columnMark, valueMark, values.String()+valueMark, setMark, sets.String()+setMark).Replace(statement)
+	const column, value, set = "/*, column*/", "/*, value*/", "/*, column = value*/"
+	return strings.NewReplacer(column, names.String()+column, value, values.String()+value, set, sets.String()+set).Replace(statement)
 }
