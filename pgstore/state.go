@@ -26,35 +26,25 @@ func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State,
 	return found[0], !found[0].Deleted, nil
 }
 
-func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := storable(v.s.stateTable(w.ID).table, w.Payload, w.Metadata); err != nil {
-		return annals.Receipt{}, invalid(err)
-	}
-	return v.put(ctx, w, false)
-}
-
 func (v states) Delete(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
-	if err := manifestsFit(w.Metadata); err != nil {
-		return annals.Receipt{}, invalid(err)
-	}
-	return v.put(ctx, w, true)
+	return v.Put(ctx, w)
 }
 
-func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (annals.Receipt, error) {
+func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, error) {
+	t := v.s.stateTable(w.ID)
+	if err := storable(t.table, w.Payload, w.Metadata); err != nil {
+		return annals.Receipt{}, invalid(err)
+	}
 	if w.Event != nil {
 		if err := v.s.storableEvent(w.Event); err != nil {
 			return annals.Receipt{}, invalid(fmt.Errorf("event: %w", err))
 		}
 	}
 	w.Tags = orNil(slices.Clone(w.Tags))
-	t := v.s.stateTable(w.ID)
-	p := &statePut{StateWrite: w, t: t, deleted: deleted, attempts: attempts{since: time.Now(), blind: !t.has(writeIDs)}}
-	if !p.t.keepsMetadata() {
-		p.Metadata = annals.Payload{}
-	}
+	p := &statePut{StateWrite: w, t: t, attempts: attempts{since: time.Now(), blind: !t.has(writeIDs)}}
 	driver.Count(ctx, annals.Result{Requests: 1})
 	var err error
-	p.names, p.values, err = driver.Bind(p.t.StateType, p.state(), v.s.keep(p.t))
+	p.names, p.values, err = driver.Bind(t.StateType, p.state(), v.s.keep(t))
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -75,11 +65,10 @@ func (v states) put(ctx context.Context, w annals.StateWrite, deleted bool) (ann
 	return o.receipt, o.err
 }
 
-// statePut is one write of a state, or of its tombstone.
+// statePut is one write of a state, or of its tombstone, which has serializer 0.
 type statePut struct {
 	annals.StateWrite
 	t        *stateTable
-	deleted  bool
 	names    []string // additional columns
 	values   []any
 	attempts attempts
@@ -87,7 +76,7 @@ type statePut struct {
 
 // state is the state that the write stores, without its time.
 func (p *statePut) state() annals.State {
-	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.deleted}
+	return annals.State{ID: p.ID, Revision: p.After + 1, Payload: p.Payload, Tags: p.Tags, Metadata: p.Metadata, Deleted: p.SerializerID == 0}
 }
 
 // writeState writes p, or says why it cannot be written.

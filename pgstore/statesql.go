@@ -106,7 +106,7 @@ func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.Persistence
 // columns differ from write to write.
 func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 	data := notNil(p.Data)
-	if p.deleted && t.json() {
+	if p.SerializerID == 0 && t.json() {
 		data = []byte("{}")
 	}
 	args = []any{string(p.ID), int64(p.After), p.ID.Slice(), p.ID.Type(), p.Tags, p.SerializerID, p.Manifest, data}

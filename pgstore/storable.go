@@ -37,12 +37,12 @@ func (s *backend) storableEvent(e *annals.NewEvent) error {
 	return storable(s.journal, e.Payload, e.Metadata)
 }
 
-// storable says what the columns of t would refuse.
+// storable says what the columns of t would refuse. p has serializer 0 in a tombstone.
 func storable(t *table, p, metadata annals.Payload) error {
 	if err := manifestsFit(p, metadata); err != nil {
 		return err
 	}
-	if t.json() && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
+	if t.json() && p.SerializerID != 0 && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
 		return errors.New("the payload is not JSON, but its column is")
 	}
 	return nil
