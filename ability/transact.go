@@ -13,8 +13,8 @@ type Transactor[T any] interface {
 	// committed when fn returns nil, nothing otherwise. fn runs once; calls of in after fn has returned are ErrClosed. A call of in that
 	// fails leaves the transaction as it was: fn may go on.
 	//
-	// What fn has read through in and not written must be unchanged at the commit. Otherwise nothing is stored, and InTx returns ErrConflict:
-	// call it again. That holds for the last number of an entity, a recovery, a replay to the last event and a state, on a store that claims
+	// What fn has read through in must be unchanged at the commit, or until fn writes it. Otherwise nothing is stored, and InTx returns
+	// ErrConflict: call it again. That holds for the last number of an entity, a recovery, a replay to the last event and a state, on a store that claims
 	// Capabilities.GuardsReads; not for a query, a snapshot, an Offset, and what fn reads with tx.
 	//
 	// With fn's ctx the outer store can be read, as it was before the transaction. A write to the outer

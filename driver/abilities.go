@@ -114,8 +114,9 @@ func (a Abilities) Recover(ctx context.Context, id annals.PersistenceID, snapsho
 func (a Abilities) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, err := offered[ability.Skipper](a.Store, valid.Skip("", id, after, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: "skip", ID: id}, true, err, func(ctx context.Context) error {
+		done := a.tx.noted(Seen{ID: id, Number: n})
 		err := d.SkipTo(ctx, id, after, n)
-		a.tx.wrote(Seen{ID: id}, err)
+		a.tx.wrote(Seen{ID: id, Number: after}, done, err)
 		return err
 	})
 }
@@ -125,7 +126,7 @@ func (a Abilities) SkipStateTo(ctx context.Context, id annals.PersistenceID, n a
 	d, err := offered[ability.StateSkipper](a.Store, valid.Skip("", id, 0, n, a.caps.Limits))
 	return do(ctx, a.Store, annals.Call{Op: "skip state", ID: id}, true, err, func(ctx context.Context) error {
 		err := d.SkipStateTo(ctx, id, n)
-		a.tx.wrote(Seen{ID: id, State: true}, err)
+		a.tx.wrote(Seen{ID: id, State: true}, false, err)
 		return err
 	})
 }
@@ -144,8 +145,7 @@ func (a Abilities) Forget(ctx context.Context, f ability.Forgetting) (bool, erro
 	return ask(ctx, a.Store, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) {
 		forgotten, err := d.Forget(ctx, f)
 		if forgotten && !f.DryRun {
-			a.tx.wrote(Seen{ID: f.ID}, err)
-			a.tx.wrote(Seen{ID: f.ID, State: true}, err)
+			a.tx.forgot(f.ID)
 		}
 		return forgotten, err
 	})

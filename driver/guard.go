@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -25,6 +26,11 @@ type Seen struct {
 	Number annals.SeqNr // 0: there was nothing
 }
 
+// Conflict is the error of a transaction that has read r, where the number is now n.
+func (r Seen) Conflict(n annals.SeqNr) error {
+	return &annals.Error{ID: r.ID, Last: n, Kind: annals.ErrConflict, Err: fmt.Errorf("the transaction has read number %d", r.Number)}
+}
+
 // Guard is called before the commit of a transaction that s is in, when the user's function has returned nil. It passes to the Guarder what was
 // read through s.
 func (s *Store) Guard(ctx context.Context) error {
@@ -32,9 +38,9 @@ func (s *Store) Guard(ctx context.Context) error {
 	if g == nil {
 		return nil
 	}
-	read, written := s.tx.reads.list()
-	if len(read) == 0 {
-		return nil
+	read, written, err := s.tx.reads.list()
+	if err != nil || len(read) == 0 {
+		return err
 	}
 	return g.Guard(ctx, read, written)
 }
@@ -42,15 +48,22 @@ func (s *Store) Guard(ctx context.Context) error {
 // reads are what a transaction has read and written. The key is a Seen without Number. nil: nothing is noted.
 type reads struct {
 	mu      sync.Mutex
-	numbers map[Seen]annals.SeqNr
+	numbers map[Seen]number
 	written map[Seen]bool
+	stale   error // something was written after another number than the one that was read
+}
+
+// number is the number that was read first, and how often one was read.
+type number struct {
+	annals.SeqNr
+	times int
 }
 
 func newReads(d Driver) *reads {
 	if !is[Guarder](d) {
 		return nil
 	}
-	return &reads{numbers: map[Seen]annals.SeqNr{}, written: map[Seen]bool{}}
+	return &reads{numbers: map[Seen]number{}, written: map[Seen]bool{}}
 }
 
 // saw notes that r was read. When it is read twice, the first number counts.
@@ -58,35 +71,73 @@ func (t *transaction) saw(r Seen) {
 	if t == nil || t.reads == nil {
 		return
 	}
-	n := r.Number
-	r.Number = 0
+	key := Seen{ID: r.ID, State: r.State}
 	t.reads.mu.Lock()
 	defer t.reads.mu.Unlock()
-	if _, again := t.reads.numbers[r]; !again && !t.reads.written[r] {
-		t.reads.numbers[r] = n
+	if t.reads.written[key] {
+		return
 	}
+	n, again := t.reads.numbers[key]
+	if !again {
+		n.SeqNr = r.Number
+	}
+	n.times++
+	t.reads.numbers[key] = n
 }
 
-// wrote notes the outcome of a write to r, whose condition guards from then on. What was read before a conflict does not count: the caller
-// knows that it is out of date.
-func (t *transaction) wrote(r Seen, err error) {
-	if t == nil || t.reads == nil || err != nil && !errors.Is(err, annals.ErrConflict) {
+// wrote notes the outcome of a write after r.Number, whose condition guards from then on. A write that an earlier transaction has done guards
+// nothing. After a conflict, what was read once does not count: the caller knows that it is out of date.
+func (t *transaction) wrote(r Seen, repeated bool, err error) {
+	if t == nil || t.reads == nil || repeated || err != nil && !errors.Is(err, annals.ErrConflict) {
+		return
+	}
+	key := Seen{ID: r.ID, State: r.State}
+	t.reads.mu.Lock()
+	defer t.reads.mu.Unlock()
+	n, seen := t.reads.numbers[key]
+	if err != nil {
+		if n.times == 1 {
+			delete(t.reads.numbers, key)
+		}
+		return
+	}
+	if seen && n.SeqNr != r.Number && t.reads.stale == nil {
+		t.reads.stale = Seen{ID: r.ID, Number: n.SeqNr}.Conflict(r.Number)
+	}
+	delete(t.reads.numbers, key)
+	t.reads.written[key] = true
+}
+
+// forgot notes that nothing is left of id, whatever its numbers were.
+func (t *transaction) forgot(id annals.PersistenceID) {
+	if t == nil || t.reads == nil {
 		return
 	}
 	t.reads.mu.Lock()
 	defer t.reads.mu.Unlock()
-	delete(t.reads.numbers, r)
-	if err == nil {
-		t.reads.written[r] = true
+	for _, key := range []Seen{{ID: id}, {ID: id, State: true}} {
+		delete(t.reads.numbers, key)
+		t.reads.written[key] = true
 	}
 }
 
+// noted reports whether the number of r is the one that was read.
+func (t *transaction) noted(r Seen) bool {
+	if t == nil || t.reads == nil {
+		return false
+	}
+	t.reads.mu.Lock()
+	defer t.reads.mu.Unlock()
+	n, seen := t.reads.numbers[Seen{ID: r.ID, State: r.State}]
+	return seen && n.SeqNr == r.Number
+}
+
 // list returns what Guarder.Guard is called with.
-func (r *reads) list() (read []Seen, written []annals.PersistenceID) {
+func (r *reads) list() (read []Seen, written []annals.PersistenceID, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, n := range r.numbers {
-		key.Number = n
+		key.Number = n.SeqNr
 		read = append(read, key)
 	}
 	for key := range r.written {
@@ -94,7 +145,7 @@ func (r *reads) list() (read []Seen, written []annals.PersistenceID) {
 	}
 	slices.SortFunc(read, func(a, b Seen) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.rank(), b.rank())) })
 	slices.Sort(written)
-	return read, slices.Compact(written)
+	return read, slices.Compact(written), r.stale
 }
 
 func (r Seen) rank() int {

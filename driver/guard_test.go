@@ -19,6 +19,7 @@ type guarding struct {
 	read    []driver.Seen
 	written []annals.PersistenceID
 	late    func() // is run after LastSeqNr
+	sent    annals.WriteID
 }
 
 func (*guarding) Fault(err error) error { return err }
@@ -78,6 +79,19 @@ func TestGuard(t *testing.T) {
 			return err
 		}
 	}
+	// again sends the commit of the events 1 … 3 once more: the store recognises it.
+	again := func(ctx context.Context, g *guarding, in driver.Abilities) error {
+		r, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", After: 3, Events: events(1), WriteID: g.sent})
+		if err == nil && !r.Repeated {
+			return errors.New("the store did not recognise the commit")
+		}
+		return err
+	}
+	sent := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+		g.sent = annals.NewWriteID()
+		_, err := g.Store.Journal().Append(ctx, annals.Commit{ID: "T|1", After: 3, Events: events(1), WriteID: g.sent})
+		return err
+	}
 	beside := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
 		n, err := g.Store.Journal().LastSeqNr(ctx, "T|1")
 		if err == nil {
@@ -85,9 +99,13 @@ func TestGuard(t *testing.T) {
 		}
 		return err
 	}
-	put := func(event bool) use {
+	putBeside := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+		_, err := g.Store.States().Put(ctx, annals.StateWrite{ID: "T|1", After: 3, Payload: annals.Payload{SerializerID: 20}})
+		return err
+	}
+	put := func(after annals.SeqNr, event bool) use {
 		return func(ctx context.Context, _ *guarding, in driver.Abilities) error {
-			w := annals.StateWrite{ID: "T|1", After: 3, Payload: annals.Payload{SerializerID: 20}}
+			w := annals.StateWrite{ID: "T|1", After: after, Payload: annals.Payload{SerializerID: 20}}
 			if event {
 				w.Event = &events(1)[0]
 			}
@@ -103,34 +121,54 @@ func TestGuard(t *testing.T) {
 		_, err = in.Forget(ctx, ability.Forgetting{ID: "T|1"})
 		return err
 	}
+	forgetNothing := func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+		_, err := in.Forget(ctx, ability.Forgetting{ID: "T|1"})
+		if errors.Is(err, annals.ErrConflict) {
+			return nil
+		}
+		return err
+	}
+	skipped := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+		return g.Store.SkipTo(ctx, "T|1", 3, 9)
+	}
 	skip := func(ctx context.Context, _ *guarding, in driver.Abilities) error { return in.SkipTo(ctx, "T|1", 3, 9) }
 
+	const stale = "stale" // the Guarder is not asked
 	const none, number, revision = "[]", "[{T|1 false 3}]", "[{T|1 true 3}]"
 	for name, c := range map[string]struct {
 		uses    []use
 		read    string
 		written bool
 	}{
-		"a number":                       {[]use{last}, number, false},
-		"a recovery":                     {[]use{recovery(nil)}, number, false},
-		"a recovery that is left":        {[]use{recovery(errors.New("left"))}, none, false},
-		"a replay":                       {[]use{replay(1, annals.MaxSeqNr, 9)}, number, false},
-		"a replay of the end":            {[]use{replay(3, 3, 9)}, number, false},
-		"a replay of nothing":            {[]use{replay(4, annals.MaxSeqNr, 9)}, number, false},
-		"a replay to another number":     {[]use{replay(1, 2, 9)}, none, false},
-		"a replay that is left":          {[]use{replay(1, annals.MaxSeqNr, 2)}, none, false},
-		"a state":                        {[]use{get}, revision, false},
-		"both":                           {[]use{get, last}, "[{T|1 false 3} {T|1 true 3}]", false},
-		"a number, then another":         {[]use{last, beside, last}, number, false},
-		"a number, then a write":         {[]use{last, add(3)}, none, true},
-		"a write, then a number":         {[]use{add(3), last}, none, true},
-		"a write that is refused":        {[]use{last, beside, add(3)}, none, false},
-		"a number after a refusal":       {[]use{last, beside, add(3), last}, "[{T|1 false 4}]", false},
-		"a number, then a skip":          {[]use{last, skip}, none, true},
-		"a state, then a write":          {[]use{get, put(false)}, none, true},
-		"a number, then a state":         {[]use{last, put(false)}, number, true},
-		"a number, then a state's event": {[]use{last, get, put(true)}, none, true},
-		"what is forgotten":              {[]use{last, get, forget}, none, true},
+		"a number":                               {[]use{last}, number, false},
+		"a recovery":                             {[]use{recovery(nil)}, number, false},
+		"a recovery that is left":                {[]use{recovery(errors.New("left"))}, none, false},
+		"a replay":                               {[]use{replay(1, annals.MaxSeqNr, 9)}, number, false},
+		"a replay of the end":                    {[]use{replay(3, 3, 9)}, number, false},
+		"a replay of nothing":                    {[]use{replay(4, annals.MaxSeqNr, 9)}, number, false},
+		"a replay to another number":             {[]use{replay(1, 2, 9)}, none, false},
+		"a replay that is left":                  {[]use{replay(1, annals.MaxSeqNr, 2)}, none, false},
+		"a state":                                {[]use{get}, revision, false},
+		"both":                                   {[]use{get, last}, "[{T|1 false 3} {T|1 true 3}]", false},
+		"a number, then another":                 {[]use{last, beside, last}, number, false},
+		"a number, then a write":                 {[]use{last, add(3)}, none, true},
+		"a write, then a number":                 {[]use{add(3), last}, none, true},
+		"a write that is refused":                {[]use{last, beside, add(3)}, none, false},
+		"a number after a refusal":               {[]use{last, beside, add(3), last}, "[{T|1 false 4}]", false},
+		"a number, then a skip":                  {[]use{last, skip}, none, true},
+		"a state, then a write":                  {[]use{get, put(3, false)}, none, true},
+		"a number, then a state":                 {[]use{last, put(3, false)}, number, true},
+		"a number, then a state's event":         {[]use{last, get, put(3, true)}, none, true},
+		"a number, then a write after another":   {[]use{last, beside, add(4)}, stale, true},
+		"two numbers, then a write":              {[]use{last, beside, last, add(4)}, stale, true},
+		"a number twice, then a refusal":         {[]use{last, last, beside, add(3)}, number, false},
+		"a number twice, a refusal and a write":  {[]use{last, last, beside, add(3), last, add(4)}, stale, true},
+		"a state, then a write after another":    {[]use{get, putBeside, put(4, false)}, stale, true},
+		"a number, then a write that was stored": {[]use{sent, last, again}, "[{T|1 false 4}]", false},
+		"a write that was stored, then a number": {[]use{sent, again, last}, "[{T|1 false 4}]", false},
+		"a number, then a skip that was done":    {[]use{skipped, last, skip}, "[{T|1 false 9}]", false},
+		"what is forgotten":                      {[]use{last, get, forget}, none, true},
+		"what is not forgotten":                  {[]use{last, forgetNothing}, number, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,10 +188,14 @@ func TestGuard(t *testing.T) {
 			}
 			err := in.Guard(t.Context())
 			end()
-			if got := fmt.Sprint(g.read); got != c.read || (err != nil) != (c.read != none) {
+			got := fmt.Sprint(g.read)
+			if err != nil && g.read == nil {
+				got = stale
+			}
+			if got != c.read || errors.Is(err, annals.ErrConflict) != (c.read != none) {
 				t.Errorf("read %s, %v, want %s", got, err, c.read)
 			}
-			if written := len(g.written) == 1; err != nil && written != c.written {
+			if written := len(g.written) == 1; g.read != nil && written != c.written {
 				t.Errorf("written: %v", g.written)
 			}
 		})

@@ -38,7 +38,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 		c.WriteID = annals.NewWriteID()
 	}
 	r, err = j.d.Append(k.in, c)
-	j.s.tx.wrote(Seen{ID: c.ID}, err)
+	j.s.tx.wrote(Seen{ID: c.ID, Number: c.After}, r.Repeated, err)
 	if !j.s.caps.Times {
 		r.Time = time.Time{}
 	}

@@ -72,9 +72,9 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 		write = s.d.Delete
 	}
 	r, err = write(k.in, w)
-	s.s.tx.wrote(Seen{ID: w.ID, State: true}, err)
+	s.s.tx.wrote(Seen{ID: w.ID, State: true, Number: w.After}, r.Repeated, err)
 	if w.Event != nil {
-		s.s.tx.wrote(Seen{ID: w.ID}, err)
+		s.s.tx.wrote(Seen{ID: w.ID, Number: w.After}, r.Repeated, err)
 	}
 	if err == nil {
 		k.transferred(0, bytes(&w.Payload, &w.Metadata))

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 )
 
 // FromURL shows to the tests what a URL says.
@@ -42,15 +45,26 @@ func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annal
 	return o.receipt, o.err
 }
 
-// Mutate changes the statements of appends, deletes and Forget that contain a text. It returns how many.
+// Mutate changes the statements of appends, deletes, Forget and Guard that contain a text. It returns how many.
 func Mutate(s *Store, text, other string) (changed int) {
 	sql := &s.backend.sql
 	for _, statement := range []*string{&sql.appendNext, &sql.appendEach, &sql.appendAll, &sql.appendDeleted, &sql.deleteTo,
-		&s.backend.states[""].sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal} {
+		&s.backend.states[""].sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal, &sql.lockEntities} {
 		if mutant := strings.ReplaceAll(*statement, text, other); mutant != *statement {
 			*statement = mutant
 			changed++
 		}
 	}
 	return changed
+}
+
+// Guard guards a transaction of s that has read the last numbers of entities, which all are 0.
+func Guard(ctx context.Context, s *Store, ids ...annals.PersistenceID) error {
+	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
+		read := make([]driver.Seen, len(ids))
+		for i, id := range ids {
+			read[i].ID = id
+		}
+		return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).Guard(ctx, read, nil)
+	})
 }

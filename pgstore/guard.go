@@ -11,10 +11,18 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// lockEntities takes a lock for each entity, until the transaction ends. All transactions lock in the same order, so they do not deadlock.
-// The locks differ from those of DeleteTo and Forget, which the user's function may have taken in any order.
-const lockEntities = `SELECT pg_advisory_xact_lock(key)
-	FROM (SELECT DISTINCT hashtextextended('annals guard ' || id, 0) AS key FROM unnest($1::text[]) AS id ORDER BY key) keys`
+const (
+	// The locks of entities, until the transaction ends. All transactions lock in the same order, so they do not deadlock. The locks differ
+	// from those of DeleteTo and Forget, which the user's function may have taken in any order. There are 4,096 of them, fewer than fit into
+	// the server's table of locks: entities that share one only wait for each other.
+	lockEntities = `SELECT pg_advisory_xact_lock(key), current_setting('transaction_isolation')
+		FROM (SELECT DISTINCT hashtextextended('annals guard', 0) + (hashtextextended(id, 0) & 4095) AS key FROM unnest($1::text[]) AS id ORDER BY key) keys`
+
+	// The number that the entity $1 has now, where the transaction has read $2. The plugins can remove all events of an entity that has a
+	// snapshot, whose number a recovery returns then.
+	guardedNumber = `SELECT CASE WHEN seq_nr < $2::bigint AND EXISTS (SELECT FROM "snapshot" WHERE persistence_id = $1 AND seq_nr = $2::bigint)
+		THEN $2::bigint ELSE seq_nr END FROM (` + lastNumber + ` AS seq_nr) last`
+)
 
 // Guard implements driver.Guarder. It locks what the transaction has read and written, then looks whether the numbers are those that were read: see
 // docs/adr/0058-guarded-reads.md. The statements are sent together; each sees what was committed before it began.
@@ -27,19 +35,25 @@ func (v *view) Guard(ctx context.Context, read []driver.Seen, written []annals.P
 		ids = append(ids, string(id))
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(lockEntities, ids)
-	for _, r := range read {
-		last := v.s.sql.last
-		if r.State {
-			last = v.s.tableOf(r.ID.Type()).sql.last
+	batch.Queue(v.s.sql.lockEntities, ids).QueryRow(func(row pgx.Row) error {
+		var isolation string
+		if err := row.Scan(nil, &isolation); err != nil || isolation == "read committed" {
+			return err
 		}
-		batch.Queue(last, string(r.ID)).QueryRow(func(row pgx.Row) error {
+		return invalid(fmt.Errorf("the isolation level is %q, in which the store does not see whether what was read has changed", isolation))
+	})
+	for _, r := range read {
+		sql, args := v.s.sql.guarded, []any{string(r.ID), int64(r.Number)}
+		if r.State {
+			sql, args = v.s.stateTable(r.ID).sql.last, args[:1]
+		}
+		batch.Queue(sql, args...).QueryRow(func(row pgx.Row) error {
 			var n annals.SeqNr
 			if err := row.Scan((*int64)(&n)); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
 			if n != r.Number {
-				return &annals.Error{ID: r.ID, Last: n, Kind: annals.ErrConflict, Err: fmt.Errorf("the transaction has read number %d", r.Number)}
+				return r.Conflict(n)
 			}
 			return nil
 		})

@@ -7,6 +7,7 @@ type statements struct {
 	appendFirst, appendNext, appendEach, appendAll, appendDeleted string
 	lookUp, last, deleteTo, skip                                  string
 	lockDeletes, lockNewest, lockJournal, forgetEvents            string // Forget's
+	lockEntities, guarded                                         string // Guard's
 	replay, replayTo, recover                                     string
 	loadSnapshot, saveSnapshot, deleteSnapshots                   string
 }
@@ -23,6 +24,7 @@ func (s *backend) prepare() {
 		fill(appendFirst), fill(appendNext), fill(appendEach), fill(appendAll), fill(appendDeleted),
 		fill(lookUpCommit), fill(lastNumber), fill(deleteTo), fill(skipNumbers),
 		fill(lockDeletes), fill(lockNewest), fill(lockJournal), fill(forgetEvents),
+		lockEntities, fill(guardedNumber),
 		fill(replayFrom), fill(replayTo), fill(recoverEntity),
 		fill(loadSnapshot), s.filler(s.snapshot)(save), fill(deleteSnapshots),
 	}

@@ -80,7 +80,8 @@ func (callersTx) Rollback(context.Context) error { return errNotCallers }
 // InTx implements ability.Transactor. The transaction has a connection of the store's own and has to end within
 // Options.WriteTimeout. Each call of in has a savepoint: a call that fails, also one that reads, leaves the transaction as it was. A call's own context is
 // checked when the call begins; then it ends with the transaction's. Use in and tx from one goroutine at a time. Reads of the outer
-// store see what was there before the transaction. ErrUnknown means that the answer to the commit was lost.
+// store see what was there before the transaction. A transaction that others' writes can make ErrConflict has to be READ COMMITTED, as the
+// store begins it; otherwise it is ErrInvalid. ErrUnknown means that the answer to the commit was lost.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		driver.Count(ctx, annals.Result{Requests: 1})

@@ -16,6 +16,7 @@ func guardCases[T any]() []testCase {
 		{id: "GUARD-2", about: "of two transactions that read both states and write one each, one is stored", needs: needs(states, guardsReads), run: guardsStates[T]},
 		{id: "GUARD-3", about: "a transaction and the plain append that it has not seen have an order that a second transaction sees, too", needs: needs(events, guardsReads), run: guardsBesideAppends[T]},
 		{id: "GUARD-4", about: "a transaction whose reads are as they were is stored", needs: needs(events), run: guardsNothingElse[T]},
+		{id: "GUARD-5", about: "a transaction that has read an entity does not write after another number", needs: needs(events, guardsReads), run: guardsEarlierReads[T]},
 		{id: "ATOMIC-1", about: "ability.Atomically stores all writes, or none when its function fails", needs: needs(events), run: atomically},
 	}
 }
@@ -146,6 +147,45 @@ func guardsBesideAppends[T any](h *harness) {
 		if before.Load() && after.Load() {
 			h.Fatalf("two transactions that have each read what the other one replaces: got both stored, want one of them")
 		}
+	}
+}
+
+// In each round a transaction reads an entity until another writer has appended to it, or for a while. It appends after the number that it has
+// read last.
+func guardsEarlierReads[T any](h *harness) {
+	for round := range h.volume(90, 30) {
+		read, id := numberings[round%len(numberings)], h.id()
+		h.write(id, 0, 1)
+		seen, see := context.WithCancel(h.ctx)
+		together(2, func(i int) {
+			if i == 1 {
+				<-seen.Done()
+				if _, err := h.send(h.ctx, h.store, h.commit(id, 1, 1)); err != nil && !isConflict(err) {
+					h.Errorf("append beside a transaction: got error %v, want a conflict or none", err)
+				}
+				return
+			}
+			defer see()
+			var first, last annals.SeqNr
+			err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) (err error) {
+				first, err = read(ctx, in, id)
+				last = first
+				see()
+				for tries := 0; err == nil && last == first && tries < 50; tries++ {
+					last, err = read(ctx, in, id)
+				}
+				if err != nil {
+					return err
+				}
+				_, err = in.Journal().Append(ctx, h.commit(id, last, 1))
+				return err
+			})
+			if err == nil && last != first {
+				h.Errorf("transaction that has read number %d and then %d, and appends: got no error, want a conflict", first, last)
+			} else if err != nil && !isConflict(err) && !errors.Is(err, annals.ErrUnavailable) {
+				h.Errorf("transaction that reads an entity twice, and appends: got error %v, want a conflict or none", err)
+			}
+		})
 	}
 }
 

@@ -10,56 +10,69 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// lookingBefore has transactions beside which others write. It collects their writes, compares the numbers that they have read, and then
+// looking has transactions beside which others write. It collects their writes, compares the numbers that they have read, and then
 // stores the writes.
-type lookingBefore struct{ *memstore.Store }
+type looking struct {
+	*memstore.Store
+	before    bool // others write between the comparison and the writes
+	elsewhere bool // what is written is not compared
+}
 
-func (s lookingBefore) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
-	var writes []func(in annals.Store) error
-	var looks []func() error
-	look := func(seen annals.SeqNr, read func() (annals.SeqNr, error)) {
-		looks = append(looks, func() error {
-			if n, err := read(); err != nil || n != seen {
+func (s looking) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
+	var writes, looks []func(in annals.Store) error
+	written := map[annals.PersistenceID]bool{}
+	look := func(id annals.PersistenceID, seen annals.SeqNr, read numbering) {
+		looks = append(looks, func(in annals.Store) error {
+			if n, err := read(ctx, in, id); err != nil || n != seen && !(s.elsewhere && written[id]) {
 				return errors.Join(err, &annals.Error{Op: "transaction", Kind: annals.ErrConflict})
 			}
 			return nil
 		})
 	}
+	write := func(id annals.PersistenceID, write func(in annals.Store) error) {
+		written[id] = true
+		writes = append(writes, write)
+	}
 	in := &faulty.Store{Store: s.Store, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
 		switch arg := c.Arg.(type) {
 		case *annals.Commit:
-			writes = append(writes, func(in annals.Store) error { _, err := in.Journal().Append(ctx, *arg); return err })
+			write(c.ID, func(in annals.Store) error { _, err := in.Journal().Append(ctx, *arg); return err })
 			return nil
 		case *annals.StateWrite:
-			writes = append(writes, func(in annals.Store) error { _, err := in.States().Put(ctx, *arg); return err })
+			write(c.ID, func(in annals.Store) error { _, err := in.States().Put(ctx, *arg); return err })
 			return nil
 		}
 		err := run()
 		switch got := c.Result.(type) {
 		case *annals.SeqNr:
-			look(*got, func() (annals.SeqNr, error) { return s.Journal().LastSeqNr(ctx, c.ID) })
+			look(c.ID, *got, numberings[0])
 		case *annals.State:
-			look(got.Revision, func() (annals.SeqNr, error) { return revision(ctx, s, c.ID) })
+			look(c.ID, got.Revision, revision)
 		}
 		return err
 	}}
 	if err := fn(ctx, memstore.Tx{}, in); err != nil {
 		return err
 	}
-	for _, look := range looks {
-		if err := look(); err != nil {
+	all := func(in annals.Store, calls []func(in annals.Store) error) error {
+		for _, call := range calls {
+			if err := call(in); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if s.before {
+		if err := all(s.Store, looks); err != nil {
 			return err
 		}
-	}
-	for range 100 {
-		runtime.Gosched() // as a network would
+		looks = nil
+		for range 100 {
+			runtime.Gosched() // as a network would
+		}
 	}
 	return s.Store.InTx(ctx, func(_ context.Context, _ memstore.Tx, in annals.Store) error {
-		var errs []error
-		for _, write := range writes {
-			errs = append(errs, write(in))
-		}
-		return errors.Join(errs...)
+		return all(in, append(looks, writes...))
 	})
 }
 
