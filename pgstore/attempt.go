@@ -80,12 +80,7 @@ func (s *backend) untilKnown(ctx context.Context, a *attempts, attempt func(ctx 
 func (s *backend) attempt(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	conn, err := s.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return do(ctx, conn)
+	return s.write.alone(ctx, do)
 }
 
 // resolve makes attempts for m alone, and answers.

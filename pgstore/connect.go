@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/annals-go/annals/internal/bound"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -26,7 +27,7 @@ type querier interface {
 // the caller's pool may, but at least two. Groups have a pool of their own so that they never wait for a transaction of the user, which
 // may itself wait for an append.
 func (s *backend) connect(ctx context.Context) (err error) {
-	if err := refusePooling(ctx, s.reads, s.answerTime()); err != nil {
+	if err := s.findPooler(ctx); err != nil {
 		return err
 	}
 	config := s.config()
@@ -34,10 +35,10 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	s.sockets.Limit = s.answerTime()
 	groups := min(max(config.MaxConns/2, 1), maxGroups)
 	writes := max(config.MaxConns-groups, 1)
-	if s.write, err = pgxpool.NewWithConfig(ctx, s.bounded(config, writes, 0)); err != nil {
+	if s.write, err = s.writePool(ctx, config, writes, 0); err != nil {
 		return err
 	}
-	if s.group, err = pgxpool.NewWithConfig(ctx, s.bounded(config, groups, groupLockTimeout)); err != nil {
+	if s.group, err = s.writePool(ctx, config, groups, groupLockTimeout); err != nil {
 		return err
 	}
 	conn, err := s.group.Acquire(ctx) // so that Open fails if no write can be made
@@ -46,6 +47,15 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	}
 	conn.Release()
 	return nil
+}
+
+func (s *backend) writePool(ctx context.Context, config *pgxpool.Config, n int32, lockTimeout time.Duration) (*writePool, error) {
+	begin := ""
+	if s.pooled {
+		begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + s.settings(lockTimeout, true)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, s.bounded(config, n, lockTimeout))
+	return &writePool{pool, begin}, err
 }
 
 // config is the configuration of the caller's pool, for connections of the store's own.
@@ -58,14 +68,17 @@ func (s *backend) config() *pgxpool.Config {
 	return config
 }
 
-// disconnect closes the store's own pools. Connections whose server does not answer are closed without waiting for it.
+// disconnect closes the store's pools. Connections whose server does not answer are closed without waiting for it.
 func (s *backend) disconnect() {
 	force := time.AfterFunc(s.answerTime(), s.sockets.Close)
 	defer force.Stop()
-	for _, pool := range []*pgxpool.Pool{s.write, s.group} {
-		if pool != nil {
+	for _, pool := range []*writePool{s.write, s.group} {
+		if pool != nil && pool.Pool != nil {
 			pool.Close()
 		}
+	}
+	if s.own {
+		bound.Wait(s.answerTime(), s.reads.Close)
 	}
 }
 
@@ -140,15 +153,6 @@ func (s *backend) answerTime() time.Duration {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// acquire takes a connection for a write. When it fails, nothing was sent.
-func (s *backend) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	conn, err := s.write.Acquire(ctx)
-	if err != nil {
-		return nil, &undoneError{err}
-	}
-	return conn, nil
-}
 
 // atomically runs fn in a transaction. When q is a transaction already, fn runs in it: each call within InTx is a savepoint. Only
 // after an error of the COMMIT the outcome is unknown. When fn fails, nothing was written.

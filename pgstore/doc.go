@@ -10,8 +10,10 @@
 // Reads use the caller's pool. Writes use connections of the store's own, made from the configuration of that pool, because they need
 // settings of the server: the server ends a write, a change handler or the function of InTx that takes longer than
 // Options.WriteTimeout. The store has at most as many of these connections as the pool may have, and at least two; Watch uses one
-// more. Open refuses what would break the promises: a pooler that does not keep sessions, a read-only session, a server that runs with
-// fsync=off, unlogged tables.
+// more. Open refuses what would break the promises: a read-only session, a server that runs with fsync=off, unlogged tables.
+//
+// Behind a pooler, such as PgBouncer, a connection may have another session of the server in each transaction. Open finds out whether
+// there is one. Then each write is a transaction with its own settings, no statements are prepared, and watches are woken every second.
 //
 // # Appends
 //

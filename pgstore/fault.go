@@ -61,7 +61,8 @@ func fault(err error) *annals.Error {
 var errIgnored = errors.New("the function ignored an error of the server: everything was rolled back")
 
 // ambiguous reports whether a write that failed with err may nevertheless have been done, such as when the connection broke before the
-// answer. A server's ERROR means that it was undone; with a FATAL error the commit may have happened.
+// answer. A server's ERROR means that it was undone; with a FATAL error, or one of a pooler that lost its connection, the commit may have
+// happened.
 func ambiguous(err error) bool {
 	if errors.As(err, new(*lostError)) {
 		return true
@@ -70,7 +71,7 @@ func ambiguous(err error) bool {
 		return false
 	}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
-		return fatal(server)
+		return fatal(server) || strings.HasPrefix(server.Code, "08")
 	}
 	return !errors.Is(err, pgx.ErrTxCommitRollback)
 }

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"cmp"
+	"context"
 	"runtime"
 	"slices"
 	"sync"
@@ -129,7 +130,14 @@ func (s *backend) writeGroup(group []*commit) {
 	}
 	ctx, cancel := s.writeContext()
 	defer cancel()
-	times, err := s.insert(ctx, s.group, group)
+	var times map[annals.PersistenceID]time.Time
+	err := s.group.alone(ctx, func(ctx context.Context, q querier) (err error) {
+		times, err = s.insert(ctx, q, group)
+		return err
+	})
+	if err != nil {
+		times = nil
+	}
 	if len(times) > 0 {
 		s.wrote()
 	}

@@ -169,7 +169,11 @@ func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	return s.insertOne(ctx, s.group, m)
+	err = s.group.alone(ctx, func(ctx context.Context, q querier) (err error) {
+		at, won, err = s.insertOne(ctx, q, m)
+		return err
+	})
+	return at, won && err == nil, err
 }
 
 // insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's

@@ -1,184 +1,427 @@
 package pgstore_test
 
 import (
-	"io"
-	"net"
-	"net/url"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/storetest"
 )
 
-// pooler is a pooler like PgBouncer between a store and its server. A client has a session of the server for one transaction or, when the
-// pooler keeps sessions, until the client disconnects.
-type pooler struct {
-	url    string // of the server, through the pooler
-	server string
-	keeps  bool // sessions
-
-	mu       sync.Mutex
-	sessions []*pgconn.HijackedConn // that no client uses
+// behind is o for the tables at url, where a pooler does not pass on the search_path.
+func behind(tb testing.TB, url string, o pgstore.Options) pgstore.Options {
+	o.Tables.Schema = parsed(tb, url).Query().Get("search_path")
+	return o
 }
 
-func newPooler(t *testing.T, server string, keeps bool) *pooler {
+// pooledConfig is the configuration of the suite behind a pooler, with a proxy between each store and the pooler.
+func pooledConfig(t *testing.T) storetest.Config {
+	p := postgres.StartPooler(t, postgres.Schema(t))
+	var proxied proxies
+	openAt := func(tb testing.TB, url string, o annals.Observer) annals.Store {
+		proxy := newProxy(tb, p.URL(tb, url))
+		s := openAt(tb, proxy.URL, behind(tb, url, pgstore.Options{Observer: o}))
+		urls.Store(s, url)
+		proxied.of.Store(s, proxy)
+		return s
+	}
+	c := config(pgstore.Options{})
+	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
+		return openAt(tb, tables(tb, pgstore.Options{}), o)
+	}
+	c.Open = func(tb testing.TB) annals.Store { return c.OpenObserved(tb, nil) }
+	c.Reopen = func(tb testing.TB, s annals.Store) annals.Store { return openAt(tb, urls.of(s), nil) }
+	c.LoseAnswer = func(_ testing.TB, s annals.Store) func() {
+		lose(proxied.proxy(s), postgres.Commit)
+		return func() { proxied.proxy(s).SetRule(nil) }
+	}
+	c.Short = true
+	return c
+}
+
+func TestConformanceBehindAPooler(t *testing.T) { storetest.Run(t, pooledConfig(t)) }
+
+func TestTransactorBehindAPooler(t *testing.T) { storetest.RunTransactor[pgx.Tx](t, pooledConfig(t)) }
+
+// pooledDatabase is a new database with the store's tables, and a pooler in front of it.
+func pooledDatabase(t *testing.T, settings ...string) (*postgres.Pooler, string) {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("sslmode", "disable")
-	u.RawQuery = q.Encode()
-	p := &pooler{server: u.String(), keeps: keeps}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Host = l.Addr().String()
-	q.Del("search_path") // PgBouncer passes no such parameter on: the server's session has it already
-	u.RawQuery = q.Encode()
-	p.url = u.String()
-	var clients sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	clients.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			clients.Go(func() {
-				defer c.Close()
-				p.serve(t, c)
+	u := postgres.Database(t)
+	openAt(t, u, pgstore.Options{CreateTables: true})
+	return postgres.StartPooler(t, u, settings...), u
+}
+
+// noteSessions records the settings of each write, and its session.
+const noteSessions = `CREATE TABLE noted (settings TEXT, pid INT);
+	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO noted VALUES (concat_ws(' ', current_setting('synchronous_commit'), current_setting('transaction_isolation'),
+			current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout')), pg_backend_pid()); RETURN NEW; END $$;
+	CREATE TRIGGER note AFTER INSERT OR UPDATE ON event_journal FOR EACH ROW EXECUTE FUNCTION note();
+	CREATE TRIGGER note AFTER INSERT OR UPDATE ON durable_state FOR EACH ROW EXECUTE FUNCTION note();
+	CREATE TRIGGER note AFTER INSERT OR UPDATE ON snapshot FOR EACH ROW EXECUTE FUNCTION note();
+	CREATE TRIGGER note AFTER INSERT OR UPDATE ON akka_projection_timestamp_offset_store FOR EACH ROW EXECUTE FUNCTION note()`
+
+// Two stores share two sessions of the server with programs that do not set them up. Each write has the settings that it needs, whatever the
+// database says, and leaves none behind.
+func TestSessionsThatAreShared(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t, "default_pool_size=2")
+	run(t, u, noteSessions)
+	name := strings.TrimPrefix(parsed(t, u).Path, "/")
+	run(t, u, "ALTER DATABASE "+name+" SET synchronous_commit = off; ALTER DATABASE "+name+" SET default_transaction_isolation = serializable")
+	through := p.URL(t, u)
+	var wg sync.WaitGroup
+	const writers, each = 6, 4
+	for i := range 2 {
+		s := openAt(t, through, pgstore.Options{})
+		for w := range writers {
+			wg.Go(func() {
+				id := annals.PersistenceID(fmt.Sprintf("T|%d-%d", i, w))
+				for n := range annals.SeqNr(each) {
+					if err := writeAll(t.Context(), s, id, n); err != nil {
+						t.Error(err)
+						return
+					}
+				}
 			})
 		}
+	}
+	wg.Wait()
+	rows, sessions, wrong := 0, 0, ""
+	query(t, u, `SELECT count(*), count(DISTINCT pid),
+		coalesce(string_agg(DISTINCT settings, '; ') FILTER (WHERE settings NOT IN ('on read committed 5s 5s 0', 'on read committed 5s 5s 200ms')), '') FROM noted`,
+		nil, &rows, &sessions, &wrong)
+	if want := 2 * writers * each * 8; rows != want || sessions != 2 || wrong != "" {
+		t.Errorf("%d writes in %d sessions, want %d in 2; some with the settings %s", rows, sessions, want, wrong)
+	}
+	for range 4 { // each session is used twice
+		var left string
+		query(t, with(t, through, "default_query_exec_mode=exec"), `SELECT concat_ws(' ', current_setting('synchronous_commit'), current_setting('transaction_isolation'),
+			current_setting('statement_timeout'), current_setting('lock_timeout'), (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()))`, nil, &left)
+		if left != "off serializable 0 0 0 0" {
+			t.Errorf("the store has left a session with %s", left)
+		}
+	}
+}
+
+// writeAll makes a write of each kind, for the n-th time: 3 events, a state, a snapshot, an event in a transaction and beside it two positions.
+func writeAll(ctx context.Context, s *pgstore.Store, id annals.PersistenceID, n annals.SeqNr) error {
+	e := annals.NewEvent{Payload: text("e")}
+	snapshot := annals.Snapshot{ID: id + "+", SeqNr: 2*n + 2, Payload: text("s")}
+	_, one := s.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{e}})
+	_, two := s.Journal().Append(ctx, annals.Commit{ID: id + "+", After: 2 * n, Events: []annals.NewEvent{e, e}, Snapshot: &snapshot})
+	_, state := s.States().Put(ctx, annals.StateWrite{ID: id, After: n, Payload: text("x")})
+	tx := s.InTx(ctx, func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+		_, err := in.Journal().Append(ctx, annals.Commit{ID: id + "tx", After: n, Events: []annals.NewEvent{e}})
+		return err
 	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		clients.Wait()
-		for _, s := range p.sessions {
-			_ = s.Conn.Close()
-		}
-	})
-	return p
+	offsets := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{
+		{Time: time.Now(), ID: id, SeqNr: n + 1}, {Time: time.Now(), ID: id + "+", SeqNr: n + 1}}})
+	return errors.Join(one, two, state, tx, offsets)
 }
 
-// take is the session that was given back last, or a new one.
-func (p *pooler) take(t *testing.T) (*pgconn.HijackedConn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if last := len(p.sessions) - 1; last >= 0 {
-		s := p.sessions[last]
-		p.sessions = p.sessions[:last]
-		return s, nil
-	}
-	conn, err := pgconn.Connect(t.Context(), p.server)
-	if err != nil {
-		return nil, err
-	}
-	return conn.Hijack()
-}
-
-func (p *pooler) give(s *pgconn.HijackedConn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sessions = append(p.sessions, s)
-}
-
-// serve is one client's connection, from its greeting on.
-func (p *pooler) serve(t *testing.T, c net.Conn) {
-	client := pgproto3.NewBackend(c, c)
-	greeting, err := client.ReceiveStartupMessage()
-	if err != nil {
-		return
-	}
-	for name := range greeting.(*pgproto3.StartupMessage).Parameters {
-		if name != "user" && name != "database" {
-			client.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " + name})
-			_ = client.Flush()
-			return
-		}
-	}
-	s, err := p.take(t)
-	if err != nil {
-		return
-	}
-	client.Send(&pgproto3.AuthenticationOk{})
-	for name, value := range s.ParameterStatuses {
-		client.Send(&pgproto3.ParameterStatus{Name: name, Value: value})
-	}
-	client.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{0, 0, 0, 1}}) // the pooler's own, as PgBouncer's
-	client.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
-	if client.Flush() != nil {
-		return
-	}
-	if p.keeps {
-		defer s.Conn.Close()
-		go func() {
-			defer c.Close()
-			_, _ = io.Copy(c, s.Conn)
-		}()
-		_, _ = io.Copy(s.Conn, c)
-		return
-	}
-	for {
-		p.give(s)
-		m, err := client.Receive()
-		if _, left := m.(*pgproto3.Terminate); left || err != nil {
-			return
-		}
-		if s, err = p.take(t); err != nil {
-			return
-		}
-		if !transaction(client, s.Frontend, m) {
-			_ = s.Conn.Close()
-			return
-		}
-	}
-}
-
-// transaction passes messages on until the server's transaction has ended. The server is ready for another batch only after the last
-// message of a batch. transaction returns false when the client or the server has disconnected.
-func transaction(client *pgproto3.Backend, server *pgproto3.Frontend, m pgproto3.FrontendMessage) bool {
-	for {
-		server.Send(m)
-		switch m.(type) {
-		case *pgproto3.Sync, *pgproto3.Query:
-			if server.Flush() != nil {
-				return false
-			}
-			idle, ok := answers(client, server)
-			if !ok || idle {
-				return ok
+// Under load the pooler loses its sessions, pauses, reads its settings anew and is killed, the connections to it break, and answers get lost.
+// Every acknowledged write is stored once.
+func TestPoolerFaults(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t, "default_pool_size=4")
+	proxy := newProxy(t, p.URL(t, u))
+	l := startLoad(t, openAt(t, with(t, proxy.URL, "pool_max_conns=8"), pgstore.Options{}))
+	command := func(commands ...string) {
+		for _, c := range commands {
+			if err := p.Command(t.Context(), c); err != nil {
+				t.Error(err)
 			}
 		}
-		var err error
-		if m, err = client.Receive(); err != nil {
-			return false
-		}
+	}
+	for name, fault := range map[string]func(){
+		"sessions are terminated": func() {
+			run(t, u, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		},
+		"new sessions":  func() { command("RECONNECT") },
+		"reload":        func() { command("RELOAD") },
+		"pause":         func() { command("PAUSE", "RESUME") },
+		"kill":          func() { p.Kill(); mustStart(t, p) },
+		"broken":        proxy.Cut,
+		"answers":       func() { <-lose(proxy, postgres.Commit) },
+		"commits":       func() { <-once(proxy, postgres.Commit, postgres.Fault{Refuse: true}) },
+		"lost sessions": func() { <-once(proxy, postgres.Write, postgres.Fault{Terminate: true}) },
+	} {
+		t.Log(name)
+		fault()
+		l.await(40)
+		proxy.SetRule(nil)
+	}
+	l.check()
+}
+
+func mustStart(t *testing.T, p *postgres.Pooler) {
+	t.Helper()
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// answers passes the server's messages on until the server is ready, and reports whether its transaction has ended.
-func answers(client *pgproto3.Backend, server *pgproto3.Frontend) (idle, ok bool) {
-	for {
-		m, err := server.Receive()
+// Two runners of a projection share four sessions with the writers. The pooler is killed meanwhile. Each event is handled once.
+func TestProjectionBehindAPooler(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t, "default_pool_size=4")
+	run(t, u, "CREATE TABLE handled (id TEXT, n BIGINT, PRIMARY KEY (id, n))")
+	through := with(t, p.URL(t, u), "pool_max_conns=8")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	const runners = 2
+	for range runners {
+		s := openAt(t, through, pgstore.Options{})
+		r, err := projection.ExactlyOnce("p", projection.Source[string]{Store: s, Type: "Events", Codec: codec.JSON[string]("n")}, s,
+			func(ctx context.Context, tx pgx.Tx, e projection.Envelope[string]) error {
+				_, err := tx.Exec(ctx, "INSERT INTO handled VALUES ($1, $2)", string(e.ID), int64(e.SeqNr))
+				return err
+			}, projection.Options{Ranges: 4, Lease: 300 * time.Millisecond, Poll: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			return false, false
+			t.Fatal(err)
 		}
-		client.Send(m)
-		if ready, is := m.(*pgproto3.ReadyForQuery); is {
-			return ready.TxStatus == 'I', client.Flush() == nil
+		go func() { ended <- r.Run(ctx) }()
+	}
+	const entities, each = 10, 10
+	s := openAt(t, through, pgstore.Options{})
+	for n := range annals.SeqNr(each) {
+		for i := range entities {
+			c := annals.Commit{ID: annals.NewPersistenceID("Events", strconv.Itoa(i)), After: n, WriteID: annals.NewWriteID(),
+				Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte(`"x"`)}}}}
+			for try := 0; ; try++ {
+				if _, err := s.Journal().Append(t.Context(), c); err == nil {
+					break
+				} else if !annals.SafeToRetry(err) || backoff.Wait(t.Context(), try) != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+		if n == each/2 {
+			p.Kill()
+			mustStart(t, p)
+		}
+	}
+	for try := 0; count(t, u, "SELECT count(*) FROM handled") < entities*each; try++ {
+		if err := backoff.Wait(t.Context(), 6); err != nil || try > 1000 {
+			t.Fatalf("events are not handled: %v", err)
+		}
+	}
+	cancel()
+	for range runners {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What an append, a state and a transaction ask of the server: behind a pooler a write is a transaction of its own.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t)
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT"
+	for _, c := range []struct {
+		name, url   string
+		write, inTx []string // how the requests begin
+	}{
+		{"direct", u, []string{"INSERT"}, []string{"begin", "SAVEPOINT", "INSERT", "RELEASE", "commit"}},
+		{"pooled", p.URL(t, u), []string{begin, "INSERT", "commit"}, []string{begin, "SAVEPOINT", "INSERT", "RELEASE", "commit"}},
+	} {
+		proxy := newProxy(t, c.url)
+		s := openAt(t, with(t, proxy.URL, "pool_max_conns=2"), pgstore.Options{}) // one connection for groups, one for the others
+		event := []annals.NewEvent{{Payload: text("e")}}
+		id := annals.PersistenceID("T|" + c.name)
+		inTx := func(n annals.SeqNr) error {
+			return s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+				_, err := in.Journal().Append(ctx, annals.Commit{ID: id + "tx", After: n, Events: event})
+				return err
+			})
+		}
+		writeTwo := func(n annals.SeqNr) error {
+			_, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, After: n, Events: event})
+			return err
+		}
+		put := func(n annals.SeqNr) error { return put(t, s, id, n, text("x")) }
+		for what, w := range map[string]struct {
+			write func(n annals.SeqNr) error
+			want  []string
+		}{"append": {writeTwo, c.write}, "put": {put, append(slices.Clone(c.write[:len(c.write)/2]), append([]string{"UPDATE"}, c.write[len(c.write)/2+1:]...)...)}, "transaction": {inTx, c.inTx}} {
+			if err := errors.Join(w.write(0), w.write(1)); err != nil { // statements are described once for each connection
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var got []string
+			proxy.SetRule(func(r postgres.Request) postgres.Fault {
+				if sql := strings.TrimSpace(r.SQL); !strings.Contains(sql, "pg_notify") && !strings.HasPrefix(sql, "--") {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, sql)
+				}
+				return postgres.Fault{}
+			})
+			err := w.write(2)
+			proxy.SetRule(nil)
+			mu.Lock()
+			if err != nil || !slices.EqualFunc(got, w.want, strings.HasPrefix) {
+				t.Errorf("%s, %s: %q, %v, want %q", c.name, what, got, err, w.want)
+			}
+			mu.Unlock()
+		}
+	}
+}
+
+// Watchers behind a pooler are woken for their own store at once, and for others every second.
+func TestWatchBehindAPooler(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t)
+	s := openAt(t, p.URL(t, u), pgstore.Options{})
+	signals, err := s.Watch(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, s, "T|1", 0)
+	<-signals
+	<-signals // nothing was written
+	direct := openAt(t, u, pgstore.Options{})
+	if signals, err = direct.Watch(t.Context(), annals.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	<-signals // it listens
+	appendOne(t, s, "T|1", 1)
+	<-signals // the notification arrived through the pooler
+}
+
+// Poolers that keep sessions, and pools that avoid prepared statements.
+func TestPoolers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ setting, mode string }{
+		"sessions":        {setting: "pool_mode=session"},
+		"transactions":    {mode: "cache_statement"},
+		"describe":        {mode: "describe_exec"},
+		"exec":            {mode: "exec"},
+		"simple protocol": {mode: "simple_protocol"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := tables(t, pgstore.Options{})
+			p := postgres.StartPooler(t, at, c.setting)
+			s := openAt(t, inMode(t, p.URL(t, at), cmp.Or(c.mode, "cache_statement")), behind(t, at, pgstore.Options{}))
+			for n := range annals.SeqNr(3) {
+				if err := writeAll(t.Context(), s, "T|1", n); err != nil {
+					t.Error(err)
+				}
+				one := 0
+				if err := s.DB().QueryRow(t.Context(), "SELECT $1::int", 1).Scan(&one); one != 1 || err != nil {
+					t.Errorf("got %d, %v", one, err)
+				}
+			}
+			if got, want := all(t, s, "T|1"), 3; len(got) != want {
+				t.Errorf("%d events, want %d", len(got), want)
+			}
+		})
+	}
+}
+
+// A setting of the URL that a pooler leaves out is an error, and so is one that it refuses.
+func TestSettingsThatAPoolerDoesNotPassOn(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"", "ignore_startup_parameters=search_path,synchronous_commit"} {
+		p, u := pooledDatabase(t, setting)
+		for _, parameter := range []string{"search_path=elsewhere", "synchronous_commit=local"} {
+			_, err := pgstore.Open(t.Context(), pool(t, with(t, p.URL(t, u), parameter)), pgstore.Options{})
+			if name, _, _ := strings.Cut(parameter, "="); !strings.Contains(fmt.Sprint(err), name) {
+				t.Errorf("%s, %s: %v", setting, parameter, err)
+			}
+			if setting != "" {
+				wantKind(t, err, annals.ErrInvalid)
+			}
+		}
+		openAt(t, with(t, p.URL(t, u), "application_name=orders"), pgstore.Options{})
+	}
+}
+
+// The address of an open store leads to a pooler later: no write is made without its settings.
+func TestAPoolerTakesThePlaceOfTheServer(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t)
+	config, err := pgxpool.ParseConfig(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replaced atomic.Bool
+	port, err := strconv.ParseUint(parsed(t, p.URL(t, u)).Port(), 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if replaced.Load() {
+			c.Port = uint16(port)
+		}
+		return nil
+	}
+	config.AfterRelease = func(*pgx.Conn) bool { return false } // each call makes a new connection
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := pgstore.Open(t.Context(), pool, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	replaced.Store(true)
+	_, err = s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("e")}}})
+	wantKind(t, err, annals.ErrUnavailable)
+	if !strings.Contains(fmt.Sprint(err), "open the store again") {
+		t.Errorf("the error does not say what to do: %v", err)
+	}
+}
+
+// Schemas are made and looked at behind a pooler, and stores by URL close their pools.
+func TestMigrateBehindAPooler(t *testing.T) {
+	t.Parallel()
+	u := postgres.Database(t)
+	p := postgres.StartPooler(t, u)
+	through := p.URL(t, u)
+	o := pgstore.Options{Tables: pgstore.Tables{Schema: "made"}}
+	made, err := pgstore.Migrate(t.Context(), pool(t, through), o)
+	if len(made) == 0 || err != nil {
+		t.Fatalf("made %q, %v", made, err)
+	}
+	for range 3 {
+		if left, err := pgstore.Pending(t.Context(), pool(t, through), o); len(left) > 0 || err != nil {
+			t.Errorf("left %q, %v", left, err)
+		}
+	}
+	s, err := annals.Openers{"postgres": pgstore.Options{}.OpenURL}.Open(t.Context(), with(t, through, "schema=made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, s, "T|1", 0)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.(*pgstore.Store).DB().Ping(t.Context()); err == nil {
+		t.Error("the pool is open")
 	}
 }

@@ -39,7 +39,11 @@ func Schema(o Options) (string, error) {
 // that Pending shows.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, o Options) (done []string, err error) {
 	s, err := newBackend(pool, o)
-	if err == nil {
+	if err != nil {
+		return nil, faultOf("open", err)
+	}
+	defer s.disconnect()
+	if err = s.findPooler(ctx); err == nil {
 		err = s.refusePartitions(ctx)
 	}
 	if err == nil {
@@ -57,8 +61,12 @@ func Pending(ctx context.Context, pool *pgxpool.Pool, o Options) ([]string, erro
 	if err != nil {
 		return nil, faultOf("open", err)
 	}
+	defer s.disconnect()
 	var missing []object
-	if err = s.refuseNewer(ctx); err == nil {
+	if err = s.findPooler(ctx); err == nil {
+		err = s.refuseNewer(ctx)
+	}
+	if err == nil {
 		missing, err = s.missing(ctx, s.reads, true)
 	}
 	return statementsOf(missing), faultOf("open", err)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -21,29 +24,37 @@ var (
 	errStandby = errors.New("the server is a standby, which takes no writes: connect to the primary, or name all hosts and set target_session_attrs=read-write")
 	errNoSync  = &unfitError{"the server runs with fsync=off, so a crash may lose acknowledged writes: switch fsync on, or accept that with Options.NonDurable"}
 	errRead    = &unfitError{"the session is read-only (default_transaction_read_only is on), and a store has to write: switch that off for this role or database"}
-	errPooling = &unfitError{"a pooler gives each transaction another session of the server (transaction pooling), but the store needs one session per connection: " +
-		"connect to the server itself, or have the pooler keep sessions (PgBouncer: pool_mode=session)"}
+	errPooling = &unfitError{"a pooler answers where the server itself answered when the store was opened: open the store again"}
 )
 
-// setUp prepares a new connection for writes, or says why it cannot be used for them.
+// settings is a list of expressions that set up a session for writes or, if local is true, the transaction.
 //
-// The server ends statements that take longer than WriteTimeout. The isolation level is fixed: under a stricter one a statement of a
-// writer that loses would fail instead of writing nothing. A commit waits at least until it is flushed; a higher synchronous_commit is
+// The server ends statements that take longer than WriteTimeout. A commit waits at least until it is flushed; a higher synchronous_commit is
 // the operator's choice.
-func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
-	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', FALSE), set_config('idle_in_transaction_session_timeout', '%[1]d', FALSE),
-		set_config('default_transaction_isolation', 'read committed', FALSE)`, s.options.WriteTimeout.Milliseconds())
+func (s *backend) settings(lockTimeout time.Duration, local bool) string {
+	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', {local}), set_config('idle_in_transaction_session_timeout', '%[1]d', {local})`,
+		s.options.WriteTimeout.Milliseconds())
 	if lockTimeout > 0 {
-		set += fmt.Sprintf(`, set_config('lock_timeout', '%d', FALSE)`, lockTimeout.Milliseconds())
+		set += fmt.Sprintf(`, set_config('lock_timeout', '%d', {local})`, lockTimeout.Milliseconds())
 	}
 	if !s.options.NonDurable {
-		set += `, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), FALSE)`
+		set += `, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), {local})`
 	}
-	row, err := wire.Ask(ctx, conn, `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), `+set)
+	return strings.ReplaceAll(set, "{local}", strconv.FormatBool(local))
+}
+
+// setUp prepares a new connection for writes, or says why it cannot be used for them. Behind a pooler each transaction is prepared
+// instead. The isolation level is fixed: under a stricter one a statement of a writer that loses would fail instead of writing nothing.
+func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
+	ask := `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), pg_backend_pid()`
+	if !s.pooled {
+		ask += `, set_config('default_transaction_isolation', 'read committed', FALSE), ` + s.settings(lockTimeout, false)
+	}
+	row, err := wire.Ask(ctx, conn, ask)
 	if err != nil {
 		return err
 	}
-	readOnly, standby, fsync := row[0] == "on", row[1] == "t", row[2] == "on"
+	readOnly, standby, fsync, pooled := row[0] == "on", row[1] == "t", row[2] == "on", row[3] != fmt.Sprint(conn.PID())
 	switch {
 	case standby:
 		return errStandby
@@ -51,42 +62,94 @@ func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout ti
 		return errRead
 	case !fsync && !s.options.NonDurable:
 		return errNoSync
+	case pooled && !s.pooled:
+		return errPooling
 	}
 	return nil
 }
 
-// refusePooling returns errPooling when transactions of one connection run in different sessions of the server.
-func refusePooling(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// findPooler finds out whether there is a pooler in front of the server. A pooler has process ids of its own for its clients. The transactions
+// of a client may then have a different session each, so the store relies on no session: reads prepare no statements, and
+// writePool.alone prepares each transaction.
+func (s *backend) findPooler(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	const session = "SELECT pg_backend_pid()"
-	acquired, err := pool.Acquire(ctx)
+	acquired, err := s.reads.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer acquired.Release()
-	one := acquired.Conn().PgConn()
-	first, err := wire.Ask(ctx, one, session)
-	if err != nil || first[0] == fmt.Sprint(one.PID()) {
-		return err // there is no pooler
-	}
-	other, err := dial(ctx, pool.Config())
-	if err != nil {
+	conn := acquired.Conn().PgConn()
+	row, err := wire.Ask(ctx, conn, "SELECT pg_backend_pid()")
+	if err != nil || row[0] == fmt.Sprint(conn.PID()) {
 		return err
 	}
-	defer other.Close(context.WithoutCancel(ctx))
-	// The other connection keeps a session busy with a transaction. Behind a pooler that shares sessions, the first connection now
-	// gets another one.
-	busy, err := wire.Ask(ctx, other.PgConn(), "BEGIN; "+session)
-	if err != nil {
+	s.pooled = true
+	config := s.reads.Config()
+	if err := keepsSettings(ctx, conn, config.ConnConfig.RuntimeParams); err != nil {
 		return err
 	}
-	if busy[0] == first[0] {
-		return errPooling
+	switch c := config.ConnConfig; c.DefaultQueryExecMode {
+	case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec: // these prepare a statement in one transaction for others
+		c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		c.DescriptionCacheCapacity = max(c.DescriptionCacheCapacity, c.StatementCacheCapacity, 1)
+		reads, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		s.reads, s.own = reads, true
 	}
-	again, err := wire.Ask(ctx, one, session)
-	if err == nil && again[0] != first[0] {
-		return errPooling
+	return nil
+}
+
+// keepsSettings returns an error where a pooler has left out a setting of the connection, such as search_path: PgBouncer can be told to ignore them.
+func keepsSettings(ctx context.Context, conn *pgconn.PgConn, settings map[string]string) error {
+	for name, value := range settings {
+		if name == "options" { // a list of others
+			continue
+		}
+		quoted, err := conn.EscapeString(value)
+		if err != nil {
+			return err
+		}
+		row, err := wire.Ask(ctx, conn, fmt.Sprintf(`SELECT current_setting('%[1]s', TRUE) IS NOT DISTINCT FROM set_config('%[1]s', '%[2]s', TRUE)`,
+			strings.ReplaceAll(name, "'", "''"), quoted))
+		if err != nil {
+			return err
+		}
+		if row[0] != "t" {
+			return invalid(fmt.Errorf("the pooler does not pass on the setting %q: set it for the role or the database (instead of a search_path, use Tables.Schema)", name))
+		}
 	}
-	return err
+	return nil
+}
+
+// writePool is a pool of connections for writes.
+type writePool struct {
+	*pgxpool.Pool
+	begin string // begins a transaction that is set up for writes; "" where the sessions are
+}
+
+// Begin begins a transaction that is set up for writes.
+func (p *writePool) Begin(ctx context.Context) (pgx.Tx, error) {
+	return p.BeginTx(ctx, pgx.TxOptions{BeginQuery: p.begin})
+}
+
+// alone makes one attempt of a write that is no part of a transaction. Where sessions are not set up the write has a transaction of its
+// own, with the savepoint that a call within InTx has. An error of the server is the same as outside of one.
+func (p *writePool) alone(ctx context.Context, do func(ctx context.Context, q querier) error) error {
+	if p.begin != "" {
+		begins := &writePool{p.Pool, p.begin + "; " + savepoint}
+		err := atomically(ctx, begins, func(tx pgx.Tx) error { return do(ctx, tx) })
+		if u := (*undoneError)(nil); errors.As(err, &u) && code(u) != "" && !ambiguous(u.error) {
+			return u.error
+		}
+		return err
+	}
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return &undoneError{err} // nothing was sent
+	}
+	defer conn.Release()
+	return do(ctx, conn)
 }

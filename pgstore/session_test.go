@@ -276,33 +276,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Open refuses a pooler that gives each transaction another session of the server, and accepts one that keeps sessions.
-func TestPoolers(t *testing.T) {
-	t.Parallel()
-	u := postgres.Schema(t)
-	openAt(t, u, pgstore.Options{CreateTables: true})
-	p := pool(t, newPooler(t, u, false).url)
-	if _, err := p.Exec(t.Context(), "SELECT 1", pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err) // the pooler is none
-	}
-	_, err := pgstore.Open(t.Context(), p, pgstore.Options{})
-	wantKind(t, err, annals.ErrInvalid)
-	if !strings.Contains(fmt.Sprint(err), "pool_mode=session") {
-		t.Errorf("the error does not say what to set: %v", err)
-	}
-	s := openAt(t, newPooler(t, u, true).url, pgstore.Options{})
-	signals, err := s.Watch(t.Context(), annals.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-signals
-	appendOne(t, openAt(t, u, pgstore.Options{}), "T|1", 0)
-	<-signals
-	appendOne(t, s, "T|1", 1)
-	mustPut(t, s, "T|1", 0, text("x"))
-}
-
-func parsed(t *testing.T, u string) *url.URL {
+func parsed(t testing.TB, u string) *url.URL {
 	t.Helper()
 	p, err := url.Parse(u)
 	if err != nil {

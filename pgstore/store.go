@@ -14,7 +14,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
-	"github.com/annals-go/annals/internal/bound"
 	"github.com/annals-go/annals/internal/clock"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
@@ -76,8 +75,8 @@ const (
 // Store is an annals.Store and Transactor[pgx.Tx], and has the abilities of driver.Abilities:
 //
 //   - Recover makes one statement, where at most a thousand events follow the snapshot.
-//   - Watch signals after writes of this store at once, and after those of others when they notify. Signals also come for types and slices that
-//     the filter does not ask for, and without a cause, such as after a lost connection.
+//   - Watch signals after writes of this store at once, and after those of others when they notify, or every second behind a pooler. Signals
+//     also come for types and slices that the filter does not ask for, and without a cause, such as after a lost connection.
 //   - FindStates yields the states of a type whose additional column has the value, in the order of their ids. A nil value finds NULL.
 //     Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
 //   - Forget waits for the transactions that have written to the journal, at most 3 seconds, within InTx one. Then it locks the entity, within
@@ -111,8 +110,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return s, nil
 }
 
-// DB is the pool that the store reads with: the one that was given to Open, or the one that was made for a URL, which is closed with the
-// store. Writes of the store have connections of their own.
+// DB is the pool that the store reads with: the one that was given to Open, or one that was made for a URL, or for a pooler in place of a
+// pool that prepares statements; those are closed with the store. Writes of the store have connections of their own.
 func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
 
 // Close waits for the calls under way: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads, which
@@ -125,10 +124,11 @@ type backend struct {
 	options Options
 	tables  Tables
 
-	reads *pgxpool.Pool // the caller's, or opened by OpenURL
-	own   bool          // reads is closed with the store
-	write *pgxpool.Pool // connections for single writes and transactions, which wait for locks
-	group *pgxpool.Pool // connections for append groups, which do not wait long for locks
+	reads  *pgxpool.Pool // the caller's, or made by OpenURL or findPooler
+	own    bool          // reads is closed with the store
+	write  *writePool    // connections for single writes and transactions, which wait for locks
+	group  *writePool    // connections for append groups, which do not wait long for locks
+	pooled bool          // a connection may have another session of the server in each transaction
 
 	reconnects reconnects   // of write and group
 	sockets    wire.Sockets // of those two pools
@@ -255,9 +255,6 @@ func (v *view) Close() error {
 	s.watchers.Close()
 	s.notifier.close()
 	s.disconnect()
-	if s.own {
-		bound.Wait(s.answerTime(), s.reads.Close)
-	}
 	return nil
 }
 

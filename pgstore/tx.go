@@ -98,13 +98,8 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	b := s.backend
 	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s), b.options.WriteTimeout)
 	defer cancel()
-	conn, err := b.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
 	t := &transaction{ctx: ctx}
-	err = atomically(ctx, conn, func(tx pgx.Tx) error {
+	err := atomically(ctx, b.write, func(tx pgx.Tx) error {
 		t.tx = tx
 		in, end := driver.InTx(s.Store, &view{b, t})
 		defer end()

@@ -31,6 +31,9 @@ func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) 
 		pool.Close()
 		return nil, err
 	}
+	if s.backend.own { // with another pool
+		pool.Close()
+	}
 	s.backend.own = true
 	return s, nil
 }

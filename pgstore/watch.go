@@ -15,6 +15,9 @@ import (
 // notifyEvery is the least time between two notifications. All commits in between share the next one.
 const notifyEvery = 100 * time.Millisecond
 
+// pollEvery is how long watchers behind a pooler wait for writes of other processes.
+const pollEvery = time.Second
+
 // channel is the name that writers notify and watchers listen on. Each set of tables has its own. Names beyond PostgreSQL's limit are
 // cut and may then be the same, which causes needless signals and nothing else.
 func (s *backend) channel() string {
@@ -88,6 +91,14 @@ func (v *view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, err
 // listenForWrites wakes the watches for writes of other processes until ctx ends. It has one connection for all watches, and makes a new
 // one whenever the connection is lost.
 func (s *backend) listenForWrites(ctx context.Context) {
+	for s.pooled { // no session to listen in
+		select {
+		case <-time.After(pollEvery):
+			s.watchers.Wake()
+		case <-ctx.Done():
+			return
+		}
+	}
 	for n := 0; ; n++ {
 		if s.listen(ctx) {
 			n = 0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the database servers for the tests: PostgreSQL from Debian's packages, and a DynamoDB server from npm. Does nothing for a
+# Installs the database servers for the tests: PostgreSQL and PgBouncer from Debian's packages, and a DynamoDB server from npm. Does nothing for a
 # server that is installed, or that ANNALS_POSTGRES (a URL) or ANNALS_DYNAMODB (an endpoint) names.
 set -eu
 here=$(dirname "$0")
@@ -8,6 +8,7 @@ missing=""
 if [ -z "${ANNALS_POSTGRES:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 	missing="$missing postgresql"
 fi
+command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 if [ -z "${ANNALS_DYNAMODB:-}" ]; then
 	command -v npm >/dev/null || missing="$missing npm"
 	command -v openssl >/dev/null || missing="$missing openssl"
