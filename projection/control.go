@@ -14,7 +14,7 @@ import (
 )
 
 // Control stops, starts and watches one projection, in whatever processes its runners are. It needs only the store of the projection's
-// position. Its methods may be called from many goroutines at once. Status, Parked, Pause and Resume work before the projection is run for
+// position. Its methods may be called from many goroutines at once. Status, Parked, Await, Pause and Resume work before the projection is run for
 // the first time; the others are annals.ErrInvalid then. A damaged record of the projection is annals.ErrCorrupt.
 type Control struct {
 	store  annals.Store

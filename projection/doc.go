@@ -30,7 +30,7 @@
 //
 // # Control
 //
-// A Control pauses a projection, resets it and shows how far it has come, from any process. Rebuild makes a new read model beside the one
+// A Control pauses a projection, resets it, shows how far it has come and waits until it has handled an event, from any process. Rebuild makes a new read model beside the one
 // in use.
 //
 // # Tests

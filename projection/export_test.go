@@ -23,3 +23,6 @@ func ParkedSlices(ctx context.Context, s annals.Store, projection string) ([]int
 	list, _, err := parkedSlicesOf(projection).load(ctx, s)
 	return list, err
 }
+
+// With returns c with the store of the position s.
+func (c *Control) With(s annals.Store) *Control { return &Control{s, c.name, c.runner} }

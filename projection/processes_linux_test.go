@@ -274,6 +274,39 @@ func await(within time.Duration, what func() bool) bool {
 	return false
 }
 
+// When Await returns, the read model has the event that another process has handled.
+func TestAwaitAnotherProcess(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]string{"postgres": postgres.Schema(t), "sqlite": filepath.Join(t.TempDir(), "annals.db")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.WithoutCancel(t.Context())
+			p, err := openProcessed(ctx, database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.close)
+			if err := p.create(ctx); err != nil {
+				t.Fatal(err)
+			}
+			w := startWorker(t, database)
+			for n := 1; n <= 20; n++ {
+				add(t, p.store, n%3, n%3, 1)
+				id, number := annals.NewPersistenceID("T", fmt.Sprint(n%3)), annals.SeqNr((n+2)/3)
+				for _, c := range []*Control{NewControl(p.store, "p"), p.runner.Control()} { // p.runner does not run
+					if err := c.Await(ctx, p.store, id, number); err != nil {
+						t.Fatal(err)
+					}
+					if handled, err := p.list(ctx); err != nil || !slices.Contains(handled, handledEvent{id, number}) {
+						t.Fatalf("%s/%d is not in the read model: %v, %v", id, number, handled, err)
+					}
+				}
+			}
+			w.end(t)
+		})
+	}
+}
+
 // Four processes share a projection, while events are written. Processes are killed, stopped past their lease and continued, and ended, and
 // others take their ranges. Every event is handled, none of them twice, and those of each entity are in order.
 func TestProcessesShareAProjection(t *testing.T) {

@@ -27,6 +27,7 @@ type Runner struct {
 	most    int          // events in a batch, while the Runner is far behind
 	turns   *turns
 	healths sync.Map // *health of each range that the Runner has had
+	waits   waits
 }
 
 // deliver handles the events of s and saves its progress. It returns how many of the events were handled and saved. The error is a
@@ -71,7 +72,11 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, han
 	r.deliver = func(ctx context.Context, s step) (int, error) {
 		ctx, s.health = finishing(ctx), r.health(s.progress.Slices)
 		defer r.turns.take(ctx)()
-		return d(ctx, s)
+		done, err := d(ctx, s)
+		if err == nil || done > 0 {
+			r.waits.stepped(s)
+		}
+		return done, err
 	}
 	return r, nil
 }
@@ -98,7 +103,10 @@ func (r *Runner) run(ctx context.Context, work work) error {
 		store: r.offsets, projection: r.name, source: r.stream.source,
 		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
 	}
-	err := g.run(ctx, work)
+	err := g.run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
+		defer r.waits.hold(slices)()
+		return work(ctx, slices, epoch)
+	})
 	if stop := (*stopped)(nil); errors.As(err, &stop) {
 		return stop.error
 	}

@@ -110,18 +110,20 @@ func newTarget[T any](sound TxStore[T], add func(ctx context.Context, tx T, e en
 	}
 }
 
-func inMemory(store *memstore.Store) target {
-	add := func(_ context.Context, tx memstore.Tx, e envelope) error {
-		counts, _ := tx.Value("counts").(map[string]int)
-		counts = maps.Clone(counts)
-		if counts == nil {
-			counts = map[string]int{}
-		}
-		counts[key(e)]++
-		tx.SetValue("counts", counts)
-		return nil
+// countIn counts e in the read model of inMemory.
+func countIn(tx memstore.Tx, e envelope) error {
+	counts, _ := tx.Value("counts").(map[string]int)
+	counts = maps.Clone(counts)
+	if counts == nil {
+		counts = map[string]int{}
 	}
-	return newTarget(store, add, func(*testing.T) map[string]int {
+	counts[key(e)]++
+	tx.SetValue("counts", counts)
+	return nil
+}
+
+func inMemory(store *memstore.Store) target {
+	return newTarget(store, func(_ context.Context, tx memstore.Tx, e envelope) error { return countIn(tx, e) }, func(*testing.T) map[string]int {
 		counts, _ := store.Value("counts").(map[string]int)
 		return maps.Clone(counts)
 	})

@@ -105,6 +105,7 @@ func (w *worker) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.r.waits.begins(w.progress.Slices)
 	// What the position does not cover comes again.
 	w.lateness.waiting = slices.DeleteFunc(w.lateness.waiting, func(e annals.Event) bool { return !from.covers(e.Offset()) })
 	lowest := from.lowest(w.progress.Slices)

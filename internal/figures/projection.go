@@ -29,12 +29,21 @@ import (
 func projectionFigures() []Figure {
 	const about = "events a second of a projection that catches up exactly once, in %s, divided by those of one loop over Query.Events that writes the same rows in the same batches by hand and saves no position"
 	const latencyAbout = "99th percentile in milliseconds of the time from the answer to an append to the end of the transaction that handles its event exactly once, with 500 appends a second"
+	const awaitAbout = "90th percentile in milliseconds of the time from the end of the transaction that handles an event to the return of Await, of a Control without the Runner, at the load of projection-latency"
 	return []Figure{
 		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: catchupSQLite, About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
 		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
 		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: catchupDynamoDB, About: fmt.Sprintf(about, "transactions of 50 puts")},
-		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: latencySQLite, About: latencyAbout},
-		{Name: "projection-latency-postgres", Goal: AtMost(50), Run: onPostgres(latencyPostgres), About: latencyAbout},
+		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: func(ctx context.Context) (float64, error) { return handledIn(latencySQLite(ctx)) }, About: latencyAbout},
+		{Name: "projection-latency-postgres", Goal: AtMost(50), About: latencyAbout,
+			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
+				return handledIn(latencyPostgres(ctx, b))
+			})},
+		{Name: "projection-await-sqlite", Goal: AtMost(20), Run: func(ctx context.Context) (float64, error) { return awaitedIn(latencySQLite(ctx)) }, About: awaitAbout},
+		{Name: "projection-await-postgres", Goal: AtMost(40), About: awaitAbout,
+			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
+				return awaitedIn(latencyPostgres(ctx, b))
+			})},
 		{Name: "projection-idle", Goal: AtMost(1), Run: idle,
 			About: "requests a second and range of a projection of one entity type with 4 ranges and without new events, on PostgreSQL or on DynamoDB, whichever is more"},
 		{Name: "projection-scale-4", Goal: AtLeast(2.5), Run: scale,

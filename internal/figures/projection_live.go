@@ -24,6 +24,7 @@ type timed[T any] struct {
 	mu      sync.Mutex
 	acked   map[annals.Offset]time.Time
 	handled map[annals.Offset]time.Time
+	awaited map[annals.Offset]time.Time // when Await has returned, of the events of one writer
 }
 
 type handledKey struct{}
@@ -48,10 +49,11 @@ func (s *timed[T]) note(when map[annals.Offset]time.Time, offsets ...annals.Offs
 	}
 }
 
-// latency appends 500 events a second for some seconds, from ten writers, while a projection handles them.
-func latency[T any](ctx context.Context, store projection.TxStore[T], handle func(ctx context.Context, tx T, es []envelope) error) (milliseconds float64, err error) {
+// latency appends 500 events a second for some seconds, from ten writers, while a projection handles them. It returns how long that takes, and
+// how much later Await returns.
+func latency[T any](ctx context.Context, store projection.TxStore[T], handle func(ctx context.Context, tx T, es []envelope) error) (handled, awaited float64, err error) {
 	const writers, each, seconds = 10, 50, 6
-	s := &timed[T]{TxStore: store, acked: map[annals.Offset]time.Time{}, handled: map[annals.Offset]time.Time{}}
+	s := &timed[T]{TxStore: store, acked: map[annals.Offset]time.Time{}, handled: map[annals.Offset]time.Time{}, awaited: map[annals.Offset]time.Time{}}
 	r, err := projection.ExactlyOnceGrouped("latency", sourceOf(store), s, func(ctx context.Context, tx T, es []envelope) error {
 		offsets := ctx.Value(handledKey{}).(*[]annals.Offset)
 		for _, e := range es {
@@ -60,8 +62,9 @@ func latency[T any](ctx context.Context, store projection.TxStore[T], handle fun
 		return handle(ctx, tx, es)
 	}, projection.Options{Logger: quiet})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	elsewhere := projection.NewControl(store, "latency") // as in another process
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
@@ -79,7 +82,12 @@ func latency[T any](ctx context.Context, store projection.TxStore[T], handle fun
 			for n := annals.SeqNr(0); n < each*seconds && errs[w] == nil; n++ {
 				var receipt annals.Receipt
 				if receipt, errs[w] = store.Journal().Append(ctx, annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: figurePayload}}}); errs[w] == nil && n >= 2*each { // the projection has begun
-					s.note(s.acked, annals.Offset{Time: receipt.Time, ID: id, SeqNr: receipt.SeqNr})
+					event := annals.Offset{Time: receipt.Time, ID: id, SeqNr: receipt.SeqNr}
+					s.note(s.acked, event)
+					if w == 0 {
+						errs[w] = elsewhere.Await(ctx, store, id, receipt.SeqNr)
+						s.note(s.awaited, event)
+					}
 				}
 				<-ticks.C
 			}
@@ -87,48 +95,60 @@ func latency[T any](ctx context.Context, store projection.TxStore[T], handle fun
 	}
 	writing.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := r.CatchUp(ctx); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var took []float64
-	for o, acked := range s.acked {
-		handled, ok := s.handled[o]
-		if !ok {
-			return 0, fmt.Errorf("event %d of %s was not handled", o.SeqNr, o.ID)
+	for o := range s.acked {
+		if _, ok := s.handled[o]; !ok {
+			return 0, 0, fmt.Errorf("event %d of %s was not handled", o.SeqNr, o.ID)
 		}
-		took = append(took, max(0, handled.Sub(acked).Seconds()*1000))
 	}
-	slices.Sort(took)
-	return took[len(took)*99/100], nil
+	return percentile(99, s.acked, s.handled), percentile(90, s.handled, s.awaited), nil
 }
 
-func latencySQLite(ctx context.Context) (ms float64, err error) {
+// percentile is in milliseconds, of the times from one to the other.
+func percentile(n int, from, to map[annals.Offset]time.Time) float64 {
+	var took []float64
+	for o, began := range from {
+		if ended, ok := to[o]; ok {
+			took = append(took, max(0, ended.Sub(began).Seconds()*1000))
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)*n/100]
+}
+
+func latencySQLite(ctx context.Context) (handled, awaited float64, err error) {
 	b, err := openBench(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx, _ annals.Store) error { return sqliteTable(ctx, tx, "live") }); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	return latency(ctx, b.store, insertSQLite("live"))
 }
 
-func latencyPostgres(ctx context.Context, b *postgresBench) (float64, error) {
+func latencyPostgres(ctx context.Context, b *postgresBench) (handled, awaited float64, err error) {
 	pool, err := b.bare(ctx, 1)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer pool.Close()
 	if err := postgresTable(ctx, pool, "live"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	return latency(ctx, b.store, insertPostgres("live"))
 }
+
+// handledIn and awaitedIn are the two results of a measurement.
+func handledIn(handled, _ float64, err error) (float64, error) { return handled, err }
+func awaitedIn(_, awaited float64, err error) (float64, error) { return awaited, err }
 
 // requests counts the requests of a store to its server.
 type requests struct{ sent atomic.Int64 }
