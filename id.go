@@ -111,7 +111,7 @@ func NewWriteID() (w WriteID) {
 // IsZero reports whether w is the zero WriteID.
 func (w WriteID) IsZero() bool { return w == WriteID{} }
 
-// String is the UUID text form, which driver.ParseWriteID reads.
+// String is the UUID text form.
 func (w WriteID) String() string {
 	var b [36]byte
 	hex.Encode(b[0:], w[0:4])

@@ -42,7 +42,7 @@ func TestUnsupportedRefusesEverything(t *testing.T) {
 	t.Parallel()
 	refusesEverything(t, driver.Unsupported{})
 	refusesEverything(t, driver.New(nils{}, driver.Options{}))
-	in, end := driver.InTx(driver.New(nils{}, driver.Options{}), nils{})
+	_, in, end := driver.InTx(t.Context(), driver.New(nils{}, driver.Options{}), nils{})
 	defer end()
 	refusesEverything(t, in)
 }

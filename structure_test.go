@@ -47,21 +47,22 @@ var rules = []struct {
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
-	{pkg: "memstore", may: "root ability driver internal/panics internal/position internal/storeurl internal/writes"},
+	{pkg: "memstore", may: "root ability driver internal/contexts internal/statetype internal/panics internal/position internal/storeurl internal/writes"},
 	{pkg: "sqltx", may: "root ability"},
-	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root ability sqltx driver internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root ability driver internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "dynamostore/...", may: "root ability driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
 
 	{pkg: "internal/bound"},
 	{pkg: "internal/clock"},
-	{pkg: "internal/contexts"}, // for hosts and package driver
+	{pkg: "internal/contexts"},                               // for hosts, stores and package driver
+	{pkg: "internal/statetype", may: "root internal/panics"}, // for stores
 	{pkg: "internal/sqltext"},
 	{pkg: "internal/leases"},
-	{pkg: "internal/writes", may: "root driver"},
+	{pkg: "internal/writes", may: "root"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts

@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/warning"
 )
 
@@ -154,7 +155,7 @@ func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.C
 		return ctx, err
 	}
 	switch {
-	case s.tx == nil && write && ContextInTx(ctx, s.self):
+	case s.tx == nil && write && contexts.InTx(ctx, s.self):
 		return ctx, errOutside
 	case s.tx == nil && !s.gate.enter(write):
 		return ctx, errClosed
@@ -183,25 +184,21 @@ func (s *Store) leave(write bool) {
 	}
 }
 
-// Read runs fn as the operation c of s, one that only reads. It is for methods of a store that are not in the contracts.
-func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
-	return do(ctx, s, c, false, nil, fn)
-}
-
-// Write runs fn as the operation c of s, one that writes. It is for methods of a store that are not in the contracts, such as InTx, whose
-// Op is "transaction".
-func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
-	return do(ctx, s, c, true, nil, fn)
-}
-
-// Stream runs fn as the operation c of s, one that reads within Fetch and may run the caller's code in between.
-func Stream(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
+// Read runs fn as the operation c of s, one that reads the backend within Fetch, and may run the caller's code in between. It is for methods of a
+// store that are not in the contracts.
+func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
 	if err := k.streams(nil); err != nil {
 		return err
 	}
 	return fn(k.in)
+}
+
+// Write runs fn as the operation c of s, one that writes. It is for methods of a store that are not in the contracts, such as InTx, whose
+// Op is "transaction".
+func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
+	return do(ctx, s, c, true, nil, fn)
 }
 
 // ask runs fn as the operation c of s. It refuses the call when fault is not nil.

@@ -47,22 +47,22 @@ func (j lateJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (an
 // What a transaction has read to the end, and not written, is passed to the Guarder.
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	type use = func(ctx context.Context, g *guarding, in driver.Abilities) error
-	last := func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+	type use = func(ctx context.Context, g *guarding, in *driver.Store) error
+	last := func(ctx context.Context, _ *guarding, in *driver.Store) error {
 		_, err := in.Journal().LastSeqNr(ctx, "T|1")
 		return err
 	}
-	get := func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+	get := func(ctx context.Context, _ *guarding, in *driver.Store) error {
 		_, _, err := in.States().Get(ctx, "T|1")
 		return err
 	}
 	replay := func(from, to annals.SeqNr, most int) use {
-		return func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+		return func(ctx context.Context, _ *guarding, in *driver.Store) error {
 			return drain(in.Journal().Replay(ctx, "T|1", from, to), most)
 		}
 	}
 	recovery := func(fails error) use {
-		return func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+		return func(ctx context.Context, _ *guarding, in *driver.Store) error {
 			_, err := in.Recover(ctx, "T|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return fails })
 			if errors.Is(err, fails) {
 				return nil
@@ -71,7 +71,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	add := func(after annals.SeqNr) use {
-		return func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+		return func(ctx context.Context, _ *guarding, in *driver.Store) error {
 			_, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", After: after, Events: events(1)})
 			if errors.Is(err, annals.ErrConflict) {
 				return nil
@@ -80,31 +80,31 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	// again sends the commit of the events 1 … 3 once more: the store recognises it.
-	again := func(ctx context.Context, g *guarding, in driver.Abilities) error {
+	again := func(ctx context.Context, g *guarding, in *driver.Store) error {
 		r, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", After: 3, Events: events(1), WriteID: g.sent})
 		if err == nil && !r.Repeated {
 			return errors.New("the store did not recognise the commit")
 		}
 		return err
 	}
-	sent := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+	sent := func(ctx context.Context, g *guarding, _ *driver.Store) error {
 		g.sent = annals.NewWriteID()
 		_, err := g.Store.Journal().Append(ctx, annals.Commit{ID: "T|1", After: 3, Events: events(1), WriteID: g.sent})
 		return err
 	}
-	beside := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+	beside := func(ctx context.Context, g *guarding, _ *driver.Store) error {
 		n, err := g.Store.Journal().LastSeqNr(ctx, "T|1")
 		if err == nil {
 			_, err = g.Store.Journal().Append(ctx, annals.Commit{ID: "T|1", After: n, Events: events(1)})
 		}
 		return err
 	}
-	putBeside := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+	putBeside := func(ctx context.Context, g *guarding, _ *driver.Store) error {
 		_, err := g.Store.States().Put(ctx, annals.StateWrite{ID: "T|1", After: 3, Payload: annals.Payload{SerializerID: 20}})
 		return err
 	}
 	put := func(after annals.SeqNr, event bool) use {
-		return func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+		return func(ctx context.Context, _ *guarding, in *driver.Store) error {
 			w := annals.StateWrite{ID: "T|1", After: after, Payload: annals.Payload{SerializerID: 20}}
 			if event {
 				w.Event = &events(1)[0]
@@ -113,7 +113,7 @@ func TestGuard(t *testing.T) {
 			return err
 		}
 	}
-	forget := func(ctx context.Context, g *guarding, in driver.Abilities) error {
+	forget := func(ctx context.Context, g *guarding, in *driver.Store) error {
 		_, err := g.Store.States().Delete(ctx, annals.StateWrite{ID: "T|1", After: 3})
 		if err := errors.Join(err, g.Store.Journal().DeleteTo(ctx, "T|1", 3)); err != nil {
 			return err
@@ -121,17 +121,17 @@ func TestGuard(t *testing.T) {
 		_, err = in.Forget(ctx, ability.Forgetting{ID: "T|1"})
 		return err
 	}
-	forgetNothing := func(ctx context.Context, _ *guarding, in driver.Abilities) error {
+	forgetNothing := func(ctx context.Context, _ *guarding, in *driver.Store) error {
 		_, err := in.Forget(ctx, ability.Forgetting{ID: "T|1"})
 		if errors.Is(err, annals.ErrConflict) {
 			return nil
 		}
 		return err
 	}
-	skipped := func(ctx context.Context, g *guarding, _ driver.Abilities) error {
+	skipped := func(ctx context.Context, g *guarding, _ *driver.Store) error {
 		return g.Store.SkipTo(ctx, "T|1", 3, 9)
 	}
-	skip := func(ctx context.Context, _ *guarding, in driver.Abilities) error { return in.SkipTo(ctx, "T|1", 3, 9) }
+	skip := func(ctx context.Context, _ *guarding, in *driver.Store) error { return in.SkipTo(ctx, "T|1", 3, 9) }
 
 	const stale = "stale" // the Guarder is not asked
 	const none, number, revision = "[]", "[{T|1 false 3}]", "[{T|1 true 3}]"
@@ -180,9 +180,9 @@ func TestGuard(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			in, end := driver.InTx(outer, g)
+			_, in, end := driver.InTx(t.Context(), outer, g)
 			for i, use := range c.uses {
-				if err := use(t.Context(), g, driver.Abilities{Store: in}); err != nil {
+				if err := use(t.Context(), g, in); err != nil {
 					t.Fatalf("use %d: %v", i, err)
 				}
 			}
@@ -212,7 +212,7 @@ func TestGuardOfAReplayBesideAWriter(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	in, end := driver.InTx(driver.New(g, driver.Options{}), g)
+	_, in, end := driver.InTx(t.Context(), driver.New(g, driver.Options{}), g)
 	defer end()
 	if err := drain(in.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr), 9); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/valid"
@@ -83,10 +82,4 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 		}
 	}
 	return r, err
-}
-
-// EventMisfit is the error of a state write with an event, after the revision after, when the journal ends at another number: last.
-func EventMisfit(after, last annals.SeqNr) error {
-	return &annals.Error{Kind: annals.ErrInvalid,
-		Err: fmt.Errorf("the write carries event %d, but the journal's last number is %d: every write of the entity must carry one", after+1, last)}
 }

@@ -1,16 +1,19 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// Store is an annals.Store in front of a Driver.
+// Store is an annals.Store in front of a Driver. It has the abilities that its Driver has: ability.Of tells which. A type that embeds a Store
+// and adds an ability that the Driver lacks needs a Lacks of its own. Its methods may be called from many goroutines at once.
 type Store struct {
 	name      string
 	driver    Driver
@@ -30,7 +33,7 @@ type Store struct {
 type Options struct {
 	// Name is Call.Store, such as "sqlite".
 	Name string
-	// Self is the annals.Store that users hold and that embeds the Store. ContextInTx compares with it. nil is the Store.
+	// Self is the annals.Store that users hold and that embeds the Store. nil is the Store.
 	Self annals.Store
 	// Observer may be nil. A panic in it disturbs no call.
 	Observer annals.Observer
@@ -56,11 +59,13 @@ type transaction struct {
 	reads *reads
 }
 
-// InTx returns s within a transaction, which d reads and writes in. Its Capabilities are those of d. After end every call of it is ErrClosed.
-func InTx(s *Store, d Driver) (in *Store, end func()) {
+// InTx returns s within a transaction, which d reads and writes in, and the context for the user's function. Its Capabilities are those of d.
+// After end every call of it is ErrClosed. Hosts and stores recognise by the context that a write to the outer store would wait for the
+// transaction, which waits for the write: such a write is ErrInvalid.
+func InTx(ctx context.Context, s *Store, d Driver) (within context.Context, in *Store, end func()) {
 	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{reads: newReads(d)}}
 	in.savepoint, _ = d.(Savepointer)
-	return in, func() { in.tx.ended.Store(true) }
+	return contexts.WithTx(ctx, s.self), in, func() { in.tx.ended.Store(true) }
 }
 
 // Capabilities are those of the Driver.

@@ -225,7 +225,7 @@ func TestAbilitiesThatAreLacking(t *testing.T) {
 	t.Parallel()
 	for _, c := range []annals.Capabilities{{Events: true, EventQueries: true, StateQueries: true}, {States: true}, {IDQueries: true}} {
 		for _, lacks := range []error{nil, errors.New("no room")} {
-			s := driver.Abilities{Store: driver.New(skipping{&backend{}, skips{}, skips{}, c, lacks}, driver.Options{})}
+			s := driver.New(skipping{&backend{}, skips{}, skips{}, c, lacks}, driver.Options{})
 			_, skips := ability.Of[ability.Skipper](s)
 			_, skipsStates := ability.Of[ability.StateSkipper](s)
 			for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "A|1", 0, 7), "ask for a Skipper": skips} {
@@ -262,14 +262,13 @@ func TestInTx(t *testing.T) {
 	t.Parallel()
 	b := &backend{journal: journal{replay: pages(3, nothing)}}
 	s := driver.New(b, driver.Options{})
-	in, end := driver.InTx(s, inside{b})
+	ctx, in, end := driver.InTx(t.Context(), s, inside{b})
 	if !in.Capabilities().Metadata || s.Capabilities().Metadata {
 		t.Errorf("capabilities: inside %+v, outside %+v", in.Capabilities(), s.Capabilities())
 	}
 	if err := in.Close(); err != nil || b.closed != 0 {
 		t.Errorf("close inside: %v", err)
 	}
-	ctx := driver.ContextWithTx(t.Context(), s)
 	c := annals.Commit{ID: "A|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
 	if _, err := in.Journal().Append(ctx, c); err != nil {
 		t.Error(err)

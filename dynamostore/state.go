@@ -5,8 +5,9 @@ import (
 	"errors"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/contexts"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 type states struct{ view }
@@ -58,8 +59,8 @@ func (c *change) apply(ctx context.Context) (r annals.Receipt, err error) {
 	}
 	defer end() // after the write, so that the next change sees this one
 	tx := &Tx{before: c.before}
-	handling := driver.ContextWithTx(ctx, c.s)
-	err = driver.Handle(handling, func() error { return c.t.OnChange(handling, tx, st) }, nil)
+	handling := contexts.WithTx(ctx, c.s)
+	err = statetype.Handle(handling, func() error { return c.t.OnChange(handling, tx, st) }, nil)
 	items := tx.end()
 	if c.tx != nil {
 		end() // not held until the transaction ends, which may need the locks of other entities

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/statetype"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -34,7 +34,7 @@ func (s *Store) compileTypes(o Options) error {
 	s.types = map[string]*stateType{}
 	s.common = &stateType{stored: plan.StateTable{States: s.offer.States, SkipTo: s.offer.SkipStateTo}}
 	own := func(column string) bool { return slices.Contains(s.offer.Reserved, column) }
-	faults := []error{driver.TypeFaults(o.StateTypes, own, func(column string) string { return column }, nil)}
+	faults := []error{statetype.Faults(o.StateTypes, own, func(column string) string { return column }, nil)}
 	for _, name := range slices.Sorted(maps.Keys(o.StateTypes)) {
 		t := &stateType{StateType: o.StateTypes[name], findable: o.Findable[name], stored: s.common.stored}
 		s.types[name] = t
@@ -175,7 +175,7 @@ func (t *stateType) bind(s annals.State) (columns annals.Columns, err error) {
 		}
 		return columns, nil
 	}
-	names, values, err := driver.Bind(t.StateType, s, func(name string, value any) (any, error) {
+	names, values, err := statetype.Bind(t.StateType, s, func(name string, value any) (any, error) {
 		v, err := plan.Column(value)
 		if key, ok := t.keys[name]; ok && v != nil && err == nil {
 			err = keyFits(v, key)

@@ -47,7 +47,7 @@ type Throughput struct{ ReadUnits, WriteUnits int64 }
 const defaultAttempts = 8
 
 // Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], and has the abilities of
-// driver.Abilities. Its methods may be called from many goroutines at once.
+// driver.Store. Its methods may be called from many goroutines at once.
 //
 //   - Subscribe is ErrUnsupported without Options.Subscriptions, which say how it works. Watch is ErrUnsupported.
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (ability.Of).
@@ -60,7 +60,7 @@ const defaultAttempts = 8
 //   - CheckHealth reads an item that does not exist, and tries to write it on a condition that never holds: two requests to the
 //     layout's first table, one read unit and one write unit.
 type Store struct {
-	driver.Abilities
+	*driver.Store
 	offer         plan.Offer
 	engine        *engine
 	types         map[string]*stateType
@@ -82,7 +82,7 @@ func (s *Store) Execute(ctx context.Context, f plan.Function) error {
 
 // execute runs f in s, whose driver is v.
 func execute(ctx context.Context, s *driver.Store, v view, f plan.Function) error {
-	do := driver.Stream
+	do := driver.Read
 	if f.Writes {
 		do = driver.Write
 	}
@@ -197,6 +197,9 @@ func (v view) Capabilities() annals.Capabilities { return v.s.offer.Capabilities
 
 // Lacks is asked by the Store: view has the methods of all layouts.
 func (v view) Lacks(want any) error {
+	if _, finds := want.(*ability.StateFinder); v.tx != nil && !finds {
+		return errors.New("a transaction on DynamoDB does not have it")
+	}
 	switch want.(type) {
 	case *ability.Skipper:
 		if v.Contracts.Skipper == nil {

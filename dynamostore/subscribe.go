@@ -114,11 +114,13 @@ func (s *Store) ParkedEntities(ctx context.Context, subscription string) (parked
 		return nil, errNoSubscriptions("list parked entities")
 	}
 	err = driver.Read(ctx, s.Store, annals.Call{Op: "list parked entities"}, func(ctx context.Context) error {
-		all, err := s.subscriptions.Parked(ctx, subscription)
-		for _, p := range all {
-			parked = append(parked, ParkedEntity(p))
-		}
-		return err
+		return driver.Fetch(ctx, func(ctx context.Context) error {
+			all, err := s.subscriptions.Parked(ctx, subscription)
+			for _, p := range all {
+				parked = append(parked, ParkedEntity(p))
+			}
+			return err
+		})
 	})
 	return parked, err
 }

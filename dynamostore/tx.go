@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -58,12 +57,12 @@ func (t *Tx) end() []types.TransactWriteItem {
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
-		within := s.view(collector{s.engine, tx}, tx)
-		in, end := driver.InTx(s.Store, within)
+		view := s.view(collector{s.engine, tx}, tx)
+		within, in, end := driver.InTx(ctx, s.Store, view)
 		if err := func() error {
 			defer end()
 			defer tx.end()
-			return fn(driver.ContextWithTx(ctx, s), tx, inTx{in, driver.Abilities{Store: in}, within})
+			return fn(within, tx, inTx{in, view})
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
@@ -87,10 +86,9 @@ func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in 
 	return s.InTx(ctx, func(ctx context.Context, _ *Tx, in annals.Store) error { return fn(ctx, in) })
 }
 
-// inTx is the store inside a transaction. It has one of the optional abilities, and the functions of the layout.
+// inTx is the store inside a transaction, with the functions of the layout.
 type inTx struct {
 	*driver.Store
-	ability.StateFinder
 	view view
 }
 

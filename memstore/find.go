@@ -6,12 +6,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 // FindStates is ability.StateFinder.
 func (v view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	return driver.Pages(ctx, func(ctx context.Context) (found []annals.State, _ bool, err error) {
-		wanted, err := driver.Find(entityType, v.types[entityType], column, value, keep)
+		wanted, err := statetype.Find(entityType, v.types[entityType], column, value, keep)
 		if err != nil {
 			return nil, false, err
 		}

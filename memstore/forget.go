@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // Forget is ability.Forgetter.
@@ -17,7 +17,7 @@ func (v view) Forget(ctx context.Context, f ability.Forgetting) (done bool, err 
 		if state.Time.After(deleted) {
 			deleted = state.Time
 		}
-		err := driver.Undeleted(last, len(st.events) > 0, len(d.snapshots.get(f.ID)) > 0, live)
+		err := writes.Undeleted(last, len(st.events) > 0, len(d.snapshots.get(f.ID)) > 0, live)
 		done = err == nil && (f.Age <= 0 || time.Since(deleted) >= f.Age) // since the zero time it is longer than any age
 		if done && !f.DryRun {
 			d.streams.delete(f.ID)

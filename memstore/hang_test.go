@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -19,7 +19,7 @@ func TestCodeThatDoesNotReturn(t *testing.T) {
 	event := annals.NewEvent{Payload: annals.Payload{SerializerID: 1, Data: []byte("1")}}
 	add := func(ctx context.Context, s annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
 		event := event
-		if driver.ContextInTx(ctx, nil) {
+		if contexts.InTx(ctx, nil) {
 			event.Data = []byte("within")
 		}
 		_, err := s.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{event, event, event}})

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -52,7 +51,7 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 			return nil
 		}
 		if last := d.streams.get(w.ID).last; w.Event != nil && last != w.After {
-			return driver.EventMisfit(w.After, last)
+			return writes.EventMisfit(w.After, last)
 		}
 		s := annals.State{ID: w.ID, Revision: w.After + 1, Time: d.now(), Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
 		columns, err := v.handle(ctx, old, s)

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 // handle runs what the type of s wants to happen with a change, and returns the additional columns of s. An error has undone
@@ -17,7 +18,7 @@ func (v view) handle(ctx context.Context, old stateRow, s annals.State) (annals.
 	if !s.Deleted {
 		maps.Copy(columns, old.columns)
 	}
-	names, values, err := driver.Bind(t, s, keep)
+	names, values, err := statetype.Bind(t, s, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +28,9 @@ func (v view) handle(ctx context.Context, old stateRow, s annals.State) (annals.
 	if t.OnChange == nil {
 		return columns, nil
 	}
+	ctx = contexts.WithTx(ctx, v.self)
 	err = v.undoable(func() error {
-		return driver.Handle(ctx, func() error { return t.OnChange(ctx, Tx{v}, s) }, nil)
+		return statetype.Handle(ctx, func() error { return t.OnChange(ctx, Tx{v}, s) }, nil)
 	})
 	if err == nil {
 		err = v.tx.ended

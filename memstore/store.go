@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/position"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 // Options of a Store. The zero Options work.
@@ -20,11 +21,11 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store and Transactor[Tx], and has the abilities of driver.Abilities. Watch signals every event and state.
+// Store is an annals.Store and Transactor[Tx], and has the abilities of driver.Store. Watch signals every event and state.
 // Subscriptions end with the process, and a new name begins with the first event. FindStates finds the states whose column has no value by nil.
 // An open store is healthy. A type that embeds a *Store and has another Journal has the Recover of the Store still: see ability.Of.
 type Store struct {
-	driver.Abilities
+	*driver.Store
 	backend *backend
 }
 
@@ -39,7 +40,7 @@ func New() *Store {
 // Open returns an empty store. ErrInvalid says what is wrong with the StateTypes.
 func Open(o Options) (*Store, error) {
 	own, name := func(string) bool { return false }, func(column string) string { return column }
-	if err := driver.TypeFaults(o.StateTypes, own, name, nil); err != nil {
+	if err := statetype.Faults(o.StateTypes, own, name, nil); err != nil {
 		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	s := &Store{backend: &backend{types: o.StateTypes, data: newData(), writing: make(chan struct{}, 1), subscriptions: map[string]*subscription{}}}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // Tx is the transaction of a store that has no tables: values by key, kept in the store and undone with the transaction.
@@ -39,9 +40,9 @@ type transaction struct {
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, v view) error {
-			in, end := driver.InTx(s.Store, v)
+			ctx, in, end := driver.InTx(ctx, s.Store, v)
 			defer end()
-			if err := fn(ctx, Tx{v}, driver.Abilities{Store: in}); err != nil {
+			if err := fn(ctx, Tx{v}, in); err != nil {
 				return &annals.Error{Op: "transaction", Err: err}
 			}
 			return nil
@@ -62,7 +63,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, v view
 	d, unlock := view{backend: b}.read()
 	tx := &transaction{data: d.layer()}
 	unlock()
-	open := driver.UndoAtEnd(ctx, func() {
+	open := contexts.UndoAtEnd(ctx, func() {
 		b.mu.Lock()
 		tx.ended = withdrawn(ctx)
 		d.part(&tx.data)
@@ -74,7 +75,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, v view
 			b.end()
 		}
 	}()
-	if err := fn(driver.ContextWithTx(ctx, b.self), view{b, tx}); err != nil {
+	if err := fn(ctx, view{b, tx}); err != nil {
 		return err
 	}
 	if !open() {

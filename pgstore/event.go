@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -113,7 +113,7 @@ func (d *eventDecoder) event(e *annals.Event) (err error) {
 	}
 	if d.writer.text != d.parsed {
 		d.parsed = d.writer.text
-		d.writeID, _ = driver.ParseWriteID(d.parsed) // the name of a foreign writer may have another form: then it is zero
+		d.writeID, _ = writes.ParseID(d.parsed) // the name of a foreign writer may have another form: then it is zero
 	}
 	e.ID, e.WriteID = annals.PersistenceID(d.id.text), d.writeID
 	e.Manifest, e.Adapter = d.manifest.text, d.adapter.text

@@ -7,13 +7,14 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 // FindStates implements ability.StateFinder.
 func (v *view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	t, after := v.s.tableOf(entityType), ""
 	return driver.Pages(ctx, func(ctx context.Context) (page []annals.State, more bool, err error) {
-		wanted, err := driver.Find(entityType, t.StateType, column, value, v.s.keep(t))
+		wanted, err := statetype.Find(entityType, t.StateType, column, value, v.s.keep(t))
 		if err != nil {
 			return nil, false, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // How long Forget waits for other transactions: on its own, and within a transaction of the caller, which may hold locks.
@@ -72,7 +73,7 @@ func (s *backend) remains(ctx context.Context, q querier, f ability.Forgetting) 
 	err = q.QueryRow(ctx, s.stateTable(f.ID).sql.remains, string(f.ID), f.Age.Microseconds(), s.journal.name).
 		Scan(&events, &snapshot, &state, &last, (*int64)(&r.last), &r.at, &r.young, &r.own, &r.writers)
 	if err == nil {
-		err = driver.Undeleted(annals.SeqNr(last), events, snapshot, state)
+		err = writes.Undeleted(annals.SeqNr(last), events, snapshot, state)
 	}
 	return r, err
 }

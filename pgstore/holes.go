@@ -6,6 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // findGap reads what is known about the numbers $2 … $3, none of which had an event: the last of their rows, or else the next row, if it is
@@ -60,7 +61,7 @@ func (a writer) continued(b writer) bool {
 	if a.name == nil || b.name == nil {
 		return false
 	}
-	first, _ := driver.ParseWriteID(*a.name) // zero for the name of a foreign writer in another form
-	second, _ := driver.ParseWriteID(*b.name)
+	first, _ := writes.ParseID(*a.name) // zero for the name of a foreign writer in another form
+	second, _ := writes.ParseID(*b.name)
 	return first == second && (first.IsZero() || !a.at.Equal(*b.at))
 }

@@ -109,7 +109,7 @@ func FuzzHostileRows(f *testing.F) {
 			}
 		}
 		h.answer(recoverTypes)
-		_, err := (driver.Abilities{Store: s}).Recover(ctx, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
+		_, err := s.Recover(ctx, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
 		allowed("recover", err, annals.ErrTruncated)
 		h.answer(idEventTypes)
 		for e, err := range s.Query().Events(ctx, annals.Filter{}) {
@@ -132,7 +132,7 @@ func FuzzHostileRows(f *testing.F) {
 		if allowed("get state", err); ok {
 			state(got)
 		}
-		for n, err := range (driver.Abilities{Store: s}).FindStates(ctx, "T", "name", "x") {
+		for n, err := range s.FindStates(ctx, "T", "name", "x") {
 			if allowed("find states", err); err == nil {
 				state(n)
 			}
@@ -206,7 +206,7 @@ func newHostile(script []byte) *hostile {
 	_ = b.verifyStates(of)
 	b.prepare()
 	outer := driver.New(&view{s: b}, driver.Options{Name: "postgres"})
-	h.store, h.end = driver.InTx(outer, &view{b, &transaction{tx: h, ctx: context.Background()}})
+	_, h.store, h.end = driver.InTx(context.Background(), outer, &view{b, &transaction{tx: h, ctx: context.Background()}})
 	return h
 }
 

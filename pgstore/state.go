@@ -11,7 +11,9 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/statetype"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -44,7 +46,7 @@ func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 	p := &statePut{StateWrite: w, t: t, attempts: attempts{since: time.Now(), blind: !t.has(writeIDs)}}
 	driver.Count(ctx, annals.Result{Requests: 1})
 	var err error
-	p.names, p.values, err = driver.Bind(t.StateType, p.state(), v.s.keep(t))
+	p.names, p.values, err = statetype.Bind(t.StateType, p.state(), v.s.keep(t))
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -140,7 +142,7 @@ func (s *backend) complete(ctx context.Context, tx pgx.Tx, p *statePut, at time.
 			if last == p.After && m.timed() {
 				return invalid(m.ahead())
 			}
-			return driver.EventMisfit(p.After, last)
+			return writes.EventMisfit(p.After, last)
 		}
 	}
 	if p.t.OnChange == nil {
@@ -148,9 +150,9 @@ func (s *backend) complete(ctx context.Context, tx pgx.Tx, p *statePut, at time.
 	}
 	state := p.state()
 	state.Time = at.UTC()
-	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s.self), s.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(contexts.WithTx(ctx, s.self), s.options.WriteTimeout)
 	defer cancel()
-	return driver.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
+	return statetype.Handle(ctx, func() error { return p.t.OnChange(ctx, callersTx{tx}, state) }, constraint)
 }
 
 // lookUp is the outcome of a write that did not win: an earlier attempt may have stored it. Foreign writers do not write the column for

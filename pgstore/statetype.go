@@ -84,7 +84,7 @@ type typeMap struct {
 	m  *pgtype.Map
 }
 
-// keep is for driver.Bind and driver.Find: pgx converts values.
+// keep is for statetype.Bind and statetype.Find: pgx converts values.
 func (s *backend) keep(t *stateTable) func(column string, value any) (any, error) {
 	return func(column string, value any) (any, error) { return value, s.types.takes(t.columns[column], value) }
 }

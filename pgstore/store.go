@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/clock"
+	"github.com/annals-go/annals/internal/statetype"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -72,7 +73,7 @@ const (
 	mostBytes           = 64 << 20
 )
 
-// Store is an annals.Store and Transactor[pgx.Tx], and has the abilities of driver.Abilities:
+// Store is an annals.Store and Transactor[pgx.Tx], and has the abilities of driver.Store:
 //
 //   - Recover makes one statement, where at most a thousand events follow the snapshot.
 //   - Watch signals after writes of this store at once, and after those of others when they notify, or every second behind a pooler. Signals
@@ -85,7 +86,7 @@ const (
 //   - CheckHealth makes two statements: one over the caller's pool, which asks for tables and rights, and one over a connection for
 //     writes, which reads the journal and asks whether the session can write.
 type Store struct {
-	driver.Abilities
+	*driver.Store
 	backend *backend
 }
 
@@ -196,7 +197,7 @@ func (s *backend) start(ctx context.Context) error {
 
 // settle sets defaults and says what is wrong with the options.
 func (s *backend) settle() error {
-	faults := []error{s.tables.validate(), driver.TypeFaults(s.options.StateTypes, stateShape.has, func(column string) string { return column }, validName)}
+	faults := []error{s.tables.validate(), statetype.Faults(s.options.StateTypes, stateShape.has, func(column string) string { return column }, validName)}
 	switch t := s.options.WriteTimeout; {
 	case t == 0:
 		s.options.WriteTimeout = defaultWriteTimeout

@@ -96,14 +96,14 @@ func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in 
 
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx, in annals.Store) error) error {
 	b := s.backend
-	ctx, cancel := context.WithTimeout(driver.ContextWithTx(ctx, s), b.options.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.options.WriteTimeout)
 	defer cancel()
 	t := &transaction{ctx: ctx}
 	err := atomically(ctx, b.write, func(tx pgx.Tx) error {
 		t.tx = tx
-		in, end := driver.InTx(s.Store, &view{b, t})
+		within, in, end := driver.InTx(ctx, s.Store, &view{b, t})
 		defer end()
-		if err := fn(ctx, callersTx{tx}, driver.Abilities{Store: in}); err != nil {
+		if err := fn(within, callersTx{tx}, in); err != nil {
 			return &annals.Error{Op: "transaction", Err: err}
 		}
 		if err := ctx.Err(); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // backend is the open file, with one connection that writes and several that read.
@@ -206,7 +207,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 	// fn may go on after ctx has ended, so it has a clock and buffers of its own.
 	clock, statements := b.writer.clock, b.writer.statements
 	t := &transaction{tx: tx, clock: &clock, checksums: b.writer.checksums.another(), statements: statements}
-	open := driver.UndoAtEnd(ctx, func() {
+	open := contexts.UndoAtEnd(ctx, func() {
 		statements.end(withdrawn(ctx))
 		b.writer.renew()
 		undo()
@@ -216,7 +217,7 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, t *tra
 			undo()
 		}
 	}()
-	if err := fn(driver.ContextWithTx(ctx, b.self), t); err != nil {
+	if err := fn(ctx, t); err != nil {
 		return err
 	}
 	if !open() {

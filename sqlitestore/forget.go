@@ -7,7 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // Forget is ability.Forgetter.
@@ -60,7 +60,7 @@ func (t *stateType) forgettable(ctx context.Context, q *statements, f ability.Fo
 	if err != nil {
 		return false, false, err
 	}
-	if err := driver.Undeleted(max(last, revision), last > 0 && eventsDeleted == 0, snapshot, revision > 0 && serializer != 0); err != nil {
+	if err := writes.Undeleted(max(last, revision), last > 0 && eventsDeleted == 0, snapshot, revision > 0 && serializer != 0); err != nil {
 		return true, false, err
 	}
 	there = last > 0 || revision > 0

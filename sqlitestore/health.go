@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // healthPatience bounds how long CheckHealth waits for a connection to read, for other writes, and for the write lock.
@@ -17,7 +17,7 @@ const healthPatience = 5 * time.Second
 
 // CheckHealth is ability.HealthChecker.
 func (v view) CheckHealth(ctx context.Context) error {
-	if driver.ContextInTx(ctx, v.b.self) {
+	if contexts.InTx(ctx, v.b.self) {
 		return invalid("the transaction has the write lock")
 	}
 	patient, cancel := context.WithTimeout(ctx, healthPatience)

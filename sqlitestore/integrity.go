@@ -14,7 +14,9 @@ import (
 // newest events of an entity. It takes as long as reading the file several times. Writes go on meanwhile, but the write-ahead log
 // grows until the check ends.
 func (s *Store) CheckIntegrity(ctx context.Context) error {
-	return driver.Read(ctx, s.Store, annals.Call{Op: "check integrity"}, s.backend.checkIntegrity)
+	return driver.Read(ctx, s.Store, annals.Call{Op: "check integrity"}, func(ctx context.Context) error {
+		return driver.Fetch(ctx, s.backend.checkIntegrity)
+	})
 }
 
 // checkIntegrity uses a connection of its own, because others may have pages in memory that have been damaged in the file since.

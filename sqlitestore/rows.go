@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // Times are stored as microseconds since 1970 in UTC, tags as a JSON array or NULL for none, metadata in three columns that are all NULL
@@ -45,7 +45,7 @@ func (r *eventRow) read(v *values) error {
 		v.fault("event_ser_id", "0")
 	}
 	if writer != r.writer {
-		w, err := driver.ParseWriteID(writer)
+		w, err := writes.ParseID(writer)
 		if err != nil {
 			v.fault("writer", "no UUID")
 		}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/sqltext"
+	"github.com/annals-go/annals/internal/statetype"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -64,7 +65,7 @@ func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 		event := *w.Event // the caller may change it when ctx ends before the write
 		w.Event = &event
 	}
-	change := stateChange{StateWrite: w, t: s.b.types.of(w.ID.Type())}
+	change := stateChange{StateWrite: w, t: s.b.types.of(w.ID.Type()), self: s.b.self}
 	var (
 		receipt annals.Receipt // the writer may set it when Put has returned
 		err     error
@@ -87,7 +88,8 @@ func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 // stateChange is one Put or Delete.
 type stateChange struct {
 	annals.StateWrite
-	t *stateType
+	t    *stateType
+	self *Store
 }
 
 // apply checks the write, then stores the event and the state, and runs the change handler.
@@ -110,7 +112,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	if c.Event != nil {
 		n, err := t.lastSeqNr(ctx, c.ID)
 		if err == nil && n != c.After {
-			err = driver.EventMisfit(c.After, n)
+			err = writes.EventMisfit(c.After, n)
 		}
 		if err == nil {
 			err = checkTimes(*c.Event)
@@ -124,7 +126,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	state.Time = fromMicros(micros)
-	columns, values, err := driver.Bind(c.t.StateType, state, columnArg)
+	columns, values, err := statetype.Bind(c.t.StateType, state, columnArg)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -140,7 +142,8 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 		return annals.Receipt{}, err
 	}
 	if c.t.OnChange != nil {
-		if err := driver.Handle(ctx, func() error { return c.t.OnChange(ctx, t.tx, state) }, breaksRule); err != nil {
+		ctx := contexts.WithTx(ctx, c.self)
+		if err := statetype.Handle(ctx, func() error { return c.t.OnChange(ctx, t.tx, state) }, breaksRule); err != nil {
 			return annals.Receipt{}, err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/sqltext"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
 // stateType is an annals.StateType with the quoted name of its table, and statements for that.
@@ -40,7 +40,7 @@ var common = newStateType(annals.StateType[*sql.Tx]{})
 // compileTypes checks types as far as it can be done without the file.
 func compileTypes(types map[string]annals.StateType[*sql.Tx]) (stateTypes, error) {
 	own := ownColumns()
-	if err := driver.TypeFaults(types, func(column string) bool { return slices.Contains(own, column) }, fold, validName); err != nil {
+	if err := statetype.Faults(types, func(column string) bool { return slices.Contains(own, column) }, fold, validName); err != nil {
 		return nil, &annals.Error{Kind: annals.ErrInvalid, Err: err}
 	}
 	compiled := stateTypes{}

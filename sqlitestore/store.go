@@ -42,7 +42,7 @@ type Options struct {
 func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTables }
 
 // Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], and has the abilities of
-// driver.Abilities:
+// driver.Store:
 //
 //   - Recover reads the snapshot, the first page of events and the last number in one transaction.
 //   - Watch has one signal for any number of commits. Commits of this Store are signalled at once, commits of other processes within a tenth
@@ -56,7 +56,7 @@ func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTable
 //     for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder cannot be written.
 //     Within InTx it is ErrInvalid.
 type Store struct {
-	driver.Abilities
+	*driver.Store
 	backend *backend
 }
 

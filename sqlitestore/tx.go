@@ -41,11 +41,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 	c := annals.Call{Op: "transaction"}
 	return driver.Write(ctx, s.Store, c, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
-			within := &txSession{self: s, t: t, ctx: ctx}
-			in, end := driver.InTx(s.Store, view{within, s.backend})
+			within := &txSession{t: t, ctx: ctx}
+			ctx, in, end := driver.InTx(ctx, s.Store, view{within, s.backend})
 			defer within.end()
 			defer end()
-			if err := fn(ctx, t.tx, driver.Abilities{Store: in}); err != nil {
+			if err := fn(ctx, t.tx, in); err != nil {
 				return &annals.Error{Op: c.Op, Err: err}
 			}
 			return within.broken()
@@ -60,8 +60,7 @@ func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in 
 
 // txSession is the session of one transaction. One call at a time uses the connection.
 type txSession struct {
-	self *Store
-	ctx  context.Context // of the whole transaction
+	ctx context.Context // of the whole transaction
 
 	mu    sync.Mutex
 	t     *transaction
@@ -116,7 +115,7 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 		return err
 	}
 	// Without the end of ctx: SQLite rolls the whole transaction back when a write is interrupted.
-	uninterrupted, interrupt := context.WithCancel(driver.ContextWithTx(context.WithoutCancel(ctx), s.self))
+	uninterrupted, interrupt := context.WithCancel(context.WithoutCancel(ctx))
 	defer interrupt()
 	defer context.AfterFunc(s.ctx, interrupt)()
 	if s.err = s.stillOpen(uninterrupted); s.err != nil {

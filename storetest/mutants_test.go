@@ -13,7 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/memstore"
@@ -419,7 +419,7 @@ func (s exitCommits) InTx(ctx context.Context, fn func(context.Context, memstore
 }
 
 func refusesOutside(ctx context.Context, c *faulty.Call, run func() error) error {
-	if c.Op == "last number" && driver.ContextInTx(ctx, c.Store) {
+	if c.Op == "last number" && contexts.InTx(ctx, c.Store) {
 		return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrInvalid}
 	}
 	return run()

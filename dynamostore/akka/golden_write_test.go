@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/internal/valid"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // refused are the ids of which the layout refuses a call: one that replaces an event, or a batch of more events than a transaction has. Their
@@ -193,7 +193,7 @@ func commit(id annals.PersistenceID, writer string, events []payload) (c annals.
 	}
 	c.After = events[0].SeqNr - 1
 	var err error
-	c.WriteID, err = driver.ParseWriteID(writer)
+	c.WriteID, err = writes.ParseID(writer)
 	return c, err == nil
 }
 

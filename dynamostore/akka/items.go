@@ -9,9 +9,9 @@ import (
 	"unicode/utf16"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // Attributes of the journal table. An item with attrEvent is of the new format (1.2.0 and later), one with attrPay of the old format.
@@ -125,7 +125,7 @@ func (j *journal) event(id annals.PersistenceID, r row) (e annals.Event, live bo
 	if record.Timestamp > 0 {
 		e.Time = time.UnixMilli(record.Timestamp).UTC()
 	}
-	e.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
+	e.WriteID, _ = writes.ParseID(record.Writer) // zero for the name of a foreign writer in another form
 	return e, !record.Deleted, nil
 }
 

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/annals-go/annals/internal/quote"
+	"github.com/annals-go/annals/internal/writes"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -65,7 +65,7 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		return m, j.Corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
-	m.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
+	m.WriteID, _ = writes.ParseID(record.Writer) // zero for the name of a foreign writer in another form
 	return m, nil
 }
 

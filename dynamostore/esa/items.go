@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/writes"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -140,7 +140,7 @@ func (r rows) eventIn(id annals.PersistenceID, it plan.Item) (e annals.Event, er
 	}
 	e = annals.Event{ID: id, SeqNr: annals.SeqNr(d.Required(attrSeq, least, most)), Time: inTime(d.Required(attrOccurred, math.MinInt64, math.MaxInt64), r.unit), Payload: r.payload(&d)}
 	if text := d.Text(attrWriteID); text != "" {
-		if e.WriteID, err = driver.ParseWriteID(text); err != nil {
+		if e.WriteID, err = writes.ParseID(text); err != nil {
 			d.Wrong(attrWriteID)
 		}
 	}

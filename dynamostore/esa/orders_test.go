@@ -85,8 +85,8 @@ func inTurn(steps ...process) process {
 	}
 }
 
-// writes appends a commit for each size after the last number that was acknowledged.
-func writes(sizes ...int) process {
+// appends stores a commit for each size after the last number that was acknowledged.
+func appends(sizes ...int) process {
 	return func(e *entity, x plan.Executor) error {
 		for _, size := range sizes {
 			if err := e.append(x, e.acked, size, e.acked == 0); err != nil {
@@ -289,17 +289,17 @@ func TestOrdersOfAppends(t *testing.T) {
 					if won = 0; after == 0 {
 						return nil
 					}
-					return writes(int(after))(e, x)
+					return appends(int(after))(e, x)
 				}
 				everyOrder(t, l, plantest.Orders{Late: true}, begin, whole, contends(after, 1, &won), contends(after, 2, &won), contends(after, 3, &won))
 			})
 		}
 	}
 	t.Run("beside the library", func(t *testing.T) {
-		everyOrder(t, shared, plantest.Orders{}, writes(1), whole, persists, competes(2))
+		everyOrder(t, shared, plantest.Orders{}, appends(1), whole, persists, competes(2))
 	})
 	t.Run("beside a delete", func(t *testing.T) {
-		everyOrder(t, repeatable, plantest.Orders{Late: true}, writes(2), lasts(1), writes(1, 1), deletes(annals.MaxSeqNr))
+		everyOrder(t, repeatable, plantest.Orders{Late: true}, appends(2), lasts(1), appends(1, 1), deletes(annals.MaxSeqNr))
 	})
 	for name, l := range map[string]Layout{"shared": shared, "write ids": repeatable} { // without and with tombstones
 		stale := func(e *entity, x plan.Executor) error {
@@ -309,7 +309,7 @@ func TestOrdersOfAppends(t *testing.T) {
 			return nil
 		}
 		t.Run(name+": of a writer that does not know of a delete", func(t *testing.T) {
-			everyOrder(t, l, plantest.Orders{}, writes(1, 1), lasts(1), deletes(annals.MaxSeqNr), stale)
+			everyOrder(t, l, plantest.Orders{}, appends(1, 1), lasts(1), deletes(annals.MaxSeqNr), stale)
 		})
 	}
 }
@@ -318,23 +318,23 @@ func TestOrdersOfReplay(t *testing.T) {
 	t.Parallel()
 	for from := annals.SeqNr(1); from <= 3; from++ {
 		t.Run(fmt.Sprint("beside appends, from ", from), func(t *testing.T) {
-			everyOrder(t, repeatable, plantest.Orders{}, writes(2), whole, writes(1, 2), replays(from, annals.MaxSeqNr, true))
+			everyOrder(t, repeatable, plantest.Orders{}, appends(2), whole, appends(1, 2), replays(from, annals.MaxSeqNr, true))
 		})
 	}
 	t.Run("beside appends, through the index", func(t *testing.T) {
 		l := repeatable
 		l.Journal.Gaps = true
-		everyOrder(t, l, plantest.Orders{Page: 2}, writes(2), whole, writes(1, 2), replays(1, annals.MaxSeqNr, true))
+		everyOrder(t, l, plantest.Orders{Page: 2}, appends(2), whole, appends(1, 2), replays(1, annals.MaxSeqNr, true))
 	})
 	for deleted := annals.SeqNr(1); deleted <= 3; deleted++ {
 		for to, name := range map[annals.SeqNr]string{annals.MaxSeqNr: "", 2: ", up to 2"} {
 			t.Run(fmt.Sprintf("beside a delete to %d%s", deleted, name), func(t *testing.T) {
-				everyOrder(t, repeatable, plantest.Orders{}, writes(3), replays(deleted+1, annals.MaxSeqNr, true), inTurn(deletes(deleted), writes(1)), replays(1, to, false))
+				everyOrder(t, repeatable, plantest.Orders{}, appends(3), replays(deleted+1, annals.MaxSeqNr, true), inTurn(deletes(deleted), appends(1)), replays(1, to, false))
 			})
 		}
 	}
 	t.Run("beside the library", func(t *testing.T) {
-		everyOrder(t, shared, plantest.Orders{}, writes(2), whole, competes(2), replays(1, annals.MaxSeqNr, true))
+		everyOrder(t, shared, plantest.Orders{}, appends(2), whole, competes(2), replays(1, annals.MaxSeqNr, true))
 	})
 }
 
@@ -342,17 +342,17 @@ func TestOrdersOfRecovery(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]Layout{"shared": shared, "write ids": repeatable} {
 		t.Run(name+": beside the owner's snapshots and deletes", func(t *testing.T) {
-			everyOrder(t, l, plantest.Orders{}, inTurn(writesState(1), writes(2)), recovery, inTurn(writesState(1), deletes(4), writes(1)), recovery)
+			everyOrder(t, l, plantest.Orders{}, inTurn(writesState(1), appends(2)), recovery, inTurn(writesState(1), deletes(4), appends(1)), recovery)
 		})
 		t.Run(name+": beside a snapshot and another event", func(t *testing.T) {
-			everyOrder(t, l, plantest.Orders{}, writes(1), whole, inTurn(writes(1), writesState(1), writes(1)), recovery)
+			everyOrder(t, l, plantest.Orders{}, appends(1), whole, inTurn(appends(1), writesState(1), appends(1)), recovery)
 		})
 	}
 	t.Run("beside a delete of an entity without snapshots", func(t *testing.T) {
 		prunes := func(e *entity, x plan.Executor) error {
 			return e.offer.On(x).Snapshots.Delete(e.ctx, entityID, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
 		}
-		everyOrder(t, repeatable, plantest.Orders{}, inTurn(writes(2), prunes), nil, deletes(annals.MaxSeqNr), func(e *entity, x plan.Executor) error {
+		everyOrder(t, repeatable, plantest.Orders{}, inTurn(appends(2), prunes), nil, deletes(annals.MaxSeqNr), func(e *entity, x plan.Executor) error {
 			last, err := e.offer.On(x).Recover(e.ctx, entityID, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			if !errors.Is(err, annals.ErrTruncated) && (err != nil || last != e.acked) {
 				return fmt.Errorf("the last number is %d, %v, want %d", last, err, e.acked)
@@ -388,9 +388,9 @@ func TestOrdersOfGaps(t *testing.T) {
 func TestOrdersOfDeletedEvents(t *testing.T) {
 	t.Parallel()
 	t.Run("two at a time", func(t *testing.T) {
-		everyOrder(t, repeatable, plantest.Orders{Late: true}, writes(4), inTurn(lasts(1), replays(4, annals.MaxSeqNr, true)), deletes(3), deletes(2))
+		everyOrder(t, repeatable, plantest.Orders{Late: true}, appends(4), inTurn(lasts(1), replays(4, annals.MaxSeqNr, true)), deletes(3), deletes(2))
 	})
 	t.Run("the last number beside deletes of everything", func(t *testing.T) {
-		everyOrder(t, shared, plantest.Orders{}, writes(2), lasts(1), inTurn(deletes(annals.MaxSeqNr), writes(1), deletes(annals.MaxSeqNr)), lasts(2))
+		everyOrder(t, shared, plantest.Orders{}, appends(2), lasts(1), inTurn(deletes(annals.MaxSeqNr), appends(1), deletes(annals.MaxSeqNr)), lasts(2))
 	})
 }

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/writes"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -131,7 +131,7 @@ func (w *writer) do(s step) {
 	var err error
 	switch s.Op {
 	case "persist":
-		writer, failed := driver.ParseWriteID(s.WriterUUID)
+		writer, failed := writes.ParseID(s.WriterUUID)
 		if failed != nil {
 			w.Fatal(failed)
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/writes"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -64,7 +64,7 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	}
 	e = annals.Event{ID: record.ID, SeqNr: n, Time: at, Payload: record.Payload, Metadata: record.Metadata,
 		Adapter: record.Adapter, Tags: tags}
-	e.WriteID, _ = driver.ParseWriteID(record.Writer) // zero for the name of a foreign writer in another form
+	e.WriteID, _ = writes.ParseID(record.Writer) // zero for the name of a foreign writer in another form
 	return e, true, nil
 }
 

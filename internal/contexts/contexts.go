@@ -2,7 +2,10 @@
 // callers of a batch. A store is an annals.Store.
 package contexts
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 type txKey struct{}
 
@@ -28,6 +31,24 @@ func InTx(ctx context.Context, store any) bool {
 		}
 	}
 	return false
+}
+
+// UndoAtEnd calls undo, in another goroutine, when ctx ends before open has been called. open reports whether undo has not been called and will
+// not be; otherwise it waits for undo. It is for transactions that hold up others while a function of the user runs, which may not return
+// although its context has ended: undo ends such a transaction, and makes the later uses of it fail. open may be called again.
+func UndoAtEnd(ctx context.Context, undo func()) (open func() bool) {
+	undone := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(undone)
+		undo()
+	})
+	return sync.OnceValue(func() bool {
+		if stop() {
+			return true
+		}
+		<-undone
+		return false
+	})
 }
 
 type callersKey struct{}

@@ -1,4 +1,5 @@
-// Package writes remembers the last writes of a durable state, to recognise one that is sent again.
+// Package writes has what stores do alike with writes: it remembers the last ones of a durable state, to recognise one that is sent again, reads
+// write ids, and says why a write does not fit.
 package writes
 
 import (
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 )
 
 // Remembered is the number of writes that a state remembers.
@@ -40,7 +40,7 @@ func Parse(text string) (List, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write %d of %d has no time", i+1, len(fields))
 		}
-		w, err := driver.ParseWriteID(id)
+		w, err := ParseID(id)
 		if err != nil {
 			return nil, fmt.Errorf("write %d of %d has no id", i+1, len(fields))
 		}

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // New tables get settings with one store_id, which later processes only read.
@@ -23,7 +23,7 @@ func TestSettingsAreMadeOnce(t *testing.T) {
 			t.Fatalf("table %s has %v", table, items)
 		}
 		id, _ := plan.Text(items[0], "store_id")
-		if _, err := driver.ParseWriteID(id); err != nil {
+		if _, err := writes.ParseID(id); err != nil {
 			t.Error(err)
 		}
 		ids[id] = true

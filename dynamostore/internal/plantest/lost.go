@@ -79,7 +79,7 @@ func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.Persis
 
 // eventStore is a store of events and snapshots in tables in memory.
 type eventStore struct {
-	driver.Abilities
+	*driver.Store
 	offer plan.Offer
 }
 
@@ -91,7 +91,7 @@ func openEvents(t *testing.T, layout plan.Layout, x plan.Executor, strict bool) 
 	}
 	c := offer.On(x)
 	s := driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: strict})
-	return eventStore{driver.Abilities{Store: s}, offer}
+	return eventStore{s, offer}
 }
 
 type opened struct {

@@ -1,4 +1,5 @@
-package driver
+// Package statetype has what stores do alike with an annals.StateType.
+package statetype
 
 import (
 	"context"
@@ -13,10 +14,10 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// TypeFaults returns what is wrong with the state types of a store before a table is looked at. own reports whether a column is the
+// Faults returns what is wrong with the state types of a store before a table is looked at. own reports whether a column is the
 // store's own; name returns what the backend takes a column's name for, such as in lower case; valid returns what is wrong with the name
 // of a "table" or a "column". valid may be nil.
-func TypeFaults[T any](types map[string]annals.StateType[T], own func(column string) bool, name func(column string) string, valid func(what, name string) error) error {
+func Faults[T any](types map[string]annals.StateType[T], own func(column string) bool, name func(column string) string, valid func(what, name string) error) error {
 	var faults []error
 	for _, entityType := range slices.Sorted(maps.Keys(types)) {
 		t := types[entityType]

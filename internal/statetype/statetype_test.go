@@ -1,19 +1,17 @@
-package driver_test
+package statetype_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/statetype"
 )
 
-func TestTypeFaults(t *testing.T) {
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	bind := func(annals.State) (annals.Columns, error) { return nil, nil }
 	own := func(column string) bool { return column == "revision" }
@@ -37,7 +35,7 @@ func TestTypeFaults(t *testing.T) {
 		`column "long" is too long`:        {"T", annals.StateType[int]{Columns: []string{"long"}, Bind: bind}},
 		`column "Colour" is named twice`:   {"T", annals.StateType[int]{Columns: []string{"colour", "Colour"}, Bind: bind}},
 	} {
-		err := driver.TypeFaults(map[string]annals.StateType[int]{c.name: c.t}, own, strings.ToLower, valid)
+		err := statetype.Faults(map[string]annals.StateType[int]{c.name: c.t}, own, strings.ToLower, valid)
 		if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
 			t.Errorf("got %v, want %q", err, fault)
 		}
@@ -63,51 +61,10 @@ func TestHandle(t *testing.T) {
 		"too late":          {ended, func() error { return nil }, annals.ErrUnavailable, context.Canceled},
 		"too late and more": {ended, func() error { return mine }, annals.ErrUnavailable, context.Canceled},
 	} {
-		err := driver.Handle(c.ctx, c.fn, func(err error) bool { return errors.Is(err, rule) })
+		err := statetype.Handle(c.ctx, c.fn, func(err error) bool { return errors.Is(err, rule) })
 		e := (*annals.Error)(nil)
 		if errors.As(err, &e) != (c.kind != nil || c.causes != nil) || e != nil && e.Kind != c.kind || c.causes != nil && !errors.Is(err, c.causes) {
 			t.Errorf("%s: got %#v", name, err)
 		}
 	}
-}
-
-// Follow runs while there are watches, and no longer.
-func TestWatchers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var did []string
-		w := &driver.Watchers{Follow: func(ctx context.Context) {
-			did = append(did, "begin")
-			<-ctx.Done()
-			did = append(did, "end")
-		}}
-		first, cancelFirst := context.WithCancel(t.Context())
-		second, cancelSecond := context.WithCancel(t.Context())
-		a, b := w.Watch(first), w.Watch(second)
-		w.Wake()
-		w.Wake()
-		<-a
-		<-b
-		select {
-		case <-a:
-			t.Error("two signals for writes between two receives")
-		default:
-		}
-		cancelFirst()
-		synctest.Wait()
-		if _, open := <-a; open || !slices.Equal(did, []string{"begin"}) {
-			t.Errorf("after the end of one of two watches: %q", did)
-		}
-		cancelSecond()
-		synctest.Wait()
-		if _, open := <-b; open || !slices.Equal(did, []string{"begin", "end"}) {
-			t.Errorf("without watches: %q", did)
-		}
-		c := w.Watch(t.Context())
-		synctest.Wait()
-		w.Close()
-		if _, open := <-c; open || !slices.Equal(did, []string{"begin", "end", "begin", "end"}) {
-			t.Errorf("after Close: %q", did)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package driver
+package writes
 
 import (
 	"encoding/hex"
@@ -9,8 +9,8 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// ParseWriteID reads the text form of an annals.WriteID, a UUID.
-func ParseWriteID(text string) (w annals.WriteID, err error) {
+// ParseID reads the text form of an annals.WriteID, a UUID.
+func ParseID(text string) (w annals.WriteID, err error) {
 	digits := strings.ReplaceAll(text, "-", "")
 	if len(text) != 36 || len(digits) != 32 {
 		return annals.WriteID{}, fmt.Errorf("annals: %s is not a UUID", quote.Text(text))
