@@ -32,7 +32,7 @@ var rules = []struct {
 }{
 	{pkg: "", may: "internal/contexts"},
 	{pkg: "ability", may: "root"},
-	{pkg: "behavior", may: "root"},
+	{pkg: "behavior", may: "root codec"},
 
 	{pkg: "codec", may: "root codec/internal/..."},
 	{pkg: "codec/internal/..."},

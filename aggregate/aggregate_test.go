@@ -46,7 +46,7 @@ var account = behavior.EventSourced[int, int, int, int]{
 	Events: encoder{codec.JSON[int]("moved")},
 }
 
-type encoder struct{ behavior.Codec[int] }
+type encoder struct{ codec.Codec[int] }
 
 func (c encoder) Encode(amount int) (annals.Payload, error) {
 	if amount == unencodable {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
 )
 
 type event interface{ event() }
 
 // broken is a codec whose Validate returns an error.
-type broken[T any] struct{ behavior.Codec[T] }
+type broken[T any] struct{ codec.Codec[T] }
 
 var errBroken = errors.New("broken codec")
 

@@ -10,9 +10,9 @@ import (
 
 // Member is a type of a Union. *Type implements it.
 type Member interface {
-	Validate() error
 	goType() reflect.Type
 	keys() []key
+	faults() []error
 	encodeAny(v any) (annals.Payload, error)
 	decodeAny(p annals.Payload) (any, error)
 }
@@ -30,18 +30,11 @@ func (c *Type[T]) keys() []key {
 func (c *Type[T]) encodeAny(v any) (annals.Payload, error) { return c.Encode(v.(T)) }
 func (c *Type[T]) decodeAny(p annals.Payload) (any, error) { return c.Decode(p) }
 
-// UnionCodec is the codec of an interface type with several members. Encode finds the member by the Go type of the value, Decode by the
-// serializer id and the manifest. It is safe for concurrent use.
-type UnionCodec[E any] struct {
-	byType map[reflect.Type]Member
-	byKey  map[key]Member
-	faults []error
-}
-
-// Union returns the codec of E, which must be an interface, any included. Validate returns the faults of the members; entity.New and
-// aggregate.New call it. So a Union can be a package variable.
-func Union[E any](members ...Member) *UnionCodec[E] {
-	u := &UnionCodec[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
+// Union returns the codec of E, which must be an interface, any included. Encode finds the member by the Go type of the value, Decode by the
+// serializer id and the manifest. It has a Validate, which returns all faults in one error: an E that is no interface, a member that is no E or
+// has faults of its own, a Go type that occurs twice, a pair of serializer id and manifest that occurs twice. So a Union can be a package variable.
+func Union[E any](members ...Member) Codec[E] {
+	u := &union[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
 	for _, m := range members {
 		u.add(m)
 	}
@@ -51,11 +44,17 @@ func Union[E any](members ...Member) *UnionCodec[E] {
 	return u
 }
 
-func (u *UnionCodec[E]) add(m Member) {
-	union, t := reflect.TypeFor[E](), m.goType()
+type union[E any] struct {
+	byType map[reflect.Type]Member
+	byKey  map[key]Member
+	faults []error
+}
+
+func (u *union[E]) add(m Member) {
+	e, t := reflect.TypeFor[E](), m.goType()
 	switch {
-	case union.Kind() == reflect.Interface && !t.Implements(union):
-		u.fault("%v is no %v", t, union)
+	case e.Kind() == reflect.Interface && !t.Implements(e):
+		u.fault("%v is no %v", t, e)
 	case t.Kind() == reflect.Interface:
 		u.fault("%v is an interface and cannot be a member", t)
 	}
@@ -63,9 +62,7 @@ func (u *UnionCodec[E]) add(m Member) {
 		u.fault("%v twice", t)
 	}
 	u.byType[t] = m
-	if err := m.Validate(); err != nil {
-		u.faults = append(u.faults, err)
-	}
+	u.faults = append(u.faults, m.faults()...)
 	for _, k := range m.keys() {
 		if other := u.byKey[k]; other != nil && other != m {
 			u.fault("%v for %v and %v", k, other.goType(), t)
@@ -74,16 +71,14 @@ func (u *UnionCodec[E]) add(m Member) {
 	}
 }
 
-func (u *UnionCodec[E]) fault(format string, args ...any) {
+func (u *union[E]) fault(format string, args ...any) {
 	u.faults = append(u.faults, fmt.Errorf("codec: "+format, args...))
 }
 
-// Validate returns all faults in one error: an E that is no interface, a member that is no E, a Go type that occurs twice, a pair of
-// serializer id and manifest that occurs twice.
-func (u *UnionCodec[E]) Validate() error { return errors.Join(u.faults...) }
+func (u *union[E]) Validate() error { return errors.Join(u.faults...) }
 
 // Encode encodes e by the member that has the Go type of e. It is an error when there is none.
-func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
+func (u *union[E]) Encode(e E) (annals.Payload, error) {
 	m, ok := u.byType[reflect.TypeOf(any(e))]
 	if !ok {
 		return annals.Payload{}, fmt.Errorf("codec: %T is not in the union of %v", e, reflect.TypeFor[E]())
@@ -92,7 +87,7 @@ func (u *UnionCodec[E]) Encode(e E) (annals.Payload, error) {
 }
 
 // Decode decodes p by the member that knows its serializer id and manifest. The error is an *UnknownManifestError when there is none.
-func (u *UnionCodec[E]) Decode(p annals.Payload) (E, error) {
+func (u *union[E]) Decode(p annals.Payload) (E, error) {
 	var zero E
 	m, ok := u.byKey[keyOf(p)]
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/entity"
 )
@@ -30,7 +31,7 @@ const (
 	inDecode
 )
 
-type trapCodec struct{ behavior.Codec[int] }
+type trapCodec struct{ codec.Codec[int] }
 
 func (c trapCodec) Encode(amount int) (annals.Payload, error) {
 	spring(amount, inEncode)
@@ -58,7 +59,7 @@ type myError struct{ text string }
 func (e *myError) Error() string { return e.text } // panics for nil
 
 type trapStates struct {
-	behavior.Codec[int]
+	codec.Codec[int]
 	amount int
 }
 
@@ -265,7 +266,7 @@ func TestPanicInRecovery(t *testing.T) {
 
 // broken is a codec that does not get far.
 type broken struct {
-	behavior.Codec[int]
+	codec.Codec[int]
 	decode func(annals.Payload) (int, error)
 }
 
@@ -296,7 +297,7 @@ func TestPanicInSnapshot(t *testing.T) {
 }
 
 type unwritable struct {
-	behavior.Codec[int]
+	codec.Codec[int]
 	end func()
 }
 

@@ -17,15 +17,22 @@ import (
 	"github.com/annals-go/annals/codec"
 )
 
-// Case is a scenario of one event-sourced entity. Its methods return it, so that calls can be chained. The first demand that is not met
-// ends the test.
+// Case is a scenario of one entity: commands C, state S, replies R. E is an event, or an effect on a durable state: behavior.Effect[S]. Its
+// methods return it, so that calls can be chained. The first demand that is not met ends the test.
 type Case[C, E, S, R any] struct {
-	t      testing.TB
-	b      behavior.EventSourced[C, E, S, R]
+	t        testing.TB
+	states   codec.Codec[S]
+	metadata codec.Codec[any]
+	decide   func(s S, c C) ([]E, error)
+	apply    func(k *Case[C, E, S, R], e E) // stores e
+	reply    func(s S, c C, done []E) R     // nil: the zero R
+	same     func(a, b E) bool
+	show     func(e E) any // for messages
+
 	state  S
-	info   behavior.Info // of the last event
-	events []E
-	reply  R
+	info   behavior.Info // of the last event or revision
+	done   []E
+	answer R
 	err    error
 }
 
@@ -41,59 +48,82 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
 	}
-	k := &Case[C, E, S, R]{t: t, b: b}
+	k := &Case[C, E, S, R]{t: t, states: b.States, metadata: b.Metadata, decide: b.Decide, reply: b.Reply, show: func(e E) any { return e }}
 	if b.Init != nil {
 		k.state = b.Init(id)
 	}
+	k.same = func(x, y E) bool { return same(b.Events, x, y) }
+	k.apply = func(k *Case[C, E, S, R], e E) {
+		t.Helper()
+		if b.Tags != nil {
+			_ = b.Tags(e) // must not panic for any event
+		}
+		k.info.SeqNr++
+		if e = throughCodec(t, b.Events, e); b.EvolveStored != nil {
+			k.state = b.EvolveStored(k.state, e, k.info)
+		} else {
+			k.state = b.Evolve(k.state, e)
+		}
+	}
 	return k
 }
 
-// StoredAt sets the time at which the events that follow are stored, for EvolveStored: the zero time before the first call of StoredAt.
+// StoredAt sets the time at which what follows is stored, for EvolveStored and Stored: the zero time before the first call of StoredAt.
 func (k *Case[C, E, S, R]) StoredAt(t time.Time) *Case[C, E, S, R] {
-	k.info.Time = storedTime(t)
+	k.info.Time = t.UTC().Round(0).Truncate(time.Microsecond) // as a store keeps it
 	return k
 }
 
-// Metadata sets the metadata of the events that follow, for EvolveStored: nil, which is none, before the first call of Metadata. v is
+// Metadata sets the metadata of what follows, for EvolveStored and Stored: nil, which is none, before the first call of Metadata. v is
 // encoded and decoded by the behavior's Metadata, whose absence ends the test.
 func (k *Case[C, E, S, R]) Metadata(v any) *Case[C, E, S, R] {
 	k.t.Helper()
-	k.info.Metadata = metadata(k.t, k.b.Metadata, v)
+	switch {
+	case v == nil:
+	case k.metadata == nil:
+		k.t.Fatal("the behavior's Metadata is nil, so it is given no metadata")
+	default:
+		v = throughCodec(k.t, k.metadata, v)
+	}
+	k.info.Metadata = v
 	return k
 }
 
-// Given adds events to the history of the entity, after those that it has.
-func (k *Case[C, E, S, R]) Given(events ...E) *Case[C, E, S, R] {
+// Given adds events, or effects, to the history of the entity, after those that it has.
+func (k *Case[C, E, S, R]) Given(done ...E) *Case[C, E, S, R] {
 	k.t.Helper()
-	k.evolve(events)
+	for _, e := range done {
+		k.apply(k, e)
+	}
 	return k
 }
 
-// When has the entity decide c and applies the events that it decides.
+// When has the entity decide c and applies what it decides.
 func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 	k.t.Helper()
 	var zero R
-	k.reply = zero
-	unchanged := watch(k.t, k.b.States, k.state)
-	k.events, k.err = k.b.Decide(k.state, c)
+	k.answer = zero
+	unchanged := watch(k.t, k.states, k.state)
+	k.done, k.err = k.decide(k.state, c)
 	unchanged()
 	if k.err != nil {
-		k.events = nil // a host does not use them
+		k.done = nil // a host does not use them
 		return k
 	}
-	k.evolve(k.events)
-	if k.b.Reply != nil {
-		k.reply = k.b.Reply(k.state, c, k.events)
+	k.Given(k.done...)
+	if k.reply != nil {
+		k.answer = k.reply(k.state, c, k.done)
 	}
 	return k
 }
 
-// Then demands that the last command was accepted with exactly these events: equal to them, or stored as the same bytes.
-func (k *Case[C, E, S, R]) Then(events ...E) *Case[C, E, S, R] {
+// Then demands that the last command was accepted with exactly these events: equal to them, or stored as the same bytes. For a durable state
+// it is one effect, and Then() when the command does not change the state.
+func (k *Case[C, E, S, R]) Then(done ...E) *Case[C, E, S, R] {
 	k.t.Helper()
-	demandAcceptance(k.t, k.err)
-	if !slices.EqualFunc(events, k.events, func(a, b E) bool { return same(k.b.Events, a, b) }) {
-		k.t.Fatalf("events: got %+v, want %+v", k.events, events)
+	k.accepted()
+	if !slices.EqualFunc(done, k.done, k.same) {
+		k.t.Fatalf("decided: got %+v, want %+v", k.shown(k.done), k.shown(done))
 	}
 	return k
 }
@@ -101,14 +131,19 @@ func (k *Case[C, E, S, R]) Then(events ...E) *Case[C, E, S, R] {
 // Reply demands the reply of the last command.
 func (k *Case[C, E, S, R]) Reply(want R) *Case[C, E, S, R] {
 	k.t.Helper()
-	demandReply(k.t, k.reply, k.err, want)
+	k.accepted()
+	if !reflect.DeepEqual(k.answer, want) {
+		k.t.Fatalf("reply: got %+v, want %+v", k.answer, want)
+	}
 	return k
 }
 
 // Rejected demands that the last command was rejected with an error that Is want.
 func (k *Case[C, E, S, R]) Rejected(want error) *Case[C, E, S, R] {
 	k.t.Helper()
-	demandRejection(k.t, k.err, want)
+	if !errors.Is(k.err, want) || k.err == nil {
+		k.t.Fatalf("rejection: got %v, want %v", k.err, want)
+	}
 	return k
 }
 
@@ -119,38 +154,22 @@ func (k *Case[C, E, S, R]) State(check func(s S)) *Case[C, E, S, R] {
 	return k
 }
 
-func (k *Case[C, E, S, R]) evolve(events []E) {
+func (k *Case[C, E, S, R]) accepted() {
 	k.t.Helper()
-	for _, e := range events {
-		if k.b.Tags != nil {
-			_ = k.b.Tags(e) // must not panic for any event
-		}
-		k.info.SeqNr++
-		if e = throughCodec(k.t, k.b.Events, e); k.b.EvolveStored != nil {
-			k.state = k.b.EvolveStored(k.state, e, k.info)
-		} else {
-			k.state = k.b.Evolve(k.state, e)
-		}
+	if k.err != nil {
+		k.t.Fatalf("rejected: %v", k.err)
 	}
 }
 
-// storedTime is t as a store keeps it.
-func storedTime(t time.Time) time.Time { return t.UTC().Round(0).Truncate(time.Microsecond) }
-
-// metadata is v as it comes back from a store.
-func metadata(t testing.TB, c behavior.Codec[any], v any) any {
-	t.Helper()
-	if v == nil {
-		return nil
+func (k *Case[C, E, S, R]) shown(done []E) (all []any) {
+	for _, e := range done {
+		all = append(all, k.show(e))
 	}
-	if c == nil {
-		t.Fatal("the behavior's Metadata is nil, so it is given no metadata")
-	}
-	return throughCodec(t, c, v)
+	return all
 }
 
 // throughCodec is v as it comes back from a store.
-func throughCodec[T any](t testing.TB, c behavior.Codec[T], v T) T {
+func throughCodec[T any](t testing.TB, c codec.Codec[T], v T) T {
 	t.Helper()
 	p, err := c.Encode(v)
 	if err != nil {
@@ -167,7 +186,7 @@ func throughCodec[T any](t testing.TB, c behavior.Codec[T], v T) T {
 }
 
 // watch returns a function that demands that s has not been changed. It demands nothing of a state that cannot be encoded.
-func watch[S any](t testing.TB, c behavior.Codec[S], s S) func() {
+func watch[S any](t testing.TB, c codec.Codec[S], s S) func() {
 	before, err := c.Encode(s)
 	return func() {
 		t.Helper()
@@ -178,7 +197,7 @@ func watch[S any](t testing.TB, c behavior.Codec[S], s S) func() {
 }
 
 // same reports whether a and b are equal, or are stored as the same bytes: values such as protobuf messages hold more than is stored.
-func same[T any](c behavior.Codec[T], a, b T) bool {
+func same[T any](c codec.Codec[T], a, b T) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
@@ -189,26 +208,4 @@ func same[T any](c behavior.Codec[T], a, b T) bool {
 
 func samePayload(a, b annals.Payload) bool {
 	return a.SerializerID == b.SerializerID && a.Manifest == b.Manifest && bytes.Equal(a.Data, b.Data)
-}
-
-func demandAcceptance(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("rejected: %v", err)
-	}
-}
-
-func demandReply[R any](t testing.TB, got R, err error, want R) {
-	t.Helper()
-	demandAcceptance(t, err)
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("reply: got %+v, want %+v", got, want)
-	}
-}
-
-func demandRejection(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) || err == nil {
-		t.Fatalf("rejection: got %v, want %v", err, want)
-	}
 }

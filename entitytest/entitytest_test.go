@@ -73,11 +73,11 @@ var note = behavior.DurableState[string, string, int]{
 func TestStateScenario(t *testing.T) {
 	t.Parallel()
 	entitytest.NewState(t, note, "1").
-		When("same").ThenNothing().Reply(len("new 1")).
-		Given("hello").
-		When("hello world").Then("hello world").Reply(11).
+		When("same").Then().Reply(len("new 1")).
+		Given(behavior.Save("hello")).
+		When("hello world").Then(behavior.Save("hello world")).Reply(11).
 		When("").Rejected(errEmpty).
-		When("delete").ThenDeleted().
+		When("delete").Then(behavior.Delete[string]()).
 		State(func(s string) {
 			if s != "new 1" {
 				t.Errorf("state %q", s)
@@ -128,9 +128,9 @@ func TestInfo(t *testing.T) {
 		StoredAt(noon.In(time.FixedZone("", 3600)).Add(time.Nanosecond)).Metadata("ann").When("b").Reply(change{3, noon, "ann"}).
 		Metadata(nil).When("c").Reply(change{5, noon, ""})
 	entitytest.NewState(t, auditedState, "1").
-		Given(change{}).
+		Given(behavior.Save(change{})).
 		StoredAt(noon).Metadata("ann").When("b").Reply(change{2, noon, "ann"}).
-		When("delete").ThenDeleted().Reply(change{}).
+		When("delete").Then(behavior.Delete[change]()).Reply(change{}).
 		When("c").Reply(change{4, noon, "ann"})
 }
 
@@ -159,24 +159,25 @@ func TestUnmetDemandsFail(t *testing.T) {
 	faulty := cart
 	faulty.Type = ""
 	for want, scenario := range map[string]func(t testing.TB){
-		"Metadata is nil":          func(t testing.TB) { entitytest.New(t, cart, "1").Metadata("ann") },
-		"is not in the union":      func(t testing.TB) { entitytest.New(t, audited, "1").Metadata(1) },
-		"Type":                     func(t testing.TB) { entitytest.New(t, faulty, "1") },
-		"rejected: empty":          func(t testing.TB) { entitytest.New(t, cart, "1").When("").Then() },
-		"events: got [a], want []": func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then() },
-		"events: got [a]":          func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then("a", "b") },
-		"reply: got 1, want 2":     func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Reply(2) },
-		"rejected: empty ":         func(t testing.TB) { entitytest.New(t, cart, "1").When("").Reply(0) },
-		"got empty, want other":    func(t testing.TB) { entitytest.New(t, cart, "1").When("").Rejected(errOther) },
-		"got <nil>, want empty":    func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Rejected(errEmpty) },
-		"changed the state":        func(t testing.TB) { entitytest.New(t, cart, "1").When("sneak") },
-		"decode":                   func(t testing.TB) { entitytest.New(t, unreadable, "1").Given("a") },
-		"nothing was saved":        func(t testing.TB) { entitytest.NewState(t, note, "1").When("same").Then("same") },
-		"saved: got a, want b":     func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then("b") },
-		"was not deleted":          func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").ThenDeleted() },
-		"saved or deleted":         func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").ThenNothing() },
-		"rejected: empty  ":        func(t testing.TB) { entitytest.NewState(t, note, "1").When("").ThenNothing() },
-		"reply: got 1, want 2 ":    func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Reply(2) },
+		"Metadata is nil":                        func(t testing.TB) { entitytest.New(t, cart, "1").Metadata("ann") },
+		"is not in the union":                    func(t testing.TB) { entitytest.New(t, audited, "1").Metadata(1) },
+		"Type":                                   func(t testing.TB) { entitytest.New(t, faulty, "1") },
+		"rejected: empty":                        func(t testing.TB) { entitytest.New(t, cart, "1").When("").Then() },
+		"decided: got [a], want []":              func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then() },
+		"decided: got [a]":                       func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Then("a", "b") },
+		"reply: got 1, want 2":                   func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Reply(2) },
+		"rejected: empty ":                       func(t testing.TB) { entitytest.New(t, cart, "1").When("").Reply(0) },
+		"got empty, want other":                  func(t testing.TB) { entitytest.New(t, cart, "1").When("").Rejected(errOther) },
+		"got <nil>, want empty":                  func(t testing.TB) { entitytest.New(t, cart, "1").When("a").Rejected(errEmpty) },
+		"changed the state":                      func(t testing.TB) { entitytest.New(t, cart, "1").When("sneak") },
+		"decode":                                 func(t testing.TB) { entitytest.New(t, unreadable, "1").Given("a") },
+		"got [], want [Save(same)]":              func(t testing.TB) { entitytest.NewState(t, note, "1").When("same").Then(behavior.Save("same")) },
+		"decided: got [Save(a)], want [Save(b)]": func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then(behavior.Save("b")) },
+		"want [Delete()]":                        func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then(behavior.Delete[string]()) },
+		"got [Delete()], want []":                func(t testing.TB) { entitytest.NewState(t, note, "1").When("delete").Then() },
+		"got [Save(a)], want []":                 func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then() },
+		"rejected: empty  ":                      func(t testing.TB) { entitytest.NewState(t, note, "1").When("").Then() },
+		"reply: got 1, want 2 ":                  func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Reply(2) },
 	} {
 		f := &failing{}
 		done := make(chan struct{})

@@ -37,10 +37,12 @@ func TestProtobuf(t *testing.T) {
 		Decide: func(_ text, c string) (behavior.Effect[text], error) { return behavior.Save(sized(c)), nil },
 		States: protocodec.Of[text]("text"),
 	}
-	entitytest.NewState(t, states, "1").When("a").Then(wrapperspb.String("a"))
+	entitytest.NewState(t, states, "1").When("a").Then(behavior.Save(wrapperspb.String("a")))
 	for want, scenario := range map[string]func(t testing.TB){
-		"events: got": func(t testing.TB) { entitytest.New(t, events, "1").When("a").Then(wrapperspb.String("b")) },
-		"saved: got":  func(t testing.TB) { entitytest.NewState(t, states, "1").When("a").Then(wrapperspb.String("b")) },
+		"got [value:\"a\"]": func(t testing.TB) { entitytest.New(t, events, "1").When("a").Then(wrapperspb.String("b")) },
+		"got [Save(": func(t testing.TB) {
+			entitytest.NewState(t, states, "1").When("a").Then(behavior.Save(wrapperspb.String("b")))
+		},
 	} {
 		f := &failing{}
 		done := make(chan struct{})
@@ -68,5 +70,5 @@ func TestRestore(t *testing.T) {
 		Decide:  func(s named, n int) (behavior.Effect[named], error) { s.Sum += n; return behavior.Save(s), nil },
 		Reply:   func(s named, _ int) string { return s.id },
 	}
-	entitytest.NewState(t, b, "a").Given(named{Sum: 1}).When(1).Then(named{"a", 2}).Reply("a")
+	entitytest.NewState(t, b, "a").Given(behavior.Save(named{Sum: 1})).When(1).Then(behavior.Save(named{"a", 2})).Reply("a")
 }

@@ -1,4 +1,4 @@
-// Package cborcodec has codecs for CBOR (RFC 8949), in the form that Akka's Jackson CBOR reads and writes. Of is the codec of one type. It is a
+// Package cborcodec has codecs for CBOR (RFC 8949), in the form that Akka's Jackson CBOR reads and writes. The serializer id is 33. Of is the codec of one type. It is a
 // package of its own so that programs without CBOR do not link the library.
 package cborcodec
 
@@ -17,8 +17,8 @@ import (
 	"github.com/annals-go/annals/codec/internal/readback"
 )
 
-// Serializer is the serializer id of CBOR payloads: Akka's Jackson CBOR (akka-serialization-jackson, reference.conf).
-const Serializer = 33
+// serializer is the id of Akka's Jackson CBOR (akka-serialization-jackson, reference.conf).
+const serializer = 33
 
 // Of is the codec of one type. A field has the name in its cbor tag, else the one in its json tag, else its Go name. Map keys are sorted,
 // times are RFC 3339 text. Encode refuses a value that Decode would refuse or change: text that is not valid UTF-8, more than 1,000
@@ -39,12 +39,12 @@ func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	if check.Decode {
 		encode = codec.ReadBack(encode, unmarshal[T])
 	}
-	return codec.Of(Serializer, manifest, encode, unmarshal[T], former...)
+	return codec.Of(serializer, manifest, encode, unmarshal[T], former...)
 }
 
 // Was reads CBOR payloads with a former manifest as an O, and lift makes a T of the O. The current format of T may be another one.
 func Was[O, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
-	return codec.WasOf(Serializer, manifest, unmarshal[O], lift)
+	return codec.WasOf(serializer, manifest, unmarshal[O], lift)
 }
 
 var format = readback.Format{Marshalers: []reflect.Type{

@@ -1,5 +1,5 @@
 // Package protocodec has codecs for Protocol Buffers: Of for a generated message, Map for a type of your own that two functions turn into
-// a message and back. It is a package of its own so that programs without Protocol Buffers do not link the library.
+// a message and back. The serializer id is 2. It is a package of its own so that programs without Protocol Buffers do not link the library.
 package protocodec
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/annals-go/annals/codec"
 )
 
-// Serializer is the serializer id of Protocol Buffers payloads: Akka's ProtobufSerializer (akka-remote, reference.conf).
-const Serializer = 2
+// serializer is the id of Akka's ProtobufSerializer (akka-remote, reference.conf).
+const serializer = 2
 
 // Of is the codec of one generated message type, a pointer. Encoding is deterministic for one version of the library. Encode refuses
 // a message that Decode would refuse. A nil message is read back as an empty one.
 func Of[M proto.Message](manifest string, former ...codec.Former[M]) *codec.Type[M] {
-	return codec.Of(Serializer, manifest, marshal[M], unmarshal[M], former...)
+	return codec.Of(serializer, manifest, marshal[M], unmarshal[M], former...)
 }
 
 // Map is the codec of a T that is stored as a message M: toMessage and fromMessage turn one into the other, so that domain code needs no
@@ -41,12 +41,12 @@ func Map[T any, M proto.Message](manifest string, toMessage func(T) (M, error), 
 		}
 		return fromMessage(m)
 	}
-	return codec.Of(Serializer, manifest, codec.ReadBack(encode, decode), decode, former...)
+	return codec.Of(serializer, manifest, codec.ReadBack(encode, decode), decode, former...)
 }
 
 // Was reads payloads with a former manifest as a message O, and lift makes a T of it. The current format of T may be another one.
 func Was[O proto.Message, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
-	return codec.WasOf(Serializer, manifest, unmarshal[O], lift)
+	return codec.WasOf(serializer, manifest, unmarshal[O], lift)
 }
 
 // deep is the least size, in bytes, of a message with more levels than the library reads, which are 10,000: each level has a tag and a length.

@@ -8,12 +8,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/contexts"
 )
 
 // metadata is what the option Metadata adds to a write with the caller's context ctx, and the same as Info will have it after a
 // recovery: decoded by c, and nil where the store does not keep it.
-func (c *Config) metadata(ctx context.Context, decoder behavior.Codec[any], kept bool) (p annals.Payload, known any, err error) {
+func (c *Config) metadata(ctx context.Context, decoder codec.Codec[any], kept bool) (p annals.Payload, known any, err error) {
 	if c.Metadata == nil {
 		return p, nil, nil
 	}
@@ -27,7 +28,7 @@ func (c *Config) metadata(ctx context.Context, decoder behavior.Codec[any], kept
 }
 
 // decodeMetadata is the Metadata of an Info: nil where p is zero or the behavior does not ask for it.
-func decodeMetadata(decoder behavior.Codec[any], p annals.Payload) (any, error) {
+func decodeMetadata(decoder codec.Codec[any], p annals.Payload) (any, error) {
 	if decoder == nil || p.SerializerID == 0 {
 		return nil, nil
 	}
