@@ -161,7 +161,7 @@ func (r *esaRun) open(service *dynamodb.Client) (err error) {
 		l := esa.Layout{Peer: esa.Rust3, Shards: 3,
 			Journal: esa.Journal{Table: r.journal}, Snapshot: esa.Snapshot{Table: r.copies, Keep: keep, Expire: expire}}
 		if r.Hash != nil {
-			l.Peer, l.Shards, l.Format = esa.Go, 1<<62, esa.Plain{}
+			l.Peer, l.Shards, l.Format = esa.Go, 1<<62, esa.Plain()
 		}
 		r.store, err = dynamostore.Open(r.Context(), &r.client, l, options)
 		return err

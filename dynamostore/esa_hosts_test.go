@@ -18,7 +18,7 @@ import (
 func TestHostsOnHeads(t *testing.T) {
 	t.Parallel()
 	for name, layout := range map[string]esa.Layout{
-		"heads": {Format: esa.Plain{}, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 3}},
+		"heads": {Format: esa.Plain(), WriteIDs: true, Snapshot: esa.Snapshot{Keep: 3}},
 		"apart": {Peer: esa.Rust5, WriteIDs: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -146,7 +146,7 @@ func TestESACostsWithState(t *testing.T) {
 func TestESASettings(t *testing.T) {
 	t.Parallel()
 	ctx, prefix := t.Context(), "e"+rand.Text()
-	layout := esa.Layout{Shards: 32, Types: []string{"order-item"}, Journal: esa.Journal{Table: prefix + "j"}, Snapshot: esa.Snapshot{Table: prefix + "s", Keep: 2}, Format: esa.Plain{}}
+	layout := esa.Layout{Shards: 32, Types: []string{"order-item"}, Journal: esa.Journal{Table: prefix + "j"}, Snapshot: esa.Snapshot{Table: prefix + "s", Keep: 2}, Format: esa.Plain()}
 	s, err := dynamostore.Open(ctx, client(t), layout, dynamostore.Options{CreateTables: true})
 	if err != nil {
 		t.Fatal(err)
@@ -166,9 +166,9 @@ func TestESASettings(t *testing.T) {
 	}{
 		"the same":                 {func(*esa.Layout) {}, ""},
 		"another language":         {func(l *esa.Layout) { l.Peer = esa.Rust }, "the row is at the key of the peers go"},
-		"another shard count":      {func(l *esa.Layout) { l.Shards = 31 }, "(Peer, Shards, Keys, AID, Types) make it"},
+		"another shard count":      {func(l *esa.Layout) { l.Shards = 31 }, "(Peer, Shards, Keys, BareAID, Types) make it"},
 		"an unknown type":          {func(l *esa.Layout) { l.Types = nil }, "order-item-entity-"},
-		"another aggregate id":     {func(l *esa.Layout) { l.AID, l.Types = esa.Value, nil }, "order-item-entity-"},
+		"another aggregate id":     {func(l *esa.Layout) { l.BareAID, l.Types = true, nil }, "order-item-entity-"},
 		"another unit of the time": {func(l *esa.Layout) { l.Peer, l.Shards = esa.Rust3, 1 }, "pkey"},
 	} {
 		l := layout

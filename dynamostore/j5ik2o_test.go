@@ -301,7 +301,7 @@ func TestJ5ik2oOpenChecksRows(t *testing.T) {
 		}
 	}
 	mixed := layout(j5ik2o.Journal{ShardCount: 63})
-	mixed.ReadThrough = j5ik2o.Index
+	mixed.ByIndex = true
 	s, err = dynamostore.Open(ctx, c, mixed, dynamostore.Options{})
 	if err != nil {
 		t.Fatal(err)

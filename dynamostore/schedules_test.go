@@ -67,8 +67,8 @@ func TestSchedules(t *testing.T) {
 			", expiring copies": func(l *esa.Layout) { l.Snapshot.Keep, l.Snapshot.Expire = 1, time.Hour },
 			", gaps":            func(l *esa.Layout) { l.Journal.Gaps = true },
 			", all":             func(l *esa.Layout) { l.WriteIDs, l.Journal.Gaps, l.Snapshot.Keep = true, true, 2 },
-			", plain":           func(l *esa.Layout) { l.Format = esa.Plain{} },
-			", value":           func(l *esa.Layout) { l.AID = esa.Value },
+			", plain":           func(l *esa.Layout) { l.Format = esa.Plain() },
+			", value":           func(l *esa.Layout) { l.BareAID = true },
 			", micros":          func(l *esa.Layout) { l.Journal.OccurredAt, l.Types = time.Microsecond, []string{"Other-Thing"} },
 			", own keys":        func(l *esa.Layout) { l.Keys = ownKeys{} },
 		} {
@@ -77,7 +77,7 @@ func TestSchedules(t *testing.T) {
 				l.Shards = 3
 			}
 			change(&l)
-			if l.Peer == esa.Rust5 && (l.Format != nil || l.AID != esa.TypeValue || l.Keys != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
+			if l.Peer == esa.Rust5 && (l.Format != nil || l.BareAID || l.Keys != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
 				continue // the tables of these libraries have no such settings
 			}
 			layouts["esa, "+peer+option] = l
@@ -100,12 +100,12 @@ func TestSchedules(t *testing.T) {
 			}
 			l := j5ik2o.Layout{ShardCount: 1 << 20, Journal: j, Snapshot: j5ik2o.Snapshot{PartitionKey: j.PartitionKey, SortKey: j.SortKey, ShardCount: j.ShardCount}}
 			layouts["j5ik2o"+option] = l
-			l.State = j5ik2o.State{Revision: j5ik2o.Same, Prefixes: []string{"State"}, NoSortKey: true}
+			l.State = j5ik2o.State{SameRevision: true, Prefixes: []string{"State"}, NoSortKey: true}
 			layouts["j5ik2o, states"+option] = l
 			l.State = j5ik2o.State{}
-			l.ReadThrough, l.State.Tombstones = j5ik2o.Index, true
+			l.ByIndex, l.State.Tombstones = true, true
 			layouts["j5ik2o, index"+option] = l
-			l.ReadThrough, l.Snapshot = j5ik2o.Keys, j5ik2o.Snapshot{Legacy: true}
+			l.ByIndex, l.Snapshot = false, j5ik2o.Snapshot{Legacy: true}
 			layouts["j5ik2o, legacy"+option] = l
 			if l.NoIndex = true; (j.SortKey.Key == nil || j.SortKey.Ordered) && (j.PartitionKey.Key == nil || j.PartitionKey.Keys != nil) {
 				layouts["j5ik2o, no index"+option] = l

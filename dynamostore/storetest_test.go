@@ -256,7 +256,7 @@ func newAkka0(permanent bool) func() dynamostore.Layout {
 func newESA(l esa.Layout) func() dynamostore.Layout {
 	return func() dynamostore.Layout {
 		l, prefix := l, "e"+rand.Text()
-		l.Format = esa.Plain{}
+		l.Format = esa.Plain()
 		l.Journal.Table, l.Snapshot.Table = prefix+"j", prefix+"s"
 		return l
 	}

@@ -89,7 +89,7 @@ type subscriber struct{ endpoint, streams, layout, prefix string }
 func (s subscriber) tables() dynamostore.Layout {
 	switch s.layout {
 	case "esa":
-		return esa.Layout{Shards: 3, WriteIDs: true, Format: esa.Plain{}, Journal: esa.Journal{Table: s.prefix + "-journal"}, Snapshot: esa.Snapshot{Table: s.prefix + "-snapshot"}}
+		return esa.Layout{Shards: 3, WriteIDs: true, Format: esa.Plain(), Journal: esa.Journal{Table: s.prefix + "-journal"}, Snapshot: esa.Snapshot{Table: s.prefix + "-snapshot"}}
 	case "rust5":
 		return esa.Layout{Peer: esa.Rust5, Journal: esa.Journal{Table: s.prefix + "-journal"}, Snapshot: esa.Snapshot{Table: s.prefix + "-snapshot"}, Head: s.prefix + "-head"}
 	default:

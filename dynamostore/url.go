@@ -93,21 +93,15 @@ func layoutFields[L Layout](l *L) func(*storeurl.Parameters) Layout {
 // choice reads the fields of layouts that have one of several values.
 func choice(p *storeurl.Parameters, name string, field any) bool {
 	switch to := field.(type) {
-	case *j5ik2o.ReadThrough:
-		storeurl.Choice(p, name, to, map[string]j5ik2o.ReadThrough{"keys": j5ik2o.Keys, "index": j5ik2o.Index})
 	case *j5ik2o.PartitionKey:
 		storeurl.Choice(p, name, to, map[string]j5ik2o.PartitionKey{"persistence_id": j5ik2o.PersistenceIDBased, "sequence_number": j5ik2o.SequenceNumberBased})
 	case *j5ik2o.SortKey:
 		storeurl.Choice(p, name, to, map[string]j5ik2o.SortKey{"persistence_id_with_seq_nr": j5ik2o.ByPersistenceIDWithSeqNr, "seq_nr": j5ik2o.BySeqNr,
 			"seq_nr_padded": j5ik2o.BySeqNrPadded, "number": j5ik2o.ByNumber})
-	case *j5ik2o.Revision:
-		storeurl.Choice(p, name, to, map[string]j5ik2o.Revision{"plus_one": j5ik2o.PlusOne, "same": j5ik2o.Same})
 	case *esa.Peer:
 		storeurl.Choice(p, name, to, map[string]esa.Peer{"go": esa.Go, "js": esa.JS, "js3": esa.JS3, "rust": esa.Rust, "rust3": esa.Rust3, "java": esa.Java, "rust5": esa.Rust5})
-	case *esa.AIDForm:
-		storeurl.Choice(p, name, to, map[string]esa.AIDForm{"type_value": esa.TypeValue, "value": esa.Value})
 	case *esa.Format:
-		storeurl.Choice(p, name, to, map[string]esa.Format{"plain": esa.Plain{}})
+		storeurl.Choice(p, name, to, map[string]esa.Format{"plain": esa.Plain()})
 	default:
 		return false
 	}

@@ -58,9 +58,6 @@ type Snapshot struct {
 	ByTime bool
 }
 
-// Name is "akka".
-func (Layout) Name() string { return "akka" }
-
 // maxEvents is the most events of a commit: a transaction of DynamoDB has at most 100 items, and one of them may be a marker.
 const maxEvents = 99
 
@@ -70,7 +67,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	if err != nil {
 		return plan.Offer{}, err
 	}
-	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.MaxID(groupOf(annals.MaxSeqNr))}}}
+	offer := plan.Offer{Name: "akka", Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.MaxID(groupOf(annals.MaxSeqNr))}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		offer.Tables = append(offer.Tables, j.shape())

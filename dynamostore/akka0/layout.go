@@ -25,9 +25,6 @@ type Layout struct {
 	OtherNames []string
 }
 
-// Name is "akka0".
-func (Layout) Name() string { return "akka0" }
-
 // maxItems is the most items in a transaction of DynamoDB. maxShards limits the reads of a last number to 1,000 requests.
 const (
 	maxItems  = 100
@@ -53,6 +50,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return plan.Offer{}, err
 	}
 	return plan.Offer{
+		Name:   "akka0",
 		Tables: []plan.Table{{Name: l.Table, Hash: plan.Key{Name: keyName}, Stream: true}},
 		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true,
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.

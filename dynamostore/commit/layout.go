@@ -34,14 +34,12 @@ type Layout struct {
 }
 
 const (
+	layoutName = "commit"
 	lateness   = 30 * time.Second // the default of Layout.Lateness: three tries of a request
 	format     = 1                // of all items but the tombstones of snapshots
 	formatGone = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
 	maxIDBytes = 2048
 )
-
-// Name is "commit".
-func (Layout) Name() string { return "commit" }
 
 // Plan implements dynamostore.Layout. Programs do not call it.
 func (l Layout) Plan() (plan.Offer, error) {
@@ -63,6 +61,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		return plan.Offer{}, errors.New("Lateness has no Index")
 	}
 	offer := plan.Offer{
+		Name:   layoutName,
 		Tables: []plan.Table{t.shape()},
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
@@ -174,7 +173,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 			}
 		}
 		it = settingsKey()
-		it[attrFormat], it[attrLayout] = plan.N(format), plan.S(Layout{}.Name())
+		it[attrFormat], it[attrLayout] = plan.N(format), plan.S(layoutName)
 		if t.index != "" {
 			it[attrIndex] = plan.S(t.index)
 		}
@@ -185,7 +184,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 }
 
 func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
-	if name, _ := plan.Text(it, attrLayout); name != (Layout{}).Name() {
+	if name, _ := plan.Text(it, attrLayout); name != layoutName {
 		return plan.Misfit("table %q is of layout %q", t.name, name)
 	}
 	if n, _ := plan.Number(it, attrFormat); n != format {

@@ -8,20 +8,10 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// AIDForm says what the attribute aid has.
-type AIDForm int
-
-const (
-	// TypeValue is the type, "-" and the value.
-	TypeValue AIDForm = iota
-	// Value is the value alone, for ids of Rust whose display text is their value. Only the key tells the type.
-	Value
-)
-
 // aids maps ids to the aggregate ids of the libraries, which are the text type-value.
 type aids struct {
 	types []string // the entity types whose names contain "-"
-	form  AIDForm
+	bare  bool     // an aid is the value alone
 }
 
 // untyped is the type of ids that have no "|". No entity type contains this character.
@@ -49,7 +39,7 @@ func (a aids) aid(id annals.PersistenceID) string {
 	if err != nil {
 		return ""
 	}
-	return a.form.text(entityType, value)
+	return aidText(a.bare, entityType, value)
 }
 
 // id returns the id whose text type-value is text. The type is the longest one of types that fits, or else the part before the first "-". A
@@ -70,8 +60,8 @@ func (a aids) id(text string) annals.PersistenceID {
 	return annals.NewPersistenceID(entityType, value)
 }
 
-func (f AIDForm) text(entityType, value string) string {
-	if f == Value {
+func aidText(bare bool, entityType, value string) string {
+	if bare {
 		return value
 	}
 	return typeValue(entityType, value)

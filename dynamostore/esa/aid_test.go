@@ -31,11 +31,11 @@ func TestAID(t *testing.T) {
 		"type and value that make the longer type":   {dashed, "order|item-1", ""},
 		"the longer type without the second hyphen":  {dashed, "order|item", "order-item"},
 		"listed type as a part of a longer one":      {dashed, "user-account-x|1", ""},
-		"value alone":                                {aids{form: Value}, "thread|01H42K", "01H42K"},
-		"value alone, of a type that is not listed":  {aids{form: Value}, "order-item|1", ""},
-		"value alone, with hyphens":                  {aids{form: Value}, "order|item-1", "item-1"},
-		"value alone, of a listed type":              {aids{dashed.types, Value}, "order-item|1", "1"},
-		"value alone, of a type that fits a longer ": {aids{dashed.types, Value}, "order|item-1", ""},
+		"value alone":                                {aids{bare: true}, "thread|01H42K", "01H42K"},
+		"value alone, of a type that is not listed":  {aids{bare: true}, "order-item|1", ""},
+		"value alone, with hyphens":                  {aids{bare: true}, "order|item-1", "item-1"},
+		"value alone, of a listed type":              {aids{dashed.types, true}, "order-item|1", "1"},
+		"value alone, of a type that fits a longer ": {aids{dashed.types, true}, "order|item-1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

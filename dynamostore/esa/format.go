@@ -7,7 +7,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Format makes the stored payloads of events and states from those of annals, and back. JSON and Plain are Formats. Its methods are called
+// Format makes the stored payloads of events and states from those of annals, and back. JSON and Plain return Formats. Its methods are called
 // before anything is written, from many goroutines at once; they must not change the data that they are given, and may return a part of it.
 // An error for something to be written is ErrInvalid, for something read ErrCorrupt. Texts of errors must not repeat any of a payload.
 type Format interface {
@@ -27,25 +27,23 @@ type Format interface {
 // jsonSerializer is the serializer id of JSON, as package codec has it.
 const jsonSerializer = 31
 
-// Plain stores payloads as they are: it is the Format of Rust3, whose rows have the manifest of an event in an attribute. With other peers,
-// Annals adds attributes for the manifest, and for the number of a state where the row has none. The libraries cannot read such payloads,
-// so Plain with another peer is for tables that only Annals reads.
-type Plain struct{}
+// Plain returns the Format that stores payloads as they are: it is that of Rust3, whose rows have the manifest of an event in an attribute. With
+// other peers, Annals adds attributes for the manifest, and for the number of a state where the row has none. The libraries cannot read such
+// payloads, so Plain with another peer is for tables that only Annals reads.
+func Plain() Format { return plain{} }
 
-// Event is Format.
-func (Plain) Event(e annals.Event) ([]byte, error) { return e.Data, nil }
+type plain struct{}
 
-// ReadEvent is Format.
-func (Plain) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
+func (plain) Event(e annals.Event) ([]byte, error) { return e.Data, nil }
+
+func (plain) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 	e.Data = stored
 	return e.Payload, nil
 }
 
-// Snapshot is Format.
-func (Plain) Snapshot(s annals.Snapshot, _ int64) ([]byte, error) { return s.Data, nil }
+func (plain) Snapshot(s annals.Snapshot, _ int64) ([]byte, error) { return s.Data, nil }
 
-// ReadSnapshot is Format.
-func (Plain) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
+func (plain) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
 	s.Data = stored
 	return s, nil
 }

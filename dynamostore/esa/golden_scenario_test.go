@@ -146,7 +146,7 @@ func (s settings) layout(p esa.Peer) esa.Layout {
 		l.Snapshot.ActiveIndex = s.SnapshotActiveTTLIndex
 	}
 	if s.AidForm == "value" {
-		l.AID = esa.Value
+		l.BareAID = true
 	}
 	if s.Resolver == "padded" {
 		l.Keys = padded{texts: p != esa.JS3}

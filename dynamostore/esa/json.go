@@ -13,16 +13,17 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// JSON is the Format of the libraries other than Rust3: a payload is one JSON object, which has the metadata of its event or state among its
+// JSON returns the Format of the libraries other than Rust3: a payload is one JSON object, which has the metadata of its event or state among its
 // members. The manifest of an event is its member "type". The manifest of a state is the entity's type, or its member "manifest".
 //
 // What is read is the whole object. What is written is the object of a domain type, with the members that are missing in front of its own;
 // members that it has stay as they are. So data that has all members is stored byte for byte. A number, manifest or id in the data that is
 // not the one of the event or state is refused, when it is written and when it is read. The serializer id is that of JSON (31).
-//
-// The fields are the names of the members, since every application chooses its own. "" is the name in the comment, and "-" says that the
+func JSON(m Members) Format { return m.named() }
+
+// Members are the names of the members, since every application chooses its own. "" is the name in the comment, and "-" says that the
 // payloads do not have this member: then it is neither written nor read.
-type JSON struct {
+type Members struct {
 	Type        string // "type": the manifest of an event
 	AggregateID string // "aggregate_id" of an event: {"type": …, "value": …}. Another form is not written, and not checked
 	SeqNr       string // "seq_nr" of events and states. "-" is for Rust3 and Seed only: in the rows of the others the number of a state is only in its payload
@@ -41,22 +42,22 @@ type JSON struct {
 
 const isoMillis = "2006-01-02T15:04:05.000Z"
 
-// named returns f with all names. A wrapped object has no manifest of its own: a member "type" is the application's.
-func (f JSON) named() JSON {
-	if f.Wrapped {
-		f.Type, f.Manifest = "-", "-"
+// jsonFormat is the Format of JSON, with all names.
+type jsonFormat Members
+
+func (m Members) named() jsonFormat {
+	if m.Wrapped { // a wrapped object has no manifest of its own: a member "type" is the application's
+		m.Type, m.Manifest = "-", "-"
 	}
-	return JSON{
-		Type: cmp.Or(f.Type, "type"), AggregateID: cmp.Or(f.AggregateID, "aggregate_id"), SeqNr: cmp.Or(f.SeqNr, "seq_nr"),
-		IsCreated: cmp.Or(f.IsCreated, "is_created"), OccurredAt: cmp.Or(f.OccurredAt, "occurred_at"),
-		ID: cmp.Or(f.ID, "id"), Version: cmp.Or(f.Version, "version"), LastUpdatedAt: cmp.Or(f.LastUpdatedAt, "last_updated_at"),
-		Manifest: cmp.Or(f.Manifest, "manifest"), Wrapped: f.Wrapped,
+	return jsonFormat{
+		Type: cmp.Or(m.Type, "type"), AggregateID: cmp.Or(m.AggregateID, "aggregate_id"), SeqNr: cmp.Or(m.SeqNr, "seq_nr"),
+		IsCreated: cmp.Or(m.IsCreated, "is_created"), OccurredAt: cmp.Or(m.OccurredAt, "occurred_at"),
+		ID: cmp.Or(m.ID, "id"), Version: cmp.Or(m.Version, "version"), LastUpdatedAt: cmp.Or(m.LastUpdatedAt, "last_updated_at"),
+		Manifest: cmp.Or(m.Manifest, "manifest"), Wrapped: m.Wrapped,
 	}
 }
 
-// Event is Format.
-func (f JSON) Event(e annals.Event) ([]byte, error) {
-	f = f.named()
+func (f jsonFormat) Event(e annals.Event) ([]byte, error) {
 	o, err := written(e.Payload)
 	if err != nil {
 		return nil, err
@@ -72,9 +73,7 @@ func (f JSON) Event(e annals.Event) ([]byte, error) {
 	return f.wrapped(e.Manifest, o), nil
 }
 
-// ReadEvent is Format.
-func (f JSON) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
-	f = f.named()
+func (f jsonFormat) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 	var few [jsonobject.Usual]jsonobject.Member // a load does this for each event
 	o, manifest, data, err := f.unwrapped(few[:0], stored)
 	if err == nil && f.Type != "-" {
@@ -86,9 +85,7 @@ func (f JSON) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 	return annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: data}, cmp.Or(o.isNumber(f.SeqNr, e.SeqNr), o.isOf(f.AggregateID, e.ID))
 }
 
-// Snapshot is Format.
-func (f JSON) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
-	f = f.named()
+func (f jsonFormat) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	o, err := written(s.Payload)
 	if err != nil {
 		return nil, err
@@ -109,9 +106,7 @@ func (f JSON) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	return f.wrapped(s.Manifest, o), nil
 }
 
-// ReadSnapshot is Format.
-func (f JSON) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
-	f = f.named()
+func (f jsonFormat) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
 	o, manifest, data, err := f.unwrapped(nil, stored)
 	if err != nil {
 		return s, err
@@ -134,7 +129,7 @@ func (f JSON) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, e
 }
 
 // manifest is that of a state that is not wrapped.
-func (f JSON) manifest(o *object, id annals.PersistenceID) string {
+func (f jsonFormat) manifest(o *object, id annals.PersistenceID) string {
 	if manifest, err := o.text(f.Manifest); err == nil {
 		return manifest
 	}
@@ -142,7 +137,7 @@ func (f JSON) manifest(o *object, id annals.PersistenceID) string {
 }
 
 // wrapped returns the bytes to store.
-func (f JSON) wrapped(manifest string, o *object) []byte {
+func (f jsonFormat) wrapped(manifest string, o *object) []byte {
 	if !f.Wrapped {
 		return o.Bytes()
 	}
@@ -150,7 +145,7 @@ func (f JSON) wrapped(manifest string, o *object) []byte {
 }
 
 // unwrapped returns the object in stored with its bytes, and the manifest of a wrapped one. few is memory for its members.
-func (f JSON) unwrapped(few []jsonobject.Member, stored []byte) (o object, manifest string, data []byte, err error) {
+func (f jsonFormat) unwrapped(few []jsonobject.Member, stored []byte) (o object, manifest string, data []byte, err error) {
 	var ok bool
 	if o.Object, ok = jsonobject.Parse(few, stored); !ok {
 		return o, "", nil, errNoObject

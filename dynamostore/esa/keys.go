@@ -22,12 +22,12 @@ type KeyResolver interface {
 // resolver is the KeyResolver of a library.
 type resolver struct {
 	peer peer
-	form AIDForm
+	bare bool
 }
 
 // PartitionKey is KeyResolver.
 func (r resolver) PartitionKey(entityType, value string, shards int) string {
-	return entityType + "-" + strconv.FormatInt(r.peer.shard(entityType, value, r.form, shards), 10)
+	return entityType + "-" + strconv.FormatInt(r.peer.shard(entityType, value, r.bare, shards), 10)
 }
 
 // SortKey is KeyResolver.
@@ -91,14 +91,14 @@ func (k keys) made(id annals.PersistenceID, number string, n annals.SeqNr) (plan
 	return plan.Item{attrPartition: plan.S(partition), attrSort: plan.S(sort)}, nil
 }
 
-// owner returns the id of a row with number n in its sort key; "" for a row without an aggregate id. With the form Value the sort key tells the
+// owner returns the id of a row with number n in its sort key; "" for a row without an aggregate id. With bare ids the sort key tells the
 // type.
 func (k keys) owner(it plan.Item, n annals.SeqNr) annals.PersistenceID {
 	aid, ok := plan.Text(it, attrAID)
 	if !ok {
 		return ""
 	}
-	if k.form == TypeValue {
+	if !k.bare {
 		return k.id(aid)
 	}
 	text, _ := plan.Text(it, attrSort)

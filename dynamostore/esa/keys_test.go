@@ -38,10 +38,10 @@ func TestHashes(t *testing.T) {
 			for name, p := range map[string]struct {
 				have, want int64
 			}{
-				"go":   {shardGo("", tt.value, TypeValue, shards), int64(tt.g % uint64(shards))},
-				"rust": {shardRust("", tt.value, TypeValue, shards), int64(tt.r % uint64(shards))},
-				"java": {shardJava("", tt.value, TypeValue, shards), int64(absolute) % int64(shards)},
-				"js":   {shardJS("user-account", tt.value, TypeValue, shards), int64(tt.script) % int64(shards)},
+				"go":   {shardGo("", tt.value, false, shards), int64(tt.g % uint64(shards))},
+				"rust": {shardRust("", tt.value, false, shards), int64(tt.r % uint64(shards))},
+				"java": {shardJava("", tt.value, false, shards), int64(absolute) % int64(shards)},
+				"js":   {shardJS("user-account", tt.value, false, shards), int64(tt.script) % int64(shards)},
 			} {
 				if p.have != p.want {
 					t.Errorf("%s, %q, %d shards: got %d, want %d", name, tt.value, shards, p.have, p.want)
@@ -49,10 +49,10 @@ func TestHashes(t *testing.T) {
 			}
 		}
 	}
-	if n := shardJava("", "polygenelubricants", TypeValue, 10); n != -8 {
+	if n := shardJava("", "polygenelubricants", false, 10); n != -8 {
 		t.Errorf("the shard of Java's smallest hash is %d, want -8", n)
 	}
-	if n := shardJS("user-account", "a", Value, 10); n != 7 {
+	if n := shardJS("user-account", "a", true, 10); n != 7 {
 		t.Errorf("the shard of JavaScript's aggregate id %q is %d, want 7", "a", n)
 	}
 }
@@ -104,8 +104,8 @@ func TestKeys(t *testing.T) {
 // owner is the inverse of key and aid, also where the aggregate id is the value alone.
 func TestOwner(t *testing.T) {
 	t.Parallel()
-	for _, form := range []AIDForm{TypeValue, Value} {
-		r := Layout{Shards: 3, AID: form, Types: []string{"user-account"}}.rows()
+	for _, bare := range []bool{false, true} {
+		r := Layout{Shards: 3, BareAID: bare, Types: []string{"user-account"}}.rows()
 		for _, id := range []annals.PersistenceID{"Thing|1", "Thing|a-b-1", "Thing|", "user-account|7", "user|x", "|", "plain"} {
 			for _, n := range []annals.SeqNr{0, 1, annals.MaxSeqNr} {
 				it, err := r.key(id, n)
@@ -114,7 +114,7 @@ func TestOwner(t *testing.T) {
 				}
 				it[attrAID] = plan.S(r.aid(id))
 				if owner := r.owner(it, n); owner != id {
-					t.Errorf("form %d, row %d of %q is taken for one of %q", form, n, id, owner)
+					t.Errorf("bare %v, row %d of %q is taken for one of %q", bare, n, id, owner)
 				}
 			}
 		}

@@ -17,7 +17,9 @@ type Layout struct {
 	Shards int  // the shard count that the library's program has; required, but for Rust5
 	// Keys makes the keys of rows. nil is the formula of the Peer, with Shards.
 	Keys KeyResolver
-	AID  AIDForm // what the attribute aid has; Value is refused together with Keys
+	// BareAID says that the attribute aid has the value of an id alone, for ids of Rust whose display text is their value. Then only the key
+	// tells the type, so it is ErrInvalid together with Keys. Without it the attribute has the type, "-" and the value.
+	BareAID bool
 	// Types are the entity types whose names contain "-". An id of such a type that is not listed is ErrInvalid, and so is an id with
 	// the same aggregate id as one of a listed type. The tables of Rust5 have no such types.
 	Types    []string
@@ -56,9 +58,6 @@ type Snapshot struct {
 	Expire      time.Duration // how long copies that are no longer kept stay, by the attribute ttl, in whole seconds; 0 deletes them at once
 }
 
-// Name is "esa".
-func (Layout) Name() string { return "esa" }
-
 // Plan implements dynamostore.Layout. Programs do not call it.
 func (l Layout) Plan() (plan.Offer, error) {
 	if err := l.faults(); err != nil {
@@ -68,7 +67,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	j := &journal{rows: r, events: r.numbers(tables[0]), heads: tables[len(tables)-1].Name, gaps: l.Journal.Gaps, times: &plan.Times{},
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
 	c := copies{rows: r, shape: tables[1], active: l.activeIndex(), keep: l.Snapshot.Keep, expire: l.Snapshot.Expire}
-	offer := plan.Offer{Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)),
+	offer := plan.Offer{Name: "esa", Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)),
 		Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: c.keep > 1 && !r.apart, Times: r.unit != 0, EventTimes: r.unit != 0,
 			Repeatable: r.writeIDs, FenceAfterDelete: true, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
 		Feed: &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}}
@@ -104,8 +103,8 @@ func (l Layout) faults() error {
 		}
 	}
 	apart, s := peers[l.Peer].apart, l.Snapshot
-	wrong(apart && (l.Shards != 0 || l.Keys != nil || l.AID != TypeValue || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
-		"the tables of %v have no Shards, Keys, AID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", l.Peer)
+	wrong(apart && (l.Shards != 0 || l.Keys != nil || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
+		"the tables of %v have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", l.Peer)
 	wrong(!apart && l.Head != "", "the tables of %v have no table of heads", l.Peer)
 	wrong(!apart && l.Shards < 1, "%d shards", l.Shards)
 	switch l.Journal.OccurredAt {
@@ -113,11 +112,11 @@ func (l Layout) faults() error {
 	default:
 		wrong(true, "the unit of times is %v", l.Journal.OccurredAt)
 	}
-	wrong(l.AID != TypeValue && (l.AID != Value || l.Keys != nil), "AID is TypeValue, or Value without Keys")
+	wrong(l.BareAID && l.Keys != nil, "BareAID and Keys exclude each other")
 	wrong(s.Keep < 0 || s.Expire < 0 || s.Expire%time.Second != 0, "snapshot: Keep or Expire is negative, or Expire is not in whole seconds")
 	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %v have no copies, and Keep is not 0", l.Peer)
 	wrong(s.Expire > 0 && s.Keep == 0, "snapshot: Expire is of copies, and Keep is 0")
-	f, ok := l.Format.(JSON)
+	f, ok := l.Format.(jsonFormat)
 	wrong(ok && f.SeqNr == "-" && !peers[l.Peer].stateNr, "format: without the member SeqNr nothing tells the number of a state")
 	return errors.Join(faults...)
 }
@@ -125,14 +124,14 @@ func (l Layout) faults() error {
 // rows returns how the rows of the tables are made.
 func (l Layout) rows() rows {
 	p := peers[l.Peer]
-	r := rows{keys: keys{aids: aids{l.Types, l.AID}, resolver: l.Keys, shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format, writeIDs: l.WriteIDs}
+	r := rows{keys: keys{aids: aids{l.Types, l.BareAID}, resolver: l.Keys, shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format, writeIDs: l.WriteIDs}
 	if r.resolver == nil {
-		r.resolver = resolver{p, l.AID}
+		r.resolver = resolver{p, l.BareAID}
 	}
 	if r.format == nil {
 		r.format = p.format
 	}
-	_, r.plain = r.format.(Plain)
+	_, r.plain = r.format.(plain)
 	_, r.formula = r.resolver.(resolver)
 	return r
 }
@@ -163,7 +162,7 @@ func (r rows) numbers(t plan.Table) numbered.Table {
 	n := numbered.Table{Name: t.Name, Hash: t.Hash.Name, Range: t.Range.Name, ID: attrAID, Number: attrSeq, Key: r.key, Hashed: r.aid, Owner: func(it plan.Item) annals.PersistenceID {
 		n, _ := plan.Number(it, attrSeq)
 		return r.owner(it, annals.SeqNr(n))
-	}, Advice: ". Set the Peer, the Shards, the Keys and the AID of the program that wrote the row"}
+	}, Advice: ". Set the Peer, the Shards, the Keys and the BareAID of the program that wrote the row"}
 	if !r.apart {
 		n.Index, n.IDs = t.Indexes[0].Name, numbered.NewIDs()
 	}

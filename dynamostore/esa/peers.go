@@ -34,7 +34,7 @@ const (
 type peer struct {
 	name      string
 	apart     bool // the heads are in a table of their own, and have the number of the last event and the events of the last commit
-	shard     func(entityType, value string, form AIDForm, shards int) int64
+	shard     func(entityType, value string, bare bool, shards int) int64
 	unit      time.Duration // of occurred_at; 0: the attribute only has the milliseconds within the second
 	updated   time.Duration // of last_updated_at, as unit
 	noUpdated bool          // there is no last_updated_at
@@ -55,14 +55,14 @@ func versionAfter(_, after annals.SeqNr) annals.SeqNr   { return after }
 const millisecond = time.Millisecond
 
 var peers = []peer{
-	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, copyVersion: versionOne, format: JSON{}},
-	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter, format: JSON{Wrapped: true}},
-	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index", format: JSON{Wrapped: true}},
-	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON{}},
-	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain{}},
-	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, copyVersion: versionOne, format: JSON{}},
-	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, text: true, stateNr: true, format: JSON{}},
-	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain{}},
+	Go:    {name: "go", shard: shardGo, unit: millisecond, noUpdated: true, copyVersion: versionOne, format: JSON(Members{})},
+	JS:    {name: "js", shard: shardJS, copyVersion: versionAfter, format: JSON(Members{Wrapped: true})},
+	JS3:   {name: "js3", shard: shardJS, unit: millisecond, updated: millisecond, copyVersion: versionAfter, active: "snapshot-active-ttl-index", format: JSON(Members{Wrapped: true})},
+	Rust:  {name: "rust", shard: shardRust, unit: millisecond, updated: millisecond, copyVersion: versionBefore, format: JSON(Members{})},
+	Rust3: {name: "rust3", shard: shardRust, unit: time.Nanosecond, updated: millisecond, stateNr: true, manifest: true, copyVersion: versionAfter, format: Plain()},
+	Java:  {name: "java", shard: shardJava, unit: millisecond, updated: millisecond, copyVersion: versionOne, format: JSON(Members{})},
+	Seed:  {name: "seed", shard: shardRust, unit: millisecond, noUpdated: true, noTTL: true, text: true, stateNr: true, format: JSON(Members{})},
+	Rust5: {name: "rust5", apart: true, unit: time.Nanosecond, updated: millisecond, manifest: true, active: "snapshot-history-index", format: Plain()},
 }
 
 // attrActive is the attribute of copies that do not expire, which has their number.
@@ -90,7 +90,7 @@ func (p Peer) String() string {
 }
 
 // shardGo is FNV-1a of the value, in 64 bits.
-func shardGo(_, value string, _ AIDForm, shards int) int64 {
+func shardGo(_, value string, _ bool, shards int) int64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(value) {
 		h = (h ^ uint64(value[i])) * 0x100000001b3
@@ -99,12 +99,12 @@ func shardGo(_, value string, _ AIDForm, shards int) int64 {
 }
 
 // shardRust is the hash of the value by the default hasher of Rust's standard library: SipHash-1-3 with keys 0, of the bytes and 0xFF.
-func shardRust(_, value string, _ AIDForm, shards int) int64 {
+func shardRust(_, value string, _ bool, shards int) int64 {
 	return int64(sipHash13(append([]byte(value), 0xff)) % uint64(shards))
 }
 
 // shardJava is the absolute value of String.hashCode of the value. It stays negative for the smallest number, as in Java.
-func shardJava(_, value string, _ AIDForm, shards int) int64 {
+func shardJava(_, value string, _ bool, shards int) int64 {
 	h := int32(hash31(value))
 	if h < 0 {
 		h = -h
@@ -113,8 +113,8 @@ func shardJava(_, value string, _ AIDForm, shards int) int64 {
 }
 
 // shardJS is the hash of the whole aggregate id.
-func shardJS(entityType, value string, form AIDForm, shards int) int64 {
-	return int64(hash31(form.text(entityType, value))) % int64(shards)
+func shardJS(entityType, value string, bare bool, shards int) int64 {
+	return int64(hash31(aidText(bare, entityType, value))) % int64(shards)
 }
 
 // hash31 is Java's String.hashCode: each UTF-16 code unit is added to 31 times the hash of those before.

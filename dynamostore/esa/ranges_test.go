@@ -13,7 +13,7 @@ import (
 func TestReplayBounds(t *testing.T) {
 	t.Parallel()
 	for _, last := range []annals.SeqNr{1, 9, 10, 11, 98, 99, 100, 101, 130, 197, 198, 199, 200, 1005} {
-		plan, err := Layout{Shards: 1, Format: Plain{}}.Plan()
+		plan, err := Layout{Shards: 1, Format: Plain()}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}

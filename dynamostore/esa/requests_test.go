@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	shared     = Layout{Shards: 3, Format: Plain{}} // as a peer of the Go library
-	repeatable = Layout{Shards: 3, Format: Plain{}, WriteIDs: true}
+	shared     = Layout{Shards: 3, Format: Plain()} // as a peer of the Go library
+	repeatable = Layout{Shards: 3, Format: Plain(), WriteIDs: true}
 )
 
 // snapshotOf returns a snapshot of number n.

@@ -177,7 +177,7 @@ func TestExpiredCopies(t *testing.T) {
 // Rows of another entity with the same aid, and of other settings, are not counted as copies.
 func TestCopiesOfOthers(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Layout{Peer: Rust, AID: Value, Snapshot: Snapshot{Keep: 1}})
+	b := newBench(t, Layout{Peer: Rust, BareAID: true, Snapshot: Snapshot{Keep: 1}})
 	for i, key := range []string{"Other-7-%d", "Account-7-00%d"} {
 		for n := range annals.SeqNr(3) {
 			it := mustKey(t, b.snapshots, n+1)

@@ -50,7 +50,7 @@ func (j *journal) fits(table string, it plan.Item) error {
 	if want != nil {
 		made = "make it " + plan.QuoteKey(want)
 	}
-	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, AID, Types) %s%s", table, quote.Text(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
+	return plan.Misfit("table %q: the row of %s number %d has the key %s; the settings (Peer, Shards, Keys, BareAID, Types) %s%s", table, quote.Text(aid), n, plan.QuoteKey(have), made, j.others(it, numbers))
 }
 
 // mostMillis is the greatest occurred_at in milliseconds: a time in the year 5138 in milliseconds, and one in January 1970 in nanoseconds.
@@ -64,7 +64,7 @@ func (j *journal) others(it plan.Item, numbers []annals.SeqNr) string {
 			continue
 		}
 		k := j.keys
-		k.resolver = resolver{p, k.form}
+		k.resolver = resolver{p, k.bare}
 		for _, n := range numbers {
 			if key, err := k.key(k.owner(it, n), n); err == nil && plan.SameKey(key, j.events.KeyOf(it)) {
 				names = append(names, p.name)

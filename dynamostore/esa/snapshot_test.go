@@ -112,15 +112,15 @@ func (b *bench) rowNumbers() string {
 // layouts are tables with main rows of different kinds.
 var layouts = map[string]Layout{
 	"go":             {},
-	"go, plain":      {Format: Plain{}},
+	"go, plain":      {Format: Plain()},
 	"js":             {Peer: JS},
 	"js 3, copies":   {Peer: JS3, Snapshot: Snapshot{Keep: 100}},
 	"rust 3":         {Peer: Rust3},
 	"seed":           {Peer: Seed},
-	"seed, plain":    {Peer: Seed, Format: Plain{}},
+	"seed, plain":    {Peer: Seed, Format: Plain()},
 	"rust 3, copies": {Peer: Rust3, Snapshot: Snapshot{Keep: 100}},
-	"rust, copies":   {Peer: Rust, Format: Plain{}, Snapshot: Snapshot{Keep: 100}},
-	"rust 3, JSON":   {Peer: Rust3, Format: JSON{}},
+	"rust, copies":   {Peer: Rust, Format: Plain(), Snapshot: Snapshot{Keep: 100}},
+	"rust 3, JSON":   {Peer: Rust3, Format: JSON(Members{})},
 }
 
 // Saves and deletes, with and without copies, on an entity that has a head or none.
@@ -295,7 +295,7 @@ func TestSnapshotSettings(t *testing.T) {
 	for want, l := range map[string]Layout{
 		"negative":      {Snapshot: Snapshot{Keep: -1}},
 		"Expire is of":  {Snapshot: Snapshot{Expire: time.Hour}},
-		"SeqNr nothing": {Format: JSON{SeqNr: "-"}},
+		"SeqNr nothing": {Format: JSON(Members{SeqNr: "-"})},
 	} {
 		l.Shards = 1
 		if _, err := l.Plan(); err == nil || !strings.Contains(err.Error(), want) {

@@ -167,7 +167,7 @@ func (s *scenario) layout(prefix string, settings map[string]any) j5ik2o.Layout 
 		l.State.Columns.Revision = "revision"
 	}
 	if text("state.dynamo-db-client.client-version") == "v1" {
-		l.State.Revision = j5ik2o.Same
+		l.State.SameRevision = true
 	}
 	if tables, ok := s.settings.Layout["extraStateTables"].([]any); ok {
 		l.State.TablePrefix = prefix
@@ -218,7 +218,7 @@ func TestGoldenRead(t *testing.T) {
 			prefix := "r" + rand.Text()
 			c, layout := connect(t), s.layout(prefix, s.settings.Settings)
 			if name == "resolver-change" {
-				layout.ReadThrough = j5ik2o.Index
+				layout.ByIndex = true
 			}
 			open(t, c, layout) // creates the tables
 			for _, table := range s.tables {
@@ -355,7 +355,7 @@ func readState(t *testing.T, store annals.Store, e entity, l j5ik2o.Layout) {
 		return
 	}
 	stored := got.Revision
-	if l.State.Revision == j5ik2o.PlusOne {
+	if !l.State.SameRevision {
 		stored++
 	}
 	if !ok || err != nil || stored != e.State.Revision || !same(got.Payload, *e.State.Value) || got.Time.UnixMilli() != raw.Ordering {

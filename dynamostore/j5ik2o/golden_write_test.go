@@ -96,7 +96,7 @@ func TestGoldenWrite(t *testing.T) {
 				if step.Op == "settings" {
 					maps.Copy(settings, step.Set)
 					layout = s.layout(prefix, settings)
-					layout.ReadThrough = j5ik2o.Index
+					layout.ByIndex = true
 					w.store = open(t, c, layout)
 					continue
 				}

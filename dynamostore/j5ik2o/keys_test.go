@@ -168,7 +168,7 @@ func TestQueries(t *testing.T) {
 	if table := rowsOf(oldest).shape().Range; table != (plan.Key{Name: "sequence-nr", Number: true}) {
 		t.Errorf("%+v", table)
 	}
-	if rowsOf(Layout{ShardCount: 8, Journal: Journal{SortKey: BySeqNr}}).keyed() || rowsOf(Layout{ShardCount: 8, ReadThrough: Index}).keyed() {
+	if rowsOf(Layout{ShardCount: 8, Journal: Journal{SortKey: BySeqNr}}).keyed() || rowsOf(Layout{ShardCount: 8, ByIndex: true}).keyed() {
 		t.Error("reads are by key where they cannot be, or must not")
 	}
 }

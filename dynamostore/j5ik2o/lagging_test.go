@@ -71,10 +71,10 @@ func options() map[string]j5ik2o.Layout {
 		return j5ik2o.Journal{PartitionKey: p, SortKey: k}, j5ik2o.Snapshot{PartitionKey: p, SortKey: k}
 	}
 	all := map[string]j5ik2o.Layout{}
-	add := func(name string, j j5ik2o.Journal, s j5ik2o.Snapshot, r j5ik2o.ReadThrough) {
-		all[name] = j5ik2o.Layout{ShardCount: 3, Journal: j, Snapshot: s, ReadThrough: r}
+	add := func(name string, j j5ik2o.Journal, s j5ik2o.Snapshot, r bool) {
+		all[name] = j5ik2o.Layout{ShardCount: 3, Journal: j, Snapshot: s, ByIndex: r}
 		j.HardDelete = true
-		all[name+", hard deletes"] = j5ik2o.Layout{ShardCount: 3, Journal: j, Snapshot: s, ReadThrough: r}
+		all[name+", hard deletes"] = j5ik2o.Layout{ShardCount: 3, Journal: j, Snapshot: s, ByIndex: r}
 	}
 	for name, k := range map[string]j5ik2o.SortKey{"padded": j5ik2o.BySeqNrPadded, "plain": j5ik2o.BySeqNr, "number": j5ik2o.ByNumber, "default": {}} {
 		for partition, p := range map[string]j5ik2o.PartitionKey{"id": {}, "number": j5ik2o.SequenceNumberBased, "own": own} {
@@ -82,14 +82,14 @@ func options() map[string]j5ik2o.Layout {
 			if name == "number" {
 				s.SortKey = j5ik2o.BySeqNr
 			}
-			add(partition+" and "+name, j, s, j5ik2o.Keys)
-			add(partition+" and "+name+", through the index", j, s, j5ik2o.Index)
+			add(partition+" and "+name, j, s, false)
+			add(partition+" and "+name+", through the index", j, s, true)
 		}
 	}
-	add("legacy, through the index", j5ik2o.Journal{}, j5ik2o.Snapshot{Legacy: true}, j5ik2o.Index)
-	add("snapshots by number", j5ik2o.Journal{}, j5ik2o.Snapshot{PartitionKey: j5ik2o.SequenceNumberBased}, j5ik2o.Keys)
-	add("snapshots plain", j5ik2o.Journal{}, j5ik2o.Snapshot{SortKey: j5ik2o.BySeqNr}, j5ik2o.Keys)
-	add("events plain", j5ik2o.Journal{SortKey: j5ik2o.BySeqNr}, j5ik2o.Snapshot{}, j5ik2o.Keys)
+	add("legacy, through the index", j5ik2o.Journal{}, j5ik2o.Snapshot{Legacy: true}, true)
+	add("snapshots by number", j5ik2o.Journal{}, j5ik2o.Snapshot{PartitionKey: j5ik2o.SequenceNumberBased}, false)
+	add("snapshots plain", j5ik2o.Journal{}, j5ik2o.Snapshot{SortKey: j5ik2o.BySeqNr}, false)
+	add("events plain", j5ik2o.Journal{SortKey: j5ik2o.BySeqNr}, j5ik2o.Snapshot{}, false)
 	return all
 }
 

@@ -19,9 +19,10 @@ type Layout struct {
 	Journal    Journal
 	Snapshot   Snapshot
 	State      State
-	// ReadThrough says how events and snapshots are found. Index is for tables whose rows have keys of several settings, such as an
-	// older resolver or another shard count.
-	ReadThrough ReadThrough
+	// ByIndex finds events and snapshots through the index, and those that the index does not have yet by computed keys. It is for tables whose
+	// rows have keys of several settings, such as an older resolver or another shard count. Without it reads are by computed keys, strongly
+	// consistent, if the resolvers allow it, and through the index otherwise.
+	ByIndex bool
 	// NoIndex says that the tables of events and snapshots have no index. It is for tables that the plugin does not read. The index
 	// has one partition key for all events of an entity, which limits how fast the entity can be written; without the index only the
 	// shards do. Reads are then by key, and rows whose key does not fit the settings are not noticed.
@@ -30,16 +31,6 @@ type Layout struct {
 	// state has a manifest, while rows have an unknown string attribute: that may be the column under another name.
 	OtherColumns []string
 }
-
-// ReadThrough says how rows are found.
-type ReadThrough int
-
-const (
-	// Keys reads by computed keys, strongly consistent, if the resolvers allow it, and through the index otherwise.
-	Keys ReadThrough = iota
-	// Index reads through the index, and reads rows that the index does not have yet by computed keys.
-	Index
-)
 
 // Journal describes the journal table. Zero fields are the plugin's defaults.
 type Journal struct {
@@ -92,8 +83,8 @@ type State struct {
 	TagSeparator string // between the tags of a state; "" is at most one tag, stored as it is, as the plugin does
 	// NoSortKey says that the table has no sort key, as in the versions before 1.14. An id that shares its key with another is refused.
 	NoSortKey bool
-	// Revision says how stored revisions relate to those of writers: the plugin's client V2 stores one more, V1 stores the same.
-	Revision Revision
+	// SameRevision says that stored revisions are those of writers, as the plugin's client V1 stores them. Its client V2 stores one more.
+	SameRevision bool
 	// Tombstones allows deletes of states, and SkipStateTo: a deleted state keeps a row without payload, so that its revisions never
 	// repeat. The plugin cannot read such rows: it removes the row, and begins again at revision 1. Without Tombstones a delete is
 	// ErrUnsupported.
@@ -104,19 +95,6 @@ type State struct {
 type StateColumns struct {
 	PartitionKey, SortKey, PersistenceID, Revision, Payload, SerializerID, SerializerManifest, Ordering, Tags, Deleted string
 }
-
-// Revision says how the stored revision relates to the writer's.
-type Revision int
-
-const (
-	// PlusOne is what the plugin's client V2 stores.
-	PlusOne Revision = iota
-	// Same is what its client V1 stores.
-	Same
-)
-
-// Name is "j5ik2o".
-func (Layout) Name() string { return "j5ik2o" }
 
 // A transaction of DynamoDB has at most 100 items, a partition key at most 2,048 bytes, a sort key at most 1,024.
 const (
@@ -140,7 +118,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return plan.Offer{}, err
 	}
 	var samples []plan.Sample
-	offer := plan.Offer{Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxPartitionKey}}}
+	offer := plan.Offer{Name: "j5ik2o", Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxPartitionKey}}}
 	c := &offer.Capabilities
 	if !l.Journal.Off {
 		table := j.rows.shape()
@@ -186,8 +164,8 @@ func (l Layout) indexFault(j *journal, s *snapshots) error {
 	switch {
 	case !l.NoIndex:
 		return nil
-	case l.ReadThrough == Index:
-		return errors.New("ReadThrough: Index and NoIndex exclude each other")
+	case l.ByIndex:
+		return errors.New("ByIndex and NoIndex exclude each other")
 	case !l.Journal.Off && !j.rows.resolver.ordered():
 		return errors.New("journal: NoIndex needs resolvers by whose keys rows can be read: Keys of the partition key, an Ordered sort key")
 	case !l.Snapshot.Off && !s.rows.resolver.ordered():
@@ -223,7 +201,7 @@ func (l Layout) journal() (*journal, error) {
 		r.sort = j.columns.SequenceNr
 	}
 	j.rows = newRows(cmp.Or(c.Table, "Journal"), cmp.Or(c.Index, "GetJournalRowsIndex"), r, j.columns.PersistenceID, j.columns.SequenceNr, l.ids())
-	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first, j.rows.skipped = j.columns.Deleted, true, l.ReadThrough == Index, true, j.skipped
+	j.rows.Deleted, j.rows.dense, j.rows.byIndex, j.rows.first, j.rows.skipped = j.columns.Deleted, true, l.ByIndex, true, j.skipped
 	return j, errors.Join(err, distinct("journal", j.columns.PartitionKey, j.columns.PersistenceID, j.columns.SequenceNr, j.columns.Deleted, j.columns.Message, j.columns.Ordering, j.columns.Tags))
 }
 
@@ -238,7 +216,7 @@ func (l Layout) snapshots() (*snapshots, error) {
 		r, ids = legacyResolver(s.columns), nil
 	}
 	s.rows = newRows(cmp.Or(c.Table, "Snapshot"), cmp.Or(c.Index, "GetSnapshotRowsIndex"), r, s.columns.PersistenceID, s.columns.SequenceNr, ids)
-	s.rows.byIndex = l.ReadThrough == Index && !c.Legacy
+	s.rows.byIndex = l.ByIndex && !c.Legacy
 	return s, errors.Join(err, distinct("snapshot", s.columns.PersistenceID, s.columns.SequenceNr, s.columns.Snapshot, s.columns.Created))
 }
 
@@ -247,7 +225,7 @@ func (l Layout) states() (*states, error) {
 	s := &states{name: cmp.Or(c.Table, "State"), prefixes: c.Prefixes, tablePrefix: c.TablePrefix, tagSeparator: c.TagSeparator, noSortKey: c.NoSortKey, tombstones: c.Tombstones, other: l.other(), times: &plan.Times{}}
 	s.columns = filled(c.Columns, StateColumns{PartitionKey: "pkey", SortKey: "skey", PersistenceID: "persistence-id", Revision: "revision-nr", Payload: "payload",
 		SerializerID: "serializer-id", SerializerManifest: "serializer-manifest", Ordering: "ordering", Tags: "tags", Deleted: "deleted"})
-	if c.Revision == PlusOne {
+	if !c.SameRevision {
 		s.plus = 1
 	}
 	var err error

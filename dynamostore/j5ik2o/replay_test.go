@@ -83,7 +83,7 @@ func layouts() map[string]func(hard bool) j5ik2o.Layout {
 			return j5ik2o.Layout{ShardCount: 3, Journal: j5ik2o.Journal{PartitionKey: number, SortKey: j5ik2o.ByNumber, HardDelete: hard}, Snapshot: j5ik2o.Snapshot{Legacy: true}}
 		},
 		"through the index": func(hard bool) j5ik2o.Layout {
-			return j5ik2o.Layout{ReadThrough: j5ik2o.Index, Journal: j5ik2o.Journal{HardDelete: hard}}
+			return j5ik2o.Layout{ByIndex: true, Journal: j5ik2o.Journal{HardDelete: hard}}
 		},
 		"own keys": func(hard bool) j5ik2o.Layout {
 			return j5ik2o.Layout{Journal: j5ik2o.Journal{PartitionKey: own, HardDelete: hard}, Snapshot: j5ik2o.Snapshot{PartitionKey: own}}

@@ -17,7 +17,7 @@ func TestRequests(t *testing.T) {
 	unordered := j5ik2o.Layout{ShardCount: 3, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.BySeqNr}}
 	hard := j5ik2o.Layout{ShardCount: 3, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, HardDelete: true}}
 	legacy := j5ik2o.Layout{ShardCount: 4, Snapshot: j5ik2o.Snapshot{Legacy: true}}
-	through := j5ik2o.Layout{ShardCount: 3, ReadThrough: j5ik2o.Index}
+	through := j5ik2o.Layout{ShardCount: 3, ByIndex: true}
 
 	// The plugin's default keys contain the last part of an id.
 	named := func(do func(*plantest.Bench)) func(*plantest.Bench) {
@@ -146,7 +146,7 @@ func TestRequests(t *testing.T) {
 		b.Put(1, func(w *plan.StateWrite) { w.Deleted = true })
 		b.SkipState(2)
 	})
-	requests("states-old", j5ik2o.Layout{ShardCount: 4, State: j5ik2o.State{NoSortKey: true, Revision: j5ik2o.Same}}, nil, states)
+	requests("states-old", j5ik2o.Layout{ShardCount: 4, State: j5ik2o.State{NoSortKey: true, SameRevision: true}}, nil, states)
 	requests("settings", byID, five, func(b *plantest.Bench) { b.Told("check", b.Offer.Check(b.Context(), b, false)) })
 	requests("settings-misfit", byID, func(b *plantest.Bench) {
 		other, err := byNumber.Plan()

@@ -23,7 +23,7 @@ type rows struct {
 }
 
 // advice ends the error about a row whose key does not fit the settings.
-const advice = ". For a table with keys of several settings there is ReadThrough: Index"
+const advice = ". For a table with keys of several settings there is ByIndex"
 
 // newRows returns the rows of a table whose index has that name; ids is nil for a table without an index.
 func newRows(table, index string, r resolver, id, number string, ids *numbered.IDs) rows {

@@ -10,13 +10,13 @@ import (
 
 // Layout says how records are stored in tables.
 type Layout interface {
-	Name() string
 	// Plan checks the layout's settings, reports everything that is wrong with them, and returns what the layout offers.
 	Plan() (Offer, error)
 }
 
 // Offer is what a layout offers; a nil field is unsupported. The store has checked ids, numbers and limits before it calls.
 type Offer struct {
+	Name         string // of the layout
 	Tables       []Table
 	Capabilities annals.Capabilities
 	Check        Check
