@@ -34,8 +34,8 @@ type Client interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 }
 
-// DefaultConnections is the default of ClientOptions.MaxConnections and Options.MaxInFlight.
-const DefaultConnections = 50
+// defaultConnections is the default of ClientOptions.MaxConnections and Options.MaxInFlight.
+const defaultConnections = 50
 
 // ClientOptions are the options of NewClient and NewStreamsClient. The zero value takes everything from the SDK's default chain: the environment, shared files,
 // the role of the machine.
@@ -43,7 +43,7 @@ type ClientOptions struct {
 	Endpoint       string                  // "" is the service's, or AWS_ENDPOINT_URL
 	Region         string                  // "" is the SDK's default chain
 	Credentials    aws.CredentialsProvider // nil is the SDK's default chain
-	MaxConnections int                     // most connections to the service; 0 is DefaultConnections
+	MaxConnections int                     // most connections to the service; 0 is 50
 }
 
 // NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration and ErrUnavailable when ctx
@@ -90,7 +90,7 @@ func (o ClientOptions) config(ctx context.Context) (aws.Config, error) {
 	case err != nil: // a shared file or an environment variable is not valid
 		return cfg, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
-	cfg.HTTPClient = steady{&http.Client{Transport: transport(cmp.Or(o.MaxConnections, DefaultConnections))}}
+	cfg.HTTPClient = steady{&http.Client{Transport: transport(cmp.Or(o.MaxConnections, defaultConnections))}}
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	cfg.Logger = logging.Nop{} // the SDK would log each answer that a caller stopped waiting for
 	return cfg, nil

@@ -70,7 +70,7 @@ func TestConnectionsBoundRequests(t *testing.T) {
 	for _, c := range []struct {
 		connections, most int
 		refused           bool
-	}{{2, 3, true}, {2, 2, false}, {2, 0, false}, {0, dynamostore.DefaultConnections + 1, true}, {100, 100, false}} {
+	}{{2, 3, true}, {2, 2, false}, {2, 0, false}, {0, 51, true}, {100, 100, false}} {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 			_, _ = io.WriteString(w, opening(operation).body)

@@ -49,7 +49,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 					}
 				}
 			})
-			storetest.RunFaults(t, bs.config(t), bs.fail)
+			storetest.RunFaults(t, bs.config(t))
 		})
 	}
 }
@@ -62,12 +62,12 @@ func TestFaultsFindNaiveWriters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: layout, client: func(c dynamostore.Client) dynamostore.Client { return naive{c} }}
-			storetest.RunNaive(t, bs.config(t), bs.fail)
+			storetest.RunNaive(t, bs.config(t))
 		})
 	}
 }
 
-// fail is storetest.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.
+// fail is storetest.Config.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.
 func (bs *benches) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p := bs.of(s).route.proxy()
 	happened := map[string]int{"answer lost": 0, "answer lost for good": 0, "500 after a write": 0, "500 or 503": 0, "throttled": 0, "late": 0}

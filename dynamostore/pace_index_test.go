@@ -68,7 +68,7 @@ func TestThrottledIndex(t *testing.T) {
 // throttleIndex runs callers of each kind that uses the index, and callers beside them that do not.
 func throttleIndex(t *testing.T, callers, beside int) {
 	c := &throttledIndex{closed: true, sent: map[string]int{}}
-	e := &engine{clock: time.Now, client: c, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts, tables: map[string]plan.Table{
+	e := &engine{clock: time.Now, client: c, slots: make(chan struct{}, defaultConnections), attempts: defaultAttempts, tables: map[string]plan.Table{
 		"t": {Name: "t", Hash: plan.Key{Name: "pid"}, Indexes: []plan.Index{{Name: "i", Hash: plan.Key{Name: "feed"}}}}}}
 	ctx, stop := context.WithCancel(t.Context())
 	var done sync.WaitGroup

@@ -89,7 +89,7 @@ func TestPacerAfterOneThrottle(t *testing.T) {
 		e := c.engine()
 		ctx, stop := context.WithCancel(t.Context())
 		var done sync.WaitGroup
-		for range DefaultConnections {
+		for range defaultConnections {
 			done.Go(func() {
 				for ctx.Err() == nil {
 					_, _ = e.Write(ctx, plan.Write{Ops: []plan.Op{{Table: "t", Put: plan.Item{"pid": plan.S("busy")}}}})
@@ -193,7 +193,7 @@ func (c *throttledTable) since() (n int) {
 }
 
 func (c *throttledTable) engine() *engine {
-	return &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, DefaultConnections), attempts: defaultAttempts}
+	return &engine{clock: time.Now, client: c, tables: map[string]plan.Table{"t": {Name: "t", Hash: plan.Key{Name: "pid"}}}, slots: make(chan struct{}, defaultConnections), attempts: defaultAttempts}
 }
 
 // A table that accepts nothing does not get repeated requests from each of its keys. When it accepts requests again, it is used again soon.

@@ -31,7 +31,7 @@ type Options struct {
 	Provisioned   Throughput    // of created tables and indexes; zero is on demand
 	Streams       bool          // give created tables with events a stream of new images
 	Subscriptions Subscriptions // zero: the Store is no ability.Subscriber
-	// MaxInFlight is the most requests at a time; others wait. 0 is DefaultConnections, or the connections of the client if these are fewer.
+	// MaxInFlight is the most requests at a time; others wait. 0 is 50, or the connections of the client if these are fewer.
 	// More than the client's connections is ErrInvalid: requests would wait for a connection after they got their time.
 	MaxInFlight int
 	Attempts    int // how often a request is sent when its answers are lost; 0 is 8
@@ -146,7 +146,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 	if err := o.Subscriptions.fault(offer); err != nil {
 		return nil, err
 	}
-	most, bound := cmp.Or(max(o.MaxInFlight, 0), DefaultConnections), 0
+	most, bound := cmp.Or(max(o.MaxInFlight, 0), defaultConnections), 0
 	if c, ok := client.(interface{ Options() dynamodb.Options }); ok {
 		bound = connections(c.Options().HTTPClient)
 	}

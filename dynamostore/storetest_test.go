@@ -69,6 +69,7 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 	return storetest.Config{
 		Open:         func(tb testing.TB) annals.Store { return openObserved(tb, bs.options.Observer) },
 		OpenObserved: openObserved,
+		Faults:       bs.fail,
 		Reopen:       func(tb testing.TB, s annals.Store) annals.Store { return bs.open(tb, bs.of(s)) },
 		SlowClock: func(tb testing.TB, s annals.Store) annals.Store {
 			slow := bs.open(tb, bs.of(s)).(*dynamostore.Store)
@@ -271,24 +272,24 @@ func newRust5(keep int, writeIDs bool) func() dynamostore.Layout {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	keys := []storetest.Part{storetest.Journal, storetest.Snapshots} // what other settings of keys change
+	all, keys := storetest.Parts{}, storetest.Parts{Journal: true, Snapshots: true} // what other settings of keys change
 	type variant struct {
 		layout func() dynamostore.Layout
-		only   []storetest.Part
+		only   storetest.Parts
 	}
 	layouts := map[string]variant{
-		"commit with an index":     {newIndexed, nil},
-		"j5ik2o, id and id":        {newJ5ik2o(j5ik2o.Journal{}, false), nil},
+		"commit with an index":     {newIndexed, all},
+		"j5ik2o, id and id":        {newJ5ik2o(j5ik2o.Journal{}, false), all},
 		"j5ik2o, number and plain": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.BySeqNr, ShardCount: 3}, false), keys},
-		"akka":                     {newAkka(false), nil},
-		"akka0, permanent":         {newAkka0(true), nil},
-		"esa":                      {newESA(esa.Layout{Shards: 3, WriteIDs: true}), nil},
+		"akka":                     {newAkka(false), all},
+		"akka0, permanent":         {newAkka0(true), all},
+		"esa":                      {newESA(esa.Layout{Shards: 3, WriteIDs: true}), all},
 		"esa, rust 5":              {newRust5(2, true), keys},
 	}
 	if testing.Short() { // make race runs every layout with other settings than make test
 		layouts = map[string]variant{
-			"commit":                                 {newCommit, nil},
-			"j5ik2o, number and number, hard delete": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 3, HardDelete: true}, true), nil},
+			"commit":                                 {newCommit, all},
+			"j5ik2o, number and number, hard delete": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 3, HardDelete: true}, true), all},
 			"j5ik2o, number and padded, no index":    {newUnindexed, keys},
 			"akka, old format":                       {newAkka(true), keys},
 			"esa, copies":                            {newESA(esa.Layout{Peer: esa.JS3, Shards: 64, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 1000}}), keys},
@@ -300,9 +301,9 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			c := (&benches{layout: v.layout}).config(t)
 			c.Only = v.only
-			c.Short = c.Short || v.only != nil // the layout has run with more data under other settings
+			c.Short = c.Short || v.only != all // the layout has run with more data under other settings
 			storetest.Run(t, c)
-			if v.only == nil { // transactions are the same whatever the keys
+			if v.only == all { // transactions are the same whatever the keys
 				storetest.RunTransactor[*dynamostore.Tx](t, c)
 			}
 		})

@@ -31,13 +31,13 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceOfPluginDeletes(t *testing.T) {
 	c := config(pgstore.Options{PluginDeletes: true})
-	c.Short, c.Only = true, []storetest.Part{storetest.Journal, storetest.Snapshots} // what deletes change
+	c.Short, c.Only = true, storetest.Parts{Journal: true, Snapshots: true} // what deletes change
 	storetest.Run(t, c)
 }
 
 func TestConformanceOnPekkoTables(t *testing.T) {
 	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
-	c.Short, c.Only = true, []storetest.Part{storetest.Journal, storetest.States, storetest.Offsets} // what other tables change
+	c.Short, c.Only = true, storetest.Parts{Journal: true, States: true, Offsets: true} // what other tables change
 	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
 		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
 		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})

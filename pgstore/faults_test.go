@@ -18,14 +18,14 @@ import (
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunFaults(t, b.config(""), b.fail)
+	storetest.RunFaults(t, b.config(""))
 }
 
 // The same cases find a store that cannot tell its own writes from those of others.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunNaive(t, b.config(forgottenWriters), b.fail)
+	storetest.RunNaive(t, b.config(forgottenWriters))
 }
 
 // forgottenWriters replaces the ids of writes as they are stored.
@@ -40,7 +40,7 @@ type broken struct{ proxies }
 
 // config is of stores on whose tables a script has run.
 func (b *broken) config(script string) storetest.Config {
-	return storetest.Config{Short: true, Open: func(tb testing.TB) annals.Store {
+	return storetest.Config{Short: true, Faults: b.fail, Open: func(tb testing.TB) annals.Store {
 		url := tables(tb, pgstore.Options{})
 		if script != "" {
 			run(tb, url, script)
@@ -49,7 +49,7 @@ func (b *broken) config(script string) storetest.Config {
 	}}
 }
 
-// fail is storetest.Faults. Each fault happens again after so many requests of a kind.
+// fail is storetest.Config.Faults. Each fault happens again after so many requests of a kind.
 func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
 	p := b.proxy(s)
 	var mu sync.Mutex

@@ -19,7 +19,6 @@ import (
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
-	"github.com/annals-go/annals/sqlitestore"
 )
 
 var errBroken = errors.New("broken")
@@ -145,7 +144,7 @@ func TestServerThatDeniesWrites(t *testing.T) {
 func TestNameThatAStoreDoesNotTake(t *testing.T) {
 	t.Parallel()
 	in := inSQLite(t)
-	for _, name := range []string{"a\x00b", "\xff", strings.Repeat("x", sqlitestore.MaxIDBytes)} {
+	for _, name := range []string{"a\x00b", "\xff", strings.Repeat("x", in.store.Capabilities().Limits.MaxIDBytes)} {
 		if _, err := in.once(name, in.store, nil, Options{}); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%.10q: %v", name, err)
 		}

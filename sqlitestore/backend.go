@@ -269,7 +269,7 @@ type view struct {
 	b *backend
 }
 
-var limits = annals.Limits{MaxEvents: MaxEvents, MaxBytes: MaxBytes, MaxIDBytes: MaxIDBytes}
+var limits = annals.Limits{MaxEvents: maxEvents, MaxBytes: maxBytes, MaxIDBytes: maxIDBytes}
 
 // Capabilities claim everything but ManySnapshots.
 func (view) Capabilities() annals.Capabilities {

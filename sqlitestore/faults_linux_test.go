@@ -23,14 +23,14 @@ import (
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunFaults(t, b.config(""), b.fail)
+	storetest.RunFaults(t, b.config(""))
 }
 
 // The same cases find a store that cannot tell its own writes from those of others.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunNaive(t, b.config(forgottenWriters), b.fail)
+	storetest.RunNaive(t, b.config(forgottenWriters))
 }
 
 // forgottenWriters replaces the ids of writes as they are stored.
@@ -50,7 +50,7 @@ type broken struct{ disks sync.Map }
 
 // config is of stores in whose files a script has run.
 func (b *broken) config(script string) storetest.Config {
-	return storetest.Config{Short: testing.Short(), Open: func(tb testing.TB) annals.Store {
+	return storetest.Config{Short: testing.Short(), Faults: b.fail, Open: func(tb testing.TB) annals.Store {
 		dir := tb.TempDir()
 		d := &commitDisk{disk: newDisk(tb, dir)}
 		commitDisks.Store(dir, d)
@@ -64,7 +64,7 @@ func (b *broken) config(script string) storetest.Config {
 	}}
 }
 
-// fail is storetest.Faults. Each fault happens again after so many operations of a kind.
+// fail is storetest.Config.Faults. Each fault happens again after so many operations of a kind.
 func (b *broken) fail(tb testing.TB, s annals.Store) func() map[string]int {
 	found, _ := b.disks.Load(s)
 	d := found.(*commitDisk)

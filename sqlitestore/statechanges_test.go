@@ -198,7 +198,7 @@ func TestWrongStateWrites(t *testing.T) {
 		_, err = s.States().Delete(t.Context(), annals.StateWrite{ID: "Task|1", After: after})
 		wantKind(t, err, kind)
 	}
-	_, err := put(s, "Task|1", 1, strings.Repeat("x", sqlitestore.MaxBytes+1))
+	_, err := put(s, "Task|1", 1, strings.Repeat("x", s.Capabilities().Limits.MaxBytes+1))
 	wantKind(t, err, annals.ErrTooLarge)
 	wantTasks(t, s, 1)
 }

@@ -13,9 +13,9 @@ import (
 
 // Limits of every Store. Writes that are greater would delay all others for too long.
 const (
-	MaxEvents  = 10_000
-	MaxBytes   = 64 << 20
-	MaxIDBytes = 1024
+	maxEvents  = 10_000
+	maxBytes   = 64 << 20
+	maxIDBytes = 1024
 )
 
 // Options of a Store. The zero Options work.

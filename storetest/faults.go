@@ -10,30 +10,26 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Faults makes requests of s to its server fail from now on: requests are refused or late, answers get lost after the request was
-// executed. The function that it returns stops the faults and returns how often each of them happened, by name.
-type Faults func(tb testing.TB, s annals.Store) (end func() map[string]int)
-
 // RunFaults checks that a store keeps its promises while requests to its server fail. The histories of several clients that write to the same
 // few entities must be linearizable. No client may get a conflict for a write that was stored, no acknowledged write may be lost,
 // and none may be stored twice. A fault that never happens fails the case.
-func RunFaults(t *testing.T, c Config, begin Faults) {
+func RunFaults(t *testing.T, c Config) {
 	t.Helper()
-	run(t, c, faultCases(begin))
+	run(t, c, faultCases())
 }
 
-// RunNaive checks that the faults of a RunFaults are severe enough. Config.Open returns a store that cannot recognise its own writes:
+// RunNaive checks that Config.Faults are severe enough. Config.Open returns a store that cannot recognise its own writes:
 // each case of RunFaults must find conflicts of writes that were stored, or a history that such a conflict made impossible. A state that
 // was overwritten before a client read it shows in the history only.
-func RunNaive(t *testing.T, c Config, begin Faults) {
+func RunNaive(t *testing.T, c Config) {
 	t.Helper()
-	run(t, c, naiveCases(begin))
+	run(t, c, naiveCases())
 }
 
 // naiveCases are the cases of RunFaults on short histories, repeated until one of them has found what is wrong.
-func naiveCases(begin Faults) []testCase {
+func naiveCases() []testCase {
 	const most, steps = 10, 15
-	cases := faultCasesOf(begin, func(*harness) int { return steps })
+	cases := faultCasesOf(func(*harness) int { return steps })
 	for i, tc := range cases {
 		cases[i].run = func(h *harness) {
 			var all string
@@ -50,22 +46,22 @@ func naiveCases(begin Faults) []testCase {
 	return cases
 }
 
-func faultCases(begin Faults) []testCase {
-	return faultCasesOf(begin, func(h *harness) int { return h.volume(200, 60) })
+func faultCases() []testCase {
+	return faultCasesOf(func(h *harness) int { return h.volume(200, 60) })
 }
 
 // faultCasesOf are the cases with histories in which each client takes so many steps.
-func faultCasesOf(begin Faults, steps func(h *harness) int) []testCase {
+func faultCasesOf(steps func(h *harness) int) []testCase {
 	return []testCase{
-		{id: "FAULT-1", about: "histories of a journal are linearizable", needs: needs(events), run: func(h *harness) { h.journalsUnderFaults(begin, steps(h), false) }},
-		{id: "FAULT-2", about: "histories of a journal with deletes are linearizable", needs: needs(events, fenceAfterDelete), run: func(h *harness) { h.journalsUnderFaults(begin, steps(h), true) }},
-		{id: "FAULT-3", about: "histories of durable states are linearizable", needs: needs(states), run: func(h *harness) { h.statesUnderFaults(begin, steps(h)) }},
+		{id: "FAULT-1", about: "histories of a journal are linearizable", needs: needs(events, faults), run: func(h *harness) { h.journalsUnderFaults(steps(h), false) }},
+		{id: "FAULT-2", about: "histories of a journal with deletes are linearizable", needs: needs(events, fenceAfterDelete, faults), run: func(h *harness) { h.journalsUnderFaults(steps(h), true) }},
+		{id: "FAULT-3", about: "histories of durable states are linearizable", needs: needs(states, faults), run: func(h *harness) { h.statesUnderFaults(steps(h)) }},
 	}
 }
 
-func (h *harness) journalsUnderFaults(begin Faults, steps int, deletes bool) {
+func (h *harness) journalsUnderFaults(steps int, deletes bool) {
 	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id(), h.id()}
-	end := begin(h, h.store)
+	end := h.cfg.Faults(h, h.store)
 	h.writeJournals(hi, h.store, ids, steps, deletes)
 	faults := end()
 	for _, id := range ids {
@@ -77,9 +73,9 @@ func (h *harness) journalsUnderFaults(begin Faults, steps int, deletes bool) {
 	hi.check(h, journalModel)
 }
 
-func (h *harness) statesUnderFaults(begin Faults, steps int) {
+func (h *harness) statesUnderFaults(steps int) {
 	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id()}
-	end := begin(h, h.store)
+	end := h.cfg.Faults(h, h.store)
 	h.writeStates(hi, ids, steps)
 	faults := end()
 	for _, id := range ids {

@@ -16,7 +16,7 @@ func forgetting(_ testing.TB, s annals.Store) func() map[string]int {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	run(t, Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }}, faultCases(forgetting)[:2])
+	run(t, Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }, Faults: forgetting}, faultCases()[:2])
 }
 
 // Each kind of wrong answer is counted under its name.
@@ -32,8 +32,8 @@ func TestFaultsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := Config{Open: func(testing.TB) annals.Store { return newForgetful(m.open()) }, Short: true}
-			failures := record(t, func(tb testing.TB) { faultCases(forgetting)[0].run(newHarness(tb, c.probe(t))) })
+			c := Config{Open: func(testing.TB) annals.Store { return newForgetful(m.open()) }, Short: true, Faults: forgetting}
+			failures := record(t, func(tb testing.TB) { faultCases()[0].run(newHarness(tb, c.probe(t))) })
 			if all := strings.Join(failures, "\n"); !strings.Contains(all, m.counts) || !strings.Contains(all, "no order explains") {
 				t.Errorf("got %.2000s\nwant %q and a history that is not linearizable", all, m.counts)
 			}
@@ -44,11 +44,11 @@ func TestFaultsAreFound(t *testing.T) {
 // RunNaive passes when the cases find false conflicts, and fails otherwise.
 func TestNaive(t *testing.T) {
 	t.Parallel()
-	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(around(memstore.New(), noWriteIDs)) }, Short: true, Only: []Part{Journal}}
-	RunNaive(t, naive, forgetting)
+	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(around(memstore.New(), noWriteIDs)) }, Short: true, Only: Parts{Journal: true}, Faults: forgetting}
+	RunNaive(t, naive)
 
-	sound := Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }, Short: true}
-	failures := record(t, func(tb testing.TB) { naiveCases(forgetting)[0].run(newHarness(tb, sound.probe(t))) })
+	sound := Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }, Short: true, Faults: forgetting}
+	failures := record(t, func(tb testing.TB) { naiveCases()[0].run(newHarness(tb, sound.probe(t))) })
 	if len(failures) != 1 || !strings.Contains(failures[0], falseConflicts) {
 		t.Errorf("a store that recognises its own writes: got failures %q, want one", failures)
 	}

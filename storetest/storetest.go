@@ -48,34 +48,28 @@ type Config struct {
 	// nil: as above.
 	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
 
+	// Faults makes requests of s to its server fail from now on: requests are refused or late, answers get lost after the request was
+	// executed. end stops the faults and returns how often each of them happened, by name. nil: as above. RunFaults and RunNaive
+	// need it.
+	Faults func(tb testing.TB, s annals.Store) (end func() map[string]int)
+
 	// TimeUnit is the unit in which the store keeps NewEvent.Time, where that is not a microsecond.
 	TimeUnit time.Duration
 
 	// Short makes the cases write less and run fewer rounds, for stores on slow servers.
 	Short bool
 
-	// Only limits the suite to the cases that need no other parts of the store than these, and those that need none. nil runs
-	// all cases. It is for a variant of a store that is tested in full elsewhere, and differs from it in these parts only. Cases
+	// Only limits the suite to the cases that need no other parts of the store than these, and those that need none. Without parts
+	// all cases run. It is for a variant of a store that is tested in full elsewhere, and differs from it in these parts only. Cases
 	// left out are listed by name in the output of go test -v, and a run of no case at all fails.
-	Only []Part
+	Only Parts
 
 	// Except names cases by id that a store is known to fail, each with the reason. They run, and a pass is a failure.
 	Except map[string]string
 }
 
-// Part is a part of a store, named by the contract of package annals that it implements.
-type Part string
-
-// The parts.
-const (
-	Journal   Part = "journal"
-	Snapshots Part = "snapshots"
-	States    Part = "states"
-	Queries   Part = "queries"
-	Offsets   Part = "offsets"
-)
-
-var parts = []Part{Journal, Snapshots, States, Queries, Offsets}
+// Parts are parts of a store, named by the contracts of package annals that implement them.
+type Parts struct{ Journal, Snapshots, States, Queries, Offsets bool }
 
 // Run checks that a store keeps the contracts of package annals and its Capabilities.
 func Run(t *testing.T, c Config) {
