@@ -158,7 +158,7 @@ func TestFunctions(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all := func(s plan.Runner) (numbers []int64, failed error) {
+	all := func(s annals.Store) (numbers []int64, failed error) {
 		for n, err := range plan.Each(ctx, s, plan.Function{Op: "list"}, func(ctx context.Context, j *bareJournal) iter.Seq2[int64, error] {
 			return func(yield func(int64, error) bool) {
 				for it, err := range j.x.Query(ctx, plan.Query{Table: table.Name, Hash: "x"}) {
@@ -170,7 +170,7 @@ func TestFunctions(t *testing.T) {
 		}) {
 			if failed = err; err == nil {
 				numbers = append(numbers, n)
-				_ = s.(annals.Store).Close() // from within the loop: a function that reads does not hold the store
+				_ = s.Close() // from within the loop: a function that reads does not hold the store
 			}
 		}
 		return numbers, failed

@@ -197,7 +197,11 @@ func (v view) Capabilities() annals.Capabilities { return v.s.offer.Capabilities
 
 // Lacks is asked by the Store: view has the methods of all layouts.
 func (v view) Lacks(want any) error {
-	if _, finds := want.(*ability.StateFinder); v.tx != nil && !finds {
+	switch want.(type) {
+	case *ability.StateFinder, *plan.Runner:
+		return nil
+	}
+	if v.tx != nil {
 		return errors.New("a transaction on DynamoDB does not have it")
 	}
 	switch want.(type) {

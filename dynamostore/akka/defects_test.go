@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
 // defect is a case in which a plugin loses or hides something.
@@ -68,7 +69,7 @@ var outcomes = map[string][]outcome{
 var further = map[string]func(p *player, d defect){
 	"max-cuts-batch": func(p *player, _ defect) {
 		var limited []annals.Event
-		for e, err := range akka.ReplayLimit(p.Context(), p, "w-max", 1, annals.MaxSeqNr, 4) {
+		for e, err := range akka.ReplayLimit(p.Context(), plantest.Store(p), "w-max", 1, annals.MaxSeqNr, 4) {
 			if err != nil {
 				p.Fatal(err)
 			}
@@ -103,7 +104,7 @@ var further = map[string]func(p *player, d defect){
 		}
 	},
 	"list-all-after-group-deleted": func(p *player, _ defect) {
-		found, err := akka.ListAll(p.Context(), p, "d-list")
+		found, err := akka.ListAll(p.Context(), plantest.Store(p), "d-list")
 		if got := show(found.Numbers, 0); err != nil || got != "100-105 last 0" {
 			p.Errorf("ListAll: %s, %v", got, err)
 		}

@@ -75,8 +75,8 @@ func (j *journal) remove(ctx context.Context, id annals.PersistenceID, s span, l
 
 // Purge removes all events of id and its markers, as if it had never been written. Numbers are then used again. No writer may use id
 // meanwhile, and none that has used it before may go on afterwards. A Purge that was interrupted can be repeated. Snapshots stay.
-func Purge(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "purge", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error { return j.purge(ctx, id) })})
+func Purge(ctx context.Context, s annals.Store, id annals.PersistenceID) error {
+	return plan.Run(ctx, s, plan.Function{Op: "purge", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error { return j.purge(ctx, id) })})
 }
 
 func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {

@@ -138,7 +138,7 @@ func TestReplayLimit(t *testing.T) {
 	s := runner{plan.Contracts{Journal: j}, x}
 	for limit, want := range map[int]string{-1: "[]", 0: "[]", 1: "[1]", 3: "[1 2 3]", 4: "[1 2 3]", 5: "[1 2 3 4 5]", 9: "[1 2 3 4 5]"} {
 		var got []annals.SeqNr
-		for e, err := range ReplayLimit(t.Context(), s, entityID, 0, annals.MaxSeqNr, limit) {
+		for e, err := range ReplayLimit(t.Context(), plantest.Store(s), entityID, 0, annals.MaxSeqNr, limit) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,13 +158,13 @@ func TestFunctionsOfAnotherLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := plantest.New(offer.Tables)
-	for _, s := range []Store{runner{}, runner{offer.On(x), x}} {
-		errs := []error{Purge(t.Context(), s, entityID)}
-		_, err := ListAll(t.Context(), s, entityID)
+	for _, s := range []plan.Runner{runner{}, runner{offer.On(x), x}} {
+		errs := []error{Purge(t.Context(), plantest.Store(s), entityID)}
+		_, err := ListAll(t.Context(), plantest.Store(s), entityID)
 		errs = append(errs, err)
-		_, err = Repair(t.Context(), s, entityID)
+		_, err = Repair(t.Context(), plantest.Store(s), entityID)
 		errs = append(errs, err)
-		for _, err := range ReplayLimit(t.Context(), s, entityID, 1, 2, 1) {
+		for _, err := range ReplayLimit(t.Context(), plantest.Store(s), entityID, 1, 2, 1) {
 			errs = append(errs, err)
 		}
 		for i, err := range errs {

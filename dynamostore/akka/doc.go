@@ -8,6 +8,9 @@
 // markers that other writers have left out are found and written, and a read whose bounds are inside a batch yields the events of the batch
 // that are within the bounds.
 //
+// ReplayLimit, ListAll, Repair and Purge are beyond the contracts of annals. They take a *dynamostore.Store with this layout, or that store inside
+// one of its transactions, and are ErrUnsupported for others.
+//
 // # Caveats
 //
 // A plugin that writes to the same id at the same time neither checks conditions nor writes with them, so it can replace an event of

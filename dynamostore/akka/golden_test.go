@@ -60,7 +60,7 @@ func on(t *testing.T, l akka.Layout, x *plantest.Executor) *bench {
 	return &bench{t, x, offer.On(x), offer.Capabilities.Limits, lenient.On(x).Journal}
 }
 
-// Execute is akka.Store.
+// Execute is plan.Runner.
 func (b *bench) Execute(ctx context.Context, f plan.Function) error {
 	return f.Run(ctx, b.Contracts, b.Executor)
 }

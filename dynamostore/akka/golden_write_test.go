@@ -119,7 +119,7 @@ func (w *writer) step(s step) error {
 	case "deleteTo":
 		return w.Journal.DeleteTo(ctx, s.PID, s.To)
 	case "purge":
-		return akka.Purge(ctx, w, s.PID)
+		return akka.Purge(ctx, plantest.Store(w), s.PID)
 	case "restart":
 		w.last(s.PID)
 	case "saveSnapshot":

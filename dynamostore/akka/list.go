@@ -20,9 +20,9 @@ type Listing struct {
 const mostListed = 10_000
 
 // ListAll is the plugin's diagnostic message of that name. Unlike the plugin it does not end at the first group without events.
-func ListAll(ctx context.Context, s Store, id annals.PersistenceID) (Listing, error) {
+func ListAll(ctx context.Context, s annals.Store, id annals.PersistenceID) (Listing, error) {
 	var found Listing
-	err := s.Execute(ctx, plan.Function{Op: "list all", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
+	err := plan.Run(ctx, s, plan.Function{Op: "list all", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
 		found, err = j.list(ctx, id)
 		return err
 	})})
@@ -49,8 +49,8 @@ func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found List
 
 // Repair writes the marker of the highest group of id if another writer has left it out, so that readers of the plugin find the events
 // of that group. It reports whether it wrote one.
-func Repair(ctx context.Context, s Store, id annals.PersistenceID) (written bool, err error) {
-	err = s.Execute(ctx, plan.Function{Op: "repair", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
+func Repair(ctx context.Context, s annals.Store, id annals.PersistenceID) (written bool, err error) {
+	err = plan.Run(ctx, s, plan.Function{Op: "repair", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
 		written, err = j.repair(ctx, id)
 		return err
 	})})

@@ -10,13 +10,10 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Store is a *dynamostore.Store with this layout, or the store inside one of its transactions.
-type Store interface{ plan.Runner }
-
 // ReplayLimit is the plugin's replay with a limit: it takes the first limit of the stored events of id from … to, and yields those of them
 // that are not of a batch that is incomplete, because of the limit or because events of it were never stored. So there can be
 // fewer than limit events although more follow. A limit that is not positive yields nothing.
-func ReplayLimit(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr, limit int) iter.Seq2[annals.Event, error] {
+func ReplayLimit(ctx context.Context, s annals.Store, id annals.PersistenceID, from, to annals.SeqNr, limit int) iter.Seq2[annals.Event, error] {
 	return plan.Each(ctx, s, plan.Function{Op: "replay", ID: id}, func(ctx context.Context, j *journal) iter.Seq2[annals.Event, error] {
 		if limit < 1 {
 			return func(func(annals.Event, error) bool) {}

@@ -191,13 +191,13 @@ func TestRequests(t *testing.T) {
 	})
 	requests("purge", three, func(b *plantest.Bench) { single(b, 98, 103); b.Delete(101) }, func(b *plantest.Bench) {
 		s := runner{b.Contracts, b}
-		b.Told("purge", Purge(b.Context(), s, b.ID))
-		found, err := ListAll(b.Context(), s, b.ID)
+		b.Told("purge", Purge(b.Context(), plantest.Store(s), b.ID))
+		found, err := ListAll(b.Context(), plantest.Store(s), b.ID)
 		b.Told(fmt.Sprintf("list all: %v", found), err)
 	})
 	requests("repair", three, func(b *plantest.Bench) { single(b, 98, 102); unmark(b, 3); restarted(b) }, func(b *plantest.Bench) {
 		for range 2 {
-			written, err := Repair(b.Context(), runner{b.Contracts, b}, b.ID)
+			written, err := Repair(b.Context(), plantest.Store(runner{b.Contracts, b}), b.ID)
 			b.Told(fmt.Sprintf("repair: %v", written), err)
 		}
 	})

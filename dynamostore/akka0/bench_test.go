@@ -13,7 +13,7 @@ import (
 
 const table = "events"
 
-// bench is a layout on a table in memory. It is a akka0.Store.
+// bench is a layout on a table in memory. It runs the functions of the layout.
 type bench struct {
 	*testing.T
 	plan.Contracts
@@ -33,7 +33,7 @@ func newBench(t *testing.T, l akka0.Layout) bench {
 	return bench{t, offer.On(x), l, offer, x}
 }
 
-// Execute implements akka0.Store.
+// Execute is plan.Runner.
 func (b bench) Execute(ctx context.Context, f plan.Function) error {
 	return f.Run(ctx, b.Contracts, b.x)
 }
@@ -99,7 +99,7 @@ func (b bench) numbers(id annals.PersistenceID, from, to annals.SeqNr) string {
 func (b bench) messages(id annals.PersistenceID, from, to annals.SeqNr) string {
 	b.Helper()
 	var all []string
-	for m, err := range akka0.Messages(b.Context(), b, id, from, to) {
+	for m, err := range akka0.Messages(b.Context(), plantest.Store(b), id, from, to) {
 		b.must(err)
 		text := fmt.Sprint(m.SeqNr)
 		if m.Deleted {

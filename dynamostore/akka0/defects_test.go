@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
 
 // What the plugin does wrong, as recorded, is right here.
@@ -16,7 +17,7 @@ func TestDefects(t *testing.T) {
 	tests := map[string]func(b bench){
 		"hole-ends-replay": func(b bench) {
 			b.fill("d", 1005)
-			b.must(akka0.Delete(b.Context(), b, "d", true, 3))
+			b.must(akka0.Delete(b.Context(), plantest.Store(b), "d", true, 3))
 			b.wantRange("d", 1, annals.MaxSeqNr, 1004, 1, 1005)
 			b.wantRange("d", 4, annals.MaxSeqNr, 1002, 4, 1005)
 		},
@@ -31,12 +32,12 @@ func TestDefects(t *testing.T) {
 		},
 		"to-missing": func(b bench) {
 			b.fill("d", 10)
-			b.must(akka0.Delete(b.Context(), b, "d", true, 5))
+			b.must(akka0.Delete(b.Context(), plantest.Store(b), "d", true, 5))
 			b.wantRange("d", 1, 5, 4, 1, 4)
 		},
 		"confirmations-mixed": func(b bench) {
 			b.fill("d", 5)
-			b.must(akka0.Confirm(b.Context(), b, "d", akka0.Confirmation{SeqNr: 2, Channel: "c1"}, akka0.Confirmation{SeqNr: 4, Channel: "c2"}))
+			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", akka0.Confirmation{SeqNr: 2, Channel: "c1"}, akka0.Confirmation{SeqNr: 4, Channel: "c2"}))
 			if got, want := b.messages("d", 1, 5), `["1" "2 [c1]" "3" "4 [c2]" "5"]`; got != want {
 				b.Errorf("read %s, want %s", got, want)
 			}
@@ -61,8 +62,8 @@ func TestDefects(t *testing.T) {
 		},
 		"mark-delete-ghosts": func(b bench) {
 			b.deleteTo("d", 3, false)
-			b.must(akka0.Delete(b.Context(), b, "d", false, 1, 2))
-			b.must(akka0.Confirm(b.Context(), b, "d", akka0.Confirmation{SeqNr: 1, Channel: "c"}))
+			b.must(akka0.Delete(b.Context(), plantest.Store(b), "d", false, 1, 2))
+			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", akka0.Confirmation{SeqNr: 1, Channel: "c"}))
 			if items := b.x.Items(table); len(items) != 0 {
 				b.Errorf("there are %d items", len(items))
 			}
@@ -133,7 +134,7 @@ func TestLostCounter(t *testing.T) {
 	b := newBench(t, akka0.Layout{SequenceShards: 10})
 	b.fill("d", 8)
 	b.remove("journal-SH-d-8")
-	b.must(akka0.Delete(t.Context(), b, "d", true, 8))
+	b.must(akka0.Delete(t.Context(), plantest.Store(b), "d", true, 8))
 	if last := b.last("d"); last != 8 {
 		t.Errorf("the last number is %d after a delete of event 8", last)
 	}

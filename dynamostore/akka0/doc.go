@@ -6,7 +6,8 @@
 // the last number and does not stop at a number without an event, nothing behind the last number asked for is returned, unprocessed parts
 // of requests are repeated, and updates of events that do not exist make no items.
 //
-// Confirm, Messages, Delete and Lowest are what the plugin has beyond the contracts of annals.
+// Confirm, Messages, Delete and Lowest are what the plugin has beyond the contracts of annals. They take a *dynamostore.Store with this layout, or
+// that store inside one of its transactions, and are ErrUnsupported for others.
 //
 // docs/formats/akka-v0.md describes the bytes.
 //

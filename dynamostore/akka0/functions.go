@@ -14,10 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Store is a *dynamostore.Store with this layout, or that store inside one of its transactions. For another layout the functions of this
-// package are ErrUnsupported.
-type Store interface{ plan.Runner }
-
 // Confirmation says that a channel has delivered an event.
 type Confirmation struct {
 	SeqNr   annals.SeqNr
@@ -27,15 +23,15 @@ type Confirmation struct {
 // Confirm adds confirmations to events of id. Each event is given its own only; a confirmation that it has already changes nothing. Events
 // that do not exist are left out; those marked as deleted are not. The events are updated one after the other, so an error may leave some
 // of them updated: Confirm may be repeated. A number below 1 or an empty Channel is ErrInvalid.
-func Confirm(ctx context.Context, s Store, id annals.PersistenceID, confirmations ...Confirmation) error {
-	return s.Execute(ctx, plan.Function{Op: "confirm", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+func Confirm(ctx context.Context, s annals.Store, id annals.PersistenceID, confirmations ...Confirmation) error {
+	return plan.Run(ctx, s, plan.Function{Op: "confirm", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		return j.confirm(ctx, id, confirmations)
 	})})
 }
 
 // Messages yields the events from ≤ SeqNr ≤ to as Journal.Replay does, with those that are marked as deleted, and with their
 // confirmations.
-func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
+func Messages(ctx context.Context, s annals.Store, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[Message, error] {
 	return plan.Each(ctx, s, plan.Function{Op: "read messages", ID: id}, func(ctx context.Context, j *journal) iter.Seq2[Message, error] {
 		return j.messages(ctx, id, max(from, 1), to)
 	})
@@ -44,8 +40,8 @@ func Messages(ctx context.Context, s Store, id annals.PersistenceID, from, to an
 // Delete deletes single events of id. If permanent is set, Delete removes them, also those marked as deleted; otherwise Delete marks
 // them as deleted. Events that do not exist are left out. The events are deleted one after the other, so an error may leave some of them deleted:
 // Delete may be repeated. A number below 1 is ErrInvalid.
-func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent bool, numbers ...annals.SeqNr) error {
-	return s.Execute(ctx, plan.Function{Op: "delete events", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+func Delete(ctx context.Context, s annals.Store, id annals.PersistenceID, permanent bool, numbers ...annals.SeqNr) error {
+	return plan.Run(ctx, s, plan.Function{Op: "delete events", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		numbers := slices.Compact(slices.Sorted(slices.Values(numbers)))
 		if len(numbers) > 0 && numbers[0] < 1 {
 			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no event %d", numbers[0])}
@@ -56,8 +52,8 @@ func Delete(ctx context.Context, s Store, id annals.PersistenceID, permanent boo
 
 // Lowest returns the number at which the plugin begins when it deletes up to a number; 0 if nothing was deleted. It is the lowest number of
 // the deleted events that the table has counters of, and not the first event that is left.
-func Lowest(ctx context.Context, s Store, id annals.PersistenceID) (lowest annals.SeqNr, err error) {
-	err = s.Execute(ctx, plan.Function{Op: "read the lowest number", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+func Lowest(ctx context.Context, s annals.Store, id annals.PersistenceID) (lowest annals.SeqNr, err error) {
+	err = plan.Run(ctx, s, plan.Function{Op: "read the lowest number", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		_, low, err := j.Read(ctx, j.x, id, akkakeys.Low)
 		if err == nil && len(low) > 0 {
 			lowest = slices.Min(low)

@@ -144,7 +144,7 @@ type window struct {
 // read replays as the plugin does: max is the most events.
 func (b bench) read(id annals.PersistenceID, w window) (all []stored) {
 	b.Helper()
-	for m, err := range akka0.Messages(b.Context(), b, id, w.from, w.to) {
+	for m, err := range akka0.Messages(b.Context(), plantest.Store(b), id, w.from, w.to) {
 		b.must(err)
 		if annals.SeqNr(len(all)) == w.max {
 			break
@@ -274,11 +274,11 @@ func (b bench) do(s step) {
 		_, err := b.Journal.Append(ctx, c)
 		b.must(err)
 	case "delete":
-		b.must(akka0.Delete(ctx, b, s.PID, s.Permanent, s.SeqNrs...))
+		b.must(akka0.Delete(ctx, plantest.Store(b), s.PID, s.Permanent, s.SeqNrs...))
 	case "deleteTo":
 		b.deleteTo(s.PID, s.To, s.Permanent)
 	case "confirm":
-		b.must(akka0.Confirm(ctx, b, s.PID, s.Confirmations...))
+		b.must(akka0.Confirm(ctx, plantest.Store(b), s.PID, s.Confirmations...))
 	default:
 		b.Fatalf("no case for %s", s.Op)
 	}

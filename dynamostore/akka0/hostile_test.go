@@ -64,17 +64,17 @@ func fuzzItems(t *testing.T, permanent bool, key string, script, text []byte) {
 		before = e.SeqNr
 	}
 	before = 0
-	for m, err := range akka0.Messages(ctx, b, "a", 1, 20) {
+	for m, err := range akka0.Messages(ctx, plantest.Store(b), "a", 1, 20) {
 		if told("messages", err) && (m.SeqNr <= before || m.ID != "a") {
 			t.Errorf("message %d of %q after %d", m.SeqNr, m.ID, before)
 		}
 		before = m.SeqNr
 	}
-	_, err = akka0.Lowest(ctx, b, "a")
+	_, err = akka0.Lowest(ctx, plantest.Store(b), "a")
 	told("lowest", err)
 	told("append", b.append("a", 2, 3))
 	told("append", b.append("a", 4, 5))
-	told("delete", akka0.Delete(ctx, b, "a", permanent, 2))
+	told("delete", akka0.Delete(ctx, plantest.Store(b), "a", permanent, 2))
 	if !told("last number", err) {
 		return
 	}
@@ -90,5 +90,5 @@ func (b bench) confirmed(n annals.SeqNr) error {
 	if _, ok := b.item("journal-P-a-1")["confirmations"].(*types.AttributeValueMemberSS); !ok {
 		return nil
 	}
-	return akka0.Confirm(b.Context(), b, "a", akka0.Confirmation{SeqNr: n, Channel: "c"})
+	return akka0.Confirm(b.Context(), plantest.Store(b), "a", akka0.Confirmation{SeqNr: n, Channel: "c"})
 }

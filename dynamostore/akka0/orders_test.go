@@ -216,11 +216,11 @@ func TestConfirmBesideDeleteInEveryOrder(t *testing.T) {
 	everyOrder(t, 2, plantest.Orders{Late: true}, func(b bench) []func(plan.Executor) error {
 		return []func(plan.Executor) error{
 			func(x plan.Executor) error {
-				return akka0.Confirm(b.Context(), b.with(x), "a", akka0.Confirmation{SeqNr: 1, Channel: "c"}, akka0.Confirmation{SeqNr: 2, Channel: "c"})
+				return akka0.Confirm(b.Context(), plantest.Store(b.with(x)), "a", akka0.Confirmation{SeqNr: 1, Channel: "c"}, akka0.Confirmation{SeqNr: 2, Channel: "c"})
 			},
 			func(x plan.Executor) error { return b.offer.On(x).Journal.DeleteTo(b.Context(), "a", 1) },
 			func(x plan.Executor) error {
-				return akka0.Delete(b.Context(), b.with(x), "a", b.layout.Permanent, 2)
+				return akka0.Delete(b.Context(), plantest.Store(b.with(x)), "a", b.layout.Permanent, 2)
 			},
 		}
 	}, func(b bench) error {
@@ -237,7 +237,7 @@ func TestConfirmBesideDeleteInEveryOrder(t *testing.T) {
 }
 
 // with returns the bench with another executor.
-func (b bench) with(x plan.Executor) akka0.Store { return onExecutor{b.offer.On(x), x} }
+func (b bench) with(x plan.Executor) plan.Runner { return onExecutor{b.offer.On(x), x} }
 
 type onExecutor struct {
 	plan.Contracts
@@ -260,7 +260,7 @@ func TestLongReplayBesideDelete(t *testing.T) {
 		for n := annals.SeqNr(2); n < last; n += 2 {
 			alone = append(alone, n)
 		}
-		filled.must(akka0.Delete(t.Context(), filled, "a", permanent, alone...))
+		filled.must(akka0.Delete(t.Context(), plantest.Store(filled), "a", permanent, alone...))
 		for _, at := range []annals.SeqNr{0, 1, 99, 149, 199, 201} {
 			for _, to := range []annals.SeqNr{2, 150, 250, annals.MaxSeqNr} {
 				b := filled

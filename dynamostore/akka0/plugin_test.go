@@ -156,7 +156,7 @@ func TestPluginInTurn(t *testing.T) {
 	}
 	b.deleteTo(id, 10, false)
 	b.deleteTo(id, 4, true)
-	b.must(akka0.Delete(t.Context(), b, id, true, 20))
+	b.must(akka0.Delete(t.Context(), plantest.Store(b), id, true, 20))
 	if got, want := b.read(id, all), p.replay(id, all); !slices.EqualFunc(got, want, same) || len(got) != 41 {
 		t.Errorf("read %v, the plugin reads %v", got, want)
 	}
@@ -164,7 +164,7 @@ func TestPluginInTurn(t *testing.T) {
 	if got, want := b.read(id, all), p.replay(id, all); !slices.EqualFunc(got, want, same) || len(got) != 47 {
 		t.Errorf("read %v with those marked as deleted, the plugin reads %v", got, want)
 	}
-	lowest, err := akka0.Lowest(t.Context(), b, id)
+	lowest, err := akka0.Lowest(t.Context(), plantest.Store(b), id)
 	if b.must(err); lowest != slices.Min(p.counters("SL", id)) || lowest != 1 {
 		t.Errorf("the lowest counter is %d, the plugin reads %v", lowest, p.counters("SL", id))
 	}

@@ -36,7 +36,7 @@ func TestRequests(t *testing.T) {
 	messages := func(b *plantest.Bench) {
 		var all []string
 		var failed error
-		for m, err := range akka0.Messages(b.Context(), direct{b}, b.ID, 1, annals.MaxSeqNr) {
+		for m, err := range akka0.Messages(b.Context(), plantest.Store(direct{b}), b.ID, 1, annals.MaxSeqNr) {
 			if failed = err; err == nil {
 				all = append(all, fmt.Sprintf("%d, deleted %v, confirmed by %q", m.SeqNr, m.Deleted, m.Confirmations))
 			}
@@ -82,11 +82,11 @@ func TestRequests(t *testing.T) {
 	requests("read-over-holes", marks, func(b *plantest.Bench) {
 		five(b)
 		put(b, plan.Item{"key": plan.S("journal-P-Thread|42-2"), "deleted": plan.S("true")})
-		b.Told("delete", akka0.Delete(b.Context(), direct{b}, b.ID, true, 4))
+		b.Told("delete", akka0.Delete(b.Context(), plantest.Store(direct{b}), b.ID, true, 4))
 	}, func(b *plantest.Bench) { b.Replay(1, annals.MaxSeqNr); b.Replay(1, 4) })
 	requests("read-overtaken-by-a-delete", permanent, func(b *plantest.Bench) {
 		five(b)
-		b.Told("delete", akka0.Delete(b.Context(), direct{b}, b.ID, true, 4))
+		b.Told("delete", akka0.Delete(b.Context(), plantest.Store(direct{b}), b.ID, true, 4))
 	}, func(b *plantest.Bench) {
 		for e, err := range b.Journal.Replay(b.Context(), b.ID, 1, annals.MaxSeqNr) {
 			switch {
@@ -119,16 +119,16 @@ func TestRequests(t *testing.T) {
 	requests("delete-permanent", permanent, five, deletes)
 	requests("functions", marks, five, func(b *plantest.Bench) {
 		ctx, s := b.Context(), direct{b}
-		b.Told("confirm", akka0.Confirm(ctx, s, b.ID, akka0.Confirmation{SeqNr: 4, Channel: "d"}, akka0.Confirmation{SeqNr: 2, Channel: "c"}, akka0.Confirmation{SeqNr: 4, Channel: "c"}, akka0.Confirmation{SeqNr: 9, Channel: "c"}))
-		b.Told("confirm without a channel", akka0.Confirm(ctx, s, b.ID, akka0.Confirmation{SeqNr: 4}))
-		b.Told("mark as deleted", akka0.Delete(ctx, s, b.ID, false, 4, 2, 9))
-		b.Told("delete", akka0.Delete(ctx, s, b.ID, true, 3, 3, 9))
-		b.Told("delete event 0", akka0.Delete(ctx, s, b.ID, true, 0))
+		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID, akka0.Confirmation{SeqNr: 4, Channel: "d"}, akka0.Confirmation{SeqNr: 2, Channel: "c"}, akka0.Confirmation{SeqNr: 4, Channel: "c"}, akka0.Confirmation{SeqNr: 9, Channel: "c"}))
+		b.Told("confirm without a channel", akka0.Confirm(ctx, plantest.Store(s), b.ID, akka0.Confirmation{SeqNr: 4}))
+		b.Told("mark as deleted", akka0.Delete(ctx, plantest.Store(s), b.ID, false, 4, 2, 9))
+		b.Told("delete", akka0.Delete(ctx, plantest.Store(s), b.ID, true, 3, 3, 9))
+		b.Told("delete event 0", akka0.Delete(ctx, plantest.Store(s), b.ID, true, 0))
 		messages(b)
-		n, err := akka0.Lowest(ctx, s, b.ID)
+		n, err := akka0.Lowest(ctx, plantest.Store(s), b.ID)
 		b.Told(fmt.Sprintf("lowest %d", n), err)
 		b.Contracts.Journal = nil // of another layout
-		b.Told("confirm", akka0.Confirm(ctx, s, b.ID))
+		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID))
 		messages(b)
 	})
 	requests("skip", marks, nil, func(b *plantest.Bench) {

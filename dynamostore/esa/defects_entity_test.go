@@ -57,7 +57,7 @@ func (d *defect) apart() *defect {
 	return (&defect{layout: esa.Layout{Peer: esa.Rust5}, id: d.id}).on(d.T, nil)
 }
 
-// Execute is esa.Store.
+// Execute is plan.Runner.
 func (d *defect) Execute(ctx context.Context, f plan.Function) error {
 	return f.Run(ctx, d.Contracts, failing{d.Executor, d})
 }

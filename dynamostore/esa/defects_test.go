@@ -92,7 +92,7 @@ var defects = map[string]func(d *defect){
 		d.deletes = errors.New("the deletes fail")
 		d.must(d.append(1, "state"))
 		d.must(d.append(1, "state"))
-		if err := esa.Retain(d.Context(), d, d.id); !errors.Is(err, d.deletes) {
+		if err := esa.Retain(d.Context(), plantest.Store(d), d.id); !errors.Is(err, d.deletes) {
 			d.Errorf("Retain: %v", err)
 		}
 		d.deletes = nil

@@ -11,15 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Store is a *dynamostore.Store with this layout, or the store inside one of its transactions. For another layout the functions of this
-// package are ErrUnsupported.
-type Store = plan.Runner
-
 // Retain deletes or marks the copies of id that Snapshot.Keep does not keep. Every write that makes a copy does so too, after the
 // write, and drops the error: a copy that stays is deleted by the next such write, or by Retain. It is for entities that are no longer
-// written, and for programs that want to know the error. Without Keep it does nothing. s is a *dynamostore.Store with this layout.
-func Retain(ctx context.Context, s Store, id annals.PersistenceID) error {
-	return s.Execute(ctx, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
+// written, and for programs that want to know the error. Without Keep it does nothing. s is a *dynamostore.Store with this layout, or that
+// store inside one of its transactions; for others Retain is ErrUnsupported.
+func Retain(ctx context.Context, s annals.Store, id annals.PersistenceID) error {
+	return plan.Run(ctx, s, plan.Function{Op: "retain snapshots", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
 		return j.snapshots.retain(ctx, id, 0)
 	})})
 }

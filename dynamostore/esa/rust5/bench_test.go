@@ -61,7 +61,7 @@ func put(t *testing.T, x *plantest.Executor, table string, it plan.Item) {
 	}
 }
 
-// Execute is esa.Store.
+// Execute is plan.Runner.
 func (b *bench) Execute(ctx context.Context, f plan.Function) error {
 	return f.Run(ctx, b.Contracts, b.Executor)
 }

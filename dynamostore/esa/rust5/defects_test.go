@@ -65,10 +65,10 @@ func TestDefects(t *testing.T) {
 			if active := b.active(); x.failed != 3 || active != "[1 2 3]" {
 				b.Errorf("%d requests have failed, the copies are %s", x.failed, active)
 			}
-			if err := esa.Retain(b.Context(), runner{b.offer.On(x)}, thing); !errors.Is(err, annals.ErrUnavailable) {
+			if err := esa.Retain(b.Context(), plantest.Store(runner{b.offer.On(x)}), thing); !errors.Is(err, annals.ErrUnavailable) {
 				b.Errorf("retain: %v", err)
 			}
-			if err := esa.Retain(b.Context(), b, thing); err != nil || b.active() != "[3]" {
+			if err := esa.Retain(b.Context(), plantest.Store(b), thing); err != nil || b.active() != "[3]" {
 				b.Errorf("retain: %v, the copies are %s", err, b.active())
 			}
 		},

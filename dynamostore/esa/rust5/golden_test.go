@@ -12,7 +12,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -244,5 +243,3 @@ func text(it plan.Item) string {
 	}
 	return b.String()
 }
-
-var _ esa.Store = (*bench)(nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
@@ -41,7 +42,7 @@ func (b *bench) calls() map[string]error {
 	_, all["recover"] = b.recover(thing)
 	_, _, all["latest"] = b.Snapshots.Latest(b.Context(), thing, annals.SnapshotCriteria{})
 	_, _, all["latest copy"] = b.Snapshots.Latest(b.Context(), thing, annals.SnapshotCriteria{MaxTime: b.Time.AddDate(-20, 0, 0)})
-	all["retain"] = esa.Retain(b.Context(), b, thing)
+	all["retain"] = esa.Retain(b.Context(), plantest.Store(b), thing)
 	all["delete snapshots"] = b.Snapshots.Delete(b.Context(), thing, annals.SnapshotCriteria{MaxSeqNr: 1})
 	all["delete"] = b.Journal.DeleteTo(b.Context(), thing, 2)
 	return all

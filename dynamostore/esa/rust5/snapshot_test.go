@@ -104,7 +104,7 @@ func TestRetentionOnALaggingIndex(t *testing.T) {
 				t.Errorf("%s: the end of copy %s has moved", name, n)
 			}
 		}
-		if err := esa.Retain(t.Context(), b, thing); err != nil || b.active() != "[5 6]" {
+		if err := esa.Retain(t.Context(), plantest.Store(b), thing); err != nil || b.active() != "[5 6]" {
 			t.Errorf("%s: the copies are %s, %v", name, b.active(), err)
 		}
 	}

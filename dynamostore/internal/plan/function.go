@@ -2,13 +2,15 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Function is an operation that a layout offers beyond the contracts of annals. The layout's package exports a Go function for each, which
-// calls Execute of the Runner that it is given.
+// calls Run.
 type Function struct {
 	Op string // the operation, as observers and errors name it
 	// ID is the entity; "" is none. An id that the contracts would refuse is ErrInvalid.
@@ -26,6 +28,15 @@ type Runner interface {
 	Execute(ctx context.Context, f Function) error
 }
 
+// Run runs f in s. It is ErrUnsupported for a store that is no Runner.
+func Run(ctx context.Context, s annals.Store, f Function) error {
+	r, err := ability.Of[Runner](s)
+	if err != nil {
+		return &annals.Error{Op: f.Op, ID: f.ID, Kind: annals.ErrUnsupported, Err: errors.New("the store is not of package dynamostore")}
+	}
+	return r.Execute(ctx, f)
+}
+
 // OnJournal returns the Run of a Function that works on a journal of a layout's own type J. It is ErrUnsupported for the journal of another
 // layout, or none.
 func OnJournal[J annals.Journal](run func(ctx context.Context, j J) error) func(context.Context, Contracts, Executor) error {
@@ -39,7 +50,7 @@ func OnJournal[J annals.Journal](run func(ctx context.Context, j J) error) func(
 }
 
 // Each runs f, which has no Run, on a journal as OnJournal does, and yields what read does. An error ends the sequence.
-func Each[J annals.Journal, T any](ctx context.Context, s Runner, f Function, read func(ctx context.Context, j J) iter.Seq2[T, error]) iter.Seq2[T, error] {
+func Each[J annals.Journal, T any](ctx context.Context, s annals.Store, f Function, read func(ctx context.Context, j J) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := false
 		f.Run = OnJournal(func(ctx context.Context, j J) error {
@@ -53,7 +64,7 @@ func Each[J annals.Journal, T any](ctx context.Context, s Runner, f Function, re
 			}
 			return nil
 		})
-		if err := s.Execute(ctx, f); err != nil && !left {
+		if err := Run(ctx, s, f); err != nil && !left {
 			var none T
 			yield(none, err)
 		}
