@@ -1,4 +1,4 @@
-package memstore
+package memstore_test
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/memstore"
 )
 
 // The acknowledgement of a delivery whose entity was forgotten meanwhile is no error, also after that of another delivery.
 func TestAcknowledgeForgotten(t *testing.T) {
 	t.Parallel()
-	s := New()
+	s := memstore.New()
 	add := func(id annals.PersistenceID) {
 		t.Helper()
 		c := annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}

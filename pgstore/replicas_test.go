@@ -16,6 +16,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
@@ -76,6 +77,7 @@ func (f *following) await(what string, done func(projection.Status) bool) {
 		if time.Now().After(until) {
 			f.Fatalf("%s: %+v", what, status)
 		}
+		_ = backoff.Wait(f.Context(), 6) // as long as a request
 	}
 }
 

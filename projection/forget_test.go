@@ -37,7 +37,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 								return errBroken
 							}
 							return h.handle(e)
-						}, Options{Ranges: 1, Logger: silent, OnError: park}))
+						}, Options{Ranges: 1, Poll: 20 * time.Second, Lease: time.Minute, Logger: silent, OnError: park}))
 					}
 					var stop context.CancelFunc
 					var ended <-chan error

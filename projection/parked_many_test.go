@@ -14,7 +14,7 @@ import (
 )
 
 // many is how many entities are parked at the same time: make soak has 100,000.
-var many = flag.Int("parked", 5000, "how many entities of a projection are parked")
+var many = flag.Int("parked", 2000, "how many entities of a projection are parked")
 
 // All entities are parked, listed in pages and retried, by runners that are started again in between.
 func TestManyParkedEntities(t *testing.T) {

@@ -182,7 +182,7 @@ func (w *world[T]) breaking(ctx context.Context) error {
 
 // below: events appear below the position. One entity has a later event, the other one has none. They are handled, counted and logged.
 func (w *world[T]) below(ctx context.Context, late Late) error {
-	w.audit = 20 * time.Second
+	w.audit, w.poll = 20*time.Second, 5*poll // the test takes long, and requests that find nothing take processor time
 	other, alone, followed := annals.NewPersistenceID(Type, "1"), annals.NewPersistenceID(Type, "2"), annals.NewPersistenceID(Type, "3")
 	control := projection.NewControl(w.Store, name)
 	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
@@ -190,6 +190,9 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 		var began, passed, newest time.Time // passed by all ranges, and by one
 		warned := late.Warning == ""
 		if err := until(ctx, func() (_ bool, err error) { // with an event in each range, the position is saved often
+			if err := backoff.Wait(ctx, 9); err != nil {
+				return false, err
+			}
 			if store == nil || newest.After(began.Add(w.audit/2)) { // an event that is stored much later need not be handled: begin again
 				if store, err = late.Begin(ctx); err != nil {
 					return false, err
@@ -278,7 +281,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 		if ok || err != nil {
 			return err
 		}
-		if err := backoff.Wait(ctx, 5); err != nil {
+		if err := backoff.Wait(ctx, 7); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ type world[T any] struct {
 	patience  time.Duration // how long the runners may take after the last write
 	timeout   time.Duration // of a handler of one event; 0: the default
 	audit     time.Duration // as projection.Options.Audit
+	poll      time.Duration // as projection.Options.Poll
 
 	log     lines
 	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
@@ -78,7 +79,7 @@ func newWorld[T any](target Target[T], g guarantee) *world[T] {
 	if target.Events == nil {
 		target.Events = target.Store
 	}
-	return &world[T]{Target: target, guarantee: g, patience: patience, last: map[annals.PersistenceID]annals.SeqNr{}}
+	return &world[T]{Target: target, guarantee: g, patience: patience, poll: poll, last: map[annals.PersistenceID]annals.SeqNr{}}
 }
 
 // run writes events and kills runners. It returns what is wrong with what they handled.
@@ -241,7 +242,7 @@ type envelope = projection.Envelope[[]byte]
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source, Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
-	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: w.poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
 			w.blamed.Store(&f.Event)

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 15, "how many random schedules RandomSchedules runs for each setting of a layout")
+	schedules = flag.Int("schedules", 8, "how many random schedules RandomSchedules runs for each setting of a layout")
 	seed      = flag.Uint64("schedule.seed", 0, "the seed of the one schedule to run; 0 is random seeds")
 )
 

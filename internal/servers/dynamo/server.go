@@ -132,7 +132,7 @@ func NewEndpoint(t testing.TB) string {
 func Main(m *testing.M) {
 	defer Stop()
 	_ = os.Unsetenv("AWS_CA_BUNDLE") // the servers speak plain HTTP, and reading the bundle for each client takes longer than most tests
-	debug.SetGCPercent(400)          // requests allocate much that is used for a short time: less time for the garbage collector
+	debug.SetGCPercent(800)          // requests allocate much that is used for a short time: less time for the garbage collector
 	m.Run()                          // the program exits with its code when TestMain returns
 }
 
